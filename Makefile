@@ -1,0 +1,91 @@
+# Every command of the project. All work happens in a virtual environment of its own.
+PYTHON ?= python3.11
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+# The stamps carry a hash, so that the environment is built anew when the
+# dependencies, the tested versions or the interpreter change.
+HASH := $(shell echo $(PYTHON) | cat - pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+INSTALLED := $(VENV)/.installed-$(HASH)
+INSTALLED_TESTS := $(VENV)/.installed-tests-$(HASH)
+
+# Prints what pyproject.toml asks for, or one of its extras. On Linux it takes the CPU
+# build of xgboost: the other one brings a CUDA library of hundreds of megabytes along.
+define PRINT_REQUIREMENTS
+import sys, tomllib
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)["project"]
+extras = project["optional-dependencies"]
+for line in extras[sys.argv[1]] if sys.argv[1:] else project["dependencies"]:
+    print(line.replace("xgboost>", "xgboost-cpu>") if sys.platform == "linux" else line)
+endef
+export PRINT_REQUIREMENTS
+
+# Two processes with one thread each are faster than two with two.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.PHONY: help install install-tests demo lint format test test-audit test-nightly clean
+
+help:
+	@echo "make demo          fit, sample and score on a real table; write a plot and a CSV"
+	@echo "make test          the tests (6 minutes at most on 2 cores)"
+	@echo "make test-audit    attacks on the privacy claim (3 minutes at most)"
+	@echo "make test-nightly  the tests that take long"
+	@echo "make lint          ruff, mypy and the docstrings"
+	@echo "make format        let ruff format the code"
+	@echo "make install       only make the virtual environment $(VENV)"
+	@echo "make clean         remove the virtual environment and the caches"
+
+install: $(INSTALLED)
+
+install-tests: $(INSTALLED_TESTS)
+
+$(INSTALLED):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "error: '$(PYTHON)' is not a Python >= 3.11." >&2; \
+	    echo "Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV) > $(VENV).log 2>&1 \
+	    || { rm -rf $(VENV); $(PYTHON) -m virtualenv $(VENV); } >> $(VENV).log 2>&1 \
+	    || { cat $(VENV).log; rm -rf $(VENV) $(VENV).log; \
+	    echo "error: '$(PYTHON)' can make no virtual environment with pip." >&2; \
+	    echo "Remedy: 'apt install python3.11-venv' or '$(PYTHON) -m pip install virtualenv'" >&2; \
+	    exit 1; }
+	@rm -f $(VENV).log
+	$(PIP) install -c constraints.txt torch
+	$(BIN)/python -c "$$PRINT_REQUIREMENTS" > $(VENV)/requirements.txt
+	$(PIP) install -c constraints.txt -r $(VENV)/requirements.txt
+	$(PIP) install --no-deps -e .
+	@touch $@
+
+$(INSTALLED_TESTS): $(INSTALLED)
+	$(BIN)/python -c "$$PRINT_REQUIREMENTS" tests > $(VENV)/requirements-tests.txt
+	$(PIP) install -c constraints.txt -r $(VENV)/requirements-tests.txt
+	@touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/python examples/demo.py
+
+lint: $(INSTALLED_TESTS)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(PYTEST) -q -n 2 tests/test_docstrings.py
+
+format: $(INSTALLED_TESTS)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: $(INSTALLED_TESTS)
+	$(PYTEST) -n 2 --durations=15
+
+test-audit: $(INSTALLED_TESTS)
+	$(PYTEST) -n 2 --durations=5 -m "audit and not nightly" tests
+
+test-nightly: $(INSTALLED_TESTS)
+	$(PYTEST) -n 2 --durations=0 -m nightly tests
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build *.egg-info

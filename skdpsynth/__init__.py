@@ -1,0 +1,51 @@
+"""Differentially private synthetic tables with a scikit-learn interface.
+
+The public names are loaded on first use, so that ``import skdpsynth`` imports
+neither torch nor pandas nor any privacy library.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skdpsynth.persistence import inspect
+    from skdpsynth.privacy import PrivacyBudget
+    from skdpsynth.schema import TableSchema
+    from skdpsynth.synthesizers import GPATESynthesizer, IndependentSynthesizer
+
+__all__ = [
+    "GPATESynthesizer",
+    "IndependentSynthesizer",
+    "PrivacyBudget",
+    "TableSchema",
+    "__version__",
+    "inspect",
+]
+
+__version__ = "0.1.0"
+
+# Where each lazy name lives; the block above says the same to type checkers.
+_LAZY_NAMES = {
+    "GPATESynthesizer": "skdpsynth.synthesizers",
+    "IndependentSynthesizer": "skdpsynth.synthesizers",
+    "PrivacyBudget": "skdpsynth.privacy",
+    "TableSchema": "skdpsynth.schema",
+    "inspect": "skdpsynth.persistence",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name the first time it is asked for (PEP 562)."""
+    if name not in _LAZY_NAMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value: object = getattr(importlib.import_module(_LAZY_NAMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the lazy names too, so that completion finds them."""
+    return sorted({*globals(), *__all__})

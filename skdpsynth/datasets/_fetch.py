@@ -1,0 +1,434 @@
+"""Larger real tables: from a local file, a cache folder, or OpenML."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Literal, overload
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.datasets._bundled import split_parts
+from skdpsynth.exceptions import (
+    DatasetUnavailableError,
+    DegradedResultWarning,
+    InvalidTableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BOOKKEEPING = ("split", "speaker_group")
+_ISOLET_TRAIN_ROWS = 6238
+_ISOLET_PARTS = {"isolet1+2+3+4.data": "train", "isolet5.data": "test"}
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What is publicly known about one table, and where it is found."""
+
+    name: str
+    features: tuple[str, ...]
+    label: str
+    counts: Mapping[int, int] | Mapping[str, int]
+    page: str
+    call: str
+    openml: Mapping[str, int | str]
+    feature_dtype: str = "float64"
+    label_dtype: str = "int8"
+    optional: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def remedy(self) -> str:
+        """The way to the table that needs no network from Python."""
+        return f"Download it from {self.page} and call {self.call}."
+
+
+_CREDIT = _Table(
+    name="kaggle_credit",
+    features=("Time", *(f"V{i}" for i in range(1, 29)), "Amount"),
+    label="Class",
+    counts={0: 284_315, 1: 492},
+    page="https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud",
+    call='fetch_kaggle_credit(path="creditcard.csv")',
+    # `Time` is flagged there as a column to ignore: it comes only if asked for by name.
+    openml={"data_id": 1597, "target_column": "Time"},
+    optional=("Time",),
+)
+_ISOLET = _Table(
+    name="isolet",
+    features=tuple(f"f{i}" for i in range(1, 618)),
+    label="letter",
+    counts=dict.fromkeys(ascii_uppercase, 300) | {"F": 298, "M": 299},
+    page="https://archive.ics.uci.edu/dataset/54/isolet",
+    call='fetch_isolet(path=...) with the folder of "isolet1+2+3+4.data" and '
+    '"isolet5.data" (unpack the .Z files first)',
+    openml={"data_id": 300},
+    label_dtype="str",
+    aliases={"class": "letter"},
+)
+_EPILEPTIC = _Table(
+    name="epileptic_seizure",
+    features=tuple(f"X{i}" for i in range(1, 179)),
+    label="y",
+    counts=dict.fromkeys(range(1, 6), 2300),
+    page="https://www.kaggle.com/datasets/harunshimanto/epileptic-seizure-recognition",
+    call='fetch_epileptic_seizure(path="Epileptic Seizure Recognition.csv")',
+    openml={"name": "Epileptic_Seizure_Recognition"},
+    feature_dtype="int16",
+)
+
+
+def fetch_kaggle_credit(
+    path: str | os.PathLike[str] | None = None,
+    data_home: str | os.PathLike[str] | None = None,
+) -> pd.DataFrame:
+    """Fetch the Kaggle credit card table: is a payment a fraud.
+
+    Parameters
+    ----------
+    path : path-like or None, default=None
+        Local file, Parquet (by its suffix) or the original CSV. It is read and checked,
+        and nothing is written. If None, the cache is tried, then OpenML.
+    data_home : path-like or None, default=None
+        Cache folder. If None, the environment variable ``SKDPSYNTH_DATA``, or the
+        folder `skdpsynth_data` in the user's home.
+
+    Returns
+    -------
+    DataFrame
+        284,807 rows and 31 columns: `Time`, `V1` to `V28`, `Amount` (float64) and the
+        label `Class` (int8, 0 or 1) last.
+
+    Raises
+    ------
+    DatasetUnavailableError
+        If there is no file and no network, or OpenML gives another table.
+    InvalidTableError
+        If the local or cached file holds another table.
+
+    Warns
+    -----
+    DegradedResultWarning
+        If the source lacks `Time` (some copies do); the table then has 30 columns.
+
+    Notes
+    -----
+    Checked: the column names, that all features are numbers and nothing is missing, and
+    the rows of each label (284,315 and 492). The values are not compared. OpenML is
+    asked for data set 1597.
+
+    Licence: Database Contents License 1.0. Source: Kaggle, "Credit Card Fraud
+    Detection", Machine Learning Group of ULB, and Worldline [1]_.
+
+    References
+    ----------
+    .. [1] A. Dal Pozzolo, O. Caelen, R. A. Johnson and G. Bontempi, "Calibrating
+       Probability with Undersampling for Unbalanced Classification", IEEE SSCI, 2015.
+       https://doi.org/10.1109/SSCI.2015.33
+    """
+    return _obtain(_CREDIT, path, data_home)
+
+
+@overload
+def fetch_isolet(
+    path: str | os.PathLike[str] | None = ...,
+    data_home: str | os.PathLike[str] | None = ...,
+    *,
+    split: Literal[False] = ...,
+) -> pd.DataFrame: ...
+@overload
+def fetch_isolet(
+    path: str | os.PathLike[str] | None = ...,
+    data_home: str | os.PathLike[str] | None = ...,
+    *,
+    split: Literal[True],
+) -> tuple[pd.DataFrame, pd.DataFrame]: ...
+def fetch_isolet(
+    path: str | os.PathLike[str] | None = None,
+    data_home: str | os.PathLike[str] | None = None,
+    *,
+    split: bool = False,
+) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
+    """Fetch the ISOLET table: which letter of the alphabet was spoken.
+
+    Parameters
+    ----------
+    path : path-like or None, default=None
+        Local Parquet file (by its suffix), CSV file, or the folder with the publisher's
+        two files `isolet1+2+3+4.data` and `isolet5.data`. It is read and checked, and
+        nothing is written. If None, the cache is tried, then OpenML.
+    data_home : path-like or None, default=None
+        Cache folder. If None, the environment variable ``SKDPSYNTH_DATA``, or the
+        folder `skdpsynth_data` in the user's home.
+    split : bool, default=False
+        If True, return the publisher's train and test parts (no speaker is in both).
+
+    Returns
+    -------
+    DataFrame or tuple of DataFrame
+        7,797 rows and 618 columns: `f1` to `f617` (float64, in [-1, 1]) and the label
+        `letter` ("A" to "Z") last; with ``split=True`` the train part (6,238 rows) and
+        the test part (1,559 rows).
+
+    Raises
+    ------
+    DatasetUnavailableError
+        If there is no file and no network, or OpenML gives another table, or
+        ``split=True`` and the source does not tell the parts.
+    InvalidTableError
+        If the local or cached file holds another table.
+
+    Notes
+    -----
+    Checked: the column names, that all features are numbers and nothing is missing, and
+    the rows of each letter (300, but 298 for F and 299 for M). The values are not
+    compared. OpenML is asked for data set 300. A source with no column `split` is taken
+    to be in the publisher's order if its first 6,238 rows have that part's count of
+    every letter (240, but 238 for F).
+
+    Licence CC BY 4.0. Source: UCI Machine Learning Repository, "ISOLET" [1]_.
+
+    References
+    ----------
+    .. [1] R. Cole and M. Fanty, "ISOLET", UCI Machine Learning Repository, 1994.
+       https://doi.org/10.24432/C51G69
+    """
+    table = _obtain(_ISOLET, path, data_home)
+    if not split:
+        return table.drop(columns="split", errors="ignore")
+    if "split" not in table.columns:
+        raise DatasetUnavailableError(
+            "Expected the ISOLET rows in the publisher's order, train part first, but "
+            f"this copy has another order. {_ISOLET.remedy}"
+        )
+    return split_parts(table)
+
+
+def fetch_epileptic_seizure(
+    path: str | os.PathLike[str] | None = None,
+    data_home: str | os.PathLike[str] | None = None,
+) -> pd.DataFrame:
+    """Fetch the Epileptic Seizure Recognition table: what does one second of EEG show.
+
+    Parameters
+    ----------
+    path : path-like or None, default=None
+        Local file, Parquet (by its suffix) or the original CSV. It is read and checked,
+        and nothing is written. If None, the cache is tried, then OpenML.
+    data_home : path-like or None, default=None
+        Cache folder. If None, the environment variable ``SKDPSYNTH_DATA``, or the
+        folder `skdpsynth_data` in the user's home.
+
+    Returns
+    -------
+    DataFrame
+        11,500 rows and 179 columns: `X1` to `X178` (int16) and the label `y` (int8, 1
+        to 5; 1 is a seizure) last.
+
+    Raises
+    ------
+    DatasetUnavailableError
+        If there is no file and no network, or OpenML has no such table.
+    InvalidTableError
+        If the local or cached file holds another table.
+
+    Notes
+    -----
+    Checked: the column names, that all features are whole numbers and nothing is
+    missing, and the rows of each label (2,300). The values are not compared. A first
+    column with the names of the recordings is dropped. OpenML is asked by name and may
+    have no copy that passes these checks; a local file is the sure way.
+
+    Licence CC BY 4.0. Source: UCI Machine Learning Repository, "Epileptic Seizure
+    Recognition" [1]_.
+
+    References
+    ----------
+    .. [1] Q. Wu and E. Fokoue, "Epileptic Seizure Recognition", UCI Machine Learning
+       Repository, 2017. https://doi.org/10.24432/C5G308
+    """
+    return _obtain(_EPILEPTIC, path, data_home)
+
+
+def _obtain(
+    spec: _Table,
+    path: str | os.PathLike[str] | None,
+    data_home: str | os.PathLike[str] | None,
+) -> pd.DataFrame:
+    """Read a table from `path`, or the cache, or OpenML (which fills the cache)."""
+    if path is not None:
+        local = Path(path)
+        if not local.exists():
+            raise DatasetUnavailableError(
+                f"Expected a file at path={str(local)!r}, but there is none. "
+                f"{spec.remedy}"
+            )
+        return _checked(_read_local(local, spec), spec, f"the file {str(local)!r}")
+    cached = _data_home(data_home) / f"{spec.name}.parquet"
+    if cached.exists():
+        origin = f"the cached file {str(cached)!r} (delete it to fetch it again)"
+        return _checked(pd.read_parquet(cached), spec, origin)
+    raw = _from_openml(spec)
+    try:
+        table = _checked(raw, spec, "the copy on OpenML")
+    except InvalidTableError as exc:
+        raise DatasetUnavailableError(f"{exc} {spec.remedy}") from exc
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside and renamed, so that a broken write never looks like a table.
+    part = cached.with_suffix(f".{os.getpid()}.part")
+    table.to_parquet(part, index=False)
+    part.replace(cached)
+    return table
+
+
+def _data_home(data_home: str | os.PathLike[str] | None) -> Path:
+    """Name the cache folder."""
+    chosen = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
+    return Path(chosen).expanduser()
+
+
+def _from_openml(spec: _Table) -> pd.DataFrame:
+    """Download a table through scikit-learn."""
+    # Imported here: scikit-learn's data sets are slow to load and rarely needed.
+    from sklearn.datasets import fetch_openml
+
+    ask = {"as_frame": True, "cache": False, "n_retries": 1, "parser": "auto"}
+    ask |= spec.openml
+    try:
+        with warnings.catch_warnings():
+            # They speak of flags and versions on OpenML; the table itself is checked.
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                bunch = fetch_openml(**ask)
+            except KeyError:  # the copy lacks the column that was asked for by name
+                bunch = fetch_openml(**ask | {"target_column": "default-target"})
+    except (OSError, HTTPException, ValueError, KeyError) as exc:
+        raise DatasetUnavailableError(
+            f"The table {spec.name!r} is not in the package and could not be fetched "
+            f"from OpenML ({type(exc).__name__}). {spec.remedy}"
+        ) from exc
+    frame: pd.DataFrame = bunch["frame"]
+    return frame
+
+
+def _read_local(path: Path, spec: _Table) -> pd.DataFrame:
+    """Read a Parquet file, a CSV file, or the folder of the two ISOLET files."""
+    if path.is_dir():
+        if spec.name != _ISOLET.name:
+            raise DatasetUnavailableError(
+                f"Expected a file at path={str(path)!r}, but it is a folder. "
+                f"{spec.remedy}"
+            )
+        parts = []
+        for name, part in _ISOLET_PARTS.items():
+            if not (path / name).exists():
+                raise DatasetUnavailableError(
+                    f"Expected {' and '.join(_ISOLET_PARTS)} in the folder "
+                    f"{str(path)!r}, but {name} is not there. {_ISOLET.remedy}"
+                )
+            rows = _read_csv(path / name)
+            split = pd.Series(part, index=rows.index, name="split")
+            parts.append(pd.concat([rows, split], axis=1))
+        return pd.concat(parts, ignore_index=True)
+    if path.suffix.lower() in {".parquet", ".pq"}:
+        return pd.read_parquet(path)
+    return _read_csv(path)
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    """Read a CSV file; one of 618 columns with no header is ISOLET's."""
+    names = [*_ISOLET.features, _ISOLET.label]
+    head = pd.read_csv(path, nrows=1, header=None, skipinitialspace=True)
+    if head.shape[1] == len(names) and all(map(pd.api.types.is_number, head.iloc[0])):
+        return pd.read_csv(path, header=None, names=names, skipinitialspace=True)
+    return pd.read_csv(path)
+
+
+def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
+    """Bring a table into its one form, or refuse it and say what differs."""
+    table = raw.rename(columns=dict(spec.aliases))
+    expected = [*spec.features, spec.label]
+    # The original epileptic seizure CSV starts with a column of row names.
+    if len(table.columns) == len(expected) + 1 and list(table.columns[1:]) == expected:
+        table = table.iloc[:, 1:]
+    found = [column for column in table.columns if column not in _BOOKKEEPING]
+    missing = [column for column in expected if column not in found]
+    if set(found) - set(expected) or set(missing) - set(spec.optional):
+        raise InvalidTableError(
+            f"Expected the {len(expected)} columns {expected[0]!r} ... "
+            f"{expected[-1]!r} in {origin}, but {len(missing)} of them are missing and "
+            f"{len(set(found) - set(expected))} others are there."
+        )
+    kept = [column for column in spec.features if column in found]
+    features, label = _numbers(table[kept], spec, origin), _label(table, spec, origin)
+    counts = label.value_counts().to_dict()
+    if counts != dict(spec.counts):
+        raise InvalidTableError(
+            f"Expected {sum(spec.counts.values()):,} rows in {origin} with the "
+            f"published count of each label, but got {len(label):,} rows with "
+            f"{len(counts)} labels in other counts."
+        )
+    if missing:
+        warnings.warn(
+            f"There is no column {missing[0]!r} in {origin}; the table comes without "
+            f"it. {spec.remedy}",
+            DegradedResultWarning,
+            stacklevel=4,
+        )
+    split = _split(table, label) if spec.name == _ISOLET.name else None
+    label = label.rename(spec.label)
+    return pd.concat([features, split, label], axis=1).reset_index(drop=True)
+
+
+def _numbers(features: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
+    """Cast the features to their dtype without loss."""
+    try:
+        wide = features.astype("float64")
+        cast = wide.astype(spec.feature_dtype) if wide.notna().all(axis=None) else None
+    except (TypeError, ValueError):
+        cast = None
+    if cast is None or not (cast == wide).all(axis=None):
+        raise InvalidTableError(
+            f"Expected complete {spec.feature_dtype} features in {origin}, but at "
+            "least one column is missing values or holds something else."
+        )
+    return cast
+
+
+def _label(table: pd.DataFrame, spec: _Table, origin: str) -> pd.Series:
+    """Cast the label; OpenML gives it as text, and ISOLET's letters as 1 to 26."""
+    label = table[spec.label].astype(str).str.strip("' ")
+    numbers = pd.to_numeric(label, errors="coerce")
+    if spec.label_dtype == "str":
+        letters = numbers.map(dict(enumerate(ascii_uppercase, start=1)))
+        return letters.where(numbers.notna(), label).astype("str")
+    if numbers.isna().any() or not numbers.isin(list(spec.counts)).all():
+        raise InvalidTableError(
+            f"Expected the {len(spec.counts)} published labels in the column "
+            f"{spec.label!r} of {origin}, but there are others."
+        )
+    return numbers.astype(spec.label_dtype)
+
+
+def _split(table: pd.DataFrame, label: pd.Series) -> pd.Series | None:
+    """Say which part of ISOLET a row is in, or None if that cannot be told."""
+    if "split" in table.columns:
+        split = table["split"].astype("str")
+    else:
+        # The publisher's order is the train part, then the test part.
+        is_train = np.arange(len(label)) < _ISOLET_TRAIN_ROWS
+        names = np.where(is_train, "train", "test")
+        split = pd.Series(names, index=label.index, name="split", dtype="str")
+    published = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
+    parts_are_right = (
+        split.isin(["train", "test"]).all()
+        and label[split == "train"].value_counts().to_dict() == published
+    )
+    return split if parts_are_right else None

@@ -1,0 +1,131 @@
+"""The twelve classifiers of the PATE-GAN paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from skdpsynth.exceptions import MissingDependencyError
+
+Classifiers = Mapping[str, BaseEstimator] | Sequence[str] | None
+
+
+def _xgboost() -> BaseEstimator:
+    """Make the one classifier that is not scikit-learn's."""
+    try:
+        from xgboost import XGBClassifier
+    except ImportError as exc:
+        raise MissingDependencyError(
+            "Expected the module xgboost for the classifier 'XGBClassifier', but it is "
+            "not installed. Install the distribution `xgboost`, or `xgboost-cpu` (the "
+            "same without GPU libraries), or name the other classifiers in "
+            "`classifiers`."
+        ) from exc
+    # One thread: the panel is parallel over classifiers.
+    classifier: BaseEstimator = XGBClassifier(n_jobs=1, random_state=0)
+    return classifier
+
+
+_PANEL: dict[str, Callable[[], Any]] = {
+    "LogisticRegression": lambda: LogisticRegression(max_iter=500, random_state=0),
+    "RandomForestClassifier": lambda: RandomForestClassifier(
+        n_estimators=100, random_state=0
+    ),
+    "GaussianNB": GaussianNB,
+    "BernoulliNB": BernoulliNB,
+    "LinearSVC": lambda: LinearSVC(random_state=0),
+    "DecisionTreeClassifier": lambda: DecisionTreeClassifier(random_state=0),
+    "LinearDiscriminantAnalysis": LinearDiscriminantAnalysis,
+    "AdaBoostClassifier": lambda: AdaBoostClassifier(random_state=0),
+    "BaggingClassifier": lambda: BaggingClassifier(random_state=0),
+    "GradientBoostingClassifier": lambda: GradientBoostingClassifier(random_state=0),
+    "MLPClassifier": lambda: MLPClassifier(
+        hidden_layer_sizes=(18, 18, 18),
+        activation="tanh",
+        max_iter=60,
+        random_state=0,
+    ),
+    "XGBClassifier": _xgboost,
+}
+
+
+def default_classifiers() -> dict[str, BaseEstimator]:
+    """Make the twelve classifiers that the scores are averaged over.
+
+    Returns
+    -------
+    dict of str to classifier
+        New, unfitted classifiers by the name of their class, in the order of Table 1 of
+        the PATE-GAN paper [1]_.
+
+    Raises
+    ------
+    MissingDependencyError
+        If the module xgboost is not installed.
+
+    Notes
+    -----
+    All have the default parameters of their library and ``random_state=0`` where there
+    is one, but: LogisticRegression with 500 iterations, and MLPClassifier with three
+    hidden layers of 18 tanh units and 60 iterations. The paper prints XGBoostRegressor;
+    its classifier is used.
+
+    References
+    ----------
+    .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
+       Data with Differential Privacy Guarantees", ICLR, 2019.
+    """
+    return {name: make() for name, make in _PANEL.items()}
+
+
+def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
+    """Turn the `classifiers` parameter into named classifiers.
+
+    Parameters
+    ----------
+    classifiers : dict of str to classifier, list of str, or None
+        Own classifiers by name; names out of the twelve; None for the twelve.
+
+    Returns
+    -------
+    dict of str to classifier
+        At least one, none called "mean".
+
+    Raises
+    ------
+    ValueError
+        If there is none, a name is not one of the twelve, or one is called "mean".
+    """
+    if classifiers is None:
+        return default_classifiers()
+    if isinstance(classifiers, Mapping):
+        chosen = dict(classifiers)
+    else:
+        names = [classifiers] if isinstance(classifiers, str) else list(classifiers)
+        unknown = [name for name in names if name not in _PANEL]
+        if unknown:
+            raise ValueError(
+                f"The 'classifiers' parameter must name some of {list(_PANEL)}, or be "
+                f"a dict of own classifiers. Got {unknown} instead."
+            )
+        chosen = {name: _PANEL[name]() for name in names}
+    if not chosen or "mean" in chosen:
+        raise ValueError(
+            "The 'classifiers' parameter must hold at least one classifier, and none "
+            f"called 'mean' (the row of means). Got {list(chosen)} instead."
+        )
+    return chosen

@@ -1,0 +1,268 @@
+"""Columns to plain NumPy arrays and back, without losing the dtype."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.schema._values import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._layout import ColumnLayout
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
+
+
+def numeric_values(
+    series: pd.Series, column: ColumnLayout
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the values of a column as numbers.
+
+    Parameters
+    ----------
+    series : Series of shape (n_rows,)
+        A column of any kind but "categorical".
+    column : ColumnLayout
+        Its layout.
+
+    Returns
+    -------
+    values : ndarray of shape (n_rows,), float64
+        Numbers as they are; booleans as 0 and 1; points in time as seconds since
+        1970 UTC; durations as seconds. 0.0 where missing.
+    missing : ndarray of shape (n_rows,), bool
+        Where the value is missing.
+
+    Notes
+    -----
+    A float64 holds integers up to 2**53 and present-day times to the microsecond.
+    """
+    missing = series.isna().to_numpy(dtype=bool)
+    present = series[~missing]
+    values = np.zeros(len(series))
+    if column.kind in ("datetime", "timedelta"):
+        is_datetime = column.kind == "datetime"
+        index = (pd.DatetimeIndex if is_datetime else pd.TimedeltaIndex)(present)
+        # Two steps: int64 nanoseconds lose bits when they become a float at once.
+        seconds, rest = np.divmod(index.asi8, _PER_SECOND[index.unit])
+        values[~missing] = seconds + rest / _PER_SECOND[index.unit]
+    else:
+        values[~missing] = present.to_numpy(dtype=np.float64)
+    return values, missing
+
+
+def to_series(
+    values: NDArray[np.float64], missing: NDArray[np.bool_], column: ColumnLayout
+) -> pd.Series:
+    """Return numbers as a column of the dtype that came; undo `numeric_values`.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,), float64
+        Finite where not missing. Rounded and clipped to what the dtype can hold;
+        booleans are true from 0.5 on.
+    missing : ndarray of shape (n_rows,), bool
+        Where the value is missing. Ignored if the dtype has no missing value.
+    column : ColumnLayout
+        Its layout, of any kind but "categorical".
+
+    Returns
+    -------
+    series : Series of shape (n_rows,)
+        Of dtype `column.dtype`, with the missing value of that dtype.
+    """
+    missing = missing & column.can_be_missing  # a copy: the series may keep it
+    raw = _raw_values(np.where(missing, 0.0, values), column)
+    dtype = column.dtype
+    array: Any = raw
+    if isinstance(dtype, pd.ArrowDtype):
+        array = _arrow_array(raw, missing, dtype)
+    elif isinstance(dtype, pd.DatetimeTZDtype):
+        moments = raw.view(f"M8[{dtype.unit}]")
+        moments[missing] = np.datetime64("NaT")
+        array = pd.DatetimeIndex(moments).tz_localize("UTC").tz_convert(dtype.tz)
+    elif isinstance(dtype, pd.BooleanDtype):
+        array = pd.arrays.BooleanArray(raw, missing)
+    elif not isinstance(dtype, np.dtype):
+        is_integer = column.kind == "integer"
+        masked = pd.arrays.IntegerArray if is_integer else pd.arrays.FloatingArray
+        array = masked(raw, missing)
+    elif dtype.kind in "Mm":
+        array = raw.view(f"{dtype.kind}8[{np.datetime_data(dtype)[0]}]")
+        array[missing] = np.array("NaT", dtype=array.dtype)
+    elif dtype.kind == "f":
+        array[missing] = np.nan
+    elif dtype.kind == "O":
+        array = raw.astype(object)
+        array[missing] = None
+    return pd.Series(array, dtype=dtype, name=column.name)
+
+
+def _raw_values(values: NDArray[np.float64], column: ColumnLayout) -> NDArray[Any]:
+    """Round and clip to the NumPy dtype that stores the column, times to int64."""
+    if column.kind == "boolean":
+        return values >= 0.5
+    if column.kind in ("datetime", "timedelta"):
+        return _ticks(values, _unit(column.dtype))
+    storage = getattr(column.dtype, "numpy_dtype", column.dtype)
+    if storage.kind == "f":
+        limits = np.finfo(storage)
+        if limits.max < np.finfo(np.float64).max:
+            values = np.clip(values, float(limits.min), float(limits.max))
+        return values.astype(storage)
+    return _whole(values, storage)
+
+
+def _whole(values: NDArray[np.float64], storage: np.dtype[Any]) -> NDArray[Any]:
+    """Round to integers inside the range of the dtype."""
+    limits = np.iinfo(storage)
+    high = float(limits.max)
+    if int(high) > limits.max:  # 2**63 - 1 has no float64: take the one below
+        high = float(np.nextafter(high, 0.0))
+    return np.clip(np.rint(values), float(limits.min), high).astype(storage)
+
+
+def _ticks(seconds: NDArray[np.float64], unit: str) -> NDArray[np.int64]:
+    """Count time units; nanoseconds are counted in whole microseconds.
+
+    The seconds are no finer than that, and their last bits would show as noise.
+    """
+    coarse = "us" if unit == "ns" else unit
+    factor = _PER_SECOND[unit] // _PER_SECOND[coarse]
+    # Clear of NaT and of the ends of int64, and in the years 1 to 9999 of the calendar.
+    limit = 9.2e18 / _PER_SECOND[unit]
+    low, high = max(-limit, _YEAR_1), min(limit, _YEAR_9999)
+    ticks = np.rint(np.clip(seconds, low, high) * _PER_SECOND[coarse])
+    return ticks.astype(np.int64) * factor
+
+
+def _unit(dtype: Any) -> str:  # noqa: ANN401 - no stubs
+    if isinstance(dtype, pd.ArrowDtype):
+        return str(dtype.pyarrow_dtype.unit)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return str(dtype.unit)
+    return str(np.datetime_data(dtype)[0])
+
+
+def _arrow_array(
+    raw: NDArray[Any], missing: NDArray[np.bool_], dtype: pd.ArrowDtype
+) -> pd.arrays.ArrowExtensionArray:
+    import pyarrow as pa
+
+    return pd.arrays.ArrowExtensionArray(
+        pa.array(raw, mask=missing).cast(dtype.pyarrow_dtype)
+    )
+
+
+def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return a column as codes of its distinct values.
+
+    Parameters
+    ----------
+    series : Series of shape (n_rows,)
+        A column of any dtype.
+
+    Returns
+    -------
+    codes : ndarray of shape (n_rows,), int64
+        Position of each value in `keys`; -1 where missing.
+    keys : list
+        The distinct values that occur, as Python scalars or Timestamps, sorted.
+        They are private data.
+
+    Notes
+    -----
+    Neither the order of the rows nor the category list of the dtype shows in the
+    result: both are private.
+    """
+    codes, uniques = pd.factorize(series)
+    keys = [plain(key) for key in uniques.tolist()]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    ranks = np.empty(len(keys) + 1, dtype=np.int64)
+    ranks[order] = np.arange(len(keys))
+    ranks[-1] = -1  # the code of a missing value is its own index
+    return ranks[codes], [keys[position] for position in order]
+
+
+def to_category_series(
+    codes: NDArray[np.integer[Any]],
+    categories: Sequence[Any],
+    column: ColumnLayout,
+    *,
+    ordered_categories: Sequence[Any] | None = None,
+) -> pd.Series:
+    """Return codes as a column of the dtype that came; undo `factorize`.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows,), int
+        Position of each value in `categories`; -1 where missing.
+    categories : sequence
+        The levels that the codes stand for.
+    column : ColumnLayout
+        Its layout, of any kind: a label may be an integer or a boolean.
+    ordered_categories : sequence, optional
+        For a category dtype, the category list of the result where it is not
+        `categories`: another order, or levels that no code stands for.
+
+    Returns
+    -------
+    series : Series of shape (n_rows,)
+        Of dtype `column.dtype`; a category dtype has the given list and the same
+        `ordered` flag.
+
+    Raises
+    ------
+    ValueError
+        If a code is missing and the dtype has no missing value, or a level is not in
+        `ordered_categories`.
+    """
+    positions = codes.astype(np.int64)
+    missing = positions < 0
+    if missing.any() and not column.can_be_missing:
+        raise ValueError(
+            f"Column {column.name!r} has dtype {column.dtype}, which cannot hold the"
+            " missing values asked for."
+        )
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return _to_category_dtype(positions, categories, column, ordered_categories)
+    levels = pd.Series(list(categories), dtype=column.dtype)
+    # `take` fills -1 only in dtypes with a missing value, which all others here lack.
+    if column.can_be_missing:
+        array = pd.api.extensions.take(levels.array, positions, allow_fill=True)
+    else:
+        array = levels.array.take(positions)
+    series = pd.Series(array, dtype=column.dtype, name=column.name)
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "O":
+        series[missing] = None
+    return series
+
+
+def _to_category_dtype(
+    codes: NDArray[np.int64],
+    categories: Sequence[Any],
+    column: ColumnLayout,
+    ordered_categories: Sequence[Any] | None,
+) -> pd.Series:
+    inner = column.dtype.categories.dtype
+    listed = list(categories if ordered_categories is None else ordered_categories)
+    dtype = pd.CategoricalDtype(
+        pd.Index(listed, dtype=inner), ordered=column.dtype.ordered
+    )
+    position = {level: index for index, level in enumerate(listed)}
+    unknown = [level for level in categories if level not in position]
+    if unknown:
+        raise ValueError(
+            f"Column {column.name!r}: {len(unknown)} of its levels are not in"
+            " 'ordered_categories'. Expected a list that holds all of them."
+        )
+    ranks = np.array([*(position[level] for level in categories), -1], dtype=np.int64)
+    array = pd.Categorical.from_codes(ranks[codes], dtype=dtype)
+    return pd.Series(array, name=column.name)

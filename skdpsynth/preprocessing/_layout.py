@@ -1,0 +1,167 @@
+"""The structure of a table: names, dtypes and kinds, without any of its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.schema._dtypes import column_kind
+from skdpsynth.schema._values import decode_value, encode_value
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from skdpsynth.schema._dtypes import Kind
+
+
+@dataclass(frozen=True)
+class ColumnLayout:
+    """The structure of one column.
+
+    Parameters
+    ----------
+    name : hashable
+        Name of the column.
+    dtype : numpy.dtype or pandas ExtensionDtype
+        Dtype that synthetic values come back in. Of a category dtype only the
+        `ordered` flag and the dtype of the categories are kept, since the categories
+        are data: it holds none of them.
+    kind : {"continuous", "integer", "boolean", "categorical", "datetime", "timedelta"}
+        What the dtype says the values are.
+    can_be_missing : bool
+        Whether the dtype can hold a missing value.
+    """
+
+    name: Hashable
+    dtype: Any
+    kind: Kind
+    can_be_missing: bool
+
+    @classmethod
+    def of(cls, name: Hashable, series: pd.Series) -> ColumnLayout:
+        """Read the layout off a column; raise InvalidTableError if unsupported."""
+        kind, can_be_missing = column_kind(name, series)
+        return cls(name, _without_categories(series.dtype), kind, can_be_missing)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe form."""
+        return {
+            "name": encode_value(self.name),
+            "dtype": _encode_dtype(self.dtype),
+            "kind": self.kind,
+            "can_be_missing": self.can_be_missing,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ColumnLayout:
+        """Rebuild the layout that `to_dict` wrote."""
+        return cls(
+            decode_value(data["name"]),
+            _decode_dtype(data["dtype"]),
+            data["kind"],
+            data["can_be_missing"],
+        )
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """The structure of a table and the form in which it was given.
+
+    Parameters
+    ----------
+    columns : tuple of ColumnLayout
+        All columns in training order, with the target at its position.
+    target : hashable or None
+        Name of the label column.
+    from_array : bool
+        Whether X was an array or a list, with columns named ``x0``, ``x1``, ...
+    y_given : bool
+        Whether the target came as `y`; it is then the last column.
+    y_name : hashable or None
+        Name of the Series `y`; None for an array or a Series without a name.
+    """
+
+    columns: tuple[ColumnLayout, ...]
+    target: Hashable = None
+    from_array: bool = False
+    y_given: bool = False
+    y_name: Hashable = None
+
+    @property
+    def feature_columns(self) -> tuple[ColumnLayout, ...]:
+        """All columns but the target."""
+        if self.target is None:
+            return self.columns
+        return tuple(column for column in self.columns if column.name != self.target)
+
+    @property
+    def target_column(self) -> ColumnLayout | None:
+        """The label column, or None."""
+        if self.target is None:
+            return None
+        return next(column for column in self.columns if column.name == self.target)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe form."""
+        return {
+            "columns": [column.to_dict() for column in self.columns],
+            "target": encode_value(self.target),
+            "from_array": self.from_array,
+            "y_given": self.y_given,
+            "y_name": encode_value(self.y_name),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TableLayout:
+        """Rebuild the layout that `to_dict` wrote."""
+        return cls(
+            tuple(ColumnLayout.from_dict(column) for column in data["columns"]),
+            target=decode_value(data["target"]),
+            from_array=data["from_array"],
+            y_given=data["y_given"],
+            y_name=decode_value(data["y_name"]),
+        )
+
+
+def _without_categories(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Return the dtype, with the categories taken out of a category dtype."""
+    if not isinstance(dtype, pd.CategoricalDtype):
+        return dtype
+    empty = pd.Index([], dtype=dtype.categories.dtype)
+    return pd.CategoricalDtype(empty, ordered=dtype.ordered)
+
+
+def _encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
+    if isinstance(dtype, np.dtype):
+        return {"numpy": dtype.str}
+    if isinstance(dtype, pd.CategoricalDtype):
+        inner = _encode_dtype(dtype.categories.dtype)
+        return {"category": inner, "ordered": bool(dtype.ordered)}
+    if isinstance(dtype, pd.StringDtype):
+        # Two string dtypes share each storage: one with NaN and one with pd.NA.
+        return {"string": dtype.storage, "nan": dtype.na_value is not pd.NA}
+    if isinstance(dtype, pd.ArrowDtype):
+        return {"arrow": str(dtype.pyarrow_dtype)}
+    return {"pandas": str(dtype)}
+
+
+def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
+    if "numpy" in data:
+        return np.dtype(data["numpy"])
+    if "category" in data:
+        empty = pd.Index([], dtype=_decode_dtype(data["category"]))
+        return pd.CategoricalDtype(empty, ordered=data["ordered"])
+    if "string" in data:
+        if data["nan"]:
+            return pd.StringDtype(data["string"], na_value=np.nan)
+        return pd.StringDtype(data["string"])
+    if "arrow" in data:
+        if data["arrow"] == "string":  # "string[pyarrow]" names the other dtype
+            import pyarrow as pa
+
+            return pd.ArrowDtype(pa.string())
+        return pd.api.types.pandas_dtype(f"{data['arrow']}[pyarrow]")
+    return pd.api.types.pandas_dtype(data["pandas"])

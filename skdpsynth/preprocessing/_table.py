@@ -1,0 +1,367 @@
+"""What a table must look like: checked before any budget is spent.
+
+Only structure is looked at: types, names, shapes, infinities. Messages name columns,
+never values. Values against the schema are clipped or become 'other' later, silently,
+because an error that depends on them would be a release of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.preprocessing._convert import (
+    factorize,
+    numeric_values,
+    to_category_series,
+    to_series,
+)
+from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
+from skdpsynth.schema._columns import family
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from skdpsynth.schema._columns import Column
+
+__all__ = [
+    "ColumnLayout",
+    "TableLayout",
+    "check_table",
+    "factorize",
+    "numeric_values",
+    "read_table",
+    "to_category_series",
+    "to_series",
+]
+
+_TARGET_NAME = "target"  # of a label that comes without a name
+# Which kinds of column a description may stand for.
+_KINDS_OF: dict[type[Column], frozenset[str]] = {
+    Continuous: frozenset({"continuous", "integer", "timedelta"}),
+    Categorical: frozenset(
+        {"categorical", "boolean", "integer", "continuous", "datetime"}
+    ),
+    Boolean: frozenset({"boolean"}),
+    Datetime: frozenset({"datetime"}),
+    Identifier: frozenset(
+        {"categorical", "boolean", "integer", "continuous", "datetime", "timedelta"}
+    ),
+}
+# The type that categories must have to be values of a column of some kind.
+_FAMILY_OF = {
+    "categorical": "str",
+    "boolean": "bool",
+    "integer": "number",
+    "continuous": "number",
+    "datetime": "Timestamp",
+}
+
+
+def check_table(
+    estimator: BaseEstimator,
+    X: object,
+    y: object = None,
+    *,
+    target: Hashable = None,
+    schema: TableSchema | None = None,
+) -> tuple[pd.DataFrame, TableLayout]:
+    """Read a table for `fit` and set what scikit-learn expects of an estimator.
+
+    Sets `n_features_in_` (the target is excluded) and, if X is a DataFrame whose
+    features all have string names, `feature_names_in_`.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        The estimator being fitted.
+    X, y, target, schema
+        As in `read_table`.
+
+    Returns
+    -------
+    frame : DataFrame
+        As in `read_table`.
+    layout : TableLayout
+        As in `read_table`.
+    """
+    frame, layout = read_table(X, y, target=target, schema=schema)
+    names = [column.name for column in layout.feature_columns]
+    vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
+    estimator.n_features_in_ = len(names)
+    if not layout.from_array and all(isinstance(name, str) for name in names):
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    return frame, layout
+
+
+def read_table(
+    X: object,
+    y: object = None,
+    *,
+    target: Hashable = None,
+    schema: TableSchema | None = None,
+) -> tuple[pd.DataFrame, TableLayout]:
+    """Check the structure of a table and bring it into one form.
+
+    Parameters
+    ----------
+    X : DataFrame or array-like of shape (n_rows, n_columns)
+        The table; the columns of an array are named ``x0``, ``x1``, ...
+    y : array-like of shape (n_rows,), optional
+        The labels, matched to the rows of X by position. A Series keeps its name;
+        other labels are named "target".
+    target : column name, optional
+        The label column of X.
+    schema : TableSchema, optional
+        Public facts. Its target counts like `target`; the two may agree.
+
+    Returns
+    -------
+    frame : DataFrame of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
+        The columns in their order, `y` last, with a fresh index. It may share memory
+        with X and must not be written to.
+    layout : TableLayout
+        Names, dtypes and kinds of its columns.
+
+    Raises
+    ------
+    InvalidTableError
+        If the structure is refused. It is a TypeError too where scikit-learn raises
+        one: for sparse input and for mixed objects.
+    InvalidSchemaError
+        If the schema names an absent column or contradicts a dtype.
+
+    Notes
+    -----
+    Float labels are refused even if they are whole numbers: whether they are would be
+    a question about values, and measurements must not become thousands of classes.
+    """
+    frame, from_array = _to_frame(X)
+    target = _agreed_target(frame, y, target, schema)
+    y_name: Hashable = None
+    if y is not None:
+        labels = _to_labels(y, len(frame))
+        y_name = labels.name
+        target = _TARGET_NAME if y_name is None else y_name
+        if target in frame.columns:
+            raise InvalidTableError(
+                f"The labels y are named {target!r}, and so is a column of X. Rename"
+                " one, or drop the column from X."
+            )
+        frame.insert(frame.shape[1], target, labels)
+    _check_shape(frame, has_target=target is not None)
+    layout = TableLayout(
+        tuple(ColumnLayout.of(name, frame[name]) for name in frame.columns),
+        target=target,
+        from_array=from_array,
+        y_given=y is not None,
+        y_name=y_name,
+    )
+    _check_values(frame, layout)
+    if schema is not None:
+        _check_schema(schema, layout)
+    return frame, layout
+
+
+class _SparseTableError(InvalidTableError, TypeError):
+    """A sparse table; a TypeError too, as in scikit-learn."""
+
+
+def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
+    """Return X as a shallow copy with a fresh index, and whether it was an array."""
+    if isinstance(X, pd.DataFrame):
+        if isinstance(X.columns, pd.MultiIndex):
+            raise InvalidTableError(
+                "Column names on several levels are not supported. Flatten them first,"
+                " for example by df.columns = df.columns.to_flat_index()."
+            )
+        if not X.columns.is_unique:
+            names = X.columns[X.columns.duplicated()].unique().tolist()
+            raise InvalidTableError(
+                f"Column names must be distinct. Got {names!r} more than once; rename"
+                " or drop the duplicates."
+            )
+        frame = X.copy(deep=False)
+        frame.index = pd.RangeIndex(len(frame))
+        return frame, False
+    if sparse.issparse(X):
+        raise _SparseTableError(
+            "Sparse input is not supported. Expected a DataFrame or a dense array;"
+            " convert it by X.toarray()."
+        )
+    # Lists go through object, so that numbers beside strings stay numbers.
+    array = np.asarray(X, dtype=object if isinstance(X, list | tuple) else None)
+    if array.ndim != 2:
+        raise InvalidTableError(
+            f"Expected a DataFrame or a 2-d array. Got {type(X).__name__} with"
+            f" {array.ndim} dimension(s); reshape one column by"
+            " X.reshape(-1, 1) or X.to_frame()."
+        )
+    frame = pd.DataFrame(
+        array, columns=[f"x{number}" for number in range(array.shape[1])]
+    )
+    return frame.infer_objects(), True
+
+
+def _to_labels(y: object, n_rows: int) -> pd.Series:
+    """Return y as a Series with a fresh index; its name is kept."""
+    labels = y
+    if not isinstance(y, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        labels = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
+        if labels.ndim != 1:
+            raise InvalidTableError(
+                "Expected labels y with 1 dimension, one per row. Got"
+                f" {labels.ndim} dimension(s); flatten one column by y.ravel()."
+            )
+    series = pd.Series(labels)
+    if not isinstance(y, pd.Series):
+        series = series.infer_objects()
+    if len(series) != n_rows:
+        raise InvalidTableError(
+            "X and y must have the same number of rows. Got inconsistent lengths; check"
+            " which rows were dropped from one of them."
+        )
+    series = series.copy(deep=False)
+    series.index = pd.RangeIndex(n_rows)
+    return series
+
+
+def _agreed_target(
+    frame: pd.DataFrame, y: object, target: Hashable, schema: TableSchema | None
+) -> Hashable:
+    """Return the target that `target` and the schema name, None for neither."""
+    if not isinstance(target, Hashable):
+        raise InvalidTableError(
+            f"The 'target' must be one column name. Got {type(target).__name__};"
+            " synthesizers have one label column."
+        )
+    stated = None if schema is None else schema.target
+    if target is not None and stated is not None and target != stated:
+        raise InvalidTableError(
+            f"The 'target' is {target!r}, but the target of the schema is {stated!r}."
+            " Give one of them, or the same twice."
+        )
+    name = stated if target is None else target
+    if name is not None and y is not None:
+        raise InvalidTableError(
+            f"The target was given twice: as y and as the column name {name!r}. Keep it"
+            " in X and leave out y, or pass y and leave out the name (also in the"
+            " schema)."
+        )
+    if name is not None and name not in frame.columns:
+        raise InvalidTableError(
+            f"The target {name!r} is not a column of the table. Its columns are"
+            f" {_short_list(frame.columns)}."
+        )
+    return name
+
+
+def _check_shape(frame: pd.DataFrame, *, has_target: bool) -> None:
+    n_rows, n_columns = frame.shape
+    n_features = n_columns - int(has_target)
+    if n_features == 0:
+        raise InvalidTableError(
+            f"Found a table with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of"
+            " 1 is required. Expected a column besides the target."
+        )
+    if n_rows < 2:
+        raise InvalidTableError(
+            f"Found a table with {n_rows} sample(s) (n_samples={n_rows}) while a"
+            " minimum of 2 is required. Expected one row per record."
+        )
+
+
+def _check_values(frame: pd.DataFrame, layout: TableLayout) -> None:
+    """Refuse float labels and infinities."""
+    label = layout.target_column
+    if label is not None and label.kind in ("continuous", "timedelta"):
+        raise InvalidTableError(
+            f"The target {label.name!r} has dtype {label.dtype}, but classes must be"
+            " strings, integers or booleans. Cast it by astype(int), astype('Int64')"
+            " or astype(str); if it is a measurement, keep it as a column and use"
+            " target=None."
+        )
+    for column in layout.columns:
+        if column.kind != "continuous":
+            continue
+        values = frame[column.name].to_numpy(dtype=np.float64, na_value=np.nan)
+        if np.isinf(values).any():
+            raise InvalidTableError(
+                f"Column {column.name!r} holds an infinite value. Replace infinities by"
+                " numbers, or by missing values."
+            )
+
+
+def _check_schema(schema: TableSchema, layout: TableLayout) -> None:
+    """Refuse a schema that cannot be about this table, whatever its values."""
+    columns = {column.name: column for column in layout.columns}
+    absent = [name for name in schema.columns if name not in columns]
+    if absent:
+        raise InvalidSchemaError(
+            f"The schema describes columns that the table lacks: {_short_list(absent)}."
+            f" The table has {_short_list(columns)}."
+        )
+    for name, described in schema.columns.items():
+        column = columns[name]
+        if column.kind not in _KINDS_OF[type(described)]:
+            hint = (
+                " For whole numbers 0 and 1 use Categorical([0, 1])."
+                if isinstance(described, Boolean)
+                else ""
+            )
+            raise InvalidSchemaError(
+                f"The schema describes column {name!r} as"
+                f" {type(described).__name__}, but its dtype {column.dtype} is"
+                f" {column.kind}. Convert the column or correct the schema.{hint}"
+            )
+        if isinstance(described, Categorical):
+            _check_categories(described, column)
+
+
+def _check_categories(described: Categorical, column: ColumnLayout) -> None:
+    """Refuse categories that are no values of the column's dtype."""
+    if not described.categories:
+        return
+    given = family(described.categories[0])
+    dtype = column.dtype
+    expected = _FAMILY_OF[column.kind]
+    if isinstance(dtype, pd.CategoricalDtype):
+        inner = dtype.categories.dtype
+        # Objects may be strings or booleans: the emptied list no longer tells.
+        if isinstance(inner, np.dtype) and inner.kind == "O" and given == "bool":
+            expected = "bool"
+        else:
+            expected = _FAMILY_OF[ColumnLayout.of(None, pd.Series(dtype=inner)).kind]
+    if given != expected:
+        raise InvalidSchemaError(
+            f"The schema gives column {column.name!r} categories of type {given}, but"
+            f" its dtype {dtype} holds values of type {expected}. Convert the column or"
+            " correct the categories."
+        )
+    if column.kind == "integer":
+        limits = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
+        for level in described.categories:
+            if level != int(level) or not limits.min <= level <= limits.max:
+                raise InvalidSchemaError(
+                    f"The category {level!r} of column {column.name!r} is no value of"
+                    f" its dtype {dtype}. Convert the column or correct the category."
+                )
+
+
+def _short_list(names: Any) -> str:  # noqa: ANN401 - any iterable of names
+    shown = [repr(name) for name in names]
+    more = f" and {len(shown) - 10} more" if len(shown) > 10 else ""
+    return ", ".join(shown[:10]) + more

@@ -1,0 +1,339 @@
+"""One fit's ledger: nothing is released without a reservation drawn from it.
+
+A cap on the Gaussian-DP parameter is fixed before any data is touched. Reservations
+are parts of that cap, and every release of noise draws one of them down. Choosing a
+later reservation from an earlier, noisy release is sound, because the cap never moves
+(adaptive composition under one fixed dominating curve).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING
+
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy._calibration import (
+    certified_epsilon,
+    gdp_mu,
+    grid_noise_std,
+)
+from skdpsynth.privacy._report import PrivacyReport, build_report
+from skdpsynth.privacy._reservation import Ledger, Reservation
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from dp_accounting import ComposedDpEvent
+
+    from skdpsynth.privacy._budget import PrivacyBudget
+
+__all__ = ["PrivacyAccountant"]
+
+# The plan aims a little below the epsilon asked for, so that the pessimistic
+# certificate of the loss distributions still stays within it.
+_CERTIFICATE_ROOM = 5e-4
+
+# Rounding of the shares of a plan that uses exactly the cap.
+_ROUNDING = 1e-9
+
+# The proof beside `thresholded_counts` needs it.
+_MAX_DISCOVERY_DELTA = 0.1
+
+
+class PrivacyAccountant:
+    """The ledger of one fit.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total epsilon of the fit, in (0, inf].
+    delta : float
+        Total delta of the fit, in (0, 1).
+    discovery_delta : float, default=0.0
+        Part of `delta` set aside for releases that need a delta of their own
+        (thresholded keys), in [0, delta) and at most 0.1.
+    budget : PrivacyBudget, optional
+        What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
+        fails later stays charged.
+
+    Attributes
+    ----------
+    mu_cap : float
+        The Gaussian-DP parameter that all reservations of a row share; inf for an
+        infinite epsilon.
+
+    Raises
+    ------
+    ValueError
+        For an epsilon or a delta outside its range.
+    BudgetExceededError
+        When `budget` has less than ``(epsilon, delta)`` left. Nothing is spent then.
+
+    Notes
+    -----
+    The guarantee is for adding or removing one row. Releases with ``scope=None`` are
+    paid by every row. Releases with a scope are paid by the rows of that class only,
+    and since a row has one class, classes compose in parallel: a row pays
+    ``mu_all^2 + mu_class^2``, and the total is the worst class's.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        discovery_delta: float = 0.0,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        if not epsilon > 0:
+            msg = f"epsilon must be a number > 0. Got {epsilon!r} instead."
+            raise ValueError(msg)
+        if not 0 < delta < 1:
+            msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
+            raise ValueError(msg)
+        if not 0 <= discovery_delta < delta or discovery_delta > _MAX_DISCOVERY_DELTA:
+            msg = (
+                f"discovery_delta must be in [0, delta) and <= {_MAX_DISCOVERY_DELTA}. "
+                f"Got {discovery_delta!r} instead."
+            )
+            raise ValueError(msg)
+        if budget is not None:
+            budget.charge(epsilon, delta)
+        self._epsilon_requested = float(epsilon)
+        self._delta = float(delta)
+        self._discovery_delta = float(discovery_delta)
+        self._mu_cap = gdp_mu(
+            self._epsilon_requested * (1 - _CERTIFICATE_ROOM),
+            self._delta - self._discovery_delta,
+        )
+        self._ledger = Ledger()
+        self._mu_squared: dict[Hashable | None, float] = {None: 0.0}
+        self._delta_sums: dict[Hashable | None, float] = {None: 0.0}
+
+    @property
+    def mu_cap(self) -> float:
+        """The Gaussian-DP parameter that the whole fit may spend."""
+        return self._mu_cap
+
+    @property
+    def delta(self) -> float:
+        """Total delta of the fit."""
+        return self._delta
+
+    @property
+    def private(self) -> bool:
+        """False when epsilon is infinite or noise came from a seeded generator."""
+        return not self._ledger.insecure and self._epsilon_requested < math.inf
+
+    @property
+    def epsilon(self) -> float:
+        """Certified epsilon of all that was reserved, at the total `delta`.
+
+        It is what the worst class pays. Reserved releases count whether or not they
+        were drawn. Infinite when the fit is not private.
+        """
+        if not self.private:
+            return math.inf
+        return certified_epsilon(
+            self.event(), self._delta - _paid(self._delta_sums, None)
+        )
+
+    def reserve_gaussian(
+        self,
+        name: str,
+        *,
+        mu: float,
+        sensitivity: float,
+        count: int = 1,
+        scope: Hashable | None = None,
+        delta: float = 0.0,
+    ) -> Reservation:
+        """Set aside a part of the budget for Gaussian releases.
+
+        Parameters
+        ----------
+        name : str
+            What is released, for the report.
+        mu : float
+            Gaussian-DP parameter of one release, in (0, inf]; infinite only when
+            `epsilon` is.
+        sensitivity : float
+            L2 sensitivity of one released vector, in integer grid units, positive.
+        count : int, default=1
+            Number of releases, at least 1.
+        scope : hashable, optional
+            Key of the class whose rows pay. None: every row pays.
+        delta : float, default=0.0
+            Delta of one release beside the Gaussian curve, taken out of
+            `discovery_delta`.
+
+        Returns
+        -------
+        Reservation
+            The right to `count` releases.
+
+        Raises
+        ------
+        BudgetExceededError
+            When less than that is left. Nothing changes then.
+        ReservationError
+            After `close`.
+        ValueError
+            For an argument outside its range.
+        """
+        count = operator.index(count)
+        _check_request(mu, count, scope, delta)
+        noise_std = grid_noise_std(mu, sensitivity)
+        mu_squared, deltas = count * float(mu) * float(mu), count * float(delta)
+        with self._ledger.lock:
+            self._refuse_if_mu_exceeds(name, scope, mu_squared)
+            self._refuse_if_delta_exceeds(name, scope, deltas)
+            reservation = self._ledger.issue(
+                name,
+                scope=scope,
+                mu=float(mu),
+                sensitivity=float(sensitivity),
+                noise_std=noise_std,
+                count=count,
+                delta=float(delta),
+            )
+            self._mu_squared[scope] = self._mu_squared.get(scope, 0.0) + mu_squared
+            self._delta_sums[scope] = self._delta_sums.get(scope, 0.0) + deltas
+        return reservation
+
+    def remaining_mu(self, scope: Hashable | None = None) -> float:
+        """Give the Gaussian-DP parameter that one more release could have.
+
+        Parameters
+        ----------
+        scope : hashable, optional
+            Key of the class whose rows would pay. None: every row.
+
+        Returns
+        -------
+        float
+            In [0, mu_cap]; inf for an infinite epsilon.
+        """
+        if self._mu_cap == math.inf:
+            return math.inf
+        left = self._mu_cap**2 - _paid(self._mu_squared, scope)
+        return math.sqrt(max(left, 0.0))
+
+    def close(self) -> None:
+        """End the fit: from now on nothing can be reserved or drawn."""
+        self._ledger.close()
+
+    def event(self) -> ComposedDpEvent:
+        """Give the event tree of what was reserved, as the worst class pays it.
+
+        Returns
+        -------
+        dp_accounting.ComposedDpEvent
+            One Gaussian event per reservation that the rows of the class with the
+            largest sum pay; a single `NonPrivateDpEvent` when the fit is not private.
+            The deltas of thresholded releases are not in it.
+        """
+        from dp_accounting import (
+            ComposedDpEvent,
+            NonPrivateDpEvent,
+            SelfComposedDpEvent,
+        )
+
+        if not self.private:
+            return ComposedDpEvent((NonPrivateDpEvent(),))
+        worst = self._worst_scope()
+        return ComposedDpEvent(
+            tuple(
+                SelfComposedDpEvent(entry.event, entry.count)
+                for entry in self._ledger.entries
+                if entry.scope is None or entry.scope == worst
+            )
+        )
+
+    def report(self) -> PrivacyReport:
+        """Summarise the ledger for people.
+
+        Returns
+        -------
+        PrivacyReport
+            Every reservation, and the total.
+        """
+        return build_report(
+            self._ledger.entries,
+            epsilon=self.epsilon,
+            delta=self._delta,
+            epsilon_requested=self._epsilon_requested,
+            mu_cap=self._mu_cap,
+            mu=math.sqrt(_paid(self._mu_squared, None)),
+            discovery_delta=_paid(self._delta_sums, None),
+            insecure=self._ledger.insecure,
+        )
+
+    def _worst_scope(self) -> Hashable | None:
+        scopes = [scope for scope in self._mu_squared if scope is not None]
+        return max(scopes, key=self._mu_squared.__getitem__, default=None)
+
+    def _refuse_if_mu_exceeds(
+        self, name: str, scope: Hashable | None, added: float
+    ) -> None:
+        total = self._mu_cap**2
+        paid = _paid(self._mu_squared, scope)
+        # An infinite cap allows everything; a finite one allows no infinite mu.
+        if total == math.inf or paid + added <= total * (1 + _ROUNDING):
+            return
+        left = max(1 - paid / total, 0.0)
+        msg = (
+            f"The reservation {name!r} asks for {added / total:.4%} of the privacy "
+            f"budget (in mu^2), but {left:.4%} is left. "
+            "Give it a smaller share or fewer releases, or fit with a larger epsilon."
+        )
+        raise BudgetExceededError(msg)
+
+    def _refuse_if_delta_exceeds(
+        self, name: str, scope: Hashable | None, added: float
+    ) -> None:
+        if added == 0:
+            return
+        paid = _paid(self._delta_sums, scope)
+        if paid + added <= self._discovery_delta * (1 + _ROUNDING):
+            return
+        left = max(self._discovery_delta - paid, 0.0)
+        msg = (
+            f"The reservation {name!r} asks for {added / self._delta:.4%} of delta, "
+            f"but {left / self._delta:.4%} is left for discovery. "
+            "Ask for less or set aside a larger discovery_delta."
+        )
+        raise BudgetExceededError(msg)
+
+
+def _paid(sums: dict[Hashable | None, float], scope: Hashable | None) -> float:
+    """Sum what every row pays and what one class (None: the worst one) pays."""
+    if scope is not None:
+        return sums[None] + sums.get(scope, 0.0)
+    worst = max((v for key, v in sums.items() if key is not None), default=0.0)
+    return sums[None] + worst
+
+
+def _check_request(mu: float, count: int, scope: Hashable | None, delta: float) -> None:
+    # The square is what is charged, so it must not vanish.
+    if not mu > 0 or not mu * mu > 0:
+        msg = f"mu must be a number > 0. Got {mu!r} instead."
+        raise ValueError(msg)
+    if count < 1:
+        msg = f"count must be an int >= 1. Got {count!r} instead."
+        raise ValueError(msg)
+    if not 0 <= delta < 1:
+        msg = f"delta must be a number in [0, 1). Got {delta!r} instead."
+        raise ValueError(msg)
+    # A key that differs from itself (NaN, NA) would open a new class at every use.
+    if not _equals_itself(scope):
+        msg = "scope must equal itself, so that its class pays once and for all."
+        raise ValueError(msg)
+
+
+def _equals_itself(key: Hashable | None) -> bool:
+    try:
+        return bool(key == key)
+    except TypeError:
+        return False

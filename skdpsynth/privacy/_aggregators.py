@@ -1,0 +1,391 @@
+"""Statistics of private rows, each beside the proof of its sensitivity.
+
+Every function computes an exact integer statistic, checks that the reservation was
+made for its sensitivity, and hands it to `release_gaussian`. "Row" is a row of the
+private table; neighbours differ by adding or removing one row.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri
+
+from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy._mechanisms import release_gaussian
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy._reservation import Reservation
+
+__all__ = [
+    "GRID",
+    "confident_gnmax",
+    "discovery_threshold",
+    "gaussian_sum",
+    "noisy_counts",
+    "noisy_histogram",
+    "thresholded_counts",
+]
+
+# Number of grid cells per clipping norm: a clipped vector has integer norm <= GRID.
+GRID = 2**20
+
+# Entries of teacher vectors in memory at a time; a function of public shapes only.
+_CHUNK_ENTRIES = 2**20
+
+# GRID**2 times this still fits int64, so integer norms cannot overflow.
+_MAX_DIMENSION = 2**22
+
+# Keys seen once are never considered, so a key's smallest considered count is this.
+_MIN_KEY_COUNT = 2
+
+# Room that the proof in `thresholded_counts` needs for removing a row.
+_THRESHOLD_ROOM = 0.9
+
+
+def _require_sensitivity(
+    reservation: Reservation, needed: float, n_releases: int = 1
+) -> None:
+    """Refuse a reservation whose noise is too small for the statistic."""
+    if reservation.sensitivity < needed:
+        msg = (
+            f"The reservation {reservation.name!r} is for sensitivity "
+            f"{reservation.sensitivity:.6g}, but this release needs {needed:.6g}. "
+            "Reserve for that sensitivity."
+        )
+        raise ReservationError(msg)
+    left = reservation.count - reservation.used
+    if n_releases > left:
+        msg = (
+            f"The reservation {reservation.name!r} has {left} releases left, but "
+            f"{n_releases} are needed. Reserve all releases of the plan."
+        )
+        raise ReservationError(msg)
+
+
+def noisy_histogram(
+    codes: NDArray[np.integer], n_bins: Sequence[int], reservation: Reservation
+) -> list[NDArray[np.int64]]:
+    """Count the codes of every column and release all counts at once.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns), integer
+        Column j holds codes in [0, ``n_bins[j]``).
+    n_bins : sequence of int, length n_columns
+        Number of bins of each column, at least 1; public.
+    reservation : Reservation
+        With sensitivity at least ``sqrt(n_columns)``.
+
+    Returns
+    -------
+    list of n_columns ndarrays, int64
+        Noisy counts of each column; they may be negative.
+
+    Raises
+    ------
+    ReservationError
+        When the reservation is not for this sensitivity, or invalid.
+    ValueError
+        When shapes disagree or a code is out of range.
+
+    Notes
+    -----
+    Sensitivity: a row is in exactly one bin of each column, so adding or removing it
+    changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
+    """
+    bins = [int(n) for n in n_bins]
+    if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
+        msg = (
+            "Expected codes of shape (n_rows, n_columns) and one positive number of "
+            f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
+        )
+        raise ValueError(msg)
+    _require_sensitivity(reservation, math.sqrt(len(bins)))
+    limits = np.asarray(bins, dtype=np.int64)
+    if not np.issubdtype(codes.dtype, np.integer) or np.any(
+        (codes < 0) | (codes >= limits)
+    ):
+        msg = "Expected integer codes in [0, n_bins[j]) in column j."
+        raise ValueError(msg)
+    # One bincount for all columns: column j counts in the bins after starts[j].
+    starts = np.concatenate(([0], np.cumsum(limits)))
+    exact = np.bincount(
+        (codes.astype(np.int64) + starts[:-1]).ravel(), minlength=int(starts[-1])
+    )
+    noisy = release_gaussian(exact.astype(np.int64), reservation)
+    return np.split(noisy, starts[1:-1])
+
+
+def noisy_counts(
+    codes: NDArray[np.integer], n_bins: int, reservation: Reservation
+) -> NDArray[np.int64]:
+    """Count the codes of one column.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows,), integer
+        Codes in [0, `n_bins`), for example of the classes.
+    n_bins : int
+        Number of bins, at least 1; public.
+    reservation : Reservation
+        With sensitivity at least 1: a row is in one bin.
+
+    Returns
+    -------
+    ndarray of shape (n_bins,), int64
+        Noisy counts; they may be negative.
+    """
+    return noisy_histogram(codes.reshape(-1, 1), [n_bins], reservation)[0]
+
+
+def discovery_threshold(noise_std: float, threshold_delta: float) -> int:
+    """Find the noisy count that a key seen twice exceeds with small probability.
+
+    Parameters
+    ----------
+    noise_std : float
+        Sigma of the discrete Gaussian noise, at least 0.
+    threshold_delta : float
+        Bound on that probability, in (0, 1).
+
+    Returns
+    -------
+    int
+        T with ``P(2 + noise > T) <= threshold_delta``; 1 without noise.
+
+    Notes
+    -----
+    Let f(z) = exp(-z^2 / (2 s^2)). Its sum over the integers is at least
+    ``s sqrt(2 pi)`` (Poisson summation: all other terms are positive), and where f is
+    convex, ``z >= s``, each term is at most its integral over [z - 1/2, z + 1/2].
+    So ``P(noise >= t) <= Phi(-(t - 1/2) / s)`` for ``t - 1/2 >= s``.
+    """
+    if not 0 < threshold_delta < 1:
+        msg = f"threshold_delta must be in (0, 1). Got {threshold_delta!r} instead."
+        raise ValueError(msg)
+    if noise_std == 0:
+        return _MIN_KEY_COUNT - 1
+    quantile = max(-float(ndtri(threshold_delta)), 1.0)
+    tail_start = math.ceil(quantile * noise_std + 0.5)
+    # The quantile is rounded; the tail at the integer is what counts.
+    while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(threshold_delta):
+        tail_start += 1
+    # 2 + noise > T means noise >= T - 1 for integers.
+    return tail_start + _MIN_KEY_COUNT - 1
+
+
+def thresholded_counts(
+    counts_by_column: Sequence[NDArray[np.int64]],
+    reservation: Reservation,
+    threshold_delta: float,
+) -> list[tuple[NDArray[np.intp], NDArray[np.int64]]]:
+    """Discover keys that are private themselves, such as the categories of a column.
+
+    Parameters
+    ----------
+    counts_by_column : sequence of n_columns ndarrays, int64
+        Exact counts of the keys present in each column; each row has at most one key
+        per column.
+    reservation : Reservation
+        With sensitivity at least ``sqrt(n_columns)`` and a delta of at least
+        `threshold_delta`.
+    threshold_delta : float
+        Probability bound for all columns together, in (0, 1).
+
+    Returns
+    -------
+    list of n_columns tuples (kept, counts)
+        `kept`: sorted positions of the keys whose noisy count exceeds the threshold;
+        `counts`: their noisy counts. The caller orders keys by name.
+
+    Raises
+    ------
+    ReservationError
+        When the reservation is not for this sensitivity or delta, or invalid.
+
+    Notes
+    -----
+    Proof. Let D' be D with one more row, and M the whole fit. In each column the row
+    raises one key's count from c to c + 1. With c >= 2 the key is noised in both
+    worlds and its count differs by 1; with c = 0 it is considered in neither. So the
+    counts considered in both differ by an L2 norm of at most ``sqrt(n_columns)``.
+    What is left are columns with c = 1: their key is considered in D' only. One of
+    them passes with probability at most ``d = 0.9 threshold_delta`` (union bound,
+    d / n_columns each), independently of all other noise.
+    Let Q be the law of M(D), and P that of M(D') given that no such key passes. P and
+    Q are a Gaussian composition; let g be its delta at epsilon. Let d now be the sum
+    over all thresholded releases of the fit, t the sum of their threshold_delta; the
+    accountant keeps t <= 0.1. One direction:
+    ``P[M(D') in S] <= P(S) + d <= e^epsilon Q(S) + g + d``. The other:
+    ``P[M(D') in S] >= (1 - d) P(S)``, so
+    ``Q(S) - e^epsilon P[M(D') in S] <= g + e^epsilon d P(S)``. It is enough to look
+    at the S where M(D) is more than e^epsilon times as likely; there
+    ``e^epsilon (1 - d) P(S) <= Q(S) <= 1``, so the last term is at most
+    ``d / (1 - d) <= t``, because ``d <= 0.9 t`` and ``t <= 0.1``.
+    """
+    n_columns = len(counts_by_column)
+    if n_columns == 0:
+        msg = "Expected at least one column of counts. Got none."
+        raise ValueError(msg)
+    _require_sensitivity(reservation, math.sqrt(n_columns))
+    if reservation.delta < threshold_delta:
+        msg = (
+            f"The reservation {reservation.name!r} has a delta of "
+            f"{reservation.delta:.6g}, but this release needs {threshold_delta:.6g}. "
+            "Reserve with that delta."
+        )
+        raise ReservationError(msg)
+    share = _THRESHOLD_ROOM * threshold_delta / n_columns
+    threshold = discovery_threshold(reservation.noise_std, share)
+    considered = [
+        np.flatnonzero(np.asarray(counts) >= _MIN_KEY_COUNT)
+        for counts in counts_by_column
+    ]
+    exact = np.concatenate(
+        [
+            np.asarray(counts, dtype=np.int64)[keys]
+            for counts, keys in zip(counts_by_column, considered, strict=True)
+        ]
+    )
+    noisy = release_gaussian(exact, reservation)
+    ends = np.cumsum([len(keys) for keys in considered])[:-1]
+    released = []
+    for keys, counts in zip(considered, np.split(noisy, ends), strict=True):
+        passed = counts > threshold
+        released.append((keys[passed], counts[passed]))
+    return released
+
+
+def gaussian_sum(
+    vectors: NDArray[np.floating], clip: float, reservation: Reservation
+) -> NDArray[np.float64]:
+    """Sum one clipped vector per teacher and release the sum.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_teachers, n_dimensions), float
+        Row i is computed from the rows of teacher i alone, and from public facts.
+        Entries that are not finite count as 0.
+    clip : float
+        L2 norm to which each teacher's vector is clipped, positive and finite.
+    reservation : Reservation
+        With sensitivity at least ``2 * GRID``.
+
+    Returns
+    -------
+    ndarray of shape (n_dimensions,), float64
+        Noisy sum in the units of `vectors`. The noise has standard deviation
+        ``reservation.noise_std * clip / GRID`` per coordinate.
+
+    Raises
+    ------
+    ReservationError
+        When the reservation is not for this sensitivity, or invalid.
+    ValueError
+        When `vectors` is not two-dimensional or `clip` is not positive.
+
+    Notes
+    -----
+    Sensitivity: a row trains one teacher, and can change that teacher's vector from
+    any clipped vector to any other, so the sum moves by up to twice the clipping
+    norm. On the grid: each clipped vector is truncated toward zero to multiples of
+    ``clip / GRID``, and a teacher whose integer norm still exceeds GRID (rounding)
+    sends 0. The sum is exact in int64, so its sensitivity is exactly ``2 * GRID``.
+    Nothing is computed across teachers before the sum.
+    """
+    if vectors.ndim != 2 or not 0 < vectors.shape[1] <= _MAX_DIMENSION:
+        msg = (
+            "Expected vectors of shape (n_teachers, n_dimensions) with 1 to "
+            f"{_MAX_DIMENSION} dimensions. Got shape {vectors.shape} instead."
+        )
+        raise ValueError(msg)
+    if not 0 < clip < math.inf:
+        msg = f"clip must be positive and finite. Got {clip!r} instead."
+        raise ValueError(msg)
+    _require_sensitivity(reservation, 2 * GRID)
+    n_teachers, n_dimensions = vectors.shape
+    total = np.zeros(n_dimensions, dtype=np.int64)
+    step = max(1, _CHUNK_ENTRIES // n_dimensions)
+    for start in range(0, n_teachers, step):
+        total += _on_grid(vectors[start : start + step], clip).sum(axis=0)
+    noisy = release_gaussian(total, reservation)
+    return noisy.astype(np.float64) * (clip / GRID)
+
+
+def _on_grid(vectors: NDArray[np.floating], clip: float) -> NDArray[np.int64]:
+    """Clip each row and truncate it to the grid; the integer norm is <= GRID."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.array(vectors, dtype=np.float64, order="C") / clip
+        scaled[~np.isfinite(scaled)] = 0.0
+        norms = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    # An overflowing norm is inf and its teacher sends 0.
+    scaled *= GRID / np.maximum(norms, 1.0)
+    # The cut only keeps the squares below 2**62; the test below decides.
+    grid = np.trunc(np.clip(scaled, -GRID, GRID)).astype(np.int64)
+    too_long = (grid * grid).sum(axis=1) > GRID**2
+    grid[too_long] = 0
+    return grid
+
+
+def confident_gnmax(
+    votes: NDArray[np.int64],
+    threshold: float,
+    max_reservation: Reservation,
+    argmax_reservation: Reservation,
+) -> NDArray[np.int64]:
+    """Answer queries by the teachers' noisy plurality where it is confident.
+
+    Parameters
+    ----------
+    votes : ndarray of shape (n_queries, n_bins), int64
+        Number of teachers that voted for each bin; each teacher votes once per query.
+    threshold : float
+        Noisy maximum count from which a query is answered.
+    max_reservation : Reservation
+        For the threshold test, with sensitivity at least 1 per query.
+    argmax_reservation : Reservation
+        For the answers, with sensitivity at least ``sqrt(2)`` per query.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,), int64
+        The bin with the largest noisy count, or -1 where the test failed.
+
+    Raises
+    ------
+    ReservationError
+        When a reservation is not for this sensitivity and number of queries, or is
+        invalid.
+
+    Notes
+    -----
+    Sensitivity: a row can change one teacher's vote, which moves one count up and one
+    down: the histogram by ``sqrt(2)``, the maximum by 1. Each query uses one release
+    of each reservation whether or not it is answered, so that the cost depends on no
+    data.
+
+    References
+    ----------
+    Papernot et al. (2018), "Scalable Private Learning with PATE", Algorithm 1
+    (https://arxiv.org/abs/1802.08908).
+    """
+    if votes.ndim != 2 or 0 in votes.shape:
+        msg = (
+            "Expected votes of shape (n_queries, n_bins), neither of them 0. "
+            f"Got shape {votes.shape} instead."
+        )
+        raise ValueError(msg)
+    n_queries = votes.shape[0]
+    # Both are checked before either draws.
+    _require_sensitivity(max_reservation, 1.0, n_queries)
+    _require_sensitivity(argmax_reservation, math.sqrt(2), n_queries)
+    maxima = release_gaussian(votes.max(axis=1), max_reservation, n_queries)
+    counts = release_gaussian(votes, argmax_reservation, n_queries)
+    return np.where(maxima >= threshold, counts.argmax(axis=1), -1).astype(np.int64)

@@ -1,0 +1,295 @@
+"""What several fits on the same private table share."""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+import tempfile
+import weakref
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skdpsynth.exceptions import BudgetExceededError, PersistenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pandas as pd
+
+__all__ = ["PrivacyBudget"]
+
+# Long enough for many processes that charge at once; a charge takes milliseconds.
+_LOCK_TIMEOUT_S = 60.0
+
+# Rounding of sums such as ten times 0.1.
+_ROUNDING = 1e-12
+
+_CREATE_BUDGET = (
+    "CREATE TABLE IF NOT EXISTS skdpsynth_budget "
+    "(id INTEGER PRIMARY KEY CHECK (id = 1), epsilon REAL NOT NULL, "
+    "delta REAL NOT NULL)"
+)
+_CREATE_CHARGES = (
+    "CREATE TABLE IF NOT EXISTS skdpsynth_charges "
+    "(id INTEGER PRIMARY KEY, charged_at TEXT NOT NULL, label TEXT NOT NULL, "
+    "epsilon REAL NOT NULL, delta REAL NOT NULL)"
+)
+
+
+class PrivacyBudget:
+    """A total (epsilon, delta) that several fits draw from.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total epsilon, positive and finite.
+    delta : float
+        Total delta, in (0, 1).
+    path : str or path-like, optional
+        The SQLite file that holds the budget. It is created when absent; when present
+        it must be a budget of the same `epsilon` and `delta`, whose charges count.
+        None: a private temporary file that lives as long as this object.
+
+    Attributes
+    ----------
+    epsilon : float
+        Total epsilon.
+    delta : float
+        Total delta.
+    path : pathlib.Path
+        The file, absolute.
+    spent : tuple of (float, float)
+        Sums of epsilon and delta charged so far, by anybody who shares the file.
+    remaining : tuple of (float, float)
+        What is left of epsilon and delta.
+    charges : pandas.DataFrame
+        One row per charge: ``charged_at`` (UTC), ``label``, ``epsilon``, ``delta``.
+
+    Raises
+    ------
+    PersistenceError
+        When the file cannot be opened or is another budget.
+
+    Notes
+    -----
+    The file is the only state, so copies, scikit-learn clones and pickles of this
+    object all spend the same budget. A process that cannot open the file gets an
+    error, never a fresh budget. Fits compose by the plain sum of epsilon and of
+    delta, valid also when later fits are chosen after looking at earlier ones.
+    A fit that fails stays charged.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import PrivacyBudget
+    >>> budget = PrivacyBudget(epsilon=2.0, delta=1e-4)
+    >>> budget.charge(0.5, 1e-5, label="first fit")
+    >>> budget.remaining[0]
+    1.5
+    """
+
+    def __init__(
+        self, epsilon: float, delta: float, path: str | os.PathLike[str] | None = None
+    ) -> None:
+        if not 0 < epsilon < math.inf:
+            msg = f"epsilon must be positive and finite. Got {epsilon!r} instead."
+            raise ValueError(msg)
+        if not 0 < delta < 1:
+            msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
+            raise ValueError(msg)
+        self._epsilon, self._delta = float(epsilon), float(delta)
+        if path is None:
+            handle, name = tempfile.mkstemp(prefix="skdpsynth-budget-", suffix=".db")
+            os.close(handle)
+            self._path = Path(name)
+            weakref.finalize(self, _remove, self._path, os.getpid())
+        else:
+            self._path = Path(path).absolute()
+        self._create()
+
+    @property
+    def epsilon(self) -> float:
+        """Total epsilon."""
+        return self._epsilon
+
+    @property
+    def delta(self) -> float:
+        """Total delta."""
+        return self._delta
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the budget."""
+        return self._path
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """Sums of epsilon and delta charged so far."""
+        with self._connection() as connection:
+            return _sums(connection)
+
+    @property
+    def remaining(self) -> tuple[float, float]:
+        """What is left of epsilon and delta."""
+        epsilon, delta = self.spent
+        return max(self.epsilon - epsilon, 0.0), max(self.delta - delta, 0.0)
+
+    @property
+    def charges(self) -> pd.DataFrame:
+        """All charges, oldest first."""
+        import pandas as pd
+
+        columns = ["charged_at", "label", "epsilon", "delta"]
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT charged_at, label, epsilon, delta "
+                "FROM skdpsynth_charges ORDER BY id"
+            ).fetchall()
+        table = pd.DataFrame(rows, columns=columns)
+        return table.astype({"epsilon": "float64", "delta": "float64"})
+
+    def charge(self, epsilon: float, delta: float, *, label: str = "fit") -> None:
+        """Spend a part of the budget, or refuse and spend nothing.
+
+        Parameters
+        ----------
+        epsilon : float
+            Epsilon of one fit, positive.
+        delta : float
+            Delta of one fit, in (0, 1).
+        label : str, default="fit"
+            What it is spent on; kept in the file.
+
+        Raises
+        ------
+        BudgetExceededError
+            When less than that is left.
+        PersistenceError
+            When the file cannot be opened.
+        """
+        if not epsilon > 0 or not 0 < delta < 1:
+            msg = (
+                "A charge needs epsilon > 0 and delta in (0, 1). "
+                f"Got {epsilon!r} and {delta!r} instead."
+            )
+            raise ValueError(msg)
+        with self._connection() as connection, _transaction(connection):
+            spent_epsilon, spent_delta = _sums(connection)
+            for name, asked, spent, total in (
+                ("epsilon", epsilon, spent_epsilon, self.epsilon),
+                ("delta", delta, spent_delta, self.delta),
+            ):
+                if not spent + asked <= total * (1 + _ROUNDING):
+                    msg = (
+                        f"The budget has {name} = {max(total - spent, 0.0):.6g} left "
+                        f"of {total:.6g}, but this fit asks for {asked:.6g}. "
+                        f"Fit with a smaller {name}, or agree on a larger budget."
+                    )
+                    raise BudgetExceededError(msg)
+            connection.execute(
+                "INSERT INTO skdpsynth_charges (charged_at, label, epsilon, delta) "
+                "VALUES (?, ?, ?, ?)",
+                (
+                    datetime.now(UTC).isoformat(timespec="seconds"),
+                    label,
+                    float(epsilon),
+                    float(delta),
+                ),
+            )
+
+    def __repr__(self) -> str:
+        """Show the totals and the file."""
+        return (
+            f"PrivacyBudget(epsilon={self.epsilon!r}, delta={self.delta!r}, "
+            f"path={str(self.path)!r})"
+        )
+
+    def __sklearn_clone__(self) -> PrivacyBudget:
+        return self
+
+    def __copy__(self) -> PrivacyBudget:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> PrivacyBudget:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[str], PrivacyBudget], tuple[str]]:
+        return _reopen, (str(self.path),)
+
+    def _create(self) -> None:
+        """Create the tables, or check that they are of the same budget."""
+        with self._connection(mode="rwc") as connection, _transaction(connection):
+            connection.execute(_CREATE_BUDGET)
+            connection.execute(_CREATE_CHARGES)
+            connection.execute(
+                "INSERT OR IGNORE INTO skdpsynth_budget (id, epsilon, delta) "
+                "VALUES (1, ?, ?)",
+                (self.epsilon, self.delta),
+            )
+            found = _totals(connection)
+        if found != (self.epsilon, self.delta):
+            msg = (
+                f"The file {str(self.path)!r} holds a budget of epsilon = {found[0]!r} "
+                f"and delta = {found[1]!r}, not {self.epsilon!r} and {self.delta!r}. "
+                "Use the totals that were agreed on, or another path."
+            )
+            raise PersistenceError(msg)
+
+    @contextmanager
+    def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+        """Open the file for one operation; "rw" never creates it."""
+        try:
+            with closing(
+                sqlite3.connect(
+                    f"{self.path.as_uri()}?mode={mode}",
+                    uri=True,
+                    timeout=_LOCK_TIMEOUT_S,
+                    isolation_level=None,
+                )
+            ) as connection:
+                yield connection
+        except sqlite3.Error as error:
+            msg = (
+                f"The privacy budget in {str(self.path)!r} cannot be used ({error}). "
+                "It must be a budget file that this process can read and write."
+            )
+            raise PersistenceError(msg) from error
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Take the write lock before reading; commit at the end or roll back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _sums(connection: sqlite3.Connection) -> tuple[float, float]:
+    rows = connection.execute("SELECT epsilon, delta FROM skdpsynth_charges").fetchall()
+    return math.fsum(row[0] for row in rows), math.fsum(row[1] for row in rows)
+
+
+def _totals(connection: sqlite3.Connection) -> tuple[float, float]:
+    row = connection.execute("SELECT epsilon, delta FROM skdpsynth_budget").fetchone()
+    return float(row[0]), float(row[1])
+
+
+def _reopen(path: str) -> PrivacyBudget:
+    """Open an existing budget by its path, as unpickling does."""
+    budget = object.__new__(PrivacyBudget)
+    budget._path = Path(path)
+    with budget._connection() as connection:
+        budget._epsilon, budget._delta = _totals(connection)
+    return budget
+
+
+def _remove(path: Path, owner: int) -> None:
+    """Delete a temporary budget, unless in a forked child of its owner."""
+    if os.getpid() == owner:
+        path.unlink(missing_ok=True)

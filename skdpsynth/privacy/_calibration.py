@@ -1,0 +1,281 @@
+"""From (epsilon, delta) to noise and back.
+
+One number describes any composition of Gaussian releases: its Gaussian-DP parameter
+``mu`` (sensitivity over standard deviation; squares add up). The exact curve is
+
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+
+The closed form plans, dp-accounting's privacy loss distributions certify.
+
+References
+----------
+Dong, Roth, Su (2022), "Gaussian Differential Privacy", J. R. Stat. Soc. B 84(1),
+Corollary 1 (https://doi.org/10.1111/rssb.12454).
+Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy"
+(https://arxiv.org/abs/2004.00010).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from scipy.special import log_ndtr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dp_accounting import DpEvent
+
+__all__ = [
+    "certified_epsilon",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_mu",
+    "grid_noise_std",
+]
+
+# `gdp_delta` is a difference of nearly equal numbers. Over epsilon in [1e-4, 1e3] and
+# delta in [1e-15, 0.5] its relative error stays below a tenth of this; the inverses
+# leave this much room.
+_DELTA_SLACK = 1e-7
+
+# Relative width at which the bisections stop.
+_BRACKET_WIDTH = 1e-13
+
+_MIN_NOISE_STD = 3.0
+_RULE_B_STD = 2.0
+
+# Grid of the privacy losses: a share of their standard deviation, which is mu.
+_LOSS_GRID_SHARE = 1e-3
+_DEFAULT_LOSS_GRID = 1e-4
+
+
+def _check_epsilon_delta(epsilon: float, delta: float) -> None:
+    if not epsilon >= 0:
+        msg = f"epsilon must be a number >= 0. Got {epsilon!r} instead."
+        raise ValueError(msg)
+    if not 0 < delta < 1:
+        msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
+        raise ValueError(msg)
+
+
+def gdp_delta(mu: float, epsilon: float) -> float:
+    """Compute the smallest delta of a mu-Gaussian-DP mechanism at an epsilon.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian-DP parameter, in [0, inf].
+    epsilon : float
+        In [0, inf].
+
+    Returns
+    -------
+    float
+        The exact delta, in [0, 1], up to rounding (relative error below 1e-8 for
+        epsilon in [1e-4, 1e3] and delta in [1e-15, 0.5]).
+    """
+    if not mu >= 0 or not epsilon >= 0:
+        msg = f"mu and epsilon must be >= 0. Got {mu!r} and {epsilon!r} instead."
+        raise ValueError(msg)
+    if mu == 0 or epsilon == math.inf:
+        return 0.0
+    if mu == math.inf:
+        return 1.0
+    upper = float(log_ndtr(mu / 2 - epsilon / mu))
+    lower = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    # lower <= upper in exact arithmetic; rounding may swap them where delta is 0.
+    return math.exp(upper) * -math.expm1(min(lower - upper, 0.0))
+
+
+def _boundary(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Bisect on a log scale; return the last point found at which the test holds."""
+    while high > low * (1 + _BRACKET_WIDTH):
+        middle = math.sqrt(low) * math.sqrt(high)
+        if not low < middle < high:
+            break
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@lru_cache(maxsize=1024)
+def gdp_mu(epsilon: float, delta: float) -> float:
+    """Find the largest Gaussian-DP parameter that (epsilon, delta) allows.
+
+    Parameters
+    ----------
+    epsilon : float
+        In [0, inf].
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        The largest mu whose exact delta at `epsilon` is at most `delta`, rounded
+        down; inf for an infinite epsilon.
+    """
+    _check_epsilon_delta(epsilon, delta)
+    if epsilon == math.inf:
+        return math.inf
+    target = delta * (1 - _DELTA_SLACK)
+
+    def allowed(mu: float) -> bool:
+        return gdp_delta(mu, epsilon) <= target
+
+    high = 1.0
+    while allowed(high):
+        high *= 2
+    low = high / 2
+    while not allowed(low):
+        low /= 2
+    return _boundary(allowed, low, high)
+
+
+@lru_cache(maxsize=1024)
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """Find the smallest epsilon of a mu-Gaussian-DP mechanism at a delta.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian-DP parameter, in [0, inf].
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        An epsilon at which the exact delta is at most `delta`, rounded up; 0 for
+        ``mu == 0``, inf for an infinite mu.
+    """
+    _check_epsilon_delta(0.0, delta)
+    if mu == math.inf:
+        return math.inf
+    target = delta * (1 - _DELTA_SLACK)
+
+    def too_small(epsilon: float) -> bool:
+        return gdp_delta(mu, epsilon) > target
+
+    if not too_small(0.0):
+        return 0.0
+    high = 1.0
+    while too_small(high):
+        high *= 2
+    low = high / 2
+    while not too_small(low):
+        low /= 2
+    # The last point that failed, raised by bracket widths until it holds.
+    epsilon = _boundary(too_small, low, high)
+    while too_small(epsilon):
+        epsilon *= 1 + _BRACKET_WIDTH
+    return epsilon
+
+
+def grid_noise_std(mu: float, sensitivity: float) -> float:
+    """Give the discrete Gaussian's sigma that makes a release mu-Gaussian-DP.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian-DP parameter of one release, in (0, inf].
+    sensitivity : float
+        L2 sensitivity of the released integer vector, positive.
+
+    Returns
+    -------
+    float
+        sigma, in units of the integer grid, at least 3; 0 for an infinite mu.
+
+    Notes
+    -----
+    A discrete Gaussian of parameter sigma is not dominated by the continuous one of
+    the same sigma. But continuous noise of variance ``sigma^2 - 4`` followed by a
+    discrete Gaussian of parameter 2 around the result has the law of the discrete
+    Gaussian of parameter sigma, up to a factor ``1 +- 4e-34`` per coordinate. So the
+    release is a post-processing of a Gaussian one with multiplier
+    ``sqrt(sigma^2 - 4) / sensitivity``, which here is ``1 / mu``.
+    Where sigma is raised to 3 the release costs less than it is charged for.
+    """
+    if not mu > 0:
+        msg = f"mu must be a number > 0. Got {mu!r} instead."
+        raise ValueError(msg)
+    if not 0 < sensitivity < math.inf:
+        msg = f"sensitivity must be positive and finite. Got {sensitivity!r} instead."
+        raise ValueError(msg)
+    if mu == math.inf:
+        return 0.0
+    std = math.hypot(sensitivity / mu, _RULE_B_STD)
+    return max(std, _MIN_NOISE_STD)
+
+
+@lru_cache(maxsize=256)
+def certified_epsilon(event: DpEvent, delta: float) -> float:
+    """Compute epsilon of an event tree with dp-accounting's loss distributions.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        A hashable tree (compositions hold tuples) that its PLD accountant supports.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        An upper bound on epsilon for adding or removing one row; inf for an event
+        that is not private.
+
+    Notes
+    -----
+    Gaussian leaves are first merged into one (exact: ``mu^2`` adds up). The grid of
+    the losses follows mu, so that a small epsilon is resolved and a large one is
+    cheap. The result is pessimistic by the grid; the largest excess measured is 5e-4
+    of epsilon (at epsilon 1e-4, delta 0.4), and below 2e-5 for delta up to 1e-3.
+    """
+    from dp_accounting import ComposedDpEvent, GaussianDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    _check_epsilon_delta(0.0, delta)
+    mu_squared, others = _split_gaussian(event)
+    if mu_squared == 0 and not others:
+        return 0.0
+    leaves = list(others)
+    if mu_squared > 0:
+        leaves.append(GaussianDpEvent(1 / math.sqrt(mu_squared)))
+    grid = _DEFAULT_LOSS_GRID if others else _LOSS_GRID_SHARE * math.sqrt(mu_squared)
+    accountant = PLDAccountant(value_discretization_interval=grid)
+    accountant.compose(ComposedDpEvent(tuple(leaves)))
+    return float(accountant.get_epsilon(delta))
+
+
+def _split_gaussian(event: DpEvent) -> tuple[float, tuple[DpEvent, ...]]:
+    """Sum mu^2 over the Gaussian leaves of a tree; return it and the other parts."""
+    from dp_accounting import (
+        ComposedDpEvent,
+        GaussianDpEvent,
+        NoOpDpEvent,
+        SelfComposedDpEvent,
+    )
+
+    if isinstance(event, GaussianDpEvent) and event.noise_multiplier > 0:
+        return 1 / event.noise_multiplier**2, ()
+    if isinstance(event, NoOpDpEvent):
+        return 0.0, ()
+    if isinstance(event, SelfComposedDpEvent):
+        mu_squared, others = _split_gaussian(event.event)
+        if others:
+            return 0.0, (event,)
+        return mu_squared * event.count, ()
+    if isinstance(event, ComposedDpEvent):
+        parts = [_split_gaussian(part) for part in event.events]
+        return (
+            math.fsum(part[0] for part in parts),
+            tuple(other for part in parts for other in part[1]),
+        )
+    return 0.0, (event,)

@@ -1,0 +1,99 @@
+"""Secret randomness: privacy noise, teacher assignment, minibatches, masks.
+
+It always comes from the operating system, never from ``random_state``: with a
+guessable seed the output of a fit is a deterministic function of the data. The only
+exception is the named context of `skdpsynth.privacy.testing`, and a fit inside it
+reports an infinite epsilon.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["insecure_randomness_active", "rounded_normal", "secret_generator"]
+
+_SEED_BITS = 256
+
+# The default pool of a SeedSequence keeps 128 bits only; eight words keep all 256.
+_POOL_WORDS = 8
+
+# Set by `skdpsynth.privacy.testing.insecure_randomness` alone. A new thread or process
+# starts with the default, hence with OS entropy.
+_insecure_seeds: ContextVar[np.random.SeedSequence | None] = ContextVar(
+    "skdpsynth_insecure_seeds", default=None
+)
+
+
+def insecure_randomness_active() -> bool:
+    """Tell whether the calling context draws from a seeded, insecure stream.
+
+    Returns
+    -------
+    bool
+        True inside `skdpsynth.privacy.testing.insecure_randomness` only.
+    """
+    return _insecure_seeds.get() is not None
+
+
+def secret_generator() -> np.random.Generator:
+    """Make a generator for draws that the privacy guarantee relies on.
+
+    Returns
+    -------
+    numpy.random.Generator
+        A new generator, seeded with 256 bits of the operating system's entropy.
+        Inside `skdpsynth.privacy.testing.insecure_randomness` the next child stream
+        of the seed of that context instead.
+
+    Notes
+    -----
+    Do not keep, pickle or publish it. NumPy's global generator is neither read nor
+    set.
+    """
+    insecure = _insecure_seeds.get()
+    if insecure is None:
+        seeds = np.random.SeedSequence(
+            secrets.randbits(_SEED_BITS), pool_size=_POOL_WORDS
+        )
+    else:
+        seeds = insecure.spawn(1)[0]
+    return np.random.Generator(np.random.PCG64DXSM(seeds))
+
+
+def rounded_normal(std: float, size: int) -> NDArray[np.int64]:
+    """Draw normal noise rounded to integers, for the insecure context only.
+
+    Parameters
+    ----------
+    std : float
+        Standard deviation before rounding, positive.
+    size : int
+        Number of independent draws.
+
+    Returns
+    -------
+    ndarray of shape (size,), int64
+        The draws; beyond 2**62 they are cut.
+
+    Raises
+    ------
+    RuntimeError
+        Outside `skdpsynth.privacy.testing.insecure_randomness`: floating-point noise
+        is no privacy mechanism.
+    """
+    if not insecure_randomness_active():
+        msg = (
+            "rounded_normal works inside insecure_randomness only; "
+            "use release_gaussian for private noise."
+        )
+        raise RuntimeError(msg)
+    limit = float(2**62)
+    draws = np.rint(secret_generator().normal(0.0, std, size))
+    return np.clip(draws, -limit, limit).astype(np.int64)

@@ -1,0 +1,368 @@
+"""What one fit spent, for people to read and for files to keep."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from skdpsynth.exceptions import PersistenceError
+from skdpsynth.privacy._calibration import gdp_epsilon
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from skdpsynth.privacy._reservation import Entry
+
+__all__ = ["PrivacyReport", "ReportEntry", "build_report"]
+
+RELATION = "add or remove one row"
+ALL_ROWS = "all rows"
+
+_THREAT_MODEL = (
+    "The guarantee covers the fitted object, its samples and this report. "
+    "Exceptions, standard output and timing go to the curator only."
+)
+_INSECURE = (
+    "Not private: noise came from a seeded generator (insecure_randomness), "
+    "so epsilon is infinite."
+)
+_NO_NOISE = "Not private: epsilon is infinite by request, and no noise is owed."
+
+# More classes than these are summarised by the one that pays most.
+_MAX_CLASSES_SHOWN = 8
+
+_HEADINGS = (
+    "release",
+    "paid by",
+    "reserved",
+    "used",
+    "sensitivity",
+    "noise std",
+    "mu",
+    "% of mu^2",
+)
+
+
+@dataclass(frozen=True)
+class ReportEntry:
+    """One reservation, as it stood when the report was made.
+
+    Parameters
+    ----------
+    name : str
+        What was released.
+    scope : str
+        Whose rows pay: "all rows", or "class" and its label.
+    releases : int
+        Number of releases reserved; all of them count.
+    used : int
+        Number of releases drawn.
+    sensitivity : float
+        L2 sensitivity of one release, in grid units.
+    noise_std : float
+        Standard deviation of the noise, in grid units; 0 without noise.
+    mu_total : float
+        Gaussian-DP parameter of all its releases together.
+    share : float or None
+        Percentage of the ``mu^2`` that the fit may spend; None for an infinite
+        epsilon.
+    """
+
+    name: str
+    scope: str
+    releases: int
+    used: int
+    sensitivity: float
+    noise_std: float
+    mu_total: float
+    share: float | None
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """Every mechanism that touched the data of one fit, and the total.
+
+    Parameters
+    ----------
+    epsilon : float
+        Certified epsilon of all that was reserved; inf when the fit is not private.
+    delta : float
+        Total delta.
+    epsilon_requested : float
+        Epsilon that the fit was asked for.
+    mu : float
+        Gaussian-DP parameter of all reservations that the worst class pays.
+    discovery_delta : float
+        Part of `delta` that thresholded releases reserved.
+    epsilon_replace_one : float or None
+        Epsilon at the same delta if one row is replaced by any other, possibly of
+        another class; None where no release is paid by classes.
+    private : bool
+        False when epsilon is infinite.
+    entries : tuple of ReportEntry
+        All reservations, in order.
+    notes : tuple of str
+        What a reader must know beside the figures.
+    relation : str
+        Which tables are neighbours.
+    """
+
+    epsilon: float
+    delta: float
+    epsilon_requested: float
+    mu: float
+    discovery_delta: float
+    epsilon_replace_one: float | None
+    private: bool
+    entries: tuple[ReportEntry, ...]
+    notes: tuple[str, ...]
+    relation: str = RELATION
+
+    def get_epsilon(self, delta: float) -> float:
+        """Give the epsilon of the same fit at another delta.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1), and above the part spent on thresholded releases.
+
+        Returns
+        -------
+        float
+            Upper bound on epsilon; inf when the fit is not private.
+
+        Raises
+        ------
+        ValueError
+            When `delta` is not in that range.
+
+        Notes
+        -----
+        Valid for every delta, since the fit was planned under one fixed Gaussian
+        curve.
+        """
+        if not self.discovery_delta < delta < 1:
+            msg = (
+                f"delta must be in ({self.discovery_delta:.6g}, 1); the lower end is "
+                f"what discovering keys has cost. Got {delta!r} instead."
+            )
+            raise ValueError(msg)
+        if not self.private:
+            return math.inf
+        return gdp_epsilon(self.mu, delta - self.discovery_delta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values that JSON can hold.
+
+        Returns
+        -------
+        dict
+            Infinite numbers are the string "inf".
+        """
+        values = asdict(self)
+        values["entries"] = [_plain(entry) for entry in values["entries"]]
+        values["notes"] = list(values["notes"])
+        return _plain(values)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
+        """Rebuild a report from `to_dict`.
+
+        Parameters
+        ----------
+        values : mapping
+            What `to_dict` returned, possibly through JSON.
+
+        Returns
+        -------
+        PrivacyReport
+            An equal report.
+
+        Raises
+        ------
+        PersistenceError
+            When the fields are not those of a report.
+        """
+        try:
+            entries = tuple(
+                ReportEntry(**_parsed(ReportEntry, entry))
+                for entry in values["entries"]
+            )
+            rest = _parsed(cls, values)
+        except (KeyError, TypeError, ValueError) as error:
+            msg = (
+                "Expected the fields of a privacy report. Something else came; "
+                "was the file written by a newer version?"
+            )
+            raise PersistenceError(msg) from error
+        return cls(**(rest | {"entries": entries, "notes": tuple(values["notes"])}))
+
+    def __str__(self) -> str:
+        """Lay the report out as text: the total first, then an aligned table."""
+        rows = [_HEADINGS, *(_cells(entry) for entry in self._shown())]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [*self._summary(), ""]
+        for row in rows:
+            words = [
+                cell.ljust(width) if i < 2 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append("  ".join(words).rstrip())
+        return "\n".join([*lines, "", *self._remarks()])
+
+    def _repr_html_(self) -> str:
+        """Lay the report out as HTML for notebooks."""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in _HEADINGS)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(entry))
+            + "</tr>"
+            for entry in self._shown()
+        )
+        first, *others = (html.escape(line) for line in self._summary())
+        remarks = "".join(f"<p>{html.escape(line)}</p>" for line in self._remarks())
+        return (
+            f"<div><p><strong>{first}</strong><br>{'<br>'.join(others)}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"{remarks}</div>"
+        )
+
+    def _summary(self) -> list[str]:
+        total = f"epsilon = {_number(self.epsilon)}, delta = {_number(self.delta)}"
+        asked = f"epsilon = {_number(self.epsilon_requested)}"
+        lines = [
+            f"Privacy report: {total}",
+            f"Asked for: {asked}. Neighbours: {self.relation}.",
+        ]
+        if self.discovery_delta > 0:
+            lines.append(
+                f"Of delta, {_number(self.discovery_delta)} is for discovered keys."
+            )
+        if self.epsilon_replace_one is not None:
+            lines.append(
+                "If one row is replaced instead: epsilon = "
+                f"{_number(self.epsilon_replace_one)} at the same delta."
+            )
+        return lines
+
+    def _remarks(self) -> list[str]:
+        lines = list(self.notes)
+        classes = self._class_totals()
+        if len(classes) > _MAX_CLASSES_SHOWN:
+            lines.append(
+                f"Shown is the one of {len(classes)} classes that pays most; a row "
+                "pays for its own class only."
+            )
+        elif classes:
+            lines.append("A row pays for its own class only.")
+        return [*lines, _THREAT_MODEL]
+
+    def _class_totals(self) -> dict[str, float]:
+        totals: dict[str, float] = {}
+        for entry in self.entries:
+            if entry.scope != ALL_ROWS:
+                paid = totals.get(entry.scope, 0.0)
+                totals[entry.scope] = math.hypot(paid, entry.mu_total)
+        return totals
+
+    def _shown(self) -> list[ReportEntry]:
+        classes = self._class_totals()
+        if len(classes) <= _MAX_CLASSES_SHOWN:
+            return list(self.entries)
+        shown = {ALL_ROWS, max(classes, key=classes.__getitem__)}
+        return [entry for entry in self.entries if entry.scope in shown]
+
+
+def build_report(
+    entries: Sequence[Entry],
+    *,
+    epsilon: float,
+    delta: float,
+    epsilon_requested: float,
+    mu_cap: float,
+    mu: float,
+    discovery_delta: float,
+    insecure: bool,
+) -> PrivacyReport:
+    """Make the report of a ledger; `PrivacyAccountant.report` calls it."""
+    private = epsilon < math.inf
+    notes = [_INSECURE] if insecure else []
+    if epsilon_requested == math.inf:
+        notes.append(_NO_NOISE)
+    replace_one = None
+    if any(entry.scope is not None for entry in entries):
+        replace_one = _replace_one(mu, delta, discovery_delta) if private else math.inf
+    return PrivacyReport(
+        epsilon=epsilon,
+        delta=delta,
+        epsilon_requested=epsilon_requested,
+        mu=mu,
+        discovery_delta=discovery_delta,
+        epsilon_replace_one=replace_one,
+        private=private,
+        entries=tuple(_report_entry(entry, mu_cap) for entry in entries),
+        notes=tuple(notes),
+    )
+
+
+def _replace_one(mu: float, delta: float, discovery_delta: float) -> float:
+    """Bound epsilon when one row is replaced.
+
+    The old and the new row may be of two classes, or move two bins of a histogram:
+    ``sqrt(mu_1^2 + mu_2^2) <= sqrt(2) mu``. Each of them may discover a key.
+    """
+    left = delta - 2 * discovery_delta
+    return gdp_epsilon(math.sqrt(2) * mu, left) if left > 0 else math.inf
+
+
+def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:
+    mu_total = math.sqrt(entry.count) * entry.mu
+    return ReportEntry(
+        name=entry.name,
+        scope=ALL_ROWS if entry.scope is None else f"class {entry.scope}",
+        releases=entry.count,
+        used=entry.used,
+        sensitivity=entry.sensitivity,
+        noise_std=entry.noise_std,
+        mu_total=mu_total,
+        share=100 * (mu_total / mu_cap) ** 2 if mu_cap < math.inf else None,
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _cells(entry: ReportEntry) -> tuple[str, ...]:
+    return (
+        entry.name,
+        entry.scope,
+        str(entry.releases),
+        str(entry.used),
+        _number(entry.sensitivity),
+        _number(entry.noise_std),
+        _number(entry.mu_total),
+        "-" if entry.share is None else f"{entry.share:.2f}",
+    )
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: "inf" if isinstance(value, float) and value == math.inf else value
+        for key, value in values.items()
+    }
+
+
+def _parsed(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo `_plain` and insist on exactly the fields of a dataclass."""
+    names = {field.name for field in fields(cls)}
+    if set(values) != names:
+        msg = "other fields"
+        raise ValueError(msg)
+    texts = {"name", "scope", "relation"}
+    return {
+        key: math.inf if value == "inf" and key not in texts else value
+        for key, value in values.items()
+    }

@@ -1,0 +1,378 @@
+"""The kinds of columns that a `TableSchema` describes, and their JSON form."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from datetime import date
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.schema._values import decode_value, encode_value, plain
+
+Scale = Literal["auto", "linear", "log", "quantile"]
+_SCALES = ("auto", "linear", "log", "quantile")
+# "auto" is "log" when the range is wider than _WIDE and 0 is inside it, or outside by
+# at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
+_WIDE = 50.0
+_NEAR = 0.1
+
+
+class Column:
+    """What the kinds of columns share: a short repr."""
+
+    tag: ClassVar[str]
+
+    def __repr__(self) -> str:
+        parts = []
+        for item in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, item.name)
+            if not item.kw_only:
+                parts.append(repr(list(value) if isinstance(value, tuple) else value))
+            elif value != item.default:
+                parts.append(f"{item.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Continuous(Column):
+    """A numeric column with public bounds.
+
+    Values outside the bounds are clipped to them, silently.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds, finite, ``low <= high``. Whole numbers if `integer` is true. For a
+        timedelta column they are in seconds.
+    integer : bool, default=False
+        Whether the values are whole numbers.
+    nullable : bool, default=False
+        Whether values can be missing. Ignored where the dtype of the table has no
+        missing value.
+    scale : {"auto", "linear", "log", "quantile"}, default="auto"
+        Map from the column to the numbers a network sees. "log" is the signed
+        logarithm about 0; "quantile" is bought from the budget, inside the bounds;
+        "auto" is chosen from the bounds alone, see `resolved_scale`.
+
+    See Also
+    --------
+    Datetime : A column of points in time.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Continuous
+    >>> Continuous(0, 30_000).resolved_scale()
+    'log'
+    >>> Continuous(17, 90, integer=True).resolved_scale()
+    'linear'
+    """
+
+    tag = "continuous"
+    low: float
+    high: float
+    _: KW_ONLY
+    integer: bool = False
+    nullable: bool = False
+    scale: Scale = "auto"
+
+    def __post_init__(self) -> None:
+        _check_flags(self, "integer", "nullable")
+        for name in ("low", "high"):
+            bound = plain(getattr(self, name))
+            if isinstance(bound, bool) or not isinstance(bound, int | float):
+                raise InvalidSchemaError(
+                    f"The '{name}' bound of Continuous must be a number."
+                    f"{blank_hint(bound)} Got {bound!r} instead."
+                )
+            if not math.isfinite(bound):
+                raise InvalidSchemaError(
+                    f"The '{name}' bound of Continuous must be finite. Got {bound!r}"
+                    " instead; give a bound that no plausible value exceeds."
+                )
+            if self.integer:
+                if bound != int(bound):
+                    raise InvalidSchemaError(
+                        f"With integer=True the '{name}' bound of Continuous must be"
+                        f" a whole number. Got {bound!r} instead."
+                    )
+                bound = int(bound)
+            object.__setattr__(self, name, bound)
+        _check_order(self, self.low, self.high)
+        if self.scale not in _SCALES:
+            raise InvalidSchemaError(
+                f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}."
+                f" Got {self.scale!r} instead."
+            )
+
+    def resolved_scale(self) -> Literal["linear", "log", "quantile"]:
+        """Return the scale, with "auto" resolved from the bounds alone.
+
+        Returns
+        -------
+        scale : {"linear", "log", "quantile"}
+            "auto" becomes "log" when the range ``high - low`` exceeds 50 and 0 lies
+            in it, or outside it by at most a tenth of the range; else "linear".
+        """
+        if self.scale != "auto":
+            return self.scale
+        width = self.high - self.low
+        near_zero = self.low <= _NEAR * width and self.high >= -_NEAR * width
+        return "log" if near_zero and width > _WIDE else "linear"
+
+
+@dataclass(frozen=True, repr=False)
+class Categorical(Column):
+    """A column with a public list of categories.
+
+    Values outside the list are read as one 'other' level, silently.
+
+    Parameters
+    ----------
+    categories : sequence of str, int, float, bool or Timestamp
+        The distinct levels, all of one type, without a missing value. Empty only if
+        `nullable`.
+    ordered : bool, default=False
+        Whether the order of `categories` has a meaning.
+    nullable : bool, default=False
+        Whether values can be missing. Ignored where the dtype of the table has no
+        missing value.
+
+    See Also
+    --------
+    Boolean : A column of True and False.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Categorical
+    >>> Categorical(["low", "high"], ordered=True)
+    Categorical(['low', 'high'], ordered=True)
+    """
+
+    tag = "categorical"
+    categories: Sequence[Any]
+    _: KW_ONLY
+    ordered: bool = False
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        _check_flags(self, "ordered", "nullable")
+        if isinstance(self.categories, str) or not isinstance(
+            self.categories, Iterable
+        ):
+            raise InvalidSchemaError(
+                "The 'categories' of Categorical must be a list of levels."
+                f"{blank_hint(self.categories)} Got {self.categories!r} instead."
+            )
+        levels = tuple(plain(level) for level in self.categories)
+        families = {family(level) for level in levels}
+        if len(families) > 1:
+            raise InvalidSchemaError(
+                "The 'categories' of Categorical must be of one type. Got"
+                f" {' and '.join(sorted(families))}; cast them to str."
+            )
+        if len(set(levels)) < len(levels):
+            raise InvalidSchemaError(
+                "The 'categories' of Categorical must be distinct. Got"
+                f" {len(levels) - len(set(levels))} duplicate(s); drop them."
+            )
+        if not levels and not self.nullable:
+            raise InvalidSchemaError(
+                "The 'categories' of Categorical are empty. Name at least one level,"
+                " or set nullable=True for a column without values."
+            )
+        object.__setattr__(self, "categories", levels)
+
+
+@dataclass(frozen=True, repr=False)
+class Boolean(Column):
+    """A column of True and False.
+
+    For whole numbers 0 and 1 use ``Categorical([0, 1])``.
+
+    Parameters
+    ----------
+    nullable : bool, default=False
+        Whether values can be missing. Ignored where the dtype of the table has no
+        missing value.
+
+    See Also
+    --------
+    Categorical : A column with any list of levels.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Boolean
+    >>> Boolean(nullable=True)
+    Boolean(nullable=True)
+    """
+
+    tag = "boolean"
+    _: KW_ONLY
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        _check_flags(self, "nullable")
+
+
+@dataclass(frozen=True, repr=False)
+class Datetime(Column):
+    """A column of points in time with public bounds.
+
+    Values outside the bounds are clipped to them, silently.
+
+    Parameters
+    ----------
+    low, high : Timestamp, datetime, date, datetime64 or ISO 8601 str
+        Bounds, ``low <= high``, both with or both without a time zone. Bounds
+        without one are read as UTC where the table has one.
+    nullable : bool, default=False
+        Whether values can be missing.
+
+    See Also
+    --------
+    Continuous : A column of numbers or durations.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Datetime
+    >>> Datetime("2020-01-01", "2024-12-31").high.year
+    2024
+    """
+
+    tag = "datetime"
+    low: pd.Timestamp
+    high: pd.Timestamp
+    _: KW_ONLY
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        _check_flags(self, "nullable")
+        for name in ("low", "high"):
+            given = getattr(self, name)
+            bound = None
+            if isinstance(given, str | date | np.datetime64):
+                with contextlib.suppress(ValueError):
+                    bound = pd.Timestamp(given)
+            if bound is None or bound is pd.NaT:
+                raise InvalidSchemaError(
+                    f"The '{name}' bound of Datetime must be a point in time."
+                    f"{blank_hint(given)} Got {given!r} instead."
+                )
+            object.__setattr__(self, name, bound)
+        if (self.low.tzinfo is None) != (self.high.tzinfo is None):
+            raise InvalidSchemaError(
+                "The bounds of Datetime must both have a time zone or both have none."
+            )
+        _check_order(self, self.low, self.high)
+
+
+@dataclass(frozen=True, repr=False)
+class Identifier(Column):
+    """A column that tells rows apart, such as a customer number.
+
+    It is never looked at: synthetic tables hold fresh identifiers, or none.
+
+    See Also
+    --------
+    Categorical : A column whose values are modelled.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Identifier
+    >>> Identifier()
+    Identifier()
+    """
+
+    tag = "identifier"
+
+
+def column_to_dict(column: Column) -> dict[str, Any]:
+    """Return a JSON-safe form of a column, which `column_from_dict` reads."""
+    data: dict[str, Any] = {"kind": column.tag}
+    for item in fields(column):  # type: ignore[arg-type]
+        value = getattr(column, item.name)
+        if isinstance(value, tuple):
+            data[item.name] = [encode_value(part) for part in value]
+        else:
+            data[item.name] = encode_value(value)
+    return data
+
+
+def column_from_dict(data: dict[str, Any]) -> Column:
+    """Rebuild a column from what `column_to_dict` wrote."""
+    kinds: dict[str, Any] = {
+        kind.tag: kind
+        for kind in (Continuous, Categorical, Boolean, Datetime, Identifier)
+    }
+    values = {
+        name: [decode_value(part) for part in value]
+        if isinstance(value, list)
+        else decode_value(value)
+        for name, value in data.items()
+        if name != "kind"
+    }
+    column: Column = kinds[data["kind"]](**values)
+    return column
+
+
+def blank_hint(value: object) -> str:
+    """Return a sentence for a blank of `TableSchema.template` left unfilled."""
+    return " Fill in this blank of the template." if value is ... else ""
+
+
+def family(level: object) -> str:
+    """Return the type that the categories of one column must share.
+
+    Parameters
+    ----------
+    level : object
+        One category.
+
+    Returns
+    -------
+    family : {"str", "bool", "number", "Timestamp"}
+        Integers and finite floats are both numbers.
+
+    Raises
+    ------
+    InvalidSchemaError
+        If it is missing, infinite or of another type.
+    """
+    if isinstance(level, str):
+        return "str"
+    if isinstance(level, bool):
+        return "bool"
+    if isinstance(level, int) or (isinstance(level, float) and math.isfinite(level)):
+        return "number"
+    if isinstance(level, pd.Timestamp) and level is not pd.NaT:
+        return "Timestamp"
+    raise InvalidSchemaError(
+        "The 'categories' of Categorical must be str, bool, finite numbers or"
+        f" Timestamps.{blank_hint(level)} Got {level!r} instead; missing values are"
+        " stated by nullable=True."
+    )
+
+
+def _check_flags(column: Column, *names: str) -> None:
+    for name in names:
+        flag = plain(getattr(column, name))
+        if not isinstance(flag, bool):
+            raise InvalidSchemaError(
+                f"The '{name}' flag of {type(column).__name__} must be True or False."
+                f"{blank_hint(flag)} Got {flag!r} instead."
+            )
+        object.__setattr__(column, name, flag)
+
+
+def _check_order(column: Column, low: Any, high: Any) -> None:  # noqa: ANN401
+    if low > high:
+        raise InvalidSchemaError(
+            f"The bounds of {type(column).__name__} must satisfy low <= high."
+            f" Got low={low!r} and high={high!r}."
+        )

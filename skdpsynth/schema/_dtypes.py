@@ -1,0 +1,200 @@
+"""What a dtype says about a column: its kind, and whether it has a missing value.
+
+Dtypes are public: the guarantee is for neighbouring tables with the same dtypes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.exceptions import InvalidTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+Kind = Literal[
+    "continuous", "integer", "boolean", "categorical", "datetime", "timedelta"
+]
+
+# By character code of a NumPy dtype: the kind, and whether it has a missing value.
+_NUMPY_KINDS: dict[str, tuple[Kind, bool]] = {
+    "f": ("continuous", True),
+    "i": ("integer", False),
+    "u": ("integer", False),
+    "b": ("boolean", False),
+    "O": ("categorical", True),
+    "M": ("datetime", True),
+    "m": ("timedelta", True),
+}
+_NULLABLE_INTEGERS = (
+    pd.Int8Dtype,
+    pd.Int16Dtype,
+    pd.Int32Dtype,
+    pd.Int64Dtype,
+    pd.UInt8Dtype,
+    pd.UInt16Dtype,
+    pd.UInt32Dtype,
+    pd.UInt64Dtype,
+)
+_NULLABLE_FLOATS = (pd.Float32Dtype, pd.Float64Dtype)
+
+
+def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no stubs
+    """Return the kind of a dtype and whether it can hold a missing value.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype or pandas ExtensionDtype
+        Dtype of a column. An object dtype counts as categorical; `kind_of_objects`
+        tells whether it holds booleans.
+
+    Returns
+    -------
+    kind_and_missing : tuple of (str, bool), or None
+        None if no synthesizer can model the dtype.
+    """
+    if isinstance(dtype, np.dtype):
+        return _NUMPY_KINDS.get(dtype.kind)
+    if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype):
+        return "categorical", True
+    if isinstance(dtype, pd.BooleanDtype):
+        return "boolean", True
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return "datetime", True
+    if isinstance(dtype, _NULLABLE_INTEGERS):
+        return "integer", True
+    if isinstance(dtype, _NULLABLE_FLOATS):
+        return "continuous", True
+    if isinstance(dtype, pd.ArrowDtype):
+        return _kind_of_arrow_type(dtype.pyarrow_dtype)
+    return None
+
+
+def _kind_of_arrow_type(
+    arrow_type: Any,  # noqa: ANN401 - pyarrow has no stubs
+) -> tuple[Kind, bool] | None:
+    from pyarrow import types
+
+    checks: list[tuple[Any, Kind]] = [
+        (types.is_integer, "integer"),
+        (types.is_floating, "continuous"),
+        (types.is_boolean, "boolean"),
+        (types.is_string, "categorical"),
+        (types.is_large_string, "categorical"),
+        (types.is_timestamp, "datetime"),
+        (types.is_duration, "timedelta"),
+    ]
+    for check, kind in checks:
+        if check(arrow_type):
+            return kind, True
+    return None
+
+
+def kind_of_objects(values: Any) -> Kind | None:  # noqa: ANN401 - no stubs
+    """Return the kind of object values that are of one type throughout.
+
+    Parameters
+    ----------
+    values : Series or Index of dtype object
+        Missing values of any sort are skipped.
+
+    Returns
+    -------
+    kind : {"categorical", "boolean"} or None
+        "categorical" for strings or nothing but missing values; None for anything
+        but strings or booleans throughout.
+    """
+    found = pd.api.types.infer_dtype(values, skipna=True)
+    kinds: dict[str, Kind] = {
+        "string": "categorical",
+        "empty": "categorical",
+        "boolean": "boolean",
+    }
+    return kinds.get(found)
+
+
+def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
+    """Return whether a dtype is NumPy's object, not one of pandas' string dtypes."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "O"
+
+
+def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
+    """Return the kind of a column and whether its dtype can hold a missing value.
+
+    Parameters
+    ----------
+    name : hashable
+        Name of the column, for the message of an error.
+    series : Series
+        Its values. They are looked at for an object dtype only, and only to tell
+        whether all of them are strings, or all of them booleans.
+
+    Returns
+    -------
+    kind_and_missing : tuple of (str, bool)
+        As `kind_of_dtype` says.
+
+    Raises
+    ------
+    InvalidTableError
+        If the dtype cannot be modelled, or objects are of mixed or other types.
+    """
+    dtype = series.dtype
+    found = kind_of_dtype(dtype)
+    if found is None:
+        raise unsupported_dtype(name, dtype)
+    if is_object(dtype):
+        kind = kind_of_objects(series)
+        if kind is None:
+            raise _MixedObjectsError(
+                f"Column {name!r} has dtype object and holds something else than"
+                " strings throughout or booleans throughout. Expected a column whose"
+                " every argument must be a string or a number of one type; convert it"
+                " first, for example by astype(str), convert_dtypes(),"
+                " pd.to_numeric or pd.to_datetime."
+            )
+        return kind, True
+    if isinstance(dtype, pd.CategoricalDtype):
+        levels = dtype.categories
+        inner = kind_of_dtype(levels.dtype)
+        if (
+            inner is None
+            or inner[0] == "timedelta"
+            or (is_object(levels.dtype) and kind_of_objects(levels) is None)
+        ):
+            raise InvalidTableError(
+                f"Column {name!r} is a category column whose categories are neither"
+                " strings, booleans, numbers nor points in time throughout. Rename"
+                " them first, for example by .cat.rename_categories(str)."
+            )
+    return found
+
+
+class _MixedObjectsError(InvalidTableError, TypeError):
+    """A mixed column; a TypeError too, as scikit-learn's checks ask."""
+
+
+def unsupported_dtype(
+    name: Hashable,
+    dtype: Any,  # noqa: ANN401 - no stubs
+) -> InvalidTableError:
+    """Return the error for a dtype that cannot be modelled, with its remedy."""
+    if isinstance(dtype, np.dtype) and dtype.kind == "c":
+        return InvalidTableError(
+            f"Complex data not supported: column {name!r} has dtype {dtype}. Split it"
+            " into a real and an imaginary column."
+        )
+    if isinstance(dtype, pd.PeriodDtype):
+        remedy = "convert it by .dt.to_timestamp()"
+    elif isinstance(dtype, pd.IntervalDtype):
+        remedy = "convert it by astype(str), or keep the two ends as columns"
+    elif isinstance(dtype, pd.SparseDtype):
+        remedy = "convert it by .sparse.to_dense()"
+    else:
+        remedy = "convert it to numbers, strings, booleans or datetime64"
+    return InvalidTableError(
+        f"Column {name!r} has dtype {dtype}, which is not supported; {remedy}."
+    )

@@ -1,0 +1,69 @@
+"""Column names, categories and bounds as plain scalars, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.exceptions import InvalidSchemaError
+
+
+def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """Return a JSON-safe form of a column name, a category or a bound.
+
+    Parameters
+    ----------
+    value : None, str, bool, int, float, Timestamp, or tuple of these
+        NumPy scalars and `datetime` objects count as their pandas equivalents.
+
+    Returns
+    -------
+    encoded : object
+        What JSON holds exactly stays as it is; the rest becomes a tagged dictionary.
+
+    Raises
+    ------
+    InvalidSchemaError
+        If the type is another one.
+    """
+    value = plain(value)
+    if isinstance(value, tuple):
+        return {"tuple": [encode_value(part) for part in value]}
+    if isinstance(value, pd.Timestamp):
+        zone = None if value.tzinfo is None else str(value.tzinfo)
+        moment = value if zone is None else value.tz_convert("UTC").tz_localize(None)
+        return {"time": moment.isoformat(), "unit": value.unit, "zone": zone}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise InvalidSchemaError(
+        "Names and categories can be saved if they are str, bool, int, float,"
+        f" Timestamp or tuples of these. Got one of type {type(value).__name__}; cast"
+        " it to str."
+    )
+
+
+def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_value
+    """Return the value that `encode_value` was given."""
+    if not isinstance(data, dict):
+        return data
+    if "tuple" in data:
+        return tuple(decode_value(part) for part in data["tuple"])
+    if "float" in data:
+        return float(data["float"])
+    moment = pd.Timestamp(data["time"]).as_unit(data["unit"])
+    if data["zone"] is None:
+        return moment
+    return moment.tz_localize("UTC").tz_convert(data["zone"])
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
+    """Return a NumPy scalar or `datetime` as the Python or pandas scalar it equals."""
+    if isinstance(value, datetime | np.datetime64):
+        return value if isinstance(value, pd.Timestamp) else pd.Timestamp(value)
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,186 @@
+"""The ranking agreements are equation 8 of the PATE-GAN paper."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdpsynth.datasets import load_adult
+from skdpsynth.exceptions import InvalidTableError, TiedScoresWarning
+from skdpsynth.metrics import feature_ranking_agreement, synthetic_ranking_agreement
+
+# Small integers, so that differences are exact and ties are common.
+PAIRS = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=9
+)
+
+
+def equation_8(real: list[float], synthetic: list[float]) -> float:
+    """Evaluate the double sum as printed."""
+    size = len(real)
+    total = 0
+    for j in range(size):
+        for k in range(size):
+            if k != j:
+                product = (real[j] - real[k]) * (synthetic[j] - synthetic[k])
+                total += product > 0
+    return total / (size * (size - 1))
+
+
+def quiet(real: object, synthetic: object) -> float:
+    """Call the metric, ties or not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TiedScoresWarning)
+        return synthetic_ranking_agreement(real, synthetic)
+
+
+@given(PAIRS)
+def test_agreement_is_the_printed_sum(pairs: list[tuple[int, int]]) -> None:
+    real, synthetic = map(list, zip(*pairs, strict=True))
+    assert quiet(real, synthetic) == pytest.approx(equation_8(real, synthetic))
+    assert quiet(real, synthetic) == quiet(synthetic, real)
+
+
+def test_agreement_by_hand() -> None:
+    """Of the six pairs only 2-3 and 2-4 change their order."""
+    real, synthetic = [0.9, 0.8, 0.7, 0.6], [0.9, 0.5, 0.55, 0.54]
+    assert synthetic_ranking_agreement(real, synthetic) == pytest.approx(4 / 6)
+    assert synthetic_ranking_agreement(real, real) == 1.0
+    assert synthetic_ranking_agreement(real, [-score for score in real]) == 0.0
+
+
+def test_tiny_differences_count() -> None:
+    """Their product is 0 in floating point, their order is not."""
+    assert synthetic_ranking_agreement([0, 1e-200], [0, 1e-200]) == 1.0
+
+
+def test_tied_table_scores_zero_and_warns() -> None:
+    tied = [0.5, 0.5, 0.5]
+    with pytest.warns(TiedScoresWarning, match="2 of the 3 synthetic scores") as caught:
+        assert synthetic_ranking_agreement([0.7, 0.8, 0.9], tied) == 0.0
+    assert [warning.filename for warning in caught] == [__file__]
+    with pytest.warns(TiedScoresWarning) as caught:
+        assert synthetic_ranking_agreement(tied, tied) == 0.0
+    assert len(caught) == 2
+
+
+def test_named_scores_are_matched_and_the_mean_is_left_out() -> None:
+    real = pd.Series({"a": 0.9, "b": 0.8, "c": 0.7, "mean": 0.8})
+    synthetic = pd.Series({"mean": 0.6, "c": 0.5, "a": 0.7, "b": 0.6})
+    assert synthetic_ranking_agreement(real, synthetic) == 1.0
+    assert synthetic_ranking_agreement(dict(real), synthetic) == 1.0
+    # By position without names.
+    assert synthetic_ranking_agreement(real, [0.1, 0.2, 0.3]) == 0.0
+    with pytest.raises(ValueError, match="1 names are in one only"):
+        synthetic_ranking_agreement(real, synthetic.drop("a"))
+
+
+@pytest.mark.parametrize(
+    ("real", "synthetic", "message"),
+    [
+        ([1.0, 2.0], [1.0], "same length"),
+        ([1.0], [1.0], "at least 2"),
+        ([1.0, np.nan], [1.0, 2.0], "finite"),
+        ([[1.0, 2.0]], [[1.0, 2.0]], "shapes"),
+    ],
+)
+def test_lists_that_cannot_be_compared_are_refused(
+    real: list, synthetic: list, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        synthetic_ranking_agreement(real, synthetic)
+
+
+def make_table(weights: list[float], seed: int, n_rows: int = 400) -> pd.DataFrame:
+    """Make features that the label depends on by the weights."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 2, n_rows)
+    noise = rng.normal(size=(n_rows, len(weights)))
+    features = np.outer(label, weights) + noise
+    names = [f"f{i}" for i in range(len(weights))]
+    return pd.DataFrame(features, columns=names).assign(label=label)
+
+
+def test_feature_agreement_is_that_of_absolute_correlations(
+    global_random_seed: int,
+) -> None:
+    real = make_table([3, -2, 1, 0], global_random_seed)
+    synthetic = make_table([1, -2, 3, 0.5], global_random_seed + 1)
+    importance = [
+        table.corr()["label"].drop("label").abs() for table in (real, synthetic)
+    ]
+    expected = equation_8(*(list(values) for values in importance))
+    got = feature_ranking_agreement(
+        real, synthetic[["label", "f3", "f1", "f2", "f0"]], target="label"
+    )
+    assert got == pytest.approx(expected)
+    assert feature_ranking_agreement(
+        real, synthetic, target="label", pos_label=0
+    ) == pytest.approx(expected)
+    assert feature_ranking_agreement(real, real, target="label") == 1.0
+
+
+def test_feature_agreement_of_mixed_columns() -> None:
+    """A category column counts by its best level, and equal tables agree."""
+    train, test = load_adult(split=True)
+    assert feature_ranking_agreement(test, test, target="income") == 1.0
+    label = (train["income"] == ">50K").to_numpy(dtype=float)
+    sex = np.corrcoef(train["sex"] == "Male", label)[0, 1]
+    age = np.corrcoef(train["age"], label)[0, 1]
+    husband = max(
+        abs(np.corrcoef(train["relationship"] == level, label)[0, 1])
+        for level in train["relationship"].unique()
+    )
+    assert sex < age < husband  # known of this table: 0.216, 0.234, 0.401
+    names = ["sex", "age", "relationship", "income"]
+    twin = pd.DataFrame(
+        {"sex": [0.0, 1, 0, 1], "age": [0.0, 1, 1, 1], "relationship": [0.0, 0, 1, 1]}
+    )
+    # In the twin: relationship 1, age 1 / sqrt(3), sex 0; the same order.
+    twin = twin.replace({"sex": {0.0: "Male", 1.0: "Female"}}).assign(
+        relationship=["Wife", "Wife", "Husband", "Husband"],
+        income=["<=50K", "<=50K", ">50K", ">50K"],
+    )
+    assert feature_ranking_agreement(train[names], twin[names], target="income") == 1.0
+
+
+def test_feature_agreement_averages_over_labels() -> None:
+    rng = np.random.default_rng(0)
+    tables = []
+    for _ in range(2):
+        label = rng.permutation(np.repeat([0, 1, 2], 50))
+        features = rng.normal(size=(150, 4)) + np.outer(label == 1, [0, 1, 2, 3])
+        tables.append(pd.DataFrame(features, columns=list("abcd")).assign(y=label))
+    importance = [
+        [
+            np.mean(
+                [abs(np.corrcoef(table[c], table["y"] == k)[0, 1]) for k in range(3)]
+            )
+            for c in "abcd"
+        ]
+        for table in tables
+    ]
+    got = feature_ranking_agreement(*tables, target="y")
+    assert got == pytest.approx(equation_8(*importance))
+
+
+def test_useless_synthetic_table_scores_zero() -> None:
+    real = make_table([3, 2, 1], 0)
+    with pytest.warns(TiedScoresWarning, match="synthetic"):
+        assert (
+            feature_ranking_agreement(real, real.assign(label=1), target="label") == 0
+        )
+
+
+def test_feature_agreement_refuses_what_has_no_order() -> None:
+    table = make_table([1], 0)
+    with pytest.raises(InvalidTableError, match="at least two feature columns"):
+        feature_ranking_agreement(table, table, target="label")
+    table = make_table([1, 2], 0)
+    with pytest.raises(ValueError, match="'pos_label' parameter"):
+        feature_ranking_agreement(table, table, target="label", pos_label="yes")

@@ -1,0 +1,294 @@
+"""The ledger of a fit: what it allows, what it refuses, what it certifies."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import pytest
+from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
+from dp_accounting.pld import PLDAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsynth.exceptions import BudgetExceededError, ReservationError
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
+from skdpsynth.privacy._calibration import gdp_epsilon, gdp_mu
+from skdpsynth.privacy.testing import insecure_randomness
+
+
+def spend_all(accountant: PrivacyAccountant, count: int = 1) -> None:
+    mu = accountant.remaining_mu() / math.sqrt(count)
+    accountant.reserve_gaussian("all", mu=mu, sensitivity=1, count=count)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 50.0])
+def test_certificate_is_within_the_request_and_uses_it(
+    epsilon: float, delta: float
+) -> None:
+    accountant = PrivacyAccountant(epsilon, delta)
+    spend_all(accountant, count=7)
+    assert 0.995 * epsilon <= accountant.epsilon <= epsilon
+    assert accountant.delta == delta
+
+
+def test_certificate_of_a_whole_plan_with_discovery() -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
+    cap = accountant.mu_cap
+    accountant.reserve_gaussian("counts", mu=0.1 * cap, sensitivity=1)
+    accountant.reserve_gaussian("keys", mu=0.2 * cap, sensitivity=2, delta=1e-6)
+    for scope in "ab":
+        mu = accountant.remaining_mu(scope) / math.sqrt(60)
+        accountant.reserve_gaussian("sums", mu=mu, sensitivity=2, count=60, scope=scope)
+    assert 0.995 <= accountant.epsilon <= 1.0
+    # Independently: the unmerged tree, and the delta that discovery leaves.
+    pld = PLDAccountant(value_discretization_interval=1e-4)
+    pld.compose(accountant.event())
+    assert pld.get_epsilon(9e-6) == pytest.approx(accountant.epsilon, rel=1e-4)
+    assert accountant.remaining_mu() < 1e-4 * cap
+
+
+def test_the_cap_comes_from_the_delta_that_discovery_leaves() -> None:
+    cap = PrivacyAccountant(1.0, 1e-5, discovery_delta=4e-6).mu_cap
+    assert cap == pytest.approx(gdp_mu(1.0, 6e-6), rel=1e-3)
+    assert cap <= gdp_mu(1.0, 6e-6)
+
+
+def test_nothing_reserved_costs_nothing() -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    assert accountant.epsilon == 0.0
+    assert accountant.event() == ComposedDpEvent(())
+    assert accountant.remaining_mu() == accountant.mu_cap
+
+
+def test_reserved_but_undrawn_releases_count() -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    spend_all(accountant)
+    before = accountant.epsilon
+    accountant.close()
+    assert accountant.epsilon == before > 0.99
+
+
+def test_classes_compose_in_parallel_and_the_worst_one_is_the_total() -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    cap = accountant.mu_cap
+    accountant.reserve_gaussian("all", mu=0.6 * cap, sensitivity=1)
+    accountant.reserve_gaussian("a", mu=0.3 * cap, sensitivity=1, scope="a")
+    accountant.reserve_gaussian("b", mu=0.8 * cap, sensitivity=1, scope="b")
+    assert accountant.remaining_mu("a") == pytest.approx(
+        cap * math.sqrt(1 - 0.36 - 0.09)
+    )
+    assert accountant.remaining_mu("new") == pytest.approx(0.8 * cap)
+    assert accountant.remaining_mu("b") < 1e-6 * cap
+    # Something paid by all has to fit into the worst class.
+    assert accountant.remaining_mu() < 1e-6 * cap
+    with pytest.raises(BudgetExceededError, match="'late'"):
+        accountant.reserve_gaussian("late", mu=0.01 * cap, sensitivity=1)
+    expected = gdp_epsilon(cap, 1e-5)
+    assert accountant.epsilon == pytest.approx(expected, rel=1e-4)
+
+
+def test_scopes_add_up_within_a_class() -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    for _ in range(2):
+        accountant.reserve_gaussian(
+            "x", mu=accountant.mu_cap / math.sqrt(2), sensitivity=1, scope=1
+        )
+    with pytest.raises(BudgetExceededError):
+        accountant.reserve_gaussian(
+            "x", mu=0.01 * accountant.mu_cap, sensitivity=1, scope=1
+        )
+
+
+def test_refusal_names_what_was_asked_and_changes_nothing() -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
+    mu = math.sqrt(0.9) * accountant.mu_cap
+    accountant.reserve_gaussian("first", mu=mu, sensitivity=1)
+    before = accountant.report()
+    with pytest.raises(
+        BudgetExceededError,
+        match=r"'second' asks for 40\.0000% .* but 10\.0000% is left.*larger epsilon",
+    ):
+        accountant.reserve_gaussian(
+            "second", mu=accountant.mu_cap * math.sqrt(0.1), sensitivity=1, count=4
+        )
+    with pytest.raises(BudgetExceededError, match=r"20\.0000% of delta, but 10\.0000%"):
+        accountant.reserve_gaussian("third", mu=1e-3, sensitivity=1, delta=2e-6)
+    with pytest.raises(BudgetExceededError, match="'fourth'"):
+        accountant.reserve_gaussian("fourth", mu=math.inf, sensitivity=1)
+    assert accountant.report() == before
+    accountant.reserve_gaussian(
+        "fits", mu=accountant.remaining_mu(), sensitivity=1, delta=1e-6
+    )
+
+
+def test_delta_of_releases_adds_up_over_their_count() -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
+    with pytest.raises(BudgetExceededError, match="delta"):
+        accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=3, delta=5e-7)
+    accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=2, delta=5e-7)
+    with pytest.raises(BudgetExceededError, match="delta"):
+        accountant.reserve_gaussian("y", mu=1e-3, sensitivity=1, delta=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.01, 0.9),
+            st.integers(1, 5),
+            st.sampled_from([None, "a", "b", "c"]),
+        ),
+        max_size=12,
+    )
+)
+def test_no_sequence_of_requests_passes_the_cap(
+    requests: list[tuple[float, int, str | None]],
+) -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    cap = accountant.mu_cap
+    granted = []
+    for share, count, scope in requests:
+        try:
+            accountant.reserve_gaussian(
+                "x", mu=share * cap, sensitivity=1, count=count, scope=scope
+            )
+        except BudgetExceededError:
+            continue
+        granted.append((count * (share * cap) ** 2, scope))
+    everybody = sum(paid for paid, scope in granted if scope is None)
+    for name in ("a", "b", "c"):
+        own = sum(paid for paid, scope in granted if scope == name)
+        assert everybody + own <= cap**2 * (1 + 2e-9)
+        assert accountant.remaining_mu(name) ** 2 == pytest.approx(
+            max(cap**2 - everybody - own, 0.0), abs=1e-9
+        )
+
+
+@pytest.mark.parametrize("key", [math.nan, float("nan")])
+def test_a_scope_that_differs_from_itself_is_refused(key: float) -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    with pytest.raises(ValueError, match="scope must equal itself"):
+        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1, scope=key)
+
+
+def test_a_scope_that_cannot_be_compared_is_refused() -> None:
+    import pandas as pd
+
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    with pytest.raises(ValueError, match="scope must equal itself"):
+        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1, scope=pd.NA)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mu": 0.0},
+        {"mu": -0.1},
+        {"mu": math.nan},
+        {"mu": 1e-200},
+        {"sensitivity": 0},
+        {"count": 0},
+        {"delta": -1e-9},
+        {"delta": math.nan},
+    ],
+)
+def test_arguments_out_of_range(wrong: dict[str, float]) -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
+    arguments = {"mu": 0.1, "sensitivity": 1, "count": 1, "delta": 0.0} | wrong
+    with pytest.raises(ValueError, match="must be"):
+        accountant.reserve_gaussian("x", **arguments)
+    assert accountant.report().entries == ()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "discovery"),
+    [
+        (0.0, 1e-5, 0.0),
+        (-1.0, 1e-5, 0.0),
+        (math.nan, 1e-5, 0.0),
+        (1.0, 0.0, 0.0),
+        (1.0, 1.0, 0.0),
+        (1.0, 1e-5, 1e-5),
+        (1.0, 1e-5, -1e-6),
+        (1.0, 0.5, 0.2),
+    ],
+)
+def test_constructor_refuses_before_charging(
+    epsilon: float, delta: float, discovery: float
+) -> None:
+    budget = PrivacyBudget(10.0, 0.9)
+    with pytest.raises(ValueError, match="must be"):
+        PrivacyAccountant(epsilon, delta, discovery_delta=discovery, budget=budget)
+    assert budget.spent == (0.0, 0.0)
+
+
+def test_budget_is_charged_once_and_refuses() -> None:
+    budget = PrivacyBudget(1.5, 1e-4)
+    PrivacyAccountant(1.0, 1e-5, budget=budget)
+    assert budget.spent == (1.0, 1e-5)
+    with pytest.raises(BudgetExceededError):
+        PrivacyAccountant(1.0, 1e-5, budget=budget)
+    with pytest.raises(BudgetExceededError):
+        PrivacyAccountant(math.inf, 1e-5, budget=budget)
+    assert budget.spent == (1.0, 1e-5)
+
+
+def test_infinite_epsilon_is_a_real_mode() -> None:
+    accountant = PrivacyAccountant(math.inf, 1e-5)
+    assert accountant.mu_cap == accountant.remaining_mu() == math.inf
+    reservation = accountant.reserve_gaussian(
+        "x", mu=accountant.remaining_mu("a"), sensitivity=1, count=3, scope="a"
+    )
+    assert reservation.noise_std == 0.0
+    assert reservation.event == NonPrivateDpEvent()
+    assert accountant.remaining_mu() == math.inf
+    assert accountant.epsilon == math.inf
+    assert not accountant.private
+    assert accountant.event() == ComposedDpEvent((NonPrivateDpEvent(),))
+
+
+@pytest.mark.parametrize("step", ["construct", "reserve", "draw", "close"])
+def test_insecure_randomness_at_any_step_is_remembered(step: str) -> None:
+    def at(name: str) -> int | None:
+        return 0 if name == step else None
+
+    def run(name: str, call):
+        if at(name) is None:
+            return call()
+        with insecure_randomness(0):
+            return call()
+
+    accountant = run("construct", lambda: PrivacyAccountant(1.0, 1e-5))
+    reservation = run(
+        "reserve", lambda: accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
+    )
+    run("draw", reservation._draw_down)
+    run("close", accountant.close)
+    assert accountant.epsilon == math.inf
+    assert not accountant.private
+    assert accountant.event() == ComposedDpEvent((NonPrivateDpEvent(),))
+    assert "insecure_randomness" in str(accountant.report())
+
+
+def test_close_ends_reserving() -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    accountant.close()
+    with pytest.raises(ReservationError, match="The fit is over"):
+        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
+    assert accountant.epsilon == 0.0
+
+
+@pytest.mark.parametrize("copier", [copy.deepcopy, pickle.dumps])
+def test_an_accountant_cannot_be_duplicated(copier) -> None:
+    with pytest.raises(ReservationError, match="cannot be copied or pickled"):
+        copier(PrivacyAccountant(1.0, 1e-5))
+
+
+def test_a_shallow_copy_spends_the_same_budget() -> None:
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    spend_all(copy.copy(accountant))
+    with pytest.raises(BudgetExceededError):
+        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)

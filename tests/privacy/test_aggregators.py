@@ -1,0 +1,462 @@
+"""Each statistic moves by no more than its sensitivity, and is what it says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import chi2
+
+from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy import PrivacyAccountant, Reservation, _aggregators
+from skdpsynth.privacy._aggregators import (
+    GRID,
+    _on_grid,
+    confident_gnmax,
+    discovery_threshold,
+    gaussian_sum,
+    noisy_counts,
+    noisy_histogram,
+    thresholded_counts,
+)
+
+ROOT2 = math.sqrt(2)
+SMALL = settings(max_examples=60, deadline=None)
+
+
+def exact(sensitivity: float, count: int = 1, delta: float = 0.0) -> Reservation:
+    """Reserve without noise, to see the statistic itself."""
+    accountant = PrivacyAccountant(math.inf, 1e-5, discovery_delta=9e-6)
+    return accountant.reserve_gaussian(
+        "test", mu=math.inf, sensitivity=sensitivity, count=count, delta=delta
+    )
+
+
+def noisy(
+    sensitivity: float, mu: float = 0.2, count: int = 1, delta: float = 0.0
+) -> Reservation:
+    accountant = PrivacyAccountant(10.0, 1e-5, discovery_delta=9e-6)
+    return accountant.reserve_gaussian(
+        "test", mu=mu, sensitivity=sensitivity, count=count, delta=delta
+    )
+
+
+# --- histograms --------------------------------------------------------------------
+
+code_tables = st.integers(1, 5).flatmap(
+    lambda n_columns: arrays(
+        np.int64,
+        st.tuples(st.integers(1, 8), st.just(n_columns)),
+        elements=st.integers(0, 3),
+    )
+)
+
+
+@SMALL
+@given(code_tables)
+def test_histogram_counts_every_column(codes: np.ndarray) -> None:
+    n_columns = codes.shape[1]
+    released = noisy_histogram(codes, [4] * n_columns, exact(math.sqrt(n_columns)))
+    for column, counts in zip(codes.T, released, strict=True):
+        assert counts.dtype == np.int64
+        assert counts.tolist() == [(column == code).sum() for code in range(4)]
+
+
+@SMALL
+@given(code_tables, st.data())
+def test_a_row_moves_the_histogram_by_the_root_of_the_columns(
+    codes: np.ndarray, data: st.DataObject
+) -> None:
+    n_rows, n_columns = codes.shape
+    row = data.draw(st.integers(0, n_rows - 1))
+    fewer = np.delete(codes, row, axis=0)
+    a, b = (
+        np.concatenate(noisy_histogram(c, [4] * n_columns, exact(math.sqrt(n_columns))))
+        for c in (codes, fewer)
+    )
+    assert ((a - b) ** 2).sum() == n_columns
+
+
+def test_histogram_with_different_numbers_of_bins() -> None:
+    codes = np.array([[0, 2], [1, 0], [1, 2]], dtype=np.uint8)
+    first, second = noisy_histogram(codes, [2, 5], exact(ROOT2))
+    assert first.tolist() == [1, 2]
+    assert second.tolist() == [1, 0, 2, 0, 0]
+
+
+def test_histogram_of_unsigned_codes_of_full_width() -> None:
+    codes = np.array([[1], [0]], dtype=np.uint64)
+    assert noisy_histogram(codes, [2], exact(1.0))[0].tolist() == [1, 1]
+
+
+def test_counts_and_an_empty_table() -> None:
+    counts = noisy_counts(np.array([2, 0, 2]), 4, exact(1.0))
+    assert counts.tolist() == [1, 0, 2, 0]
+    assert noisy_counts(np.array([], dtype=int), 3, exact(1.0)).tolist() == [0, 0, 0]
+
+
+def test_empty_bins_are_noised_too() -> None:
+    """Fails by chance at a rate below 1e-9: 200 draws of sigma 50 are never all 0."""
+    reservation = noisy(1.0, mu=0.02)
+    counts = noisy_counts(np.zeros(0, dtype=int), 200, reservation)
+    assert np.unique(counts).size > 20
+
+
+@pytest.mark.statistical
+def test_histogram_noise_is_as_large_as_reserved() -> None:
+    """Fails by chance at a rate of 1e-6; chi-squared with 6,000 degrees, two-sided."""
+    reservation = noisy(math.sqrt(3), mu=0.05)
+    released = noisy_histogram(np.zeros((0, 3), dtype=int), [2000] * 3, reservation)
+    statistic = (np.concatenate(released) ** 2).sum() / reservation.noise_std**2
+    assert chi2.ppf(5e-7, 6000) < statistic < chi2.isf(5e-7, 6000)
+
+
+def test_too_small_a_sensitivity_is_refused() -> None:
+    small = noisy(math.sqrt(2))
+    with pytest.raises(ReservationError, match=r"sensitivity 1\.41421, .* 1\.73205"):
+        noisy_histogram(np.zeros((4, 3), dtype=int), [1, 1, 1], small)
+    with pytest.raises(ReservationError, match="sensitivity"):
+        thresholded_counts([np.array([5])] * 3, small, 1e-6)
+    with pytest.raises(ReservationError, match="sensitivity"):
+        gaussian_sum(np.zeros((4, 3)), 1.0, noisy(2 * GRID - 1))
+    with pytest.raises(ReservationError, match="sensitivity"):
+        gaussian_sum(np.zeros((4, 3)), 1.0, noisy(GRID))
+    votes = np.zeros((1, 3), dtype=np.int64)
+    with pytest.raises(ReservationError, match="sensitivity"):
+        confident_gnmax(votes, 0, noisy(1.0), noisy(1.0))
+    with pytest.raises(ReservationError, match="sensitivity"):
+        confident_gnmax(votes, 0, noisy(0.9), noisy(ROOT2))
+    assert small.used == 0
+
+
+@pytest.mark.parametrize(
+    ("codes", "n_bins", "match"),
+    [
+        (np.zeros((2, 2), dtype=int), [1], "one positive number of bins per column"),
+        (np.zeros((2, 2), dtype=int), [1, 0], "one positive number of bins"),
+        (np.zeros((2, 0), dtype=int), [], "one positive number of bins"),
+        (np.zeros(2, dtype=int), [1], "one positive number of bins"),
+        (np.array([[0], [3]]), [3], r"codes in \[0, n_bins"),
+        (np.array([[0], [-1]]), [3], r"codes in \[0, n_bins"),
+        (np.array([[0.0], [1.0]]), [3], r"codes in \[0, n_bins"),
+    ],
+)
+def test_wrong_codes_are_refused_before_drawing(
+    codes: np.ndarray, n_bins: list[int], match: str
+) -> None:
+    reservation = exact(2.0)
+    with pytest.raises(ValueError, match=match):
+        noisy_histogram(codes, n_bins, reservation)
+    assert reservation.used == 0
+
+
+# --- discovered keys ---------------------------------------------------------------
+
+
+def tail(std: float, start: int) -> float:
+    """Sum the exact tail P(Z >= start) of the discrete Gaussian."""
+    z = np.arange(-int(45 * std) - 5, int(45 * std) + 6, dtype=np.float64)
+    weights = np.exp(-(z**2) / (2 * std**2))
+    return float(weights[z >= start][::-1].cumsum()[-1] / weights.sum())
+
+
+@pytest.mark.parametrize("delta", [0.3, 1e-4, 1e-7, 1e-12, 1e-30])
+@pytest.mark.parametrize("std", [3.0, 18.9, 63.7, 1000.0])
+def test_threshold_bounds_the_exact_tail_and_is_tight(std: float, delta: float) -> None:
+    threshold = discovery_threshold(std, delta)
+    # A key whose count went from one to two passes when 2 + Z > threshold.
+    assert tail(std, threshold - 1) <= delta
+    if delta < 0.1:
+        assert tail(std, threshold - 1 - math.ceil(0.03 * std + 1)) > delta
+
+
+def test_threshold_without_noise_and_out_of_range() -> None:
+    assert discovery_threshold(0.0, 1e-6) == 1
+    for delta in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="threshold_delta must be in"):
+            discovery_threshold(3.0, delta)
+
+
+def test_frequent_keys_are_found_and_single_ones_never_looked_at() -> None:
+    columns = [np.array([10**6, 1, 10**6, 0]), np.array([1, 1]), np.array([10**6])]
+    reservation = noisy(math.sqrt(3), delta=1e-6)
+    released = thresholded_counts(columns, reservation, 1e-6)
+    kept = [keys.tolist() for keys, _ in released]
+    assert kept == [[0, 2], [], [0]]
+    for _, counts in released:
+        assert counts.dtype == np.int64
+        assert np.all(np.abs(counts - 10**6) < 1000)
+    assert reservation.used == 1
+
+
+def test_without_noise_keys_seen_twice_are_kept() -> None:
+    ((keys, counts),) = thresholded_counts(
+        [np.array([1, 2, 3, 1])], exact(1.0, delta=1e-6), 1e-6
+    )
+    assert keys.tolist() == [1, 2]
+    assert counts.tolist() == [2, 3]
+
+
+@pytest.mark.statistical
+def test_keys_seen_twice_are_not_released() -> None:
+    """Fails by chance at a rate below 1e-6.
+
+    100 columns share a delta of 1e-8; in each, 100 keys have a count of 2. The
+    expected number of keys released is below 100 * 1e-8.
+    The twin with a threshold of one sigma releases about 16 % of the keys.
+    """
+    columns = [np.full(100, 2)] * 100
+    released = thresholded_counts(columns, noisy(10.0, delta=1e-8), 1e-8)
+    assert sum(len(keys) for keys, _ in released) == 0
+    loose = [np.full(100, 2 + 400)] * 100
+    found = thresholded_counts(loose, noisy(10.0, delta=1e-8), 1e-8)
+    assert sum(len(keys) for keys, _ in found) > 1000
+
+
+def test_only_noisy_counts_above_the_threshold_are_released() -> None:
+    reservation = noisy(1.0, delta=1e-6)
+    threshold = discovery_threshold(reservation.noise_std, 0.9e-6)
+    ((keys, counts),) = thresholded_counts(
+        [np.full(2000, threshold)], reservation, 1e-6
+    )
+    # Half of them pass; none of those that did not is there.
+    assert 0 < len(keys) < 2000
+    assert np.all(np.diff(keys) > 0)
+    assert counts.min() > threshold
+
+
+def test_the_share_of_a_column_is_the_delta_over_the_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shares = []
+
+    def spy(std: float, delta: float) -> int:
+        shares.append(delta)
+        return discovery_threshold(std, delta)
+
+    monkeypatch.setattr(_aggregators, "discovery_threshold", spy)
+    thresholded_counts([np.array([5])] * 4, noisy(2.0, delta=1e-6), 1e-6)
+    assert shares == [pytest.approx(0.9e-6 / 4)]
+
+
+def test_the_room_in_the_threshold_covers_removing_a_row() -> None:
+    # d = 0.9 t in total must have d / (1 - d) <= t for every t the accountant allows.
+    room = _aggregators._THRESHOLD_ROOM
+    for t in np.geomspace(1e-12, 0.1, 50):
+        d = room * t
+        assert d / (1 - d) <= t
+
+
+def test_a_delta_that_was_not_reserved_is_refused() -> None:
+    reservation = noisy(1.0, delta=1e-7)
+    with pytest.raises(ReservationError, match=r"delta of 1e-07, .* needs 1e-06"):
+        thresholded_counts([np.array([5])], reservation, 1e-6)
+    with pytest.raises(ValueError, match="at least one column"):
+        thresholded_counts([], reservation, 1e-7)
+    assert reservation.used == 0
+
+
+def test_a_million_keys_of_one_row_each_cost_no_noise() -> None:
+    columns = [np.ones(10**6, dtype=np.int64)]
+    ((keys, counts),) = thresholded_counts(columns, noisy(1.0, delta=1e-6), 1e-6)
+    assert keys.size == counts.size == 0
+
+
+# --- the sum over teachers ---------------------------------------------------------
+
+any_float = st.floats(allow_nan=True, allow_infinity=True, width=64)
+clips = st.sampled_from([1e-300, 1e-3, 1.0, 7.3, 1e300])
+teacher_tables = st.tuples(st.integers(1, 4), st.integers(1, 6)).flatmap(
+    lambda shape: st.tuples(
+        arrays(np.float64, shape, elements=any_float),
+        arrays(np.float64, shape[1], elements=any_float),
+    )
+)
+
+
+@SMALL
+@given(teacher_tables, clips, st.data())
+def test_a_teacher_moves_the_sum_by_at_most_twice_the_clip(
+    tables: tuple[np.ndarray, np.ndarray], clip: float, data: st.DataObject
+) -> None:
+    vectors, replacement = tables
+    teacher = data.draw(st.integers(0, len(vectors) - 1))
+    neighbour = vectors.copy()
+    neighbour[teacher] = replacement
+    before, after = _on_grid(vectors, clip), _on_grid(neighbour, clip)
+    # Python integers: exact.
+    moved = (after.sum(axis=0) - before.sum(axis=0)).tolist()
+    assert sum(x * x for x in moved) <= (2 * GRID) ** 2
+    others = np.arange(len(vectors)) != teacher
+    np.testing.assert_array_equal(before[others], after[others])
+    for row in after.tolist():
+        assert sum(x * x for x in row) <= GRID**2
+
+
+@SMALL
+@given(st.integers(0, 2**32), st.integers(1, 700), st.floats(1e-3, 1e3))
+def test_long_rows_stay_within_the_grid(seed: int, n: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    for dtype in (np.float32, np.float64):
+        vectors = (scale * rng.standard_normal((3, n))).astype(dtype)
+        grid = _on_grid(vectors, 1.0)
+        assert np.all((grid**2).sum(axis=1) <= GRID**2)
+
+
+def test_rounding_to_nearest_would_be_too_long() -> None:
+    # The twin: what truncation and the check of the integer norm are for.
+    rng = np.random.default_rng(0)
+    units = rng.standard_normal((200, 464))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    nearest = np.rint(units * GRID).astype(np.int64)
+    assert np.any((nearest**2).sum(axis=1) > GRID**2)
+    assert np.all((_on_grid(units, 1.0) ** 2).sum(axis=1) <= GRID**2)
+
+
+def test_twice_the_clip_is_attained() -> None:
+    vectors = np.array([[5.0, 0.0]])
+    difference = _on_grid(vectors, 1.0) - _on_grid(-vectors, 1.0)
+    assert np.abs(difference).max() == 2 * GRID
+
+
+def test_clipped_rows_keep_their_direction_and_norm() -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((50, 40)) * 10
+    vectors[:10] *= 1e-3
+    clip = 2.0
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = vectors * np.minimum(1, clip / norms)
+    got = _on_grid(vectors, clip) * (clip / GRID)
+    np.testing.assert_allclose(got, expected, atol=clip / GRID)
+    assert np.count_nonzero(got.any(axis=1)) == 50
+
+
+def test_infinite_entries_are_dropped_before_clipping() -> None:
+    vectors = np.array([[np.nan, 3.0, 4.0], [np.inf, -np.inf, 0.5], [1e300, 1e300, 1]])
+    grid = _on_grid(vectors, 5.0) * (5.0 / GRID)
+    np.testing.assert_allclose(grid[0], [0, 3, 4], atol=1e-5)
+    np.testing.assert_allclose(grid[1], [0, 0, 0.5], atol=1e-5)
+    # Its norm overflows: the teacher sends 0.
+    assert not grid[2].any()
+
+
+def test_a_row_that_rounding_made_too_long_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_aggregators.np, "trunc", lambda x: np.sign(x) * GRID)
+    grid = _on_grid(np.array([[0.5, 0.5], [0.5, 0.0]]), 1.0)
+    assert grid.tolist() == [[0, 0], [GRID, 0]]
+
+
+def test_sum_without_noise_is_the_clipped_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    vectors = rng.standard_normal((101, 7)).astype(np.float32)
+    clip = 1.5
+    norms = np.linalg.norm(vectors.astype(float), axis=1, keepdims=True)
+    expected = (vectors * np.minimum(1, clip / norms)).sum(axis=0)
+    whole = gaussian_sum(vectors, clip, exact(2 * GRID))
+    np.testing.assert_allclose(whole, expected, atol=101 * clip / GRID)
+    # Chunks change nothing, since the sum is exact.
+    monkeypatch.setattr(_aggregators, "_CHUNK_ENTRIES", 20)
+    np.testing.assert_array_equal(gaussian_sum(vectors, clip, exact(2 * GRID)), whole)
+
+
+def test_a_sum_over_no_teacher_is_noise() -> None:
+    """Fails by chance at a rate below 1e-9: draws on a fine grid never all agree."""
+    released = gaussian_sum(np.zeros((0, 5)), 1.0, noisy(2 * GRID))
+    assert np.unique(released).size > 1
+
+
+@pytest.mark.statistical
+def test_sum_noise_has_the_std_in_the_units_of_the_vectors() -> None:
+    """Fails by chance at a rate of 1e-6; chi-squared with 5,000 degrees, two-sided.
+
+    The noise multiplier of mu is 1 / mu, so its standard deviation is 2 clip / mu.
+    """
+    released = gaussian_sum(np.zeros((3, 5000)), 0.25, noisy(2 * GRID, mu=0.2))
+    statistic = (released**2).sum() / (2 * 0.25 / 0.2) ** 2
+    assert chi2.ppf(5e-7, 5000) < statistic < chi2.isf(5e-7, 5000)
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.inf, math.nan])
+def test_clip_out_of_range(clip: float) -> None:
+    with pytest.raises(ValueError, match="clip must be positive and finite"):
+        gaussian_sum(np.zeros((2, 2)), clip, exact(2 * GRID))
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 0), (0, 2**22 + 1)])
+def test_vectors_of_a_wrong_shape(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="Expected vectors of shape"):
+        gaussian_sum(np.zeros(shape), 1.0, exact(2 * GRID))
+
+
+# --- Confident-GNMax ---------------------------------------------------------------
+
+
+@SMALL
+@given(
+    arrays(
+        np.int64,
+        st.tuples(st.integers(1, 6), st.integers(2, 5)),
+        elements=st.integers(0, 40),
+    ),
+    st.integers(0, 40),
+)
+def test_gnmax_without_noise_is_the_plurality_of_confident_queries(
+    votes: np.ndarray, threshold: int
+) -> None:
+    n = len(votes)
+    first, second = exact(1.0, count=n), exact(ROOT2, count=n)
+    answers = confident_gnmax(votes, threshold, first, second)
+    expected = [int(np.argmax(row)) if row.max() >= threshold else -1 for row in votes]
+    assert answers.tolist() == expected
+    assert (first.used, second.used) == (n, n)
+
+
+@SMALL
+@given(arrays(np.int64, (3,), elements=st.integers(1, 9)), st.data())
+def test_one_vote_moves_the_maximum_by_one_and_the_counts_by_root_two(
+    votes: np.ndarray, data: st.DataObject
+) -> None:
+    old, new = data.draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
+    neighbour = votes.copy()
+    neighbour[old] -= 1
+    neighbour[new] += 1
+    assert abs(int(votes.max()) - int(neighbour.max())) <= 1
+    assert ((votes - neighbour) ** 2).sum() <= 2
+
+
+def test_unanswered_queries_are_charged_too() -> None:
+    votes = np.zeros((5, 3), dtype=np.int64)
+    first, second = noisy(1.0, count=5, mu=0.1), noisy(ROOT2, count=5, mu=0.1)
+    assert confident_gnmax(votes, 1e9, first, second).tolist() == [-1] * 5
+    assert (first.used, second.used) == (5, 5)
+
+
+def test_unanimous_queries_are_answered() -> None:
+    votes = np.zeros((6, 4), dtype=np.int64)
+    votes[np.arange(6), [0, 1, 2, 3, 0, 1]] = 10**6
+    answers = confident_gnmax(votes, 10**5, noisy(1.0, count=6), noisy(ROOT2, count=6))
+    assert answers.tolist() == [0, 1, 2, 3, 0, 1]
+    assert answers.dtype == np.int64
+
+
+@pytest.mark.parametrize("short", ["first", "second"])
+def test_neither_reservation_is_drawn_when_one_is_short(short: str) -> None:
+    votes = np.zeros((5, 3), dtype=np.int64)
+    first = exact(1.0, count=4 if short == "first" else 5)
+    second = exact(ROOT2, count=4 if short == "second" else 5)
+    with pytest.raises(ReservationError, match="4 releases left, but 5 are needed"):
+        confident_gnmax(votes, 0, first, second)
+    assert (first.used, second.used) == (0, 0)
+
+
+@pytest.mark.parametrize("shape", [(3,), (0, 3), (3, 0)])
+def test_votes_of_a_wrong_shape(shape: tuple[int, ...]) -> None:
+    votes = np.zeros(shape, dtype=np.int64)
+    with pytest.raises(ValueError, match="Expected votes of shape"):
+        confident_gnmax(votes, 0, exact(1.0), exact(ROOT2))

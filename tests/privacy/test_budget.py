@@ -1,0 +1,244 @@
+"""Several fits share one total, across copies, clones, pickles and processes."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import math
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator, clone
+
+import skdpsynth
+from skdpsynth.exceptions import BudgetExceededError, PersistenceError
+from skdpsynth.privacy import PrivacyBudget, _budget
+
+# Charges 0.1 up to 30 times, from a pickle on standard input; prints the successes.
+WORKER = """
+import pickle, sys
+from skdpsynth.exceptions import BudgetExceededError
+budget = pickle.load(sys.stdin.buffer)
+print("ready", flush=True)
+done = 0
+for _ in range(30):
+    try:
+        budget.charge(0.1, 1e-6, label="worker")
+    except BudgetExceededError:
+        continue
+    done += 1
+print(done)
+"""
+
+
+def test_charges_add_up_and_stop_at_the_total() -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    assert budget.spent == (0.0, 0.0)
+    assert budget.remaining == (1.0, 1e-4)
+    for _ in range(10):
+        budget.charge(0.1, 1e-5)
+    assert budget.spent == (pytest.approx(1.0), pytest.approx(1e-4))
+    assert budget.remaining == (pytest.approx(0.0), pytest.approx(0.0, abs=1e-15))
+    with pytest.raises(BudgetExceededError):
+        budget.charge(1e-9, 1e-20)
+
+
+def test_refusal_says_what_is_left_and_spends_nothing() -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    budget.charge(0.75, 1e-5)
+    with pytest.raises(
+        BudgetExceededError, match=r"epsilon = 0\.25 left of 1, .* asks for 0\.5.*Fit"
+    ):
+        budget.charge(0.5, 1e-5)
+    with pytest.raises(BudgetExceededError, match=r"delta = 9e-05 left of 0\.0001"):
+        budget.charge(0.1, 2e-4)
+    with pytest.raises(BudgetExceededError):
+        budget.charge(math.inf, 1e-6)
+    assert budget.spent == (0.75, 1e-5)
+    assert len(budget.charges) == 1
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(0.0, 1e-5), (-1.0, 1e-5), (math.nan, 1e-5), (0.1, 0.0), (0.1, -1.0), (0.1, 1.0)],
+)
+def test_a_charge_out_of_range(epsilon: float, delta: float) -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    with pytest.raises(ValueError, match="A charge needs"):
+        budget.charge(epsilon, delta)
+    assert budget.spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(0.0, 1e-5), (math.inf, 1e-5), (math.nan, 1e-5), (1.0, 0.0), (1.0, 1.0)],
+)
+def test_totals_out_of_range(epsilon: float, delta: float) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        PrivacyBudget(epsilon, delta)
+
+
+def test_charges_are_a_table() -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    assert budget.charges.empty
+    budget.charge(0.25, 1e-5, label="first")
+    budget.charge(0.5, 2e-5)
+    table = budget.charges
+    assert table.columns.tolist() == ["charged_at", "label", "epsilon", "delta"]
+    assert table["label"].tolist() == ["first", "fit"]
+    assert table["epsilon"].tolist() == [0.25, 0.5]
+    assert table["charged_at"].str.endswith("+00:00").all()
+
+
+def test_totals_cannot_be_changed() -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    for name in ("epsilon", "delta", "path"):
+        with pytest.raises(AttributeError):
+            setattr(budget, name, 100.0)
+    assert repr(budget).startswith("PrivacyBudget(epsilon=1.0, delta=0.0001, path=")
+
+
+class Estimator(BaseEstimator):
+    def __init__(self, budget: PrivacyBudget | None = None) -> None:
+        self.budget = budget
+
+
+def test_copies_and_clones_are_the_same_budget() -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    assert copy.copy(budget) is budget
+    assert copy.deepcopy([budget])[0] is budget
+    assert clone(budget) is budget
+    assert clone(Estimator(budget)).budget is budget
+
+
+def test_a_pickle_shares_the_file_and_does_not_own_it() -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    twin = pickle.loads(pickle.dumps(budget))
+    assert twin is not budget
+    assert (twin.epsilon, twin.delta, twin.path) == (1.0, 1e-4, budget.path)
+    twin.charge(0.5, 1e-5)
+    assert budget.spent == (0.5, 1e-5)
+    del twin
+    gc.collect()
+    assert budget.remaining[0] == 0.5
+
+
+def test_a_pickle_of_a_lost_file_is_an_error_and_not_a_fresh_budget(
+    tmp_path: Path,
+) -> None:
+    budget = PrivacyBudget(1.0, 1e-4, path=tmp_path / "budget.db")
+    data = pickle.dumps(budget)
+    budget.path.unlink()
+    with pytest.raises(PersistenceError, match="cannot be used"):
+        pickle.loads(data)
+    with pytest.raises(PersistenceError, match="cannot be used"):
+        budget.charge(0.1, 1e-5)
+    assert not budget.path.exists()
+
+
+def test_a_file_is_reopened_with_its_charges(tmp_path: Path) -> None:
+    path = tmp_path / "a folder with % and ?" / "budget.db"
+    path.parent.mkdir()
+    PrivacyBudget(1.0, 1e-4, path=path).charge(0.75, 1e-5)
+    again = PrivacyBudget(1.0, 1e-4, path=str(path))
+    assert again.remaining == (0.25, 9e-5)
+    gc.collect()
+    assert path.exists()
+
+
+def test_a_relative_path_is_made_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    budget = PrivacyBudget(1.0, 1e-4, path="budget.db")
+    monkeypatch.chdir("/")
+    budget.charge(0.5, 1e-5)
+    assert budget.path == tmp_path / "budget.db"
+
+
+def test_a_file_of_other_totals_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    PrivacyBudget(1.0, 1e-4, path=path).charge(0.75, 1e-5)
+    for epsilon, delta in ((2.0, 1e-4), (1.0, 1e-3)):
+        with pytest.raises(PersistenceError, match=r"epsilon = 1\.0 and delta"):
+            PrivacyBudget(epsilon, delta, path=path)
+    assert PrivacyBudget(1.0, 1e-4, path=path).spent == (0.75, 1e-5)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text.db"
+    text.write_text("not a database, but long enough to be looked at " * 50)
+    with pytest.raises(PersistenceError, match="cannot be used"):
+        PrivacyBudget(1.0, 1e-4, path=text)
+    with pytest.raises(PersistenceError, match="cannot be used"):
+        PrivacyBudget(1.0, 1e-4, path=tmp_path / "absent" / "budget.db")
+
+
+def test_a_temporary_budget_is_private_and_removed_with_its_owner() -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    path = budget.path
+    assert path.exists()
+    if os.name == "posix":
+        assert path.stat().st_mode & 0o077 == 0
+    del budget
+    gc.collect()
+    assert not path.exists()
+
+
+def test_a_forked_child_does_not_remove_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.touch()
+    _budget._remove(path, os.getpid() + 1)
+    assert path.exists()
+
+
+def test_two_processes_never_overspend() -> None:
+    budget = PrivacyBudget(2.0, 1e-3)
+    environment = os.environ | {"PYTHONPATH": str(Path(skdpsynth.__file__).parents[1])}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        for _ in range(2)
+    ]
+    outputs = []
+    data = pickle.dumps(budget)
+    for worker in workers:
+        worker.stdin.write(data)
+        worker.stdin.flush()
+    for worker in workers:
+        out, _ = worker.communicate(timeout=60)
+        assert worker.returncode == 0
+        outputs.append(int(out.split()[-1]))
+    # 60 charges of 0.1 were asked for, 20 fit.
+    assert sum(outputs) == 20
+    assert budget.spent[0] == pytest.approx(2.0)
+    assert len(budget.charges) == 20
+
+
+def test_the_lock_is_taken_before_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    monkeypatch.setattr(_budget, "_LOCK_TIMEOUT_S", 0.05)
+    with sqlite3.connect(budget.path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(PersistenceError, match="locked"):
+            budget.charge(0.1, 1e-5)
+        other.execute("ROLLBACK")
+    other.close()
+    assert budget.spent == (0.0, 0.0)
+
+
+def test_an_error_inside_a_charge_rolls_back() -> None:
+    budget = PrivacyBudget(1.0, 1e-4)
+    with pytest.raises(PersistenceError):
+        budget.charge(0.1, 1e-5, label=object())
+    assert budget.spent == (0.0, 0.0)
+    budget.charge(0.1, 1e-5)

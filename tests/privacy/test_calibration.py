@@ -1,0 +1,277 @@
+"""Six kinds of accounting tests for the Gaussian curve and its inverses.
+
+Closed form, mpmath, sandwich, equivalences of events, round trip, limits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsynth.privacy._calibration import (
+    certified_epsilon,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu,
+    grid_noise_std,
+)
+
+EPSILONS = (1e-4, 1e-2, 0.1, 1.0, 3.0, 10.0, 50.0, 1e3)
+DELTAS = (1e-15, 1e-9, 1e-5, 1e-3, 0.5)
+GRID = list(itertools.product(EPSILONS, DELTAS))
+
+
+def exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
+    """Evaluate the Gaussian curve with 60 digits."""
+    with mpmath.workdps(60):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+# --- closed form -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "mu"), [(1.0, 0.268051), (2.0, 0.501552), (10.0, 2.000446)]
+)
+def test_published_values_of_mu(epsilon: float, mu: float) -> None:
+    assert gdp_mu(epsilon, 1e-5) == pytest.approx(mu, abs=5e-7)
+
+
+def test_delta_at_epsilon_zero_is_total_variation() -> None:
+    # TV of N(0, 1) and N(mu, 1) is erf(mu / (2 sqrt 2)).
+    for mu in (1e-3, 0.1, 1.0, 4.0):
+        assert gdp_delta(mu, 0.0) == pytest.approx(math.erf(mu / math.sqrt(8)))
+
+
+# --- mpmath ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), GRID)
+def test_delta_agrees_with_sixty_digits(epsilon: float, delta: float) -> None:
+    mu = gdp_mu(epsilon, delta)
+    exact = exact_delta(mu, epsilon)
+    assert abs(gdp_delta(mu, epsilon) / exact - 1) < 1e-8
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), GRID)
+def test_inverses_are_conservative_and_tight(epsilon: float, delta: float) -> None:
+    mu = gdp_mu(epsilon, delta)
+    assert exact_delta(mu, epsilon) <= delta
+    assert exact_delta(mu * (1 + 1e-6), epsilon) > delta
+    back = gdp_epsilon(mu, delta)
+    assert exact_delta(mu, back) <= delta
+    # Tight in delta: a large delta hardly determines a small epsilon.
+    assert exact_delta(mu, back * (1 - 1e-6)) > delta * (1 - 2e-7)
+
+
+# --- sandwich ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.99])
+def test_noise_is_below_the_textbook_bound(epsilon: float) -> None:
+    # Dwork and Roth, Theorem A.1: sigma = sqrt(2 log(1.25 / delta)) / epsilon.
+    textbook = math.sqrt(2 * math.log(1.25e5)) / epsilon
+    assert 0.5 * textbook < 1 / gdp_mu(epsilon, 1e-5) < textbook
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.3, 1.0, 3.0])
+def test_closed_form_is_below_renyi_and_at_most_pld(mu: float) -> None:
+    closed = gdp_epsilon(mu, 1e-5)
+    renyi = RdpAccountant()
+    renyi.compose(GaussianDpEvent(1 / mu))
+    certified = certified_epsilon(GaussianDpEvent(1 / mu), 1e-5)
+    assert closed * (1 - 1e-6) <= certified <= closed * (1 + 2e-5)
+    assert certified < renyi.get_epsilon(1e-5) < 1.3 * certified
+
+
+def test_opacus_agrees() -> None:
+    from opacus.accountants import PRVAccountant
+
+    mu = 1.0
+    opacus = PRVAccountant()
+    opacus.history = [(math.sqrt(40) / mu, 1.0, 40)]
+    with np.errstate(divide="ignore"):  # it takes log(1 - q) of a rate q = 1
+        estimate = opacus.get_epsilon(1e-5, eps_error=0.002)
+    assert estimate == pytest.approx(gdp_epsilon(mu, 1e-5), abs=0.01)
+
+
+# --- equivalences of events --------------------------------------------------------
+
+
+def test_equal_compositions_have_equal_epsilon() -> None:
+    single = certified_epsilon(GaussianDpEvent(2.0), 1e-5)
+    for event in (
+        SelfComposedDpEvent(GaussianDpEvent(4.0), 4),
+        ComposedDpEvent((GaussianDpEvent(4.0),) * 4),
+        SelfComposedDpEvent(ComposedDpEvent((GaussianDpEvent(4.0), NoOpDpEvent())), 4),
+        ComposedDpEvent(
+            (GaussianDpEvent(4.0), SelfComposedDpEvent(GaussianDpEvent(4.0), 3))
+        ),
+    ):
+        assert certified_epsilon(event, 1e-5) == pytest.approx(single, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0])
+def test_merging_agrees_with_the_convolution_of_the_leaves(epsilon: float) -> None:
+    mu = gdp_mu(epsilon, 1e-5)
+    leaves = tuple(
+        SelfComposedDpEvent(GaussianDpEvent(math.sqrt(n / share) / mu), n)
+        for n, share in ((1, 0.02), (2, 0.08), (60, 0.9))
+    )
+    accountant = PLDAccountant(value_discretization_interval=1e-3 * mu)
+    accountant.compose(ComposedDpEvent(leaves))
+    convolved = accountant.get_epsilon(1e-5)
+    merged = certified_epsilon(ComposedDpEvent(leaves), 1e-5)
+    assert merged <= convolved * (1 + 1e-6)
+    assert convolved == pytest.approx(merged, rel=1e-3)
+
+
+def test_other_events_are_composed_and_cost_more() -> None:
+    gaussian = SelfComposedDpEvent(GaussianDpEvent(20.0), 9)
+    laplace = LaplaceDpEvent(50.0)
+    mixed = ComposedDpEvent((laplace, gaussian))
+    repeated = SelfComposedDpEvent(ComposedDpEvent((laplace, gaussian)), 2)
+    reference = PLDAccountant(value_discretization_interval=1e-4)
+    reference.compose(mixed)
+    single = certified_epsilon(mixed, 1e-5)
+    assert single == pytest.approx(reference.get_epsilon(1e-5), rel=1e-3)
+    assert certified_epsilon(gaussian, 1e-5) < single
+    assert single < certified_epsilon(repeated, 1e-5)
+
+
+# --- round trip --------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(math.log(1e-4), math.log(1e3)), st.floats(math.log(1e-15), math.log(0.5))
+)
+def test_round_trip(log_epsilon: float, log_delta: float) -> None:
+    epsilon, delta = math.exp(log_epsilon), math.exp(log_delta)
+    mu = gdp_mu(epsilon, delta)
+    assert gdp_delta(mu, epsilon) <= delta
+    assert gdp_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-7)
+
+
+# --- limits and monotonicity -------------------------------------------------------
+
+
+def test_limits() -> None:
+    assert gdp_mu(math.inf, 1e-5) == math.inf
+    assert gdp_epsilon(math.inf, 1e-5) == math.inf
+    assert gdp_epsilon(0.0, 1e-5) == 0.0
+    assert gdp_epsilon(1e-9, 1e-5) == 0.0
+    assert gdp_delta(0.0, 1.0) == 0.0
+    assert gdp_delta(1.0, math.inf) == 0.0
+    assert gdp_delta(math.inf, 1.0) == 1.0
+    assert certified_epsilon(ComposedDpEvent(()), 1e-5) == 0.0
+    assert certified_epsilon(NonPrivateDpEvent(), 1e-5) == math.inf
+
+
+def test_monotone() -> None:
+    mus = [gdp_mu(epsilon, 1e-5) for epsilon in EPSILONS]
+    assert mus == sorted(mus)
+    mus = [gdp_mu(1.0, delta) for delta in DELTAS]
+    assert mus == sorted(mus)
+    epsilons = [gdp_epsilon(mu, 1e-5) for mu in (0.01, 0.1, 1.0, 10.0)]
+    assert epsilons == sorted(epsilons)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
+def test_delta_out_of_range(delta: float) -> None:
+    with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
+        gdp_mu(1.0, delta)
+    with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
+        gdp_epsilon(1.0, delta)
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan])
+def test_epsilon_and_mu_out_of_range(bad: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must be"):
+        gdp_mu(bad, 1e-5)
+    with pytest.raises(ValueError, match="must be >= 0"):
+        gdp_delta(bad, 1.0)
+    with pytest.raises(ValueError, match="must be >= 0"):
+        gdp_delta(1.0, bad)
+
+
+# --- the discrete Gaussian ---------------------------------------------------------
+
+
+def discrete_delta(sigma: float, shift: int, epsilon: float) -> float:
+    """Sum the exact hockey-stick divergence of the discrete Gaussian."""
+    radius = int(40 * sigma) + shift
+    z = np.arange(-radius, radius + 1, dtype=np.float64)
+    log_p = -(z**2) / (2 * sigma**2)
+    total = np.exp(log_p).sum()
+    log_q = -((z - shift) ** 2) / (2 * sigma**2)
+    return float(np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0).sum() / total)
+
+
+@pytest.mark.parametrize("shift", [1, 2, 7])
+@pytest.mark.parametrize("sigma", [3.0, 4.3, 25.0])
+def test_discrete_gaussian_is_below_the_curve_it_counts_as(
+    sigma: float, shift: int
+) -> None:
+    mu = shift / math.sqrt(sigma**2 - 4)
+    for epsilon in np.linspace(0.0, mu * 6, 40):
+        claimed = gdp_delta(mu, float(epsilon))
+        assert discrete_delta(sigma, shift, float(epsilon)) <= claimed + 1e-15
+
+
+def test_without_the_four_the_claim_would_be_broken() -> None:
+    # The twin of the rule above: sigma itself is not an upper bound.
+    assert any(
+        discrete_delta(3.0, 1, epsilon) > 1.01 * gdp_delta(1 / 3, epsilon)
+        for epsilon in np.linspace(0.0, 1.5, 40).tolist()
+    )
+
+
+def test_a_discrete_gaussian_of_two_is_flat_between_the_integers() -> None:
+    # What makes the rule a theorem: sum_k exp(-(k - x)^2 / 8) depends on x by 4e-34.
+    with mpmath.workdps(50):
+        sums = [
+            mpmath.nsum(
+                lambda k, x=x: mpmath.exp(-((k - x) ** 2) / 8),
+                [-mpmath.inf, mpmath.inf],
+            )
+            for x in (mpmath.mpf(0), mpmath.mpf(1) / 4, mpmath.mpf(1) / 2)
+        ]
+        for value in sums:
+            assert abs(value / mpmath.sqrt(8 * mpmath.pi) - 1) < mpmath.mpf("4e-34")
+
+
+def test_grid_noise_std() -> None:
+    assert grid_noise_std(0.1, 5.0) == pytest.approx(math.sqrt(50**2 + 4))
+    assert grid_noise_std(math.inf, 5.0) == 0.0
+    # Never below 3, where the rule holds.
+    assert grid_noise_std(10.0, 1.0) == 3.0
+    # The multiplier that remains is that of the charge.
+    std = grid_noise_std(0.2, math.sqrt(29))
+    assert math.sqrt(std**2 - 4) / math.sqrt(29) == pytest.approx(1 / 0.2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("mu", "sensitivity"),
+    [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)],
+)
+def test_grid_noise_std_refuses(mu: float, sensitivity: float) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        grid_noise_std(mu, sensitivity)

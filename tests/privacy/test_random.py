@@ -1,0 +1,106 @@
+"""Secret randomness is secret, seeded only in its named context, and global-free."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from skdpsynth.privacy._random import (
+    _insecure_seeds,
+    insecure_randomness_active,
+    rounded_normal,
+    secret_generator,
+)
+from skdpsynth.privacy.testing import insecure_randomness
+
+
+def words(generator: np.random.Generator) -> list[int]:
+    return generator.integers(2**63, size=4).tolist()
+
+
+def test_two_generators_differ() -> None:
+    assert words(secret_generator()) != words(secret_generator())
+
+
+def test_seed_has_256_bits_of_entropy_in_a_256_bit_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def randbits(bits: int) -> int:
+        asked.append(bits)
+        return 7
+
+    monkeypatch.setattr("skdpsynth.privacy._random.secrets.randbits", randbits)
+    seeds = secret_generator().bit_generator.seed_seq
+    assert asked == [256]
+    assert seeds.pool_size * 32 == 256
+
+
+def test_insecure_context_repeats_streams_and_separates_generators() -> None:
+    runs = []
+    for _ in range(2):
+        with insecure_randomness(3):
+            runs.append([words(secret_generator()) for _ in range(3)])
+    assert runs[0] == runs[1]
+    assert len({tuple(stream) for stream in runs[0]}) == 3
+    with insecure_randomness(4):
+        assert words(secret_generator()) != runs[0][0]
+
+
+def test_insecure_context_ends_even_after_an_error() -> None:
+    assert not insecure_randomness_active()
+
+    def fail() -> None:
+        with insecure_randomness(0):
+            assert insecure_randomness_active()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert not insecure_randomness_active()
+
+
+def test_nested_contexts_restore_the_outer_one() -> None:
+    with insecure_randomness(0):
+        outer = _insecure_seeds.get()
+        with insecure_randomness(1):
+            assert _insecure_seeds.get() is not outer
+        assert _insecure_seeds.get() is outer
+
+
+def test_a_new_thread_is_secure() -> None:
+    seen = []
+    with insecure_randomness(0):
+        thread = threading.Thread(
+            target=lambda: seen.append(insecure_randomness_active())
+        )
+        thread.start()
+        thread.join()
+    assert seen == [False]
+
+
+def test_global_generator_is_neither_read_nor_set() -> None:
+    before = np.random.get_state()  # noqa: NPY002
+    with insecure_randomness(0):
+        first = words(secret_generator())
+    words(secret_generator())
+    after = np.random.get_state()  # noqa: NPY002
+    assert before[1].tolist() == after[1].tolist()
+    assert before[2:] == after[2:]
+    np.random.random_sample(5)  # noqa: NPY002
+    with insecure_randomness(0):
+        assert words(secret_generator()) == first
+
+
+def test_rounded_normal_refuses_outside_the_context() -> None:
+    with pytest.raises(RuntimeError, match="inside insecure_randomness only"):
+        rounded_normal(1.0, 2)
+
+
+def test_rounded_normal_is_cut_at_the_range_of_integers() -> None:
+    with insecure_randomness(0):
+        draws = rounded_normal(1e30, 8)
+    assert set(np.abs(draws).tolist()) == {2**62}

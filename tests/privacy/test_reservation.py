@@ -1,0 +1,190 @@
+"""No way round a reservation: forged, copied, exhausted, closed or borrowed ones."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent
+
+from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy import PrivacyAccountant, Reservation, _mechanisms
+from skdpsynth.privacy._mechanisms import release_gaussian
+
+VALUES = np.zeros(3, dtype=np.int64)
+
+
+@pytest.fixture
+def accountant() -> PrivacyAccountant:
+    return PrivacyAccountant(1.0, 1e-5)
+
+
+@pytest.fixture
+def reservation(accountant: PrivacyAccountant) -> Reservation:
+    return accountant.reserve_gaussian(
+        "test", mu=0.1, sensitivity=math.sqrt(3), count=2, scope="a"
+    )
+
+
+@pytest.fixture
+def _no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(*args: object) -> None:
+        raise AssertionError("noise was drawn without a reservation")
+
+    monkeypatch.setattr(_mechanisms, "_measurement", drawn)
+    monkeypatch.setattr(_mechanisms, "rounded_normal", drawn)
+
+
+def test_fields(reservation: Reservation) -> None:
+    assert reservation.name == "test"
+    assert reservation.scope == "a"
+    assert reservation.mu == 0.1
+    assert reservation.sensitivity == math.sqrt(3)
+    assert reservation.noise_std == pytest.approx(math.sqrt(300 + 4))
+    assert reservation.delta == 0.0
+    assert (reservation.count, reservation.used) == (2, 0)
+    assert reservation.event == GaussianDpEvent(10.0)
+    assert "used=0/2" in repr(reservation)
+    release_gaussian(VALUES, reservation)
+    assert reservation.used == 1
+
+
+@pytest.mark.parametrize("field", ["noise_std", "used", "count", "mu", "_ledger", "x"])
+def test_fields_are_read_only(reservation: Reservation, field: str) -> None:
+    with pytest.raises(AttributeError, match="read-only"):
+        setattr(reservation, field, 0)
+
+
+@pytest.mark.usefixtures("_no_noise")
+def test_exhausted(monkeypatch: pytest.MonkeyPatch, reservation: Reservation) -> None:
+    reservation._draw_down(2)
+    with pytest.raises(ReservationError, match=r"holds 2 releases and 2 are used"):
+        release_gaussian(VALUES, reservation)
+    assert reservation.used == 2
+
+
+@pytest.mark.usefixtures("_no_noise")
+def test_a_draw_of_too_many_uses_none(reservation: Reservation) -> None:
+    with pytest.raises(ReservationError, match="3 more were asked for"):
+        release_gaussian(VALUES, reservation, n_releases=3)
+    assert reservation.used == 0
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_a_draw_gives_nothing_back(reservation: Reservation, n: int) -> None:
+    with pytest.raises(ValueError, match=">= 1"):
+        reservation._draw_down(n)
+    assert reservation.used == 0
+
+
+@pytest.mark.usefixtures("_no_noise")
+def test_closed(accountant: PrivacyAccountant, reservation: Reservation) -> None:
+    accountant.close()
+    with pytest.raises(ReservationError, match="The fit is over"):
+        release_gaussian(VALUES, reservation)
+
+
+def test_constructed() -> None:
+    with pytest.raises(ReservationError, match="cannot be constructed"):
+        Reservation("x", mu=0.1)
+
+
+@pytest.mark.usefixtures("_no_noise")
+def test_forged(reservation: Reservation) -> None:
+    empty = object.__new__(Reservation)
+    twin = object.__new__(Reservation)
+    object.__setattr__(twin, "_ledger", reservation._ledger)
+    fake_ledger = object.__new__(Reservation)
+    object.__setattr__(
+        fake_ledger, "_ledger", SimpleNamespace(_draw_down=lambda *a: None)
+    )
+    for forged in (empty, twin, fake_ledger):
+        with pytest.raises(ReservationError, match="in no ledger"):
+            release_gaussian(VALUES, forged)
+        with pytest.raises(ReservationError, match="in no ledger"):
+            forged._draw_down()
+    assert reservation.used == 0
+
+
+@pytest.mark.usefixtures("_no_noise")
+def test_subclasses_and_look_alikes(reservation: Reservation) -> None:
+    class Generous(Reservation):
+        def _draw_down(self, n: int = 1) -> None:
+            pass
+
+    generous = object.__new__(Generous)
+    object.__setattr__(generous, "_ledger", reservation._ledger)
+    look_alike = SimpleNamespace(
+        noise_std=1.0, sensitivity=9.0, _draw_down=lambda n: None
+    )
+    for fake in (generous, look_alike, None):
+        with pytest.raises(ReservationError, match="Expected a Reservation"):
+            release_gaussian(VALUES, fake)
+
+
+@pytest.mark.usefixtures("_no_noise")
+def test_borrowed_from_another_fit(reservation: Reservation) -> None:
+    other = PrivacyAccountant(1.0, 1e-5)
+    own = other.reserve_gaussian("own", mu=0.1, sensitivity=1)
+    object.__setattr__(reservation, "_ledger", own._ledger)
+    with pytest.raises(ReservationError, match="in no ledger"):
+        release_gaussian(VALUES, reservation)
+    assert own.used == 0
+
+
+@pytest.mark.parametrize(
+    "copier", [copy.copy, copy.deepcopy, pickle.dumps, lambda r: copy.deepcopy([r])]
+)
+def test_copies(reservation: Reservation, copier) -> None:
+    with pytest.raises(ReservationError, match="cannot be copied or pickled"):
+        copier(reservation)
+
+
+@pytest.mark.usefixtures("_no_noise")
+def test_a_forked_process_may_not_draw(
+    monkeypatch: pytest.MonkeyPatch,
+    accountant: PrivacyAccountant,
+    reservation: Reservation,
+) -> None:
+    monkeypatch.setattr("skdpsynth.privacy._reservation.os.getpid", lambda: -1)
+    with pytest.raises(ReservationError, match="Another process"):
+        release_gaussian(VALUES, reservation)
+    with pytest.raises(ReservationError, match="Another process"):
+        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
+
+
+def test_threads_share_the_count(accountant: PrivacyAccountant) -> None:
+    reservation = accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=200)
+    refused = []
+
+    def draw() -> None:
+        for _ in range(100):
+            try:
+                reservation._draw_down()
+            except ReservationError:
+                refused.append(1)
+
+    threads = [threading.Thread(target=draw) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert reservation.used == 200
+    assert len(refused) == 200
+
+
+def test_a_failed_draw_stays_used(
+    monkeypatch: pytest.MonkeyPatch, reservation: Reservation
+) -> None:
+    def broken(std: float):
+        raise OSError("no entropy")
+
+    monkeypatch.setattr(_mechanisms, "_measurement", broken)
+    with pytest.raises(OSError, match="no entropy"):
+        release_gaussian(VALUES, reservation)
+    assert reservation.used == 1

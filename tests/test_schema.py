@@ -1,0 +1,428 @@
+"""The schema: what it refuses, what it keeps, and what its template gives away."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import pickle
+import string
+from datetime import date, datetime, timedelta, timezone
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, clone
+
+import skdpsynth.schema
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
+
+SEX = Categorical(["F", "M"])
+NAMES_OF_SCHEMA = {
+    name: getattr(skdpsynth.schema, name) for name in skdpsynth.schema.__all__
+}
+NAMES_OF_SCHEMA["Timestamp"] = pd.Timestamp
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "scale"),
+    [
+        (0, 30_000, "log"),
+        (-60, 60, "log"),
+        (1, 99, "log"),  # 0 lies outside by 1 % of the range
+        (-99, -1, "log"),
+        (12_285, 1_490_400, "log"),
+        (17, 90, "linear"),  # by 23 %
+        (1900, 2030, "linear"),
+        (-90, -17, "linear"),
+        (0, 50, "linear"),  # not wider than 50
+        (-1, 1, "linear"),
+        (0, 0, "linear"),
+    ],
+)
+def test_auto_scale_follows_the_bounds_alone(low, high, scale):
+    assert Continuous(low, high).resolved_scale() == scale
+    assert Continuous(low, high, integer=True, nullable=True).resolved_scale() == scale
+
+
+@pytest.mark.parametrize("scale", ["linear", "log", "quantile"])
+def test_a_named_scale_stays(scale):
+    assert Continuous(0, 1e6, scale=scale).resolved_scale() == scale
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Continuous(2, 1), "low <= high"),
+        (lambda: Continuous(0, np.inf), "'high' bound of Continuous must be finite"),
+        (lambda: Continuous(np.nan, 1), "'low' bound of Continuous must be finite"),
+        (lambda: Continuous("0", 1), "must be a number. Got '0'"),
+        (lambda: Continuous(True, 2), "must be a number. Got True"),
+        (lambda: Continuous(..., 1), "Fill in this blank"),
+        (lambda: Continuous(0.5, 1, integer=True), "a whole number. Got 0.5"),
+        (lambda: Continuous(0, 1, scale="logit"), "linear, log, quantile"),
+        (lambda: Continuous(0, 1, integer="yes"), "'integer' flag"),
+        (lambda: Continuous(0, 1, nullable=...), "Fill in this blank"),
+        (lambda: Categorical("abc"), "must be a list of levels"),
+        (lambda: Categorical(3), "must be a list of levels"),
+        (lambda: Categorical([...]), "Fill in this blank"),
+        (lambda: Categorical(["a", "a"]), "1 duplicate"),
+        (lambda: Categorical([1, 1.0]), "1 duplicate"),
+        (lambda: Categorical(["a", 1]), "number and str; cast them to str"),
+        (lambda: Categorical([True, 1]), "of one type"),
+        (lambda: Categorical([]), "nullable=True"),
+        (lambda: Categorical(["a", None]), "nullable=True"),
+        (lambda: Categorical([1.0, np.nan]), "nullable=True"),
+        (lambda: Categorical([1.0, np.inf]), "finite numbers"),
+        (lambda: Categorical([pd.NaT]), "nullable=True"),
+        (lambda: Categorical([["a"]]), "must be str, bool, finite numbers"),
+        (lambda: Categorical(["a"], ordered=1), "'ordered' flag"),
+        (lambda: Boolean(nullable=None), "'nullable' flag of Boolean"),
+        (lambda: Datetime("2021", "2020"), "low <= high"),
+        (lambda: Datetime("soon", "2020"), "a point in time. Got 'soon'"),
+        (lambda: Datetime(2019, "2020"), "a point in time. Got 2019"),
+        (lambda: Datetime(pd.NaT, "2020"), "a point in time"),
+        (lambda: Datetime(..., "2020"), "Fill in this blank"),
+        (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
+        (lambda: TableSchema([SEX]), "must be a mapping"),
+        (lambda: TableSchema({"sex": Categorical}), "Column 'sex' of TableSchema"),
+        (lambda: TableSchema({"sex": SEX}, n_rows=0), "positive int or None. Got 0"),
+        (lambda: TableSchema({"sex": SEX}, n_rows=9.0), "positive int or None"),
+        (lambda: TableSchema({"sex": SEX}, n_rows=True), "positive int or None"),
+        (lambda: TableSchema({"sex": SEX}, target="sez"), "one of its columns"),
+        (lambda: TableSchema({"sex": SEX}, target=...), "Fill in this blank"),
+        (
+            lambda: TableSchema({"a": Continuous(0, 1)}, target="a"),
+            "must be Categorical or Boolean",
+        ),
+        (lambda: TableSchema({"a": Identifier()}, target="a"), "Categorical or"),
+        (lambda: TableSchema({"s": SEX}, class_counts={"F": 1}), "need a target"),
+        (
+            lambda: TableSchema({"s": SEX}, target="s", class_counts=[1, 2]),
+            "must be a mapping from class to count",
+        ),
+        (
+            lambda: TableSchema({"s": SEX}, target="s", class_counts={"F": 1}),
+            "must be the categories of the target",
+        ),
+        (
+            lambda: TableSchema({"s": SEX}, target="s", class_counts={"F": 1, "M": -1}),
+            "must be an int >= 0. Got -1",
+        ),
+        (
+            lambda: TableSchema(
+                {"s": SEX}, target="s", class_counts={"F": 1, "M": 1.5}
+            ),
+            "must be an int >= 0. Got 1.5",
+        ),
+        (
+            lambda: TableSchema(
+                {"s": SEX}, target="s", n_rows=4, class_counts={"F": 1, "M": 2}
+            ),
+            "add up to 3, but 'n_rows' is 4",
+        ),
+        (
+            lambda: TableSchema(
+                {"s": Boolean(nullable=True)},
+                target="s",
+                n_rows=2,
+                class_counts={True: 1, False: 2},
+            ),
+            "add up to 3, but 'n_rows' is 2",
+        ),
+    ],
+)
+def test_contradictions_are_refused(make, message):
+    with pytest.raises(InvalidSchemaError, match=message):
+        make()
+
+
+def test_options_are_keywords_and_columns_are_frozen():
+    with pytest.raises(TypeError):
+        Continuous(0, 1, True)
+    with pytest.raises(TypeError):
+        Boolean(True)
+    with pytest.raises(AttributeError):
+        Continuous(0, 1).low = 2
+    with pytest.raises(AttributeError):
+        TableSchema({}).target = "a"
+
+
+def test_the_mapping_given_is_copied():
+    columns = {"sex": SEX}
+    schema = TableSchema(columns)
+    columns["age"] = Boolean()
+    assert list(schema.columns) == ["sex"]
+
+
+def test_numpy_and_datetime_scalars_become_plain():
+    column = Continuous(np.int32(0), np.float32(0.5))
+    assert [type(column.low), type(column.high)] == [int, float]
+    assert type(Categorical(np.array([1, 2])).categories[0]) is int
+    assert type(Categorical(np.array(["a"])).categories[0]) is str
+    assert type(Categorical([np.True_]).categories[0]) is bool
+    noon = np.datetime64("2020-01-01T12:00")
+    assert Categorical([noon]).categories == (pd.Timestamp("2020-01-01 12:00"),)
+    assert Datetime(date(2020, 1, 1), noon).low == pd.Timestamp("2020-01-01")
+    schema = TableSchema(
+        {1: Categorical([0, 1])}, target=np.int64(1), n_rows=np.int64(3)
+    )
+    assert type(schema.n_rows) is int
+    assert json.dumps(schema.to_dict())
+
+
+def test_missing_labels_may_be_left_out_of_the_counts():
+    sick = Boolean(nullable=True)
+    counts = {True: 1, False: 2}
+    schema = TableSchema({"a": sick}, target="a", n_rows=4, class_counts=counts)
+    assert schema.class_counts == counts
+
+
+SCHEMA = TableSchema(
+    {
+        "age": Continuous(17, 90, integer=True),
+        "share": Continuous(-0.1, 1e300, nullable=True, scale="quantile"),
+        7: Categorical([3, 1, 2], ordered=True),
+        ("a", 2.5): Categorical(["F", "M"], nullable=True),
+        None: Boolean(),
+        pd.Timestamp("2020-01-02"): Identifier(),
+        "when": Datetime("1999-12-31", datetime(2020, 1, 1, 0, 0, 0, 1)),
+        "zoned": Datetime(
+            pd.Timestamp("2020-07-01", tz="Europe/Berlin").as_unit("ns"),
+            pd.Timestamp("2020-12-01", tz=timezone(timedelta(hours=2))),
+        ),
+        "day": Categorical([pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01")]),
+        True: Categorical([], nullable=True),
+        float("-inf"): Identifier(),
+    },
+    target=7,
+    n_rows=10,
+    class_counts={3: 5, 1: 0, 2: 5},
+)
+
+
+def same_exactly(left: object, right: object) -> bool:
+    """Compare values and types, so that 1, 1.0 and True differ."""
+    return left == right and repr(left) == repr(right)
+
+
+def test_json_round_trip_is_exact():
+    text = json.dumps(SCHEMA.to_dict(), allow_nan=False)
+    back = TableSchema.from_dict(json.loads(text))
+    assert same_exactly(back, SCHEMA)
+    assert list(back.columns) == list(SCHEMA.columns)
+    for name in ("when", "zoned"):
+        for side in ("low", "high"):
+            bound, original = (
+                getattr(back.columns[name], side),
+                getattr(SCHEMA.columns[name], side),
+            )
+            assert bound.unit == original.unit
+            assert str(bound.tzinfo) == str(original.tzinfo)
+
+
+scalars = st.one_of(
+    st.text(string.printable, max_size=5),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False),
+    st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)).map(pd.Timestamp),
+)
+names = st.one_of(scalars, st.tuples(scalars, st.tuples(scalars)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    labels=st.lists(names, unique=True, max_size=4),
+    levels=st.lists(
+        st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+        unique=True,
+        min_size=1,
+        max_size=5,
+    ),
+    bounds=st.tuples(st.floats(-1e308, 1e308), st.floats(-1e308, 1e308)).map(sorted),
+)
+def test_any_name_category_and_bound_survives_json(labels, levels, bounds):
+    kinds = [Categorical(levels), Continuous(*bounds), Boolean(), Identifier()]
+    schema = TableSchema(dict(zip(labels, kinds, strict=False)))
+    back = TableSchema.from_dict(json.loads(json.dumps(schema.to_dict())))
+    assert same_exactly(back, schema)
+
+
+def test_names_that_json_cannot_hold_are_refused():
+    with pytest.raises(InvalidSchemaError, match="cast it to str"):
+        TableSchema({frozenset({1}): Boolean()}).to_dict()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {},
+        {"columns": 3, "target": None, "n_rows": None, "class_counts": None},
+        {
+            "columns": [["a", {"kind": "unheard of"}]],
+            "target": None,
+            "n_rows": None,
+            "class_counts": None,
+        },
+        {
+            "columns": [["a", {"kind": "boolean", "extra": 1}]],
+            "target": None,
+            "n_rows": None,
+            "class_counts": None,
+        },
+    ],
+)
+def test_other_dictionaries_are_refused(damage):
+    with pytest.raises(InvalidSchemaError, match=r"written by TableSchema\.to_dict"):
+        TableSchema.from_dict(damage)
+
+
+def test_repr_is_code():
+    assert repr(Continuous(0, 2.5, scale="log")) == "Continuous(0, 2.5, scale='log')"
+    small = TableSchema({"a": SEX}, target="a", n_rows=3, class_counts={"F": 1, "M": 2})
+    for schema in (small, TableSchema({})):
+        assert eval(repr(schema), dict(NAMES_OF_SCHEMA)) == schema
+
+
+def test_equality_sees_every_field():
+    base = {"a": Continuous(0, 1)}
+    assert TableSchema(base) == TableSchema({"a": Continuous(0.0, 1.0)})
+    for other in (Continuous(0, 2), Continuous(0, 1, nullable=True), Boolean()):
+        assert TableSchema({"a": other}) != TableSchema(base)
+    assert TableSchema(base, n_rows=3) != TableSchema(base)
+
+
+def test_copies_are_equal():
+    class Estimator(BaseEstimator):
+        def __init__(self, schema=None):
+            self.schema = schema
+
+    assert clone(Estimator(SCHEMA)).schema == SCHEMA
+    assert copy.deepcopy(SCHEMA) == SCHEMA
+    assert pickle.loads(pickle.dumps(SCHEMA)) == SCHEMA
+
+
+SECRET = "sEcReT"  # appears in the template only if a value was read
+FRAME = pd.DataFrame(
+    {
+        "whole": np.array([87_654, 1], dtype="int32"),
+        "small": np.array([87, 1], dtype="uint8"),
+        "real": [8765.5, np.nan],
+        "nullable": pd.array([87_654, None], dtype="Int64"),
+        "text": [SECRET, None],
+        "object": pd.Series([SECRET, None], dtype=object),
+        "level": pd.Categorical([SECRET, None], [SECRET], ordered=True),
+        "flag": [True, False],
+        "maybe": pd.array([True, None], dtype="boolean"),
+        "when": pd.to_datetime(["8765-01-01", None]),
+        "span": pd.to_timedelta([87_654, 1], unit="s"),
+        9: [1, 2],
+    }
+)
+
+
+def test_template_is_code_with_blanks_and_no_values():
+    code = TableSchema.template(FRAME)
+    assert SECRET not in code
+    assert "8765" not in code
+    ast.parse(code)
+    assert code.splitlines()[2:-3] == [
+        "        'whole': Continuous(..., ..., integer=True),",
+        "        'small': Continuous(..., ..., integer=True),",
+        "        'real': Continuous(..., ..., nullable=...),",
+        "        'nullable': Continuous(..., ..., integer=True, nullable=...),",
+        "        'text': Categorical([...], nullable=...),",
+        "        'object': Categorical([...], nullable=...),",
+        "        'level': Categorical([...], ordered=True, nullable=...),",
+        "        'flag': Boolean(),",
+        "        'maybe': Boolean(nullable=...),",
+        "        'when': Datetime(..., ..., nullable=...),",
+        "        'span': Continuous(..., ..., nullable=...),",
+        "        9: Continuous(..., ..., integer=True),",
+    ]
+
+
+def test_template_depends_on_dtypes_alone():
+    assert TableSchema.template(FRAME.iloc[:0]) == TableSchema.template(FRAME)
+    other = FRAME.assign(level=pd.Categorical(["x", "y"], ordered=True))
+    assert TableSchema.template(other) == TableSchema.template(FRAME)
+
+
+def test_template_works_when_filled_and_not_before():
+    code = TableSchema.template(pd.DataFrame({"age": [3], "sex": [SECRET]}))
+    with pytest.raises(InvalidSchemaError, match="Fill in this blank"):
+        exec(code, dict(NAMES_OF_SCHEMA))
+    code = code.replace("..., ...", "0, 99").replace("[...]", "['F', 'M']")
+    code = code.replace("nullable=...", "nullable=False").replace("...", "'sex'")
+    filled: dict[str, object] = dict(NAMES_OF_SCHEMA)
+    exec(code, filled)
+    expected = {"age": Continuous(0, 99, integer=True), "sex": SEX}
+    assert filled["schema"] == TableSchema(expected, target="sex")
+
+
+def test_from_dataframe_describes_a_public_table():
+    schema = TableSchema.from_dataframe(FRAME, target=9)
+    assert schema == TableSchema(
+        {
+            "whole": Continuous(1, 87_654, integer=True),
+            "small": Continuous(1, 87, integer=True),
+            "real": Continuous(8765.5, 8765.5, nullable=True),
+            "nullable": Continuous(87_654, 87_654, integer=True, nullable=True),
+            "text": Categorical([SECRET], nullable=True),
+            "object": Categorical([SECRET], nullable=True),
+            "level": Categorical([SECRET], ordered=True, nullable=True),
+            "flag": Boolean(),
+            "maybe": Boolean(nullable=True),
+            "when": Datetime("8765-01-01", "8765-01-01", nullable=True),
+            "span": Continuous(1, 87_654),
+            9: Categorical([1, 2]),
+        },
+        target=9,
+    )
+    assert json.dumps(schema.to_dict())
+
+
+def test_from_dataframe_without_values():
+    empty = FRAME.iloc[:0].drop(columns=["level"])
+    schema = TableSchema.from_dataframe(empty)
+    assert schema.columns["real"] == Continuous(0, 0)
+    assert schema.columns["text"] == Categorical([], nullable=True)
+    assert schema.columns["when"] == Datetime("1970", "1970")
+
+
+def test_from_dataframe_reads_objects():
+    frame = pd.DataFrame({"a": pd.Series([True, None], dtype=object)})
+    assert TableSchema.from_dataframe(frame).columns["a"] == Boolean(nullable=True)
+    assert TableSchema.from_dataframe(frame, target="a").target == "a"
+
+
+@pytest.mark.parametrize(
+    ("frame", "target", "message"),
+    [
+        (pd.DataFrame({"a": [1.0, np.inf]}), None, "'a' holds an infinite value"),
+        (pd.DataFrame({"a": [1.5, 2.0]}), "a", "use target=None"),
+        (pd.DataFrame({"a": [1]}), "b", "'b' is not a column"),
+        (pd.DataFrame({"a": [1, "x"]}), None, "strings throughout"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "distinct column names"),
+        (np.zeros((2, 2)), None, "Expected a DataFrame. Got ndarray"),
+    ],
+)
+def test_from_dataframe_refuses(frame, target, message):
+    with pytest.raises(InvalidTableError, match=message):
+        TableSchema.from_dataframe(frame, target=target)
+
+
+def test_template_refuses_unsupported_dtypes():
+    with pytest.raises(InvalidTableError, match="Complex data not supported"):
+        TableSchema.template(pd.DataFrame({"a": [1j]}))
