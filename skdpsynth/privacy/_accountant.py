@@ -13,11 +13,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy._calibration import (
-    certified_epsilon,
-    gdp_mu,
-    grid_noise_std,
-)
+from skdpsynth.privacy._calibration import certified_epsilon, gdp_mu
 from skdpsynth.privacy._report import PrivacyReport, build_report
 from skdpsynth.privacy._reservation import Ledger, Reservation
 
@@ -70,12 +66,29 @@ class PrivacyAccountant:
     BudgetExceededError
         When `budget` has less than ``(epsilon, delta)`` left. Nothing is spent then.
 
+    See Also
+    --------
+    PrivacyBudget : What several fits share.
+    Reservation : The right to a number of releases.
+
     Notes
     -----
     The guarantee is for adding or removing one row. Releases with ``scope=None`` are
     paid by every row. Releases with a scope are paid by the rows of that class only,
     and since a row has one class, classes compose in parallel: a row pays
     ``mu_all^2 + mu_class^2``, and the total is the worst class's.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import PrivacyAccountant
+    >>> accountant = PrivacyAccountant(epsilon=1.0, delta=1e-5)
+    >>> counts = accountant.reserve_gaussian("counts", mu=0.05, sensitivity=1)
+    >>> round(counts.noise_std, 1)
+    20.1
+    >>> round(accountant.epsilon, 2)
+    0.16
+    >>> round(accountant.remaining_mu(), 3)
+    0.263
     """
 
     def __init__(
@@ -184,7 +197,6 @@ class PrivacyAccountant:
         """
         count = operator.index(count)
         _check_request(mu, count, scope, delta)
-        noise_std = grid_noise_std(mu, sensitivity)
         mu_squared, deltas = count * float(mu) * float(mu), count * float(delta)
         with self._ledger.lock:
             self._refuse_if_mu_exceeds(name, scope, mu_squared)
@@ -194,7 +206,6 @@ class PrivacyAccountant:
                 scope=scope,
                 mu=float(mu),
                 sensitivity=float(sensitivity),
-                noise_std=noise_std,
                 count=count,
                 delta=float(delta),
             )

@@ -73,6 +73,10 @@ class PrivacyBudget:
     PersistenceError
         When the file cannot be opened or is another budget.
 
+    See Also
+    --------
+    PrivacyAccountant : The ledger of one fit, which charges the budget.
+
     Notes
     -----
     The file is the only state, so copies, scikit-learn clones and pickles of this

@@ -107,6 +107,20 @@ class PrivacyReport:
         What a reader must know beside the figures.
     relation : str
         Which tables are neighbours.
+
+    See Also
+    --------
+    PrivacyAccountant : The ledger that a report summarises.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import PrivacyAccountant
+    >>> accountant = PrivacyAccountant(epsilon=1.0, delta=1e-5)
+    >>> reservation = accountant.reserve_gaussian(
+    ...     "counts", mu=accountant.mu_cap, sensitivity=1
+    ... )
+    >>> print(str(accountant.report()).splitlines()[0])
+    Privacy report: epsilon = 0.9995, delta = 1e-05
     """
 
     epsilon: float

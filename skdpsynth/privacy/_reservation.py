@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
 from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._random import insecure_randomness_active
 
 if TYPE_CHECKING:
@@ -41,6 +42,17 @@ class Reservation:
     ------
     ReservationError
         When constructed directly, copied, pickled or unknown to its ledger.
+
+    See Also
+    --------
+    PrivacyAccountant : The ledger that makes reservations.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import PrivacyAccountant
+    >>> accountant = PrivacyAccountant(epsilon=1.0, delta=1e-5)
+    >>> accountant.reserve_gaussian("counts", mu=0.05, sensitivity=1)
+    Reservation(name='counts', scope=None, mu=0.05, used=0/1)
     """
 
     __slots__ = ("_ledger",)
@@ -188,11 +200,12 @@ class Ledger:
         scope: Hashable | None,
         mu: float,
         sensitivity: float,
-        noise_std: float,
         count: int,
         delta: float,
     ) -> Reservation:
         """Write a new line and return its reservation."""
+        # The one place that turns a charge into noise.
+        noise_std = grid_noise_std(mu, sensitivity)
         with self.lock:
             self.refuse_if_over(name)
             self.note_insecure()

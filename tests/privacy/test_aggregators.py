@@ -17,31 +17,27 @@ from skdpsynth.privacy._aggregators import (
     GRID,
     _on_grid,
     confident_gnmax,
-    discovery_threshold,
     gaussian_sum,
     noisy_counts,
     noisy_histogram,
-    thresholded_counts,
 )
 
 ROOT2 = math.sqrt(2)
 SMALL = settings(max_examples=60, deadline=None)
 
 
-def exact(sensitivity: float, count: int = 1, delta: float = 0.0) -> Reservation:
+def exact(sensitivity: float, count: int = 1) -> Reservation:
     """Reserve without noise, to see the statistic itself."""
-    accountant = PrivacyAccountant(math.inf, 1e-5, discovery_delta=9e-6)
+    accountant = PrivacyAccountant(math.inf, 1e-5)
     return accountant.reserve_gaussian(
-        "test", mu=math.inf, sensitivity=sensitivity, count=count, delta=delta
+        "test", mu=math.inf, sensitivity=sensitivity, count=count
     )
 
 
-def noisy(
-    sensitivity: float, mu: float = 0.2, count: int = 1, delta: float = 0.0
-) -> Reservation:
-    accountant = PrivacyAccountant(10.0, 1e-5, discovery_delta=9e-6)
+def noisy(sensitivity: float, mu: float = 0.2, count: int = 1) -> Reservation:
+    accountant = PrivacyAccountant(10.0, 1e-5)
     return accountant.reserve_gaussian(
-        "test", mu=mu, sensitivity=sensitivity, count=count, delta=delta
+        "test", mu=mu, sensitivity=sensitivity, count=count
     )
 
 
@@ -120,8 +116,6 @@ def test_too_small_a_sensitivity_is_refused() -> None:
     with pytest.raises(ReservationError, match=r"sensitivity 1\.41421, .* 1\.73205"):
         noisy_histogram(np.zeros((4, 3), dtype=int), [1, 1, 1], small)
     with pytest.raises(ReservationError, match="sensitivity"):
-        thresholded_counts([np.array([5])] * 3, small, 1e-6)
-    with pytest.raises(ReservationError, match="sensitivity"):
         gaussian_sum(np.zeros((4, 3)), 1.0, noisy(2 * GRID - 1))
     with pytest.raises(ReservationError, match="sensitivity"):
         gaussian_sum(np.zeros((4, 3)), 1.0, noisy(GRID))
@@ -152,118 +146,6 @@ def test_wrong_codes_are_refused_before_drawing(
     with pytest.raises(ValueError, match=match):
         noisy_histogram(codes, n_bins, reservation)
     assert reservation.used == 0
-
-
-# --- discovered keys ---------------------------------------------------------------
-
-
-def tail(std: float, start: int) -> float:
-    """Sum the exact tail P(Z >= start) of the discrete Gaussian."""
-    z = np.arange(-int(45 * std) - 5, int(45 * std) + 6, dtype=np.float64)
-    weights = np.exp(-(z**2) / (2 * std**2))
-    return float(weights[z >= start][::-1].cumsum()[-1] / weights.sum())
-
-
-@pytest.mark.parametrize("delta", [0.3, 1e-4, 1e-7, 1e-12, 1e-30])
-@pytest.mark.parametrize("std", [3.0, 18.9, 63.7, 1000.0])
-def test_threshold_bounds_the_exact_tail_and_is_tight(std: float, delta: float) -> None:
-    threshold = discovery_threshold(std, delta)
-    # A key whose count went from one to two passes when 2 + Z > threshold.
-    assert tail(std, threshold - 1) <= delta
-    if delta < 0.1:
-        assert tail(std, threshold - 1 - math.ceil(0.03 * std + 1)) > delta
-
-
-def test_threshold_without_noise_and_out_of_range() -> None:
-    assert discovery_threshold(0.0, 1e-6) == 1
-    for delta in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match="threshold_delta must be in"):
-            discovery_threshold(3.0, delta)
-
-
-def test_frequent_keys_are_found_and_single_ones_never_looked_at() -> None:
-    columns = [np.array([10**6, 1, 10**6, 0]), np.array([1, 1]), np.array([10**6])]
-    reservation = noisy(math.sqrt(3), delta=1e-6)
-    released = thresholded_counts(columns, reservation, 1e-6)
-    kept = [keys.tolist() for keys, _ in released]
-    assert kept == [[0, 2], [], [0]]
-    for _, counts in released:
-        assert counts.dtype == np.int64
-        assert np.all(np.abs(counts - 10**6) < 1000)
-    assert reservation.used == 1
-
-
-def test_without_noise_keys_seen_twice_are_kept() -> None:
-    ((keys, counts),) = thresholded_counts(
-        [np.array([1, 2, 3, 1])], exact(1.0, delta=1e-6), 1e-6
-    )
-    assert keys.tolist() == [1, 2]
-    assert counts.tolist() == [2, 3]
-
-
-@pytest.mark.statistical
-def test_keys_seen_twice_are_not_released() -> None:
-    """Fails by chance at a rate below 1e-6.
-
-    100 columns share a delta of 1e-8; in each, 100 keys have a count of 2. The
-    expected number of keys released is below 100 * 1e-8.
-    The twin with a threshold of one sigma releases about 16 % of the keys.
-    """
-    columns = [np.full(100, 2)] * 100
-    released = thresholded_counts(columns, noisy(10.0, delta=1e-8), 1e-8)
-    assert sum(len(keys) for keys, _ in released) == 0
-    loose = [np.full(100, 2 + 400)] * 100
-    found = thresholded_counts(loose, noisy(10.0, delta=1e-8), 1e-8)
-    assert sum(len(keys) for keys, _ in found) > 1000
-
-
-def test_only_noisy_counts_above_the_threshold_are_released() -> None:
-    reservation = noisy(1.0, delta=1e-6)
-    threshold = discovery_threshold(reservation.noise_std, 0.9e-6)
-    ((keys, counts),) = thresholded_counts(
-        [np.full(2000, threshold)], reservation, 1e-6
-    )
-    # Half of them pass; none of those that did not is there.
-    assert 0 < len(keys) < 2000
-    assert np.all(np.diff(keys) > 0)
-    assert counts.min() > threshold
-
-
-def test_the_share_of_a_column_is_the_delta_over_the_columns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shares = []
-
-    def spy(std: float, delta: float) -> int:
-        shares.append(delta)
-        return discovery_threshold(std, delta)
-
-    monkeypatch.setattr(_aggregators, "discovery_threshold", spy)
-    thresholded_counts([np.array([5])] * 4, noisy(2.0, delta=1e-6), 1e-6)
-    assert shares == [pytest.approx(0.9e-6 / 4)]
-
-
-def test_the_room_in_the_threshold_covers_removing_a_row() -> None:
-    # d = 0.9 t in total must have d / (1 - d) <= t for every t the accountant allows.
-    room = _aggregators._THRESHOLD_ROOM
-    for t in np.geomspace(1e-12, 0.1, 50):
-        d = room * t
-        assert d / (1 - d) <= t
-
-
-def test_a_delta_that_was_not_reserved_is_refused() -> None:
-    reservation = noisy(1.0, delta=1e-7)
-    with pytest.raises(ReservationError, match=r"delta of 1e-07, .* needs 1e-06"):
-        thresholded_counts([np.array([5])], reservation, 1e-6)
-    with pytest.raises(ValueError, match="at least one column"):
-        thresholded_counts([], reservation, 1e-7)
-    assert reservation.used == 0
-
-
-def test_a_million_keys_of_one_row_each_cost_no_noise() -> None:
-    columns = [np.ones(10**6, dtype=np.int64)]
-    ((keys, counts),) = thresholded_counts(columns, noisy(1.0, delta=1e-6), 1e-6)
-    assert keys.size == counts.size == 0
 
 
 # --- the sum over teachers ---------------------------------------------------------

@@ -226,14 +226,17 @@ def test_two_processes_never_overspend() -> None:
 
 def test_the_lock_is_taken_before_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = PrivacyBudget(1.0, 1e-4)
+    reads = []
     monkeypatch.setattr(_budget, "_LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(_budget, "_sums", lambda c: reads.append(c) or (0.0, 0.0))
     with sqlite3.connect(budget.path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(PersistenceError, match="locked"):
             budget.charge(0.1, 1e-5)
         other.execute("ROLLBACK")
     other.close()
-    assert budget.spent == (0.0, 0.0)
+    assert reads == []
+    assert budget.charges.empty
 
 
 def test_an_error_inside_a_charge_rolls_back() -> None:

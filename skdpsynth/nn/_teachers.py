@@ -1,0 +1,416 @@
+"""All teachers of one class as one batched tensor program.
+
+A PATE guarantee stands on "one row touches one teacher". This file keeps it to the
+last bit: a row is assigned by its own draw, nothing is computed across teachers, and
+every tensor shape in training is a function of public numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["TeacherEnsemble", "assign_teachers"]
+
+# Entries of one tensor of a chunk of teachers; bounds the memory of a call.
+_CHUNK_ENTRIES = 2**21
+
+_LEAKY_SLOPE = 0.2
+
+
+def assign_teachers(
+    n_units: int, n_teachers: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Give every unit a teacher by an independent uniform draw.
+
+    Parameters
+    ----------
+    n_units : int
+        Number of units, 0 or more. Today a unit is a row.
+    n_teachers : int
+        Number of teachers, 1 or more. It may exceed `n_units`.
+    rng : numpy.random.Generator
+        Secret: from `skdpsynth.privacy._random.secret_generator`, never from a
+        ``random_state``.
+
+    Returns
+    -------
+    ndarray of shape (n_units,), int64
+        Teacher of each unit, in [0, `n_teachers`).
+
+    Raises
+    ------
+    ValueError
+        When `n_teachers` is below 1.
+
+    Notes
+    -----
+    The draws are made in unit order, so a unit that joins at the end moves nobody.
+    Slices, shuffled equal parts and round-robin are no substitutes: adding one unit
+    then shifts the data of every teacher.
+    """
+    if n_teachers < 1:
+        msg = f"n_teachers must be at least 1. Got {n_teachers} instead."
+        raise ValueError(msg)
+    return rng.integers(n_teachers, size=n_units, dtype=np.int64)
+
+
+class TeacherEnsemble:
+    """Discriminators that each see their own part of the private rows of one class.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_columns), float32
+        Private rows of one class. There may be none.
+    n_teachers : int
+        Number of teachers, 1 or more, a public number. It may exceed the number of
+        rows; teachers without a row answer 0.
+    n_features : int
+        Length of what the feature maps make of one row.
+    hidden_dims : sequence of int, default=()
+        Widths of the hidden layers, with leaky ReLU of slope 0.2. None of them means
+        a logistic discriminator, which starts at zero.
+    learning_rate : float
+        Step of the plain gradient descent, positive.
+    weight_decay : float
+        Share of every parameter, biases included, that a step forgets; in [0, 1).
+        It is not multiplied by the learning rate.
+    batch_size : int
+        Real rows per teacher and step, and fake rows too; 1 or more.
+    rng : numpy.random.Generator
+        Secret: from `skdpsynth.privacy._random.secret_generator`. Draws the
+        assignment and the minibatches.
+    generator : torch.Generator
+        Public, on the CPU. Draws the initial weights of the hidden layers.
+    device : torch.device or str
+        Where rows and weights live.
+
+    Raises
+    ------
+    ValueError
+        When `rows` is not two-dimensional, or a number is out of its range.
+
+    Notes
+    -----
+    *Privacy.* Adding or removing one row changes the weights and answers of one
+    teacher only, arbitrarily, and those of all others not by one bit. This needs:
+
+    - `rng` secret, and not used for anything else;
+    - feature maps that act on each row alone and are public: no statistics over the
+      leading dimensions, nothing learned from private rows;
+    - shapes that follow from public numbers. Each teacher draws `batch_size` rows
+      with replacement; parts are never padded to the largest one, since another
+      shape can change the rounding of every teacher's results.
+
+    What the methods return is private until an aggregator has released it. The
+    object holds the rows, so it cannot be pickled or copied.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from skdpsynth.nn._teachers import TeacherEnsemble
+    >>> from skdpsynth.privacy._random import secret_generator
+    >>> teachers = TeacherEnsemble(
+    ...     np.ones((30, 2), dtype=np.float32),
+    ...     n_teachers=5,
+    ...     n_features=2,
+    ...     learning_rate=0.5,
+    ...     weight_decay=0.01,
+    ...     batch_size=8,
+    ...     rng=secret_generator(),
+    ...     generator=torch.Generator(),
+    ...     device="cpu",
+    ... )
+    >>> fake_rows = torch.zeros(16, 2)
+    >>> teachers.train_step(fake_rows, lambda rows: rows)
+    >>> teachers.logits(fake_rows, lambda rows: rows).shape
+    torch.Size([5, 16])
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.float32],
+        n_teachers: int,
+        *,
+        n_features: int,
+        hidden_dims: Sequence[int] = (),
+        learning_rate: float,
+        weight_decay: float,
+        batch_size: int,
+        rng: np.random.Generator,
+        generator: torch.Generator,
+        device: torch.device | str,
+    ) -> None:
+        if rows.ndim != 2:
+            msg = f"Expected rows of 2 dimensions. Got {rows.ndim} instead."
+            raise ValueError(msg)
+        if min(n_features, batch_size, *hidden_dims) < 1:
+            msg = (
+                "n_features, batch_size and all hidden_dims must be at least 1. Got "
+                f"{n_features}, {batch_size} and {tuple(hidden_dims)} instead."
+            )
+            raise ValueError(msg)
+        if not (0 < learning_rate < math.inf and 0 <= weight_decay < 1):
+            msg = (
+                "learning_rate must be positive and weight_decay in [0, 1). Got "
+                f"{learning_rate!r} and {weight_decay!r} instead."
+            )
+            raise ValueError(msg)
+        # Two streams: the minibatches must not start where the assignment ended,
+        # which is a function of the number of rows.
+        assignment_rng, self._batch_rng = rng.spawn(2)
+        assignment = assign_teachers(len(rows), n_teachers, assignment_rng)
+
+        self._n_teachers = n_teachers
+        self._n_features = n_features
+        self._hidden_dims = tuple(hidden_dims)
+        self._learning_rate = learning_rate
+        self._weight_decay = weight_decay
+        self._batch_size = batch_size
+        self._device = torch.device(device)
+
+        # The parts lie one after the other. Row 0 is zero and belongs to nobody: it
+        # is the only one that a teacher without rows reads.
+        order = np.argsort(assignment, kind="stable")
+        by_teacher = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.float32)
+        by_teacher[1:] = rows[order]
+        self._rows = torch.from_numpy(by_teacher).to(self._device)
+        self._counts = np.bincount(assignment, minlength=n_teachers)
+        self._starts = np.where(
+            self._counts > 0, 1 + np.cumsum(self._counts) - self._counts, 0
+        )
+        self._has_rows = torch.from_numpy(self._counts > 0).to(self._device)
+        self._parameters = self._initial_parameters(generator)
+
+    def __repr__(self) -> str:
+        return (
+            f"TeacherEnsemble(n_teachers={self._n_teachers}, "
+            f"n_features={self._n_features}, hidden_dims={self._hidden_dims}, "
+            f"learning_rate={self._learning_rate}, "
+            f"weight_decay={self._weight_decay}, batch_size={self._batch_size}, "
+            f"device='{self._device}')"
+        )
+
+    def __getstate__(self) -> NoReturn:
+        msg = (
+            "A TeacherEnsemble holds private rows and cannot be pickled, copied or "
+            "saved. Keep what an aggregator released instead."
+        )
+        raise TypeError(msg)
+
+    def train_step(
+        self,
+        fake_rows: torch.Tensor,
+        features: Callable[[torch.Tensor], torch.Tensor],
+    ) -> None:
+        """Take one step of gradient descent with every teacher.
+
+        Parameters
+        ----------
+        fake_rows : torch.Tensor of shape (n_fakes, n_columns), float32
+            Public pool that every teacher draws its fakes from, 1 row or more.
+        features : callable
+            Public map from rows of shape (..., n_columns) to features of shape
+            (..., n_features), row by row.
+
+        Raises
+        ------
+        ValueError
+            When the pool is empty or the features have another shape.
+
+        Notes
+        -----
+        The loss of a teacher is the mean binary cross-entropy over its real rows
+        (label 1) and its fakes (label 0), as many of each, drawn with replacement.
+        """
+        if len(fake_rows) == 0:
+            msg = "fake_rows must have at least 1 row. Got 0 instead."
+            raise ValueError(msg)
+        fake_features = self._features_of(fake_rows.to(self._device), features)
+        real_index = self._starts[:, None] + self._draw(self._counts[:, None])
+        fake_index = self._draw(len(fake_rows))
+        for chunk in self._chunks(2 * self._batch_size):
+            real = self._rows[self._to_device(real_index[chunk])]
+            fake = fake_features[self._to_device(fake_index[chunk])]
+            batch = torch.cat([self._features_of(real, features), fake], dim=1)
+            self._descend(chunk, batch)
+
+    def logits(
+        self,
+        rows: torch.Tensor,
+        features: Callable[[torch.Tensor], torch.Tensor],
+    ) -> torch.Tensor:
+        """Ask every teacher how real it finds some public rows.
+
+        Parameters
+        ----------
+        rows : torch.Tensor of shape (n_queries, n_columns), float32
+            Public rows.
+        features : callable
+            Public map from rows of shape (..., n_columns) to features of shape
+            (..., n_features), row by row.
+
+        Returns
+        -------
+        torch.Tensor of shape (n_teachers, n_queries), float32
+            Log odds of "real"; 0 for a teacher without rows. They are private.
+
+        Raises
+        ------
+        ValueError
+            When the features have another shape.
+        """
+        queries = self._features_of(rows.to(self._device), features)
+        answers = torch.zeros(self._n_teachers, len(rows), device=self._device)
+        for chunk in self._chunks(len(rows)):
+            with torch.no_grad():
+                parameters = [parameter[chunk] for parameter in self._parameters]
+                raw = _forward(parameters, _repeat(queries, len(parameters[0])))
+                answers[chunk] = raw.where(self._has_rows[chunk, None], 0.0)
+        return answers
+
+    def iter_feature_gradients(
+        self,
+        rows: torch.Tensor,
+        features: Callable[[torch.Tensor], torch.Tensor],
+    ) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Ask every teacher in which direction public rows would look more real.
+
+        Parameters
+        ----------
+        rows : torch.Tensor of shape (n_queries, n_columns), float32
+            Public rows.
+        features : callable
+            Public map from rows of shape (..., n_columns) to features of shape
+            (..., n_features), row by row.
+
+        Yields
+        ------
+        teachers : slice
+            The teachers of this chunk. Together the slices cover all, in order.
+        gradients : torch.Tensor of shape (chunk_size, n_queries, n_features), float32
+            Gradient of log D(row), with D the teacher's probability of "real", with
+            respect to the features of the row. 0 for a teacher without rows and in
+            place of entries that are not finite. They are private.
+
+        Raises
+        ------
+        ValueError
+            When the features have another shape.
+
+        Notes
+        -----
+        All teachers at once may not fit in memory. The size of a chunk is a function
+        of the shapes of the networks and of `rows`, which are public.
+        """
+        queries = self._features_of(rows.to(self._device), features)
+        for chunk in self._chunks(len(rows)):
+            yield chunk, self._gradients_of(chunk, queries)
+
+    def _initial_parameters(self, generator: torch.Generator) -> list[torch.Tensor]:
+        """Make weights and biases in turn; a teacher's are entry i of each."""
+        parameters = []
+        n_in = self._n_features
+        for n_out in self._hidden_dims:
+            # He's rule: the variance that leaves a leaky ReLU is the one that came in.
+            std = math.sqrt(2 / (1 + _LEAKY_SLOPE**2) / n_in)
+            parameters += self._initial_layer(n_in, n_out, std, generator)
+            n_in = n_out
+        std = math.sqrt(1 / n_in) if self._hidden_dims else 0.0
+        return parameters + self._initial_layer(n_in, 1, std, generator)
+
+    def _initial_layer(
+        self, n_in: int, n_out: int, std: float, generator: torch.Generator
+    ) -> list[torch.Tensor]:
+        weight = torch.zeros(self._n_teachers, n_in, n_out)
+        if std > 0:
+            torch.randn(weight.shape, generator=generator, out=weight).mul_(std)
+        bias = torch.zeros(self._n_teachers, 1, n_out)
+        return [weight.to(self._device), bias.to(self._device)]
+
+    def _chunks(self, n_rows_each: int) -> Iterator[slice]:
+        """Cut the teachers into slices that handle `n_rows_each` rows in memory."""
+        widths = self._rows.shape[1] + self._n_features + sum(self._hidden_dims) + 1
+        weights = sum(parameter[0].numel() for parameter in self._parameters)
+        step = max(1, _CHUNK_ENTRIES // (n_rows_each * widths + weights))
+        for start in range(0, self._n_teachers, step):
+            yield slice(start, min(start + step, self._n_teachers))
+
+    def _draw(self, counts: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """Draw a batch of positions below the count for every teacher."""
+        uniform = self._batch_rng.random((self._n_teachers, self._batch_size))
+        # A draw is at most 1 - 2**-53, and its product rounds to below the count: a
+        # position cannot reach the part of the next teacher.
+        return np.floor(uniform * counts).astype(np.int64)
+
+    def _to_device(self, index: NDArray[np.int64]) -> torch.Tensor:
+        return torch.from_numpy(index).to(self._device)
+
+    @torch.no_grad()
+    def _features_of(
+        self,
+        rows: torch.Tensor,
+        features: Callable[[torch.Tensor], torch.Tensor],
+    ) -> torch.Tensor:
+        """Apply the feature map and check the shape of what it gives."""
+        result = features(rows)
+        expected = (*rows.shape[:-1], self._n_features)
+        if result.shape != expected:
+            msg = (
+                f"Expected features of shape {expected}. Got {tuple(result.shape)} "
+                "instead. The map must keep the leading dimensions of the rows."
+            )
+            raise ValueError(msg)
+        # The identity gives back its input, which may belong to a generator's graph.
+        return result.detach()
+
+    @torch.enable_grad()
+    def _descend(self, chunk: slice, batch: torch.Tensor) -> None:
+        """Take the step of some teachers; the first half of the batch is real."""
+        parameters = [p[chunk].requires_grad_() for p in self._parameters]
+        logits = _forward(parameters, batch)
+        labels = torch.zeros_like(logits)
+        labels[:, : self._batch_size] = 1.0
+        losses = functional.binary_cross_entropy_with_logits(
+            logits, labels, reduction="none"
+        ).mean(dim=1)
+        # Each teacher's loss starts its own backward pass; no sum joins them.
+        gradients = torch.autograd.grad(losses, parameters, torch.ones_like(losses))
+        with torch.no_grad():
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.mul_(1 - self._weight_decay)
+                parameter.sub_(gradient, alpha=self._learning_rate)
+
+    @torch.enable_grad()
+    def _gradients_of(self, chunk: slice, queries: torch.Tensor) -> torch.Tensor:
+        parameters = [parameter[chunk] for parameter in self._parameters]
+        batch = _repeat(queries, len(parameters[0])).requires_grad_()
+        log_real = functional.logsigmoid(_forward(parameters, batch))
+        (gradients,) = torch.autograd.grad(log_real, batch, torch.ones_like(log_real))
+        usable = gradients.isfinite() & self._has_rows[chunk, None, None]
+        return gradients.where(usable, 0.0)
+
+
+def _repeat(queries: torch.Tensor, n_teachers: int) -> torch.Tensor:
+    """Give every teacher its own copy, in memory that torch aligned."""
+    shape = (n_teachers, *queries.shape)
+    return queries.expand(shape).clone(memory_format=torch.contiguous_format)
+
+
+def _forward(parameters: list[torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
+    """Compute logits (n_teachers, n) of features (n_teachers, n, n_features)."""
+    values = batch
+    for layer in range(0, len(parameters), 2):
+        if layer > 0:
+            values = functional.leaky_relu(values, _LEAKY_SLOPE)
+        values = torch.baddbmm(parameters[layer + 1], values, parameters[layer])
+    return values.squeeze(2)

@@ -1,0 +1,189 @@
+"""Axes: how the values of one column are laid out, by public or bought facts alone.
+
+A numeric axis maps values to [0, 1]; a level axis maps categories to codes. Neither
+ever holds a value that was not public or released through a mechanism.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skdpsynth.schema._values import decode_value, encode_value
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["Axis", "LevelAxis", "NumericAxis", "axis_from_dict"]
+
+
+@dataclass(frozen=True)
+class NumericAxis:
+    """A numeric column on [0, 1], monotone in the value.
+
+    Parameters
+    ----------
+    low, high : float
+        Range of the values; what lies outside is clamped into it.
+    log : bool
+        Whether the scale is the signed logarithm ``sign(x) log(1 + |x|)``.
+    integer : bool
+        Whether all values are whole numbers. The axis then reaches half a unit
+        beyond both bounds, so that every number has a cell of its own.
+    nullable : bool
+        Whether missing values are modelled.
+    quantile : bool, default=False
+        Whether cells follow the bought quantiles alone, and not the scale as well.
+    """
+
+    low: float
+    high: float
+    log: bool
+    integer: bool
+    nullable: bool
+    quantile: bool = False
+
+    @property
+    def zero(self) -> float | None:
+        """Position of an exact 0, which gets a cell of its own; None if there is none.
+
+        Whole numbers need none: each of them can have its own cell.
+        """
+        if self.integer or not self.low <= 0 <= self.high:
+            return None
+        return float(self.to_unit(np.zeros(1))[0])
+
+    def to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map values to [0, 1]; values outside the range are clamped.
+
+        Parameters
+        ----------
+        values : ndarray of any shape, float64
+            Finite values.
+
+        Returns
+        -------
+        units : ndarray of the same shape, float64
+            In [0, 1]; 0.5 for a range of width 0.
+        """
+        start, end = self._ends()
+        if end <= start:
+            return np.full(values.shape, 0.5)
+        scaled = (self._scale(values) - start) / (end - start)
+        return np.clip(scaled, 0.0, 1.0)
+
+    def from_unit(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map [0, 1] back to values; whole numbers are rounded.
+
+        Parameters
+        ----------
+        units : ndarray of any shape, float64
+            In [0, 1].
+
+        Returns
+        -------
+        values : ndarray of the same shape, float64
+            In [low, high].
+        """
+        start, end = self._ends()
+        scaled = start + units * (end - start)
+        values = np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
+        if self.integer:
+            values = np.rint(values)
+        values = np.clip(values, self.low, self.high)
+        zero = self.zero
+        if zero is not None:  # rounding of the scale must not blur an exact 0
+            values[units == zero] = 0.0
+        return values
+
+    def snap(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move inner cell edges to where no value lies, and drop empty cells.
+
+        Parameters
+        ----------
+        edges : ndarray of shape (n_cells + 1,), float64
+            Increasing, from 0 to 1.
+
+        Returns
+        -------
+        edges : ndarray of shape (n + 1,) with n <= n_cells, float64
+            Strictly increasing, from 0 to 1. For whole numbers every inner edge lies
+            midway between two of them.
+        """
+        start, end = self._ends()
+        if end <= start:
+            return np.array([0.0, 1.0])
+        if self.integer:
+            scaled = start + edges * (end - start)
+            raw = np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
+            halves = np.rint(raw - 0.5) + 0.5
+            edges = (self._scale(halves) - start) / (end - start)
+        inner = np.unique(edges[(edges > 1e-9) & (edges < 1 - 1e-9)])
+        return np.concatenate(([0.0], inner, [1.0]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe form."""
+        return {"axis": "numeric", **asdict(self)}
+
+    def _ends(self) -> tuple[float, float]:
+        margin = 0.5 if self.integer else 0.0
+        ends = np.array([self.low - margin, self.high + margin])
+        start, end = self._scale(ends)
+        return float(start), float(end)
+
+    def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.sign(values) * np.log1p(np.abs(values)) if self.log else values
+
+
+@dataclass(frozen=True)
+class LevelAxis:
+    """A column of categories.
+
+    Parameters
+    ----------
+    levels : tuple of hashable
+        The public or bought levels, in public order (sorted by name, or as given).
+    nullable : bool
+        Whether missing values are modelled.
+    ordered : bool, default=False
+        Whether the order of the levels has a meaning.
+
+    Notes
+    -----
+    Codes: position in `levels`, then `len(levels)` for any other value, then
+    ``len(levels) + 1`` for a missing one.
+    """
+
+    levels: tuple[Hashable, ...]
+    nullable: bool
+    ordered: bool = False
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes: the levels, 'other' and 'missing'."""
+        return len(self.levels) + 2
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe form."""
+        return {
+            "axis": "levels",
+            "levels": [encode_value(level) for level in self.levels],
+            "nullable": self.nullable,
+            "ordered": self.ordered,
+        }
+
+
+Axis = NumericAxis | LevelAxis
+
+
+def axis_from_dict(data: Mapping[str, Any]) -> Axis:
+    """Rebuild the axis that `to_dict` wrote."""
+    if data["axis"] == "numeric":
+        fields = {name: value for name, value in data.items() if name != "axis"}
+        return NumericAxis(**fields)
+    levels = tuple(decode_value(level) for level in data["levels"])
+    return LevelAxis(levels, data["nullable"], data["ordered"])

@@ -1,0 +1,198 @@
+"""The classes of the target and how many rows each has: declared, or bought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdpsynth.preprocessing._table import factorize
+from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
+from skdpsynth.schema import Boolean, Categorical
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._layout import ColumnLayout
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.schema import TableSchema
+
+__all__ = ["Classes", "buy_classes", "classes_are_public", "rounded"]
+
+# The usual coding of a binary label: known to everybody, so it needs no threshold.
+_USUAL_LABELS = (0, 1)
+_KEPT_FROM = 1.64  # noise standard deviations a usual label must exceed to be kept
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What is known of the classes after the purchase.
+
+    Parameters
+    ----------
+    levels : tuple of hashable
+        The labels, sorted or as declared; ``(None,)`` without a target and empty when
+        no label could be released.
+    counts : ndarray of shape (n_levels,), float64
+        Declared or noisy numbers of rows, at least 1.
+    """
+
+    levels: tuple[Hashable, ...]
+    counts: NDArray[np.float64]
+
+    @property
+    def planned(self) -> NDArray[np.float64]:
+        """The counts that plans follow: rounded to two significant digits."""
+        return rounded(self.counts)
+
+    @property
+    def prior(self) -> NDArray[np.float64]:
+        """Shares of the classes, with sum 1."""
+        return self.counts / self.counts.sum()
+
+
+def rounded(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round counts to two significant digits, and to at least 1."""
+    counts = np.maximum(counts, 1.0)
+    unit = 10.0 ** np.maximum(np.floor(np.log10(counts)) - 1, 0.0)
+    return np.maximum(np.rint(counts / unit) * unit, 1.0)
+
+
+def classes_are_public(column: ColumnLayout, schema: TableSchema | None) -> bool:
+    """Whether the labels (not their counts) are known without a purchase."""
+    declared = None if schema is None else schema.columns.get(column.name)
+    return isinstance(declared, Boolean | Categorical) or column.kind == "boolean"
+
+
+def buy_classes(
+    target: pd.Series | None,
+    column: ColumnLayout | None,
+    schema: TableSchema | None,
+    accountant: PrivacyAccountant,
+    *,
+    n_rows: int,
+    mu: float,
+    threshold_delta: float,
+) -> tuple[Classes, NDArray[np.int64]]:
+    """Learn the classes and their sizes, and sort the rows into them.
+
+    Parameters
+    ----------
+    target : Series of shape (n_rows,) or None
+        The private labels.
+    column : ColumnLayout or None
+        The layout of the target.
+    schema : TableSchema or None
+        Its classes, `class_counts` and `n_rows` are used where given, for free.
+    accountant : PrivacyAccountant
+        Ledger of the fit.
+    n_rows : int
+        Exact number of rows; private.
+    mu : float
+        Gaussian-DP parameter that the purchase may use.
+    threshold_delta : float
+        Delta of labels found by threshold; used where labels are not public.
+
+    Returns
+    -------
+    classes : Classes
+        Levels and counts, public from here on.
+    members : ndarray of shape (n_rows,), int64
+        Private: position of each row's class, -1 for rows whose label is missing or
+        was not released. Those rows train nothing.
+    """
+    if target is None or column is None:
+        members = np.zeros(n_rows, dtype=np.int64)
+        if schema is not None and schema.n_rows is not None:
+            return Classes((None,), np.array([float(schema.n_rows)])), members
+        reservation = accountant.reserve_gaussian("row count", mu=mu, sensitivity=1.0)
+        noisy = noisy_counts(members, 1, reservation)
+        return Classes((None,), np.maximum(noisy, 1).astype(np.float64)), members
+    codes, keys = factorize(target)
+    if classes_are_public(column, schema):
+        return _declared_classes(codes, keys, column, schema, accountant, mu)
+    return _found_classes(codes, keys, column, accountant, mu, threshold_delta)
+
+
+def _declared_classes(
+    codes: NDArray[np.int64],
+    keys: list[Hashable],
+    column: ColumnLayout,
+    schema: TableSchema | None,
+    accountant: PrivacyAccountant,
+    mu: float,
+) -> tuple[Classes, NDArray[np.int64]]:
+    """Count rows in public classes, unless the counts are public as well."""
+    declared = None if schema is None else schema.columns.get(column.name)
+    levels: tuple[Hashable, ...] = (
+        tuple(declared.categories)
+        if isinstance(declared, Categorical)
+        else (False, True)
+    )
+    members = _positions(codes, keys, levels)
+    if schema is not None and schema.class_counts is not None:
+        given = [float(schema.class_counts[level]) for level in levels]
+        return Classes(levels, np.maximum(given, 1.0)), members
+    reservation = accountant.reserve_gaussian("class counts", mu=mu, sensitivity=1.0)
+    # The last bin holds the rows of no class; a row is in exactly one bin.
+    binned = np.where(members < 0, len(levels), members)
+    noisy = noisy_counts(binned, len(levels) + 1, reservation)[:-1]
+    return Classes(levels, np.maximum(noisy, 1).astype(np.float64)), members
+
+
+def _found_classes(
+    codes: NDArray[np.int64],
+    keys: list[Hashable],
+    column: ColumnLayout,
+    accountant: PrivacyAccountant,
+    mu: float,
+    threshold_delta: float,
+) -> tuple[Classes, NDArray[np.int64]]:
+    """Find labels that nobody declared: usual ones by count, others by threshold."""
+    usual: tuple[Hashable, ...] = _USUAL_LABELS if column.kind == "integer" else ()
+    found: dict[Hashable, float] = {}
+    share = mu
+    others = codes
+    if usual:
+        share = mu / np.sqrt(2)
+        members = _positions(codes, keys, usual)
+        reservation = accountant.reserve_gaussian(
+            "class counts", mu=share, sensitivity=1.0
+        )
+        binned = np.where(members < 0, len(usual), members)
+        noisy = noisy_counts(binned, len(usual) + 1, reservation)
+        sure = _KEPT_FROM * reservation.noise_std
+        best = usual[int(noisy[:-1].argmax())]
+        for level, count in zip(usual, noisy[:-1], strict=True):
+            if count > sure or level == best:
+                found[level] = float(count)
+        others = np.where(members < 0, codes, -1)
+    reservation = accountant.reserve_gaussian(
+        "other class labels" if usual else "class labels and counts",
+        mu=share,
+        sensitivity=1.0,
+        delta=threshold_delta,
+    )
+    counts = np.bincount(others[others >= 0], minlength=len(keys)).astype(np.int64)
+    kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]
+    for position, count in zip(kept, noisy, strict=True):
+        found[keys[position]] = float(count)
+    if len(found) > 1:  # the best usual label was kept only for want of others
+        sure_ones = {k: c for k, c in found.items() if c > 0}
+        found = sure_ones or found
+    levels = tuple(sorted(found))  # type: ignore[type-var]
+    values = np.array([found[level] for level in levels], dtype=np.float64)
+    return Classes(levels, np.maximum(values, 1.0)), _positions(codes, keys, levels)
+
+
+def _positions(
+    codes: NDArray[np.int64], keys: list[Hashable], levels: tuple[Hashable, ...]
+) -> NDArray[np.int64]:
+    """Position of each row's key in `levels`; -1 if missing or not among them."""
+    position = {level: index for index, level in enumerate(levels)}
+    table = np.array([position.get(key, -1) for key in keys] + [-1], dtype=np.int64)
+    return table[codes]

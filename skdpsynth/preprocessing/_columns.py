@@ -1,0 +1,292 @@
+"""The axes of the feature columns: declared in the schema, or bought."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
+from skdpsynth.preprocessing._table import factorize, numeric_values
+from skdpsynth.privacy._aggregators import noisy_histogram, thresholded_counts
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._layout import ColumnLayout
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.schema import TableSchema
+
+__all__ = [
+    "PrivateRows",
+    "buy_levels",
+    "buy_ranges",
+    "declared_axis",
+    "encode_rows",
+    "public_levels",
+]
+
+REGULAR, ZERO, MISSING = 0, 1, 2  # codes of a numeric column
+
+# A complete column shows missing values with probability below 1e-6.
+_MISSING_FROM = 4.76
+_CORE_FROM, _GROWTH_FROM = 5.0, 2.0  # noise standard deviations
+_DEFAULT_RANGE = (-4.0, 4.0)  # of a column of which nothing could be learnt
+_YEAR = 31_556_952.0  # seconds
+
+
+@dataclass(frozen=True)
+class PrivateRows:
+    """The table as numbers. Private: it lives inside `fit` and is never kept.
+
+    Parameters
+    ----------
+    units : ndarray of shape (n_rows, n_columns), float32
+        Position of numeric values on their axes, in [0, 1]; 0 elsewhere.
+    codes : ndarray of shape (n_rows, n_columns), int32
+        Numeric columns: 0 for a value, 1 for an exact zero with a cell of its own, 2
+        for missing. Level columns: codes of `LevelAxis`.
+    members : ndarray of shape (n_rows,), int64
+        Position of each row's class.
+    """
+
+    units: NDArray[np.float32]
+    codes: NDArray[np.int32]
+    members: NDArray[np.int64]
+
+    def of_class(self, position: int) -> PrivateRows:
+        """Give the rows of one class."""
+        rows = np.flatnonzero(self.members == position)
+        return PrivateRows(self.units[rows], self.codes[rows], self.members[rows])
+
+
+def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | None:
+    """Give the axis of a column whose facts are public, None if they must be bought."""
+    spec = None if schema is None else schema.columns.get(column.name)
+    if isinstance(spec, Continuous):
+        scale = spec.resolved_scale()
+        return NumericAxis(
+            float(spec.low),
+            float(spec.high),
+            log=scale == "log",
+            integer=spec.integer or column.kind == "integer",
+            nullable=spec.nullable,
+            quantile=scale == "quantile",
+        )
+    if isinstance(spec, Datetime):
+        low, high = spec.low.timestamp(), spec.high.timestamp()
+        return NumericAxis(low, high, False, False, spec.nullable)
+    if isinstance(spec, Categorical):
+        return LevelAxis(tuple(spec.categories), spec.nullable, spec.ordered)
+    if isinstance(spec, Boolean):
+        return LevelAxis((False, True), spec.nullable)
+    return None
+
+
+def public_levels(column: ColumnLayout) -> tuple[Hashable, ...]:
+    """Give the levels that a dtype makes public: those of a boolean."""
+    return (False, True) if column.kind == "boolean" else ()
+
+
+def buy_levels(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    threshold_delta: float,
+) -> list[LevelAxis]:
+    """Find the categories of columns that the schema leaves out.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The private table.
+    columns : list of ColumnLayout
+        Boolean and categorical columns; not empty.
+    accountant : PrivacyAccountant
+        Ledger of the fit.
+    mu : float
+        Gaussian-DP parameter that the purchase may use.
+    threshold_delta : float
+        Delta of the categories found by threshold.
+
+    Returns
+    -------
+    list of LevelAxis
+        Levels whose noisy count passed, sorted by name; nullable where missing values
+        passed like a level.
+
+    Notes
+    -----
+    A missing value is counted as one more key, so a row has one key per column.
+    """
+    counts: list[NDArray[np.int64]] = []
+    all_keys: list[list[Hashable]] = []
+    for column in columns:
+        codes, keys = factorize(frame[column.name])
+        counted = np.bincount(np.where(codes < 0, len(keys), codes))
+        padded = np.zeros(len(keys) + 1, dtype=np.int64)
+        padded[: len(counted)] = counted
+        counts.append(padded)
+        all_keys.append(keys)
+    reservation = accountant.reserve_gaussian(
+        "categories",
+        mu=mu,
+        sensitivity=math.sqrt(len(columns)),
+        delta=threshold_delta,
+    )
+    axes = []
+    released = thresholded_counts(counts, reservation, threshold_delta)
+    for column, keys, (kept, _) in zip(columns, all_keys, released, strict=True):
+        nullable = len(keys) in kept
+        found = tuple(keys[position] for position in kept if position < len(keys))
+        ordered = bool(getattr(column.dtype, "ordered", False))
+        axes.append(LevelAxis(public_levels(column) or found, nullable, ordered))
+    return axes
+
+
+def buy_ranges(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+) -> list[NumericAxis]:
+    """Find the ranges of numeric columns that the schema leaves out.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The private table.
+    columns : list of ColumnLayout
+        Numeric columns; not empty.
+    accountant : PrivacyAccountant
+        Ledger of the fit.
+    mu : float
+        Gaussian-DP parameter that the purchase may use.
+
+    Returns
+    -------
+    list of NumericAxis
+        Ranges with the scale that `Continuous` would choose for them; nullable where
+        the noisy count of missing values passed a threshold.
+
+    Notes
+    -----
+    One noisy histogram per column over a wide public outer range: powers of two of
+    both signs, two years each for dates; one more bin for missing values. The range
+    reaches from the first to the last bin that is surely not empty, and on while the
+    next bin is probably not empty.
+    """
+    edges = [_outer_edges(column) for column in columns]
+    codes = np.empty((len(frame), len(columns)), dtype=np.int64)
+    for position, (column, bins) in enumerate(zip(columns, edges, strict=True)):
+        values, missing = numeric_values(frame[column.name], column)
+        inside = np.searchsorted(bins[1:-1], values, side="right")
+        codes[:, position] = np.where(missing, len(bins) - 1, inside)
+    reservation = accountant.reserve_gaussian(
+        "column ranges", mu=mu, sensitivity=math.sqrt(len(columns))
+    )
+    released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
+    noise_std = reservation.noise_std
+    axes = []
+    for column, bins, counts in zip(columns, edges, released, strict=True):
+        low, high = _bought_range(bins, counts[:-1], noise_std)
+        integer = column.kind == "integer"
+        if integer:  # bins are half-open
+            low, high = math.ceil(low), max(math.ceil(high) - 1, math.ceil(low))
+        scale = Continuous(low, high, integer=integer).resolved_scale()
+        nullable = column.can_be_missing and counts[-1] > _MISSING_FROM * noise_std
+        axes.append(NumericAxis(low, high, scale == "log", integer, bool(nullable)))
+    return axes
+
+
+def _outer_edges(column: ColumnLayout) -> NDArray[np.float64]:
+    """Edges of the public outer bins of a column."""
+    if column.kind == "datetime":
+        return (np.arange(1900, 2102, 2) - 1970) * _YEAR
+    smallest = 0 if column.kind == "integer" else -16
+    powers = 2.0 ** np.arange(smallest, 41)
+    middle = np.array([-0.5, 0.5]) * powers[0]
+    return np.concatenate((-powers[::-1], middle, powers))
+
+
+def _bought_range(
+    edges: NDArray[np.float64], counts: NDArray[np.int64], noise_std: float
+) -> tuple[float, float]:
+    """Read a range off noisy counts."""
+    core = np.flatnonzero(counts > _CORE_FROM * noise_std)
+    if len(core) == 0:
+        best = int(counts.argmax())
+        if counts[best] <= 3.0 * noise_std:
+            return _DEFAULT_RANGE
+        core = np.array([best])
+    first, last = int(core[0]), int(core[-1])
+    while first > 0 and counts[first - 1] > _GROWTH_FROM * noise_std:
+        first -= 1
+    while last + 1 < len(counts) and counts[last + 1] > _GROWTH_FROM * noise_std:
+        last += 1
+    low, high = float(edges[first]), float(edges[last + 1])
+    # A range that starts near 0, seen from its far end, starts at 0.
+    if abs(low) <= high / 64:
+        low = 0.0
+    elif abs(high) <= -low / 64:
+        high = 0.0
+    return low, high
+
+
+def encode_rows(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    axes: list[Axis],
+    members: NDArray[np.int64],
+) -> PrivateRows:
+    """Place every row on the axes. The result is private.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The private table.
+    columns : list of ColumnLayout
+        The feature columns that are modelled.
+    axes : list of Axis
+        Their axes.
+    members : ndarray of shape (n_rows,), int64
+        Class of each row; rows with -1 are left out.
+
+    Returns
+    -------
+    PrivateRows
+        Rows in the order of the frame.
+    """
+    kept = np.flatnonzero(members >= 0)
+    units = np.zeros((len(kept), len(columns)), dtype=np.float32)
+    codes = np.zeros((len(kept), len(columns)), dtype=np.int32)
+    for position, (column, axis) in enumerate(zip(columns, axes, strict=True)):
+        series = frame[column.name]
+        if isinstance(axis, NumericAxis):
+            values, missing = numeric_values(series, column)
+            place = axis.to_unit(values)[kept]
+            code = np.full(len(kept), REGULAR, dtype=np.int32)
+            if axis.zero is not None:
+                code[values[kept] == 0.0] = ZERO
+            code[missing[kept]] = MISSING
+            units[:, position] = place
+            codes[:, position] = code
+        else:
+            found, keys = factorize(series)
+            place_of = {level: index for index, level in enumerate(axis.levels)}
+            other, missing_code = len(axis.levels), len(axis.levels) + 1
+            table = np.array(
+                [place_of.get(key, other) for key in keys] + [missing_code],
+                dtype=np.int32,
+            )
+            codes[:, position] = table[found][kept]
+    return PrivateRows(units, codes, members[kept])

@@ -1,0 +1,213 @@
+"""Noisy counts to densities: post-processing, no private data comes here.
+
+Two noisy histograms of one column, a coarse and a fine one, are explained by one
+smooth density. What they do not determine is filled in by the smoothness: the third
+differences of the log-density are small, so with very noisy counts the fit tends to a
+normal distribution instead of to a row of random spikes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Histogram", "fit_masses", "nearest_distribution", "shrunk_distributions"]
+
+_SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
+_MAX_NEWTON_STEPS = 50
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Noisy counts of one column over intervals of [0, 1].
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_bins + 1,), float64
+        Strictly increasing, from 0 to 1.
+    counts : ndarray of shape (n_bins,), float64
+        Noisy counts; they may be negative.
+    noise_std : float
+        Standard deviation of the noise of one count, >= 0.
+    """
+
+    edges: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    noise_std: float
+
+    def overlap(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Share of each cell that lies in each bin, shape (n_bins, n_cells)."""
+        low = np.maximum(self.edges[:-1, None], cells[None, :-1])
+        high = np.minimum(self.edges[1:, None], cells[None, 1:])
+        return np.maximum(high - low, 0.0) / np.diff(cells)[None, :]
+
+
+def fit_masses(
+    columns: list[list[Histogram]],
+    cells: list[NDArray[np.float64]],
+    totals: NDArray[np.float64],
+) -> list[NDArray[np.float64]]:
+    """Fit one smooth distribution per column to its noisy histograms.
+
+    Parameters
+    ----------
+    columns : list of n_columns lists of Histogram
+        What was bought of each column; every column has as many histograms.
+    cells : list of n_columns ndarrays of shape (n_cells_j + 1,)
+        Edges of the cells whose masses are wanted.
+    totals : ndarray of shape (n_columns,)
+        Number of rows that the histograms count, at least 1.
+
+    Returns
+    -------
+    list of n_columns ndarrays of shape (n_cells_j,)
+        Masses, positive, with sum 1.
+
+    Notes
+    -----
+    Maximises ``-sum (n A q - h)^2 / (2 s^2) - w |D3 log q|^2 / 2`` over the simplex by
+    damped Newton steps (Gauss-Newton in log q), columns with equally many cells at
+    once.
+    """
+    masses: list[NDArray[np.float64]] = [np.empty(0)] * len(columns)
+    sizes = np.array([len(edges) - 1 for edges in cells])
+    for size in np.unique(sizes):
+        members = np.flatnonzero(sizes == size)
+        design = []
+        target = []
+        for member in members:
+            parts = columns[member]
+            scale = [1.0 / max(part.noise_std, 0.5) for part in parts]
+            total = totals[member]
+            design.append(
+                [
+                    s * total * part.overlap(cells[member])
+                    for s, part in zip(scale, parts, strict=True)
+                ]
+            )
+            target.append(
+                [s * part.counts for s, part in zip(scale, parts, strict=True)]
+            )
+        rows = max(sum(len(block) for block in blocks) for blocks in design)
+        stacked = np.zeros((len(members), rows, size))
+        wanted = np.zeros((len(members), rows))
+        for position, (blocks, values) in enumerate(zip(design, target, strict=True)):
+            block = np.concatenate(blocks)
+            stacked[position, : len(block)] = block
+            wanted[position, : len(block)] = np.concatenate(values)
+        for member, mass in zip(members, _newton(stacked, wanted), strict=True):
+            masses[member] = mass
+    return masses
+
+
+def _newton(
+    design: NDArray[np.float64], target: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta)."""
+    n_columns, _, size = design.shape
+    precision = _precision(size)
+    position = np.linspace(-1.0, 1.0, size)
+    theta = np.tile(-2.0 * position**2, (n_columns, 1))
+
+    def evaluate(
+        theta: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        mass = np.exp(theta - theta.max(axis=1, keepdims=True))
+        mass /= mass.sum(axis=1, keepdims=True)
+        residual = (design @ mass[:, :, None])[:, :, 0] - target
+        loss = 0.5 * (residual**2).sum(axis=1)
+        loss += 0.5 * ((theta @ precision) * theta).sum(axis=1)
+        return mass, residual, loss
+
+    mass, residual, loss = evaluate(theta)
+    damping = np.ones(n_columns)
+    identity = np.eye(size)
+    for step in range(_MAX_NEWTON_STEPS):
+        mean = (design @ mass[:, :, None])[:, :, 0]
+        jacobian = (design - mean[:, :, None]) * mass[:, None, :]
+        gradient = (residual[:, None, :] @ jacobian)[:, 0] + theta @ precision
+        hessian = jacobian.transpose(0, 2, 1) @ jacobian + precision
+        hessian += damping[:, None, None] * identity
+        move = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        new_mass, new_residual, new_loss = evaluate(theta - move)
+        better = new_loss < loss
+        gain = np.where(better, loss - new_loss, 0.0).max()
+        theta = np.where(better[:, None], theta - move, theta)
+        mass = np.where(better[:, None], new_mass, mass)
+        residual = np.where(better[:, None], new_residual, residual)
+        loss = np.where(better, new_loss, loss)
+        damping = np.where(better, damping * 0.3, damping * 5.0)
+        if step > 8 and gain < 1e-3:
+            break
+    return mass
+
+
+def _precision(size: int) -> NDArray[np.float64]:
+    """Precision of the smoothness prior on the log-masses of equal cells."""
+    weak = 1e-4 * np.eye(size)
+    if size < 4:
+        return weak
+    differences = np.diff(np.eye(size), n=3, axis=0) * (size / 8) ** 2.5
+    return _SMOOTHNESS * differences.T @ differences + weak
+
+
+def nearest_distribution(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Project noisy counts onto the distributions (Euclidean, after scaling).
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_levels,), float64
+        Noisy counts; they may be negative.
+
+    Returns
+    -------
+    shares : ndarray of shape (n_levels,), float64
+        Non-negative, with sum 1; uniform when no count is positive.
+    """
+    total = counts.sum()
+    if counts.max(initial=0.0) <= 0:
+        return np.full(len(counts), 1.0 / max(len(counts), 1))
+    total = max(total, counts.max())
+    descending = np.sort(counts)[::-1]
+    excess = np.cumsum(descending) - total
+    order = np.arange(1, len(counts) + 1)
+    last = np.flatnonzero(descending - excess / order > 0)[-1]
+    shares = np.maximum(counts - excess[last] / order[last], 0.0)
+    return shares / shares.sum()
+
+
+def shrunk_distributions(
+    counts: NDArray[np.float64], noise_stds: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Estimate the level shares of each class, drawn towards those of all classes.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_classes, n_levels), float64
+        Noisy counts; they may be negative.
+    noise_stds : ndarray of shape (n_classes,), float64
+        Standard deviation of the noise of one count of each class.
+
+    Returns
+    -------
+    shares : ndarray of shape (n_classes, n_levels), float64
+        Non-negative, every row with sum 1.
+
+    Notes
+    -----
+    Empirical Bayes: the differences to the pooled shares are kept to the degree
+    ``1 - noise / observed`` to which their mean square exceeds that of the noise.
+    """
+    pooled = nearest_distribution(counts.sum(axis=0))
+    shares = np.empty_like(counts)
+    for row, (observed, noise_std) in enumerate(zip(counts, noise_stds, strict=True)):
+        expected = max(float(observed.sum()), 1.0) * pooled
+        energy = float(((observed - expected) ** 2).mean())
+        kept = 1.0 if energy <= 0 else max(0.0, 1.0 - noise_std**2 / energy)
+        shares[row] = nearest_distribution(expected + kept * (observed - expected))
+    return shares

@@ -1,0 +1,311 @@
+"""Per-class marginals of every column, bought in two rounds of noisy counts.
+
+Round 1 counts coarse bins of the public or bought range. It shows where the rows are,
+and so where round 2 should look: each class gets as many bins as its noisy count can
+fill, placed at the quantiles of round 1. Both rounds together give one density.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
+from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
+from skdpsynth.preprocessing._density import (
+    Histogram,
+    fit_masses,
+    shrunk_distributions,
+)
+from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.privacy._aggregators import noisy_histogram
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._classes import Classes
+    from skdpsynth.privacy import PrivacyAccountant
+
+__all__ = ["N_CELLS", "bins_for", "buy_marginals", "flat_marginals"]
+
+N_CELLS = 64  # cells of the final density of a numeric column
+_COARSE_SHARE = 0.4  # of the squared mu of the marginals, for round 1
+_COARSE_BINS = (4, 16)
+_FINE_BINS = (4, 64)
+_WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell edges
+_QUANTILE_WARP = 0.1  # the same for scale="quantile"
+_SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
+_SURE = {ZERO: 3.0, MISSING: 0.0}  # noise deviations from which a mass is real
+
+
+def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
+    """Choose the number of bins that so many rows can fill against the noise.
+
+    Parameters
+    ----------
+    count : float
+        Planned number of rows of the class.
+    noise_std : float
+        Standard deviation of the noise of one count.
+    coarse : bool
+        Whether it is round 1.
+
+    Returns
+    -------
+    int
+        Number of bins per numeric column.
+    """
+    low, high = _COARSE_BINS if coarse else _FINE_BINS
+    rows_per_bin = max((1.0 if coarse else 2.0) * noise_std, 1.0)
+    return int(np.clip(count / rows_per_bin, low, high))
+
+
+def buy_marginals(
+    rows: PrivateRows,
+    axes: list[Axis],
+    classes: Classes,
+    accountant: PrivacyAccountant,
+    *,
+    mus: NDArray[np.float64],
+) -> list[list[ColumnScores]]:
+    """Buy the distribution of every column in every class.
+
+    Parameters
+    ----------
+    rows : PrivateRows
+        The private table.
+    axes : list of Axis
+        One per column.
+    classes : Classes
+        Public; its planned counts choose the numbers of bins.
+    accountant : PrivacyAccountant
+        Ledger of the fit. Classes pay in parallel: a row is in one class.
+    mus : ndarray of shape (n_classes,), float64
+        Gaussian-DP parameter that each class may use for both rounds together.
+
+    Returns
+    -------
+    scores : list of n_classes lists of ColumnScores
+        The released marginals, as maps between values and normal scores.
+    """
+    numeric = [j for j, axis in enumerate(axes) if isinstance(axis, NumericAxis)]
+    coarse_share = 0.0
+    if numeric:
+        only_numeric = len(numeric) == len(axes)
+        coarse_share = _COARSE_SHARE if only_numeric else _COARSE_SHARE * 0.75
+    members = [rows.of_class(c) for c in range(len(classes.levels))]
+    coarse: list[dict[int, _Counted]] = [{} for _ in members]
+    for c, of_class in enumerate(members):
+        if not numeric:
+            break
+        reservation = accountant.reserve_gaussian(
+            "coarse marginals",
+            mu=float(mus[c]) * math.sqrt(coarse_share),
+            sensitivity=math.sqrt(len(numeric)),
+            scope=classes.levels[c],
+        )
+        n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=True)
+        edges = {j: _numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in numeric}
+        released = noisy_histogram(
+            _bin_codes(of_class, edges, numeric),
+            [len(edges[j]) + 1 for j in numeric],
+            reservation,
+        )
+        for j, counts in zip(numeric, released, strict=True):
+            coarse[c][j] = _Counted(edges[j], counts, reservation.noise_std)
+    cells = {j: _warped_cells(_numeric(axes[j]), [part[j] for part in coarse]) for j in numeric}
+    fine: list[list[NDArray[np.int64]]] = []
+    fine_edges: list[dict[int, NDArray[np.float64]]] = []
+    stds = np.empty(len(members))
+    for c, of_class in enumerate(members):
+        reservation = accountant.reserve_gaussian(
+            "marginals",
+            mu=float(mus[c]) * math.sqrt(1.0 - coarse_share),
+            sensitivity=math.sqrt(len(axes)),
+            scope=classes.levels[c],
+        )
+        n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=False)
+        edges = {j: _quantile_edges(coarse[c][j], cells[j], n_bins) for j in numeric}
+        widths = [
+            len(edges[j]) + 1 if isinstance(axis, NumericAxis) else axis.n_codes
+            for j, axis in enumerate(axes)
+        ]
+        codes = _bin_codes(of_class, edges, range(len(axes)))
+        fine.append(noisy_histogram(codes, widths, reservation))
+        fine_edges.append(edges)
+        stds[c] = reservation.noise_std
+    return _estimate(axes, coarse, cells, fine, fine_edges, stds)
+
+
+def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[ColumnScores]]:
+    """Give the marginals of a fit that buys none: uniform on every axis."""
+    columns = []
+    for axis in axes:
+        if isinstance(axis, NumericAxis):
+            scores = ColumnScores.numeric(axis, np.array([0.0, 1.0]), np.ones(1))
+        else:
+            levels = np.full(len(axis.levels), 1.0 / max(len(axis.levels), 1))
+            scores = ColumnScores.of_levels(axis, levels)
+        columns.append(scores)
+    return [list(columns) for _ in range(n_classes)]
+
+
+class _Counted:
+    """A noisy histogram of one numeric column: bins, then zero and missing."""
+
+    def __init__(
+        self,
+        edges: NDArray[np.float64],
+        counts: NDArray[np.int64],
+        noise_std: float,
+    ) -> None:
+        self.histogram = Histogram(edges, counts[:-2].astype(np.float64), noise_std)
+        self.zero, self.missing = float(counts[-2]), float(counts[-1])
+        self.noise_std = noise_std
+
+    def cdf(self, at: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Smooth distribution function of the values."""
+        total = max(float(self.histogram.counts.sum()), 1.0)
+        grid = np.linspace(0.0, 1.0, N_CELLS + 1)
+        mass = fit_masses([[self.histogram]], [grid], np.array([total]))[0]
+        return np.interp(at, grid, np.concatenate(([0.0], np.cumsum(mass))))
+
+
+def _numeric(axis: Axis) -> NumericAxis:
+    if not isinstance(axis, NumericAxis):
+        raise TypeError("Expected a numeric axis.")
+    return axis
+
+
+def _bin_codes(
+    rows: PrivateRows,
+    edges: dict[int, NDArray[np.float64]],
+    columns: list[int] | range,
+) -> NDArray[np.int32]:
+    """Give the bin of every row in every column."""
+    codes = np.empty((len(rows.members), len(columns)), dtype=np.int32)
+    for position, j in enumerate(columns):
+        if j in edges:
+            inner = edges[j][1:-1].astype(np.float32)
+            n_bins = len(edges[j]) - 1
+            binned = np.searchsorted(inner, rows.units[:, j], side="right")
+            kind = rows.codes[:, j]
+            binned[kind == ZERO] = n_bins
+            binned[kind == MISSING] = n_bins + 1
+            codes[:, position] = binned
+        else:
+            codes[:, position] = rows.codes[:, j]
+    return codes
+
+
+def _warped_cells(axis: NumericAxis, parts: list[_Counted]) -> NDArray[np.float64]:
+    """Place the cells of a column: narrow where any class has many rows."""
+    grid = np.linspace(0.0, 1.0, 4 * N_CELLS + 1)
+    pooled = np.mean([part.cdf(grid) for part in parts], axis=0)
+    weight = _QUANTILE_WARP if axis.quantile else _WARP
+    warped = (1 - weight) * pooled + weight * grid
+    return axis.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
+
+
+def _quantile_edges(
+    part: _Counted, cells: NDArray[np.float64], n_bins: int
+) -> NDArray[np.float64]:
+    """Choose bins of round 2: unions of cells with about equal expected counts."""
+    share = part.cdf(cells)
+    mixed = (1 - _SPREAD) * share + _SPREAD * np.linspace(0.0, 1.0, len(cells))
+    inner = np.searchsorted(mixed, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
+    chosen = np.unique(np.concatenate(([0], inner, [len(cells) - 1])))
+    return cells[chosen]
+
+
+def _estimate(
+    axes: list[Axis],
+    coarse: list[dict[int, _Counted]],
+    cells: dict[int, NDArray[np.float64]],
+    fine: list[list[NDArray[np.int64]]],
+    fine_edges: list[dict[int, NDArray[np.float64]]],
+    stds: NDArray[np.float64],
+) -> list[list[ColumnScores]]:
+    """Turn all noisy counts into marginals: post-processing."""
+    n_classes = len(fine)
+    result: list[list[ColumnScores]] = [[] for _ in range(n_classes)]
+    numeric = sorted(cells)
+    masses: list[list[NDArray[np.float64]]] = []
+    atoms: list[list[tuple[float, float]]] = []
+    for c in range(n_classes):
+        columns, totals, found = [], [], []
+        for j in numeric:
+            second = _Counted(fine_edges[c][j], fine[c][j], float(stds[c]))
+            columns.append([coarse[c][j].histogram, second.histogram])
+            inside = [part.counts.sum() for part in columns[-1]]
+            total = max(_weighted(inside, coarse[c][j], second), 1.0)
+            totals.append(total)
+            found.append(_atoms(_numeric(axes[j]), coarse[c][j], second, total))
+        fitted = fit_masses(columns, [cells[j] for j in numeric], np.array(totals))
+        masses.append(fitted if numeric else [])
+        atoms.append(found)
+    for j, axis in enumerate(axes):
+        if isinstance(axis, NumericAxis):
+            at = numeric.index(j)
+            for c in range(n_classes):
+                zero, missing = atoms[c][at]
+                result[c].append(
+                    ColumnScores.numeric(
+                        axis, cells[j], masses[c][at], zero=zero, missing=missing
+                    )
+                )
+        else:
+            for c, scores in enumerate(_level_scores(axis, [f[j] for f in fine], stds)):
+                result[c].append(scores)
+    return result
+
+
+def _weighted(values: list[float], first: _Counted, second: _Counted) -> float:
+    """Average two noisy numbers by the inverse variance of their noise."""
+    weights = [1.0 / max(part.noise_std, 0.5) ** 2 for part in (first, second)]
+    return float(np.average(values, weights=weights))
+
+
+def _atoms(
+    axis: NumericAxis, first: _Counted, second: _Counted, total: float
+) -> tuple[float, float]:
+    """Shares of exact zeros and of missing values among the rows of a class."""
+    precision = sum(1.0 / max(p.noise_std, 0.5) ** 2 for p in (first, second))
+    noise_std = 1.0 / math.sqrt(precision)
+    zero = _weighted([first.zero, second.zero], first, second)
+    missing = _weighted([first.missing, second.missing], first, second)
+    zero = zero if axis.zero is not None and zero > _SURE[ZERO] * noise_std else 0.0
+    missing = max(missing, 0.0) if axis.nullable else 0.0
+    everything = max(total, 0.0) + zero + missing
+    return zero / everything, missing / everything
+
+
+def _level_scores(
+    axis: LevelAxis, counts: list[NDArray[np.int64]], stds: NDArray[np.float64]
+) -> list[ColumnScores]:
+    """Marginals of a level column; 'other' is spread over the released levels."""
+    n_levels = len(axis.levels)
+    used = [*range(n_levels), n_levels + 1] if axis.nullable else [*range(n_levels)]
+    if not used:
+        return [ColumnScores.of_levels(axis, np.empty(0)) for _ in counts]
+    stacked = np.array([noisy[used] for noisy in counts], dtype=np.float64)
+    shares = shrunk_distributions(stacked, stds)
+    missing = shares[:, n_levels:].sum(axis=1)
+    order = _level_order(shares[:, :n_levels], ordered=axis.ordered)
+    return [
+        ColumnScores.of_levels(axis, row[:n_levels], missing=gone, order=order)
+        for row, gone in zip(shares, missing, strict=True)
+    ]
+
+
+def _level_order(shares: NDArray[np.float64], *, ordered: bool) -> NDArray[np.int64]:
+    """Order levels along the direction in which the classes differ most."""
+    n_classes, n_levels = shares.shape
+    if ordered or n_classes < 2 or n_levels < 3:
+        return np.arange(n_levels)
+    profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), 1e-12)
+    centred = profile - profile.mean(axis=1, keepdims=True)
+    direction = np.linalg.svd(centred, full_matrices=False)[2][0]
+    return np.argsort(direction, kind="stable")
