@@ -310,7 +310,8 @@ class TeacherEnsemble:
         Notes
         -----
         All teachers at once may not fit in memory. The size of a chunk is a function
-        of the shapes of the networks and of `rows`, which are public.
+        of the shapes of the networks and of `rows`. It may change how a teacher's
+        results are rounded, so it must not follow a private number.
         """
         queries = self._features_of(rows.to(self._device), features)
         for chunk in self._chunks(len(rows)):

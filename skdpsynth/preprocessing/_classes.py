@@ -35,14 +35,22 @@ class Classes:
     Parameters
     ----------
     levels : tuple of hashable
-        The labels, sorted or as declared; ``(None,)`` without a target and empty when
-        no label could be released.
-    counts : ndarray of shape (n_levels,), float64
+        The labels, sorted or as declared. Empty without a target, and when no label
+        could be released; all rows are then one class.
+    counts : ndarray of shape (n_classes,), float64
         Declared or noisy numbers of rows, at least 1.
     """
 
     levels: tuple[Hashable, ...]
     counts: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def scopes(self) -> tuple[Hashable, ...]:
+        """Who pays for what each class releases; None stands for every row."""
+        return self.levels or (None,)
 
     @property
     def planned(self) -> NDArray[np.float64]:
@@ -108,14 +116,28 @@ def buy_classes(
     if target is None or column is None:
         members = np.zeros(n_rows, dtype=np.int64)
         if schema is not None and schema.n_rows is not None:
-            return Classes((None,), np.array([float(schema.n_rows)])), members
-        reservation = accountant.reserve_gaussian("row count", mu=mu, sensitivity=1.0)
-        noisy = noisy_counts(members, 1, reservation)
-        return Classes((None,), np.maximum(noisy, 1).astype(np.float64)), members
+            return Classes((), np.array([float(schema.n_rows)])), members
+        return _one_class(n_rows, accountant, mu)
     codes, keys = factorize(target)
     if classes_are_public(column, schema):
         return _declared_classes(codes, keys, column, schema, accountant, mu)
-    return _found_classes(codes, keys, column, accountant, mu, threshold_delta)
+    share = mu / np.sqrt(2)
+    classes, members = _found_classes(
+        codes, keys, column, accountant, share, threshold_delta
+    )
+    if classes.levels:
+        return classes, members
+    return _one_class(n_rows, accountant, share)  # no label could be released
+
+
+def _one_class(
+    n_rows: int, accountant: PrivacyAccountant, mu: float
+) -> tuple[Classes, NDArray[np.int64]]:
+    """Count the rows and put them all into one class."""
+    members = np.zeros(n_rows, dtype=np.int64)
+    reservation = accountant.reserve_gaussian("row count", mu=mu, sensitivity=1.0)
+    noisy = noisy_counts(members, 1, reservation)
+    return Classes((), np.maximum(noisy, 1).astype(np.float64)), members
 
 
 def _declared_classes(
@@ -155,25 +177,25 @@ def _found_classes(
     """Find labels that nobody declared: usual ones by count, others by threshold."""
     usual: tuple[Hashable, ...] = _USUAL_LABELS if column.kind == "integer" else ()
     found: dict[Hashable, float] = {}
-    share = mu
     others = codes
     if usual:
-        share = mu / np.sqrt(2)
+        mu = mu / np.sqrt(2)
         members = _positions(codes, keys, usual)
         reservation = accountant.reserve_gaussian(
-            "class counts", mu=share, sensitivity=1.0
+            "class counts", mu=mu, sensitivity=1.0
         )
+        # The last bin holds all other rows; a row is in exactly one bin.
         binned = np.where(members < 0, len(usual), members)
-        noisy = noisy_counts(binned, len(usual) + 1, reservation)
+        noisy = noisy_counts(binned, len(usual) + 1, reservation)[:-1]
         sure = _KEPT_FROM * reservation.noise_std
-        best = usual[int(noisy[:-1].argmax())]
-        for level, count in zip(usual, noisy[:-1], strict=True):
-            if count > sure or level == best:
+        best = usual[int(noisy.argmax())]
+        for level, count in zip(usual, noisy, strict=True):
+            if count > sure or (level == best and count > 0):
                 found[level] = float(count)
         others = np.where(members < 0, codes, -1)
     reservation = accountant.reserve_gaussian(
         "other class labels" if usual else "class labels and counts",
-        mu=share,
+        mu=mu,
         sensitivity=1.0,
         delta=threshold_delta,
     )
@@ -181,9 +203,8 @@ def _found_classes(
     kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]
     for position, count in zip(kept, noisy, strict=True):
         found[keys[position]] = float(count)
-    if len(found) > 1:  # the best usual label was kept only for want of others
-        sure_ones = {k: c for k, c in found.items() if c > 0}
-        found = sure_ones or found
+    if usual and not found:  # an integer column must hold some label
+        found[usual[0]] = 1.0
     levels = tuple(sorted(found))  # type: ignore[type-var]
     values = np.array([found[level] for level in levels], dtype=np.float64)
     return Classes(levels, np.maximum(values, 1.0)), _positions(codes, keys, levels)

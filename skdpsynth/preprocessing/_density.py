@@ -78,8 +78,7 @@ def fit_masses(
     sizes = np.array([len(edges) - 1 for edges in cells])
     for size in np.unique(sizes):
         members = np.flatnonzero(sizes == size)
-        design = []
-        target = []
+        design, target, start = [], [], []
         for member in members:
             parts = columns[member]
             scale = [1.0 / max(part.noise_std, 0.5) for part in parts]
@@ -93,6 +92,7 @@ def fit_masses(
             target.append(
                 [s * part.counts for s, part in zip(scale, parts, strict=True)]
             )
+            start.append(_first_guess(parts[-1], cells[member], total))
         rows = max(sum(len(block) for block in blocks) for blocks in design)
         stacked = np.zeros((len(members), rows, size))
         wanted = np.zeros((len(members), rows))
@@ -100,19 +100,31 @@ def fit_masses(
             block = np.concatenate(blocks)
             stacked[position, : len(block)] = block
             wanted[position, : len(block)] = np.concatenate(values)
-        for member, mass in zip(members, _newton(stacked, wanted), strict=True):
+        fitted = _newton(stacked, wanted, np.array(start))
+        for member, mass in zip(members, fitted, strict=True):
             masses[member] = mass
     return masses
 
 
+def _first_guess(
+    histogram: Histogram, cells: NDArray[np.float64], total: float
+) -> NDArray[np.float64]:
+    """Log-masses of the histogram spread evenly in its bins, kept off zero."""
+    floor = max(histogram.noise_std, 1e-3 * total / len(cells))
+    counts = np.maximum(histogram.counts, floor)
+    per_width = counts / np.diff(histogram.edges)
+    return np.log(per_width @ histogram.overlap(cells) * np.diff(cells))
+
+
 def _newton(
-    design: NDArray[np.float64], target: NDArray[np.float64]
+    design: NDArray[np.float64],
+    target: NDArray[np.float64],
+    theta: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta)."""
     n_columns, _, size = design.shape
     precision = _precision(size)
-    position = np.linspace(-1.0, 1.0, size)
-    theta = np.tile(-2.0 * position**2, (n_columns, 1))
+    theta = theta - theta.mean(axis=1, keepdims=True)
 
     def evaluate(
         theta: NDArray[np.float64],

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._classes import Classes
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["N_CELLS", "bins_for", "buy_marginals", "flat_marginals"]
+__all__ = ["N_CELLS", "bins_for", "buy_marginals", "coarse_share", "flat_marginals"]
 
 N_CELLS = 64  # cells of the final density of a numeric column
 _COARSE_SHARE = 0.4  # of the squared mu of the marginals, for round 1
@@ -38,6 +38,14 @@ _WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell ed
 _QUANTILE_WARP = 0.1  # the same for scale="quantile"
 _SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
 _SURE = {ZERO: 3.0, MISSING: 0.0}  # noise deviations from which a mass is real
+
+
+def coarse_share(n_numeric: int, n_levels: int) -> float:
+    """Share of the squared mu of the marginals that round 1 gets.
+
+    It counts numeric columns only, so it needs less where there are other ones.
+    """
+    return _COARSE_SHARE * n_numeric / max(n_numeric + n_levels, 1)
 
 
 def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
@@ -91,20 +99,17 @@ def buy_marginals(
         The released marginals, as maps between values and normal scores.
     """
     numeric = [j for j, axis in enumerate(axes) if isinstance(axis, NumericAxis)]
-    coarse_share = 0.0
-    if numeric:
-        only_numeric = len(numeric) == len(axes)
-        coarse_share = _COARSE_SHARE if only_numeric else _COARSE_SHARE * 0.75
-    members = [rows.of_class(c) for c in range(len(classes.levels))]
+    share = coarse_share(len(numeric), len(axes) - len(numeric))
+    members = [rows.of_class(c) for c in range(len(classes))]
     coarse: list[dict[int, _Counted]] = [{} for _ in members]
     for c, of_class in enumerate(members):
         if not numeric:
             break
         reservation = accountant.reserve_gaussian(
             "coarse marginals",
-            mu=float(mus[c]) * math.sqrt(coarse_share),
+            mu=float(mus[c]) * math.sqrt(share),
             sensitivity=math.sqrt(len(numeric)),
-            scope=classes.levels[c],
+            scope=classes.scopes[c],
         )
         n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=True)
         edges = {j: _numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in numeric}
@@ -122,9 +127,9 @@ def buy_marginals(
     for c, of_class in enumerate(members):
         reservation = accountant.reserve_gaussian(
             "marginals",
-            mu=float(mus[c]) * math.sqrt(1.0 - coarse_share),
+            mu=float(mus[c]) * math.sqrt(1.0 - share),
             sensitivity=math.sqrt(len(axes)),
-            scope=classes.levels[c],
+            scope=classes.scopes[c],
         )
         n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=False)
         edges = {j: _quantile_edges(coarse[c][j], cells[j], n_bins) for j in numeric}

@@ -1,0 +1,422 @@
+"""What all synthesizers share: the order of a fit, sampling, plans and files.
+
+`fit` checks, buys what the schema does not say, lets the algorithm train, and closes
+the ledger. An algorithm is one file that fills in `_fit`, `_plan` and `_scores`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth import persistence
+from skdpsynth.exceptions import DegradedResultWarning, InvalidSchemaError
+from skdpsynth.preprocessing._axes import NumericAxis
+from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.preprocessing._plan import ClassPlan, plan_table
+from skdpsynth.preprocessing._purchase import buy_facts, discovery_share
+from skdpsynth.preprocessing._sampling import class_members
+from skdpsynth.preprocessing._table import check_table
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
+from skdpsynth.schema import TableSchema
+from skdpsynth.utils._sklearn_compat import HasMethods, Interval, fit_context
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from sklearn.utils import Tags
+
+    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._purchase import TableFacts
+
+__all__ = ["BaseSynthesizer"]
+
+_CHUNK_ROWS = 250_000  # rows decoded at once when sampling
+
+
+class BaseSynthesizer(BaseEstimator):
+    """Base class of all synthesizers.
+
+    A subclass fills in ``_fit``, which trains and returns a `TableModel`;
+    ``_plan_classes``, which says what a budget buys; and ``_scores``, which draws the
+    normal scores of synthetic rows.
+
+    See Also
+    --------
+    GPATESynthesizer : Private aggregation of teachers' gradients.
+    IndependentSynthesizer : Noisy marginals per class, no network.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "epsilon": [Interval(Real, 0, None, closed="right")],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "target": [HasMethods("__hash__"), None],
+        "schema": [TableSchema, None],
+        "budget": [PrivacyBudget, None],
+        "random_state": ["random_state"],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
+    }
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None) -> Self:
+        """Learn a private generator of tables like `X`.
+
+        Everything is checked before the budget is touched. The total spent is at most
+        ``(epsilon, delta)``, whatever `fit` has to learn about the table.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            The private table.
+        y : array-like of shape (n_rows,), optional
+            The labels, where they are not a column of X.
+
+        Returns
+        -------
+        self : object
+            The fitted synthesizer.
+
+        Raises
+        ------
+        InvalidTableError
+            If the structure of the table is refused.
+        InvalidSchemaError
+            If the schema contradicts the table.
+        BudgetExceededError
+            If a shared `budget` has too little left.
+
+        Warns
+        -----
+        DegradedResultWarning
+            If a class has too few rows for the budget; ``plan`` says so in advance.
+        """
+        self._check_parameters()
+        frame, layout = check_table(
+            self, X, y, target=self.target, schema=self.schema
+        )
+        accountant = PrivacyAccountant(
+            self.epsilon,
+            self.delta,
+            discovery_delta=self.delta * discovery_share(layout, self.schema),
+            budget=self.budget,
+        )
+        facts, rows = buy_facts(frame, layout, self.schema, accountant)
+        seed = _public_seed(self.random_state)
+        self._plans = self._plan_facts(facts, accountant)
+        self._model = self._fit(rows, facts, self._plans, accountant, seed)
+        accountant.close()
+        self._report = accountant.report()
+        self._stream = np.random.default_rng([seed, 1])
+        self.schema_ = facts.schema(self.schema)
+        if layout.target is not None:
+            self.classes_ = np.array(facts.classes.levels)
+        self.epsilon_ = self._report.epsilon
+        self.delta_ = self._report.delta
+        self._warn_if_degraded()
+        return self
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        *,
+        sampling_strategy: str | Mapping[Hashable, float] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> pd.DataFrame:
+        """Draw synthetic rows. It costs no privacy, however much is drawn.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows, at least 1.
+        sampling_strategy : {"balanced"}, dict or None, default=None
+            Class shares: None for the bought ones, "balanced" for equal ones, or a
+            dict from class to share (floats with sum 1) or to count (integers with
+            sum `n_samples`).
+        random_state : int, RandomState instance or None, default=None
+            None continues the stream of the fitted object, an int repeats.
+
+        Returns
+        -------
+        DataFrame of shape (n_samples, n_columns)
+            Columns, order and dtypes of the training table, in random row order.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` or `sampling_strategy` is out of range.
+        """
+        check_is_fitted(self)
+        rng = self._stream
+        if random_state is not None:
+            rng = np.random.default_rng(_public_seed(random_state))
+        members = class_members(
+            n_samples, sampling_strategy, self._model.facts.classes, rng
+        )
+        parts = []
+        for start in range(0, len(members), _CHUNK_ROWS):
+            chunk = members[start : start + _CHUNK_ROWS]
+            parts.append(self._model.decode(self._scores(chunk, rng), chunk))
+        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+
+    def fit_resample(
+        self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None
+    ) -> tuple[Any, Any]:
+        """Fit, and return a purely synthetic table in the containers that came.
+
+        Unlike the samplers of imbalanced-learn it returns no real row.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            The private table.
+        y : array-like of shape (n_rows,), optional
+            The labels, where they are not a column of X.
+
+        Returns
+        -------
+        X_synthetic : DataFrame or ndarray
+            As many rows as the noisy (or declared) number of rows.
+        y_synthetic : Series, ndarray or None
+            Their labels; None if there is no target.
+        """
+        self.fit(X, y)
+        layout = self._model.facts.layout
+        n_rows = int(np.rint(self._model.facts.classes.counts.sum()))
+        table = self.sample(max(n_rows, 1))
+        if layout.target is None:
+            return (table.to_numpy() if layout.from_array else table), None
+        if not layout.y_given:
+            return table.drop(columns=layout.target), table[layout.target]
+        labels = table.pop(layout.target)
+        features = table.to_numpy() if layout.from_array else table
+        if not isinstance(y, pd.Series):
+            return features, labels.to_numpy()
+        return features, labels.rename(y.name)
+
+    def privacy_report(self) -> PrivacyReport:
+        """List every mechanism that touched the data, and the total.
+
+        Returns
+        -------
+        PrivacyReport
+            Prints as a table.
+        """
+        check_is_fitted(self)
+        return self._report
+
+    def get_epsilon(self, delta: float) -> float:
+        """Give the epsilon that the fit guarantees at another delta.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Epsilon; infinite for a fit without noise.
+        """
+        check_is_fitted(self)
+        return self._report.get_epsilon(delta)
+
+    def plan(
+        self,
+        n_rows: int,
+        *,
+        schema: TableSchema | None = None,
+        class_counts: Mapping[Hashable, int] | None = None,
+    ) -> pd.DataFrame:
+        """Say what the budget buys, before any data is touched.
+
+        Parameters
+        ----------
+        n_rows : int
+            A guess of the number of rows.
+        schema : TableSchema, optional
+            The columns; by default those of the constructor or of the last fit.
+        class_counts : mapping of class to int, optional
+            A guess of the rows per class; by default all classes are equal.
+
+        Returns
+        -------
+        DataFrame
+            One row per class: its rows, the bins and the noise of its marginals,
+            their signal-to-noise ratio, what training adds, and a note where the
+            result will be poor.
+
+        Raises
+        ------
+        InvalidSchemaError
+            If no schema says what the columns are.
+        """
+        self._check_parameters()
+        schema = schema or self.schema or getattr(self, "schema_", None)
+        if schema is None:
+            msg = (
+                "plan needs to know the columns. Give schema=TableSchema(...); "
+                "TableSchema.template(df) writes a first version."
+            )
+            raise InvalidSchemaError(msg)
+        return plan_table(
+            self._plan_classes, self.epsilon, self.delta, n_rows, schema, class_counts
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted synthesizer to one file: generator and public facts.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced.
+        """
+        check_is_fitted(self)
+        document, arrays = self._model.to_state()
+        own, own_arrays = self._generator_state()
+        parameters = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in ("budget", "schema", "random_state")
+        }
+        header = {
+            "synthesizer": type(self).__name__,
+            "parameters": parameters,
+            "schema": None if self.schema is None else self.schema.to_dict(),
+            "schema_": self.schema_.to_dict(),
+            "report": self._report.to_dict(),
+            "table": document,
+            "generator": own,
+        }
+        persistence.save(path, header, {**arrays, **own_arrays})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a synthesizer that `save` wrote; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+
+        Returns
+        -------
+        object
+            The fitted synthesizer, with a fresh sampling stream.
+
+        Raises
+        ------
+        PersistenceError
+            If the file is not one of this class, or damaged.
+        """
+        header, arrays = persistence.load(path, expected=cls.__name__)
+        schema = header["schema"]
+        self = cls(
+            **header["parameters"],
+            schema=None if schema is None else TableSchema.from_dict(schema),
+        )
+        self._model = TableModel.from_state(header["table"], arrays)
+        self._report = PrivacyReport.from_dict(header["report"])
+        self._stream = np.random.default_rng()
+        self.schema_ = TableSchema.from_dict(header["schema_"])
+        self.epsilon_, self.delta_ = self._report.epsilon, self._report.delta
+        facts = self._model.facts
+        names = [column.name for column in facts.layout.feature_columns]
+        self.n_features_in_ = len(names)
+        if not facts.layout.from_array and all(isinstance(n, str) for n in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if facts.layout.target is not None:
+            self.classes_ = np.array(facts.classes.levels)
+        self._restore_generator(header["generator"], arrays)
+        return self
+
+    @abstractmethod
+    def _fit(
+        self,
+        rows: PrivateRows,
+        facts: TableFacts,
+        plans: list[ClassPlan],
+        accountant: PrivacyAccountant,
+        seed: int,
+    ) -> TableModel:
+        """Train, and return the marginals; set the generator on self."""
+
+    @abstractmethod
+    def _plan_classes(
+        self,
+        labels: Sequence[Hashable],
+        counts: NDArray[np.float64],
+        n_numeric: int,
+        n_levels: int,
+        mu: float,
+    ) -> list[ClassPlan]:
+        """Divide what each class can pay (mu) into marginals and training."""
+
+    def _plan_facts(
+        self, facts: TableFacts, accountant: PrivacyAccountant
+    ) -> list[ClassPlan]:
+        """Plan with what was bought."""
+        classes = facts.classes
+        n_numeric = sum(isinstance(axis, NumericAxis) for axis in facts.axes)
+        # What is left is the same for all classes until one of them has paid.
+        mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
+        n_levels = len(facts.axes) - n_numeric
+        return self._plan_classes(
+            classes.scopes, classes.planned, n_numeric, n_levels, mu
+        )
+
+    @abstractmethod
+    def _scores(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw the normal scores of synthetic rows of the given classes."""
+
+    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Give what `save` keeps of the generator."""
+        return {}, {}
+
+    def _restore_generator(
+        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Undo `_generator_state`."""
+
+    def _check_parameters(self) -> None:
+        """Raise for parameters that contradict each other."""
+
+    def _warn_if_degraded(self) -> None:
+        poor = [plan.label for plan in self._plans if plan.note]
+        if not poor or math.isinf(self.epsilon_):
+            return
+        msg = (
+            f"{len(poor)} of {len(self._plans)} classes have too few rows for the "
+            "budget, and their synthetic rows are mostly noise. Use a larger epsilon, "
+            "declare more in a schema, or leave out columns; plan() shows the numbers."
+        )
+        warnings.warn(msg, DegradedResultWarning, stacklevel=3)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = False
+        return tags
+
+
+def _public_seed(random_state: int | np.random.RandomState | None) -> int:
+    """Turn a `random_state` into a seed; no global generator is read."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,0 +1,169 @@
+"""The public half of a fitted synthesizer: from normal scores back to a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, axis_from_dict
+from skdpsynth.preprocessing._classes import Classes
+from skdpsynth.preprocessing._layout import TableLayout
+from skdpsynth.preprocessing._purchase import TableFacts
+from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.preprocessing._table import to_category_series, to_series
+from skdpsynth.schema._values import decode_value, encode_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._layout import ColumnLayout
+
+__all__ = ["TableModel"]
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """The released marginals of every column in every class.
+
+    Parameters
+    ----------
+    facts : TableFacts
+        Columns, axes and classes.
+    scores : list of n_classes lists of ColumnScores
+        The marginals.
+    """
+
+    facts: TableFacts
+    scores: list[list[ColumnScores]]
+
+    def decode(
+        self, scores: NDArray[np.float64], members: NDArray[np.int64]
+    ) -> pd.DataFrame:
+        """Turn normal scores into rows.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_rows, n_columns), float64
+            One score per modelled column.
+        members : ndarray of shape (n_rows,), int64
+            Class of each row.
+
+        Returns
+        -------
+        DataFrame of shape (n_rows, n_columns_of_the_table)
+            Columns, order and dtypes of the training table.
+        """
+        of_class = [np.flatnonzero(members == c) for c in range(len(self.scores))]
+        series: dict[Any, pd.Series] = {}
+        for j, column in enumerate(self.facts.columns):
+            values = np.empty(len(members))
+            missing = np.zeros(len(members), dtype=bool)
+            for c, rows in enumerate(of_class):
+                values[rows], missing[rows] = self.scores[c][j].decode(scores[rows, j])
+            axis = self.facts.axes[j]
+            series[column.name] = _to_column(values, missing, axis, column)
+        for column in self.facts.layout.columns:
+            if column.name == self.facts.layout.target:
+                levels = self.facts.classes.levels
+                codes = members if levels else np.full(len(members), -1)
+                series[column.name] = to_category_series(codes, levels, column)
+            elif column.name not in series:
+                series[column.name] = _fresh_identifiers(len(members), column)
+        names = [column.name for column in self.facts.layout.columns]
+        frame = pd.concat([series[name] for name in names], axis=1)
+        frame.columns = pd.Index(names, tupleize_cols=False)
+        return frame
+
+    def score_rows(
+        self,
+        units: NDArray[np.floating],
+        codes: NDArray[np.int32],
+        position: int,
+    ) -> NDArray[np.float32]:
+        """Give the normal scores of a class's rows; private if the rows are.
+
+        Parameters
+        ----------
+        units, codes : ndarray of shape (n_rows, n_columns)
+            As in `PrivateRows`.
+        position : int
+            Position of the class.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns), float32
+            Scores.
+        """
+        scores = np.empty(units.shape, dtype=np.float32)
+        for j, column in enumerate(self.scores[position]):
+            scores[:, j] = column.encode(units[:, j], codes[:, j])
+        return scores
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+        """Split into JSON-safe facts and arrays, for saving."""
+        facts = self.facts
+        document = {
+            "layout": facts.layout.to_dict(),
+            "columns": [
+                facts.layout.columns.index(column) for column in facts.columns
+            ],
+            "axes": [axis.to_dict() for axis in facts.axes],
+            "levels": [encode_value(level) for level in facts.classes.levels],
+            "missing": [[column.missing for column in row] for row in self.scores],
+        }
+        arrays = {"class_counts": facts.classes.counts}
+        for c, row in enumerate(self.scores):
+            for j, column in enumerate(row):
+                arrays[f"points.{c}.{j}"] = column.points
+                arrays[f"cumulative.{c}.{j}"] = column.cumulative
+        return document, arrays
+
+    @classmethod
+    def from_state(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]
+    ) -> TableModel:
+        """Rebuild what `to_state` split."""
+        layout = TableLayout.from_dict(document["layout"])
+        axes = tuple(axis_from_dict(axis) for axis in document["axes"])
+        levels = tuple(decode_value(level) for level in document["levels"])
+        classes = Classes(levels, arrays["class_counts"])
+        columns = tuple(layout.columns[place] for place in document["columns"])
+        scores = [
+            [
+                ColumnScores(
+                    axes[j],
+                    arrays[f"points.{c}.{j}"],
+                    arrays[f"cumulative.{c}.{j}"],
+                    missing,
+                )
+                for j, missing in enumerate(row)
+            ]
+            for c, row in enumerate(document["missing"])
+        ]
+        return cls(TableFacts(layout, columns, axes, classes), scores)
+
+
+def _to_column(
+    values: NDArray[np.float64],
+    missing: NDArray[np.bool_],
+    axis: NumericAxis | LevelAxis,
+    column: ColumnLayout,
+) -> pd.Series:
+    if isinstance(axis, NumericAxis):
+        return to_series(values, missing, column)
+    codes = values.astype(np.int64)
+    return to_category_series(codes, axis.levels, column)
+
+
+def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:
+    """Number the rows, in the dtype of the column."""
+    if column.kind != "categorical":
+        nothing = np.zeros(n_rows, dtype=bool)
+        return to_series(np.arange(n_rows, dtype=np.float64), nothing, column)
+    names = [str(number) for number in range(n_rows)]
+    return to_category_series(np.arange(n_rows), names, column)

@@ -1,0 +1,128 @@
+"""How many synthetic rows of each class, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._classes import Classes
+
+__all__ = ["class_members", "largest_remainder"]
+
+
+def class_members(
+    n_samples: int,
+    sampling_strategy: str | Mapping[Hashable, float] | None,
+    classes: Classes,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Choose the class of every synthetic row.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows, at least 1.
+    sampling_strategy : {"balanced"}, mapping or None
+        As in `sample`.
+    classes : Classes
+        Labels and bought counts.
+    rng : numpy.random.Generator
+        Public stream; shuffles the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,), int64
+        Position of the class of each row.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
+        msg = f"n_samples must be an int >= 1. Got {type(n_samples).__name__} instead."
+        raise ValueError(msg)
+    if n_samples < 1:
+        msg = f"n_samples must be an int >= 1. Got {n_samples} instead."
+        raise ValueError(msg)
+    counts = _class_counts(int(n_samples), sampling_strategy, classes)
+    members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    rng.shuffle(members)
+    return members
+
+
+def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+    """Divide `total` by shares, with at least one for each where possible.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n_classes,), float64
+        Positive or zero, with sum 1.
+    total : int
+        What is divided.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,), int64
+        With sum `total`. A share of exactly 0 gets nothing.
+    """
+    exact = shares * total
+    counts = np.floor(exact).astype(np.int64)
+    rest = total - int(counts.sum())
+    counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
+    wanting = np.flatnonzero((counts == 0) & (shares > 0))
+    if total >= np.count_nonzero(shares > 0):
+        for position in wanting:
+            counts[counts.argmax()] -= 1
+            counts[position] = 1
+    return counts
+
+
+def _class_counts(
+    n_samples: int,
+    strategy: str | Mapping[Hashable, float] | None,
+    classes: Classes,
+) -> NDArray[np.int64]:
+    if strategy is None:
+        return largest_remainder(classes.prior, n_samples)
+    if isinstance(strategy, str) and strategy == "balanced":
+        even = np.full(len(classes), 1.0 / len(classes))
+        return largest_remainder(even, n_samples)
+    if not isinstance(strategy, Mapping):
+        msg = (
+            "sampling_strategy must be None, 'balanced' or a dict from class to share "
+            f"or count. Got {type(strategy).__name__} instead."
+        )
+        raise ValueError(msg)
+    unknown = [key for key in strategy if key not in classes.levels]
+    if unknown:
+        msg = (
+            f"sampling_strategy names {unknown!r}, but the fitted classes are "
+            f"{list(classes.levels)!r}."
+        )
+        raise ValueError(msg)
+    values = [strategy.get(level, 0) for level in classes.levels]
+    if not all(isinstance(v, Real) and not isinstance(v, bool) and v >= 0 for v in values):
+        msg = "sampling_strategy must hold numbers >= 0."
+        raise ValueError(msg)
+    if all(isinstance(value, Integral) for value in values) and sum(values) != 1:
+        if sum(values) != n_samples:
+            msg = (
+                f"The counts of sampling_strategy add up to {sum(values)}, but "
+                f"n_samples is {n_samples}."
+            )
+            raise ValueError(msg)
+        return np.array(values, dtype=np.int64)
+    total = float(sum(values))
+    if abs(total - 1.0) > 1e-9:
+        msg = f"The shares of sampling_strategy add up to {total!r} instead of 1."
+        raise ValueError(msg)
+    return largest_remainder(np.array(values, dtype=np.float64), n_samples)
