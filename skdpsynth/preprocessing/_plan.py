@@ -48,10 +48,12 @@ class ClassPlan:
         Bins of a numeric column in that round.
     n_teachers, n_iter : int
         Teachers, and steps they advise; 0 if the class does not train.
+    n_queries : int
+        Releases of one step.
     mu_step : float
         Gaussian-DP parameter of one step.
     step_noise_std : float
-        Noise of one step per released number, in clipping norms.
+        Noise of one released number of a step: in clipping norms, or in votes.
     """
 
     label: Hashable
@@ -61,6 +63,7 @@ class ClassPlan:
     n_bins: int
     n_teachers: int = 0
     n_iter: int = 0
+    n_queries: int = 1
     mu_step: float = 0.0
     step_noise_std: float = 0.0
 

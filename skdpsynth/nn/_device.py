@@ -1,0 +1,39 @@
+"""Where tensors live."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["resolve_device"]
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """Give the device to train on.
+
+    Parameters
+    ----------
+    device : str or torch.device
+        "auto" takes the GPU where there is one.
+
+    Returns
+    -------
+    torch.device
+        The device.
+
+    Raises
+    ------
+    ValueError
+        If PyTorch does not know the device, or cannot use it here.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+        torch.empty(1, device=resolved)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        msg = (
+            f"device must be 'auto' or a device that PyTorch can use here. "
+            f"Got {device!r} instead; 'cpu' always works."
+        )
+        raise ValueError(msg) from error
+    return resolved

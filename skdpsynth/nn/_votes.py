@@ -1,0 +1,110 @@
+"""Gradient discretisation: teachers vote for bins of projected gradients.
+
+The parts of G-PATE's Algorithm 2 that run before and after the noisy aggregation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Student
+    from skdpsynth.nn._teachers import TeacherEnsemble
+
+__all__ = ["decode_answers", "projected_votes", "random_projections"]
+
+
+def random_projections(
+    n_fakes: int, n_dimensions: int, n_columns: int, student: Student
+) -> torch.Tensor:
+    """Draw one projection per fake, with entries of variance 1 / n_dimensions.
+
+    Parameters
+    ----------
+    n_fakes, n_dimensions, n_columns : int
+        Shape of the result.
+    student : Student
+        Its public stream draws them.
+
+    Returns
+    -------
+    torch.Tensor of shape (n_fakes, n_dimensions, n_columns)
+        Random matrices; public.
+    """
+    drawn = student.normal(n_fakes, n_dimensions, n_columns)
+    return drawn / n_dimensions**0.5
+
+
+def projected_votes(
+    teachers: TeacherEnsemble,
+    fakes: torch.Tensor,
+    features: Callable[[torch.Tensor], torch.Tensor],
+    projections: torch.Tensor,
+    clip: float,
+    n_bins: int,
+) -> NDArray[np.int64]:
+    """Let every teacher vote on every projected coordinate of every fake.
+
+    Parameters
+    ----------
+    teachers : TeacherEnsemble
+        Trained on private rows.
+    fakes : torch.Tensor of shape (n_fakes, n_columns)
+        Public rows.
+    features : callable
+        What teachers look at.
+    projections : torch.Tensor of shape (n_fakes, n_dimensions, n_columns)
+        From `random_projections`.
+    clip : float
+        Projected coordinates are clipped to [-clip, clip].
+    n_bins : int
+        Equal bins of that interval.
+
+    Returns
+    -------
+    ndarray of shape (n_fakes * n_dimensions, n_bins), int64
+        Number of votes. Private: each teacher has one vote in each row.
+    """
+    _, pull_back = torch.func.vjp(features, fakes)
+    n_queries = projections.shape[0] * projections.shape[1]
+    votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=fakes.device)
+    for _, gradients in teachers.iter_feature_gradients(fakes, features):
+        by_row = torch.func.vmap(pull_back)(gradients)[0]
+        projected = torch.einsum("tmd,mkd->tmk", by_row, projections).flatten(1)
+        unit = (projected.clamp(-clip, clip) + clip) / (2 * clip)
+        bins = (unit * n_bins).long().clamp_(0, n_bins - 1)
+        votes += torch.nn.functional.one_hot(bins, n_bins).sum(dim=0)
+    return votes.cpu().numpy()
+
+
+def decode_answers(
+    answers: NDArray[np.int64], projections: torch.Tensor, n_bins: int
+) -> torch.Tensor:
+    """Turn answers into a direction for every fake: post-processing.
+
+    Parameters
+    ----------
+    answers : ndarray of shape (n_fakes * n_dimensions,), int64
+        Winning bins; -1 where the vote had no answer, which counts as 0.
+    projections : torch.Tensor of shape (n_fakes, n_dimensions, n_columns)
+        As for the votes.
+    n_bins : int
+        Number of bins.
+
+    Returns
+    -------
+    torch.Tensor of shape (n_fakes, n_columns)
+        Midpoints of the bins, in clipping bounds, projected back.
+    """
+    answered = torch.from_numpy(answers).to(projections.device)
+    midpoints = (answered + 0.5) * (2.0 / n_bins) - 1.0
+    midpoints = midpoints.where(answered >= 0, 0.0).to(projections.dtype)
+    by_fake = midpoints.reshape(projections.shape[:2])
+    return torch.einsum("mk,mkd->md", by_fake, projections)

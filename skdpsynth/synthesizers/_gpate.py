@@ -1,0 +1,492 @@
+"""G-PATE: a generator advised by teachers through private sums of their gradients."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from skdpsynth.base import BaseSynthesizer
+from skdpsynth.nn._device import resolve_device
+from skdpsynth.nn._generator import FactorGenerator, Student, teacher_gradients
+from skdpsynth.nn._teachers import TeacherEnsemble
+from skdpsynth.nn._votes import decode_answers, projected_votes, random_projections
+from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
+from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
+from skdpsynth.privacy._aggregators import GRID, confident_gnmax, gaussian_sum
+from skdpsynth.privacy._random import secret_generator
+from skdpsynth.utils._sklearn_compat import Interval, StrOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
+    from skdpsynth.schema import TableSchema
+
+__all__ = ["GPATESynthesizer"]
+
+_TRAINING_SHARE = 0.3  # of the squared mu of a class that starts from marginals
+_MAX_TEACHERS = 4096
+_ROWS_PER_TEACHER = 8
+_MAX_STEPS = 40
+_MIN_STEPS = 4  # what cannot pay for so many leaves its budget to the marginals
+_COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norms
+_VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
+_TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to that
+_POOL = 512  # fakes that teachers draw theirs from
+_TEACHER_BATCH = 16
+_WEIGHT_DECAY = 0.1
+_TRAINED = {
+    "marginals": ("loadings",),
+    "random": ("loadings", "location", "log_scale"),
+}
+
+
+class GPATESynthesizer(BaseSynthesizer):
+    """G-PATE for tables.
+
+    Teacher discriminators see disjoint parts of the private rows. They advise one
+    student generator, which never sees a row: only the noisy sum of their gradients
+    is released. Each class has its own ensemble, and the generator starts from
+    marginals bought with the same budget.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
+    delta : float, default=1e-5
+        Total delta of a fit, in (0, 1).
+    target : column name, optional
+        The label column.
+    schema : TableSchema, optional
+        Public facts about the table; what it leaves out is bought.
+    budget : PrivacyBudget, optional
+        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    aggregator : {"gaussian_sum", "confident_gnmax"}, default="gaussian_sum"
+        How teachers' gradients are released: as one clipped noisy sum, or coordinate
+        by coordinate by noisy votes as in the paper.
+    init : {"marginals", "random"}, default="marginals"
+        Start from bought marginals, or from scratch as in the paper.
+    n_teachers : int or "auto", default="auto"
+        Teachers of each class. "auto": one for 8 rows of the noisy count, at most
+        4096.
+    n_iter : int or "auto", default="auto"
+        Steps of the generator. "auto": as many as keep the signal of a step above its
+        noise, up to 40; a class that cannot pay for 4 leaves its budget to the
+        marginals.
+    noise_multiplier : float, optional
+        Noise of a release over its L2 sensitivity, positive. It fixes the number of
+        steps, so it excludes `n_iter`.
+    max_grad_norm : float, default=0.01
+        Clipping norm of a teacher's vector; for "confident_gnmax" the bound of each
+        projected coordinate. Positive.
+    batch_size : int, default=64
+        Fakes per step of the generator, at least 1.
+    latent_dim : int, default=2
+        Factors by which the columns of a row depend on each other, at least 1.
+    hidden_dims : tuple of int, default=()
+        Widths of the teachers' hidden layers. Without any they are logistic.
+    learning_rate : float, default=0.3
+        Step of the generator, positive.
+    n_teacher_steps : int, default=5
+        Steps of the teachers per step of the generator, at least 1.
+    teacher_learning_rate : float, default=0.5
+        Step of the teachers, positive.
+    projection_dim : int, default=5
+        "confident_gnmax": dimensions a gradient is projected to, at least 1.
+    n_bins : int, default=10
+        "confident_gnmax": bins per coordinate, at least 2.
+    threshold : float, default=0.5
+        "confident_gnmax": share of the teachers that must agree, in [0, 1].
+    device : str or torch.device, default="auto"
+        Where teachers are trained; "auto" takes a GPU if there is one.
+    random_state : int, RandomState instance or None, default=None
+        Seeds initial weights, latent draws and `sample`, never noise, the teachers'
+        parts or their minibatches: two fits differ.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Certified epsilon, at most `epsilon`.
+    delta_ : float
+        Delta of the guarantee.
+    schema_ : TableSchema
+        The declared and the bought facts.
+    classes_ : ndarray of shape (n_classes,)
+        The labels; only with a target.
+    generator_ : FactorGenerator
+        The student; public.
+    n_teachers_ : ndarray of shape (n_classes,), int
+        Teachers of each class, 0 where it did not train.
+    n_iter_ : int
+        Steps of the generator: those of the class with most.
+    n_features_in_ : int
+        Number of columns without the target.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    See Also
+    --------
+    IndependentSynthesizer : The same marginals, without training.
+
+    Notes
+    -----
+    **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
+    removing one row. A row is assigned to one teacher of its class by its own secret
+    draw, and can change that teacher's vector from any clipped vector to any other, so
+    the sum has L2 sensitivity 2C, whatever the number of fakes or columns ([1]_,
+    Algorithm 1 calls its aggregator for every fake; here the whole batch is one
+    release). With "confident_gnmax" every one of the m*k threshold tests and answers
+    of a step is charged (Lemma 3 counts k of them), the test with sensitivity 1 and
+    the answer with ``sqrt(2)``, whether or not it is answered. No cost depends on the
+    data. Classes are disjoint and compose in parallel. Noise is discrete Gaussian.
+    Labels, counts, ranges, categories and marginals come out of the same budget.
+
+    Symbols of the paper: N ``n_iter``, n ``n_teachers``, m ``batch_size``, k
+    ``projection_dim``, B ``n_bins``, c ``max_grad_norm``, T ``threshold`` times
+    n_teachers, sigma_2 ``noise_multiplier * sqrt(2)``, sigma_1 2.5 times that.
+
+    The generator maps normal scores to values by the marginals, so what training adds
+    is dependence between columns: `latent_dim` factors per class. Where the paper
+    projects gradients by a random matrix, "gaussian_sum" projects them by the
+    generator's Jacobian, which is public too and loses nothing that the generator
+    could use. Rows without a released label train nothing.
+
+    References
+    ----------
+    .. [1] Long, Wang, Yang, Kailkhura, Zhang, Gunter, Li (2021). "G-PATE: Scalable
+       Differentially Private Data Generator via Private Aggregation of Teacher
+       Discriminators". NeurIPS 2021. :arxiv:`1906.09338`
+
+    Examples
+    --------
+    >>> from skdpsynth import GPATESynthesizer
+    >>> from skdpsynth.datasets import load_thyroid
+    >>> synth = GPATESynthesizer(target="class", random_state=0).fit(load_thyroid())
+    >>> synth.sample(5).shape
+    (5, 22)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSynthesizer._parameter_constraints,
+        "aggregator": [StrOptions({"gaussian_sum", "confident_gnmax"})],
+        "init": [StrOptions({"marginals", "random"})],
+        "n_teachers": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
+        "max_grad_norm": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "latent_dim": [Interval(Integral, 1, None, closed="left")],
+        "hidden_dims": ["array-like"],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "n_teacher_steps": [Interval(Integral, 1, None, closed="left")],
+        "teacher_learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "projection_dim": [Interval(Integral, 1, None, closed="left")],
+        "n_bins": [Interval(Integral, 2, None, closed="left")],
+        "threshold": [Interval(Real, 0, 1, closed="both")],
+        "device": [str, torch.device],
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        target: Hashable = None,
+        schema: TableSchema | None = None,
+        budget: PrivacyBudget | None = None,
+        aggregator: Literal["gaussian_sum", "confident_gnmax"] = "gaussian_sum",
+        init: Literal["marginals", "random"] = "marginals",
+        n_teachers: int | Literal["auto"] = "auto",
+        n_iter: int | Literal["auto"] = "auto",
+        noise_multiplier: float | None = None,
+        max_grad_norm: float = 0.01,
+        batch_size: int = 64,
+        latent_dim: int = 2,
+        hidden_dims: Sequence[int] = (),
+        learning_rate: float = 0.3,
+        n_teacher_steps: int = 5,
+        teacher_learning_rate: float = 0.5,
+        projection_dim: int = 5,
+        n_bins: int = 10,
+        threshold: float = 0.5,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+        self.schema = schema
+        self.budget = budget
+        self.aggregator = aggregator
+        self.init = init
+        self.n_teachers = n_teachers
+        self.n_iter = n_iter
+        self.noise_multiplier = noise_multiplier
+        self.max_grad_norm = max_grad_norm
+        self.batch_size = batch_size
+        self.latent_dim = latent_dim
+        self.hidden_dims = hidden_dims
+        self.learning_rate = learning_rate
+        self.n_teacher_steps = n_teacher_steps
+        self.teacher_learning_rate = teacher_learning_rate
+        self.projection_dim = projection_dim
+        self.n_bins = n_bins
+        self.threshold = threshold
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(
+        self,
+        rows: PrivateRows,
+        facts: TableFacts,
+        plans: list[ClassPlan],
+        accountant: PrivacyAccountant,
+        seed: int,
+    ) -> TableModel:
+        device = resolve_device(self.device)
+        public = torch.Generator().manual_seed(seed)
+        scopes = facts.classes.scopes
+        # The whole run is reserved before anything is trained.
+        training = [c for c, plan in enumerate(plans) if plan.n_iter]
+        reserved = {c: self._reserve(plans[c], scopes[c], accountant) for c in training}
+        bought = (
+            buy_marginals(
+                rows,
+                list(facts.axes),
+                facts.classes,
+                accountant,
+                mus=np.array([plan.mu_marginals for plan in plans]),
+            )
+            if self.init == "marginals"
+            else flat_marginals(list(facts.axes), len(plans))
+        )
+        model = TableModel(facts, bought)
+        generator = FactorGenerator.initial(
+            len(plans), len(facts.columns), self.latent_dim, seed
+        )
+        students, ensembles = {}, {}
+        for c in training:
+            student = students[c] = Student(
+                generator.parameters[c],
+                _TRAINED[self.init],
+                n_steps=plans[c].n_iter,
+                learning_rate=self.learning_rate,
+                generator=public,
+                device=device,
+            )
+            of_class = rows.of_class(c)
+            ensembles[c] = TeacherEnsemble(
+                model.score_rows(of_class.units, of_class.codes, c),
+                plans[c].n_teachers,
+                n_features=student.n_features,
+                hidden_dims=tuple(self.hidden_dims),
+                learning_rate=self.teacher_learning_rate,
+                weight_decay=_WEIGHT_DECAY,
+                batch_size=_TEACHER_BATCH,
+                rng=secret_generator(),
+                generator=public,
+                device=device,
+            )
+        self.n_iter_ = max(plan.n_iter for plan in plans)
+        total = sum(plan.n_iter for plan in plans)
+        progress = tqdm(total=total, disable=not self.verbose, desc="G-PATE")
+        for step in range(self.n_iter_):  # Algorithm 1, line 1
+            for c, teachers in ensembles.items():
+                if step >= plans[c].n_iter:
+                    continue
+                student = students[c]
+                features = student.features()
+                fakes = student.rows(student.draw(_POOL))  # lines 2-4
+                for _ in range(self.n_teacher_steps):
+                    teachers.train_step(fakes, features)  # lines 5-8
+                advice = self._aggregate(
+                    teachers, student, features, plans[c], *reserved[c]
+                )  # lines 9-12
+                student.ascend(advice)  # line 13
+                progress.update()
+        progress.close()
+        for c, parameters in enumerate(generator.parameters):
+            if c in students:
+                parameters.update(students[c].result())
+            else:  # nothing was learnt: no dependence
+                parameters["loadings"][:] = 0.0
+        self.generator_ = generator
+        self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
+        return model
+
+    def _aggregate(
+        self,
+        teachers: TeacherEnsemble,
+        student: Student,
+        features: Callable[[torch.Tensor], torch.Tensor],
+        plan: ClassPlan,
+        reservation: Reservation,
+        test_reservation: Reservation | None,
+    ) -> torch.Tensor:
+        """Release what the teachers advise (Algorithm 2), as a step of unit size."""
+        draws = student.draw(self.batch_size)
+        if test_reservation is None:
+            vectors = teacher_gradients(teachers, student, draws, features)
+            released = gaussian_sum(vectors, self.max_grad_norm, reservation)
+            mean = released / (plan.n_teachers * self.max_grad_norm)
+            return torch.from_numpy(mean * math.sqrt(student.n_parameters))
+        fakes = student.rows(draws)
+        projections = random_projections(
+            len(fakes), self._n_projected(fakes.shape[1]), fakes.shape[1], student
+        )
+        votes = projected_votes(
+            teachers, fakes, features, projections, self.max_grad_norm, self.n_bins
+        )
+        answers = confident_gnmax(
+            votes, self.threshold * plan.n_teachers, test_reservation, reservation
+        )
+        directions = decode_answers(answers, projections, self.n_bins)
+        return student.pull_back(draws, directions)
+
+    def _reserve(
+        self, plan: ClassPlan, scope: Hashable, accountant: PrivacyAccountant
+    ) -> tuple[Reservation, Reservation | None]:
+        """Set aside all releases of one class: sums, or answers and threshold tests."""
+        if self.aggregator == "gaussian_sum":
+            sums = accountant.reserve_gaussian(
+                "sums of teachers' gradients",
+                mu=plan.mu_step,
+                sensitivity=2 * GRID,
+                count=plan.n_iter,
+                scope=scope,
+            )
+            return sums, None
+        answers = accountant.reserve_gaussian(
+            "answers by vote",
+            mu=math.sqrt(2) / plan.step_noise_std if plan.step_noise_std else math.inf,
+            sensitivity=math.sqrt(2),
+            count=plan.n_iter * plan.n_queries,
+            scope=scope,
+        )
+        std = plan.step_noise_std * _TEST_NOISE
+        tests = accountant.reserve_gaussian(
+            "threshold tests",
+            mu=1.0 / std if std else math.inf,
+            sensitivity=1.0,
+            count=plan.n_iter * plan.n_queries,
+            scope=scope,
+        )
+        return answers, tests
+
+    def _plan_classes(
+        self,
+        labels: Sequence[Hashable],
+        counts: NDArray[np.float64],
+        n_numeric: int,
+        n_levels: int,
+        mu: float,
+    ) -> list[ClassPlan]:
+        plans = []
+        from_marginals = self.init == "marginals"
+        share = _TRAINING_SHARE if from_marginals else 1.0
+        for label, count in zip(labels, counts, strict=True):
+            n_rows, n_columns = float(count), n_numeric + n_levels
+            trained = self._plan_training(n_rows, n_columns, mu * math.sqrt(share))
+            rest = mu
+            if not from_marginals:
+                rest = 0.0
+            elif trained.get("n_iter") and mu < math.inf:
+                rest = mu * math.sqrt(1.0 - share)
+            base = ClassPlan(label, n_rows, 0.0, 0.0, 1)
+            if rest > 0:
+                base = plan_marginals(label, n_rows, n_numeric, n_levels, rest)
+            plans.append(replace(base, **trained))
+        return plans
+
+    def _plan_training(self, n_rows: float, n_columns: int, mu: float) -> dict[str, Any]:
+        """Choose teachers, steps and noise of one class from public numbers."""
+        n_teachers = self.n_teachers
+        if n_teachers == "auto":
+            n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
+        least = _MIN_STEPS if self.init == "marginals" else 1
+        votes = self.aggregator == "confident_gnmax"
+        n_queries = self.batch_size * self._n_projected(n_columns) if votes else 1
+        # Squared mu of a step at noise 1: answers and tests, or one sum.
+        unit_cost = n_queries * (2.0 + _TEST_NOISE**-2) if votes else 4.0
+        n_parameters = n_columns * (self.latent_dim + (0 if least > 1 else 2))
+        if self.n_iter != "auto":
+            n_iter = int(self.n_iter)
+        elif mu == math.inf:
+            n_iter = _MAX_STEPS
+        else:
+            # The noise wanted in a step: given, the paper's, or that of signal 1.
+            wanted = _COHERENCE * n_teachers / math.sqrt(n_parameters)
+            if self.noise_multiplier is not None:
+                wanted = self.noise_multiplier * math.sqrt(2.0 if votes else 4.0)
+            elif votes:
+                wanted = _VOTE_NOISE * n_teachers
+            affordable = mu**2 * wanted**2 / unit_cost
+            limit = math.inf if self.noise_multiplier is not None else _MAX_STEPS
+            n_iter = int(min(affordable, limit, 10**6))
+            if n_iter < least and self.noise_multiplier is None:
+                n_iter = 0 if self.init == "marginals" else _MIN_STEPS
+        if n_iter == 0:
+            return {}
+        std = 0.0 if mu == math.inf else math.sqrt(unit_cost * n_iter) / mu
+        return {
+            "n_teachers": n_teachers,
+            "n_iter": n_iter,
+            "n_queries": n_queries,
+            "mu_step": mu / math.sqrt(n_iter),
+            "step_noise_std": std,
+        }
+
+    def _n_projected(self, n_columns: int) -> int:
+        return min(self.projection_dim, n_columns)
+
+    def _check_parameters(self) -> None:
+        if self.n_iter != "auto" and self.noise_multiplier is not None:
+            msg = (
+                "epsilon, n_iter and noise_multiplier determine each other, but all "
+                "three were given. Leave out n_iter or noise_multiplier."
+            )
+            raise ValueError(msg)
+        if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):
+            msg = "hidden_dims must hold ints >= 1."
+            raise ValueError(msg)
+        resolve_device(self.device)
+
+    def _scores(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        return self.generator_.scores(members, rng)
+
+    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        arrays: dict[str, NDArray[Any]] = {"n_teachers": self.n_teachers_}
+        for c, parameters in enumerate(self.generator_.parameters):
+            for name, value in parameters.items():
+                arrays[f"generator.{c}.{name}"] = value
+        n_classes = len(self.generator_.parameters)
+        return {"n_classes": n_classes, "n_iter_": self.n_iter_}, arrays
+
+    def _restore_generator(
+        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        names = ("loadings", "location", "log_scale")
+        self.generator_ = FactorGenerator(
+            [
+                {name: arrays[f"generator.{c}.{name}"] for name in names}
+                for c in range(document["n_classes"])
+            ]
+        )
+        self.n_iter_ = int(document["n_iter_"])
+        self.n_teachers_ = arrays["n_teachers"]
