@@ -102,9 +102,7 @@ class BaseSynthesizer(BaseEstimator):
             If a class has too few rows for the budget; ``plan`` says so in advance.
         """
         self._check_parameters()
-        frame, layout = check_table(
-            self, X, y, target=self.target, schema=self.schema
-        )
+        frame, layout = check_table(self, X, y, target=self.target, schema=self.schema)
         accountant = PrivacyAccountant(
             self.epsilon,
             self.delta,

@@ -63,7 +63,13 @@ WITHOUT_PANDAS = ("privacy/", "exceptions.py", "__init__.py")
 # Where a numpy generator may be made or asked for noise. Noise on private values is
 # drawn in `privacy` alone; the others draw what `random_state` governs, or sample
 # from what was already released.
-PUBLIC_SAMPLING: tuple[str, ...] = ("privacy/_random.py", "privacy/_mechanisms.py")
+PUBLIC_SAMPLING: tuple[str, ...] = (
+    "privacy/_random.py",
+    "privacy/_mechanisms.py",
+    "base.py",
+    "nn/_generator.py",
+    "synthesizers/_independent.py",
+)
 NOISE_METHODS = {"laplace", "normal", "standard_normal"}
 
 

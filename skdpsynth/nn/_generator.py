@@ -106,7 +106,7 @@ class Student:
     n_steps : int
         Planned number of steps; the result is the mean over the second half of them.
     learning_rate : float
-        Step per unit of advice, positive.
+        Step per unit of advice, positive; it falls linearly to 0.
     generator : torch.Generator
         Public stream of latent draws, on the CPU.
     device : torch.device
@@ -168,8 +168,8 @@ class Student:
 
         Notes
         -----
-        A factor as seen in a row is its score along one column of the loadings. Where
-        the dependence is right, real and fake rows agree in the mean of each product;
+        A factor as seen in a row is its score along one column of the loadings,
+        without the score that it is multiplied by. Where the dependence is right, real and fake rows agree in the mean of each product;
         where it is wrong, the difference says how to turn the loadings. A teacher can
         learn that from a handful of rows. Where location and scale are trained too,
         teachers also look at each score and its square.
@@ -179,8 +179,9 @@ class Student:
         moments = "location" in self.trained
 
         def look(scores: torch.Tensor) -> torch.Tensor:
-            seen = scores @ directions
-            pairs = (scores.unsqueeze(-1) * seen.unsqueeze(-2)).flatten(-2)
+            column = scores.unsqueeze(-1)
+            seen = (scores @ directions).unsqueeze(-2) - column * directions
+            pairs = (column * seen).flatten(-2)
             if not moments:
                 return pairs
             return torch.cat([scores, scores**2 - 1.0, pairs], dim=-1)
@@ -216,10 +217,11 @@ class Student:
     def ascend(self, advice: torch.Tensor) -> None:
         """Take one step along released advice of shape (n_parameters,)."""
         sizes = [self.parameters[name].numel() for name in self.trained]
+        rate = self._learning_rate * (1.0 - self._step / self._n_steps)
         for name, part in zip(self.trained, advice.split(sizes), strict=True):
             value = self.parameters[name]
             change = part.to(value).reshape(value.shape)
-            self.parameters[name] = value + self._learning_rate * change
+            self.parameters[name] = value + rate * change
         self._step += 1
         if 2 * self._step > self._n_steps:
             for name, value in self.parameters.items():

@@ -112,7 +112,9 @@ def buy_marginals(
             scope=classes.scopes[c],
         )
         n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=True)
-        edges = {j: _numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in numeric}
+        edges = {
+            j: _numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in numeric
+        }
         released = noisy_histogram(
             _bin_codes(of_class, edges, numeric),
             [len(edges[j]) + 1 for j in numeric],
@@ -120,7 +122,10 @@ def buy_marginals(
         )
         for j, counts in zip(numeric, released, strict=True):
             coarse[c][j] = _Counted(edges[j], counts, reservation.noise_std)
-    cells = {j: _warped_cells(_numeric(axes[j]), [part[j] for part in coarse]) for j in numeric}
+    cells = {
+        j: _warped_cells(_numeric(axes[j]), [part[j] for part in coarse])
+        for j in numeric
+    }
     fine: list[list[NDArray[np.int64]]] = []
     fine_edges: list[dict[int, NDArray[np.float64]]] = []
     stds = np.empty(len(members))

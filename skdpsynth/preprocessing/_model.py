@@ -109,9 +109,7 @@ class TableModel:
         facts = self.facts
         document = {
             "layout": facts.layout.to_dict(),
-            "columns": [
-                facts.layout.columns.index(column) for column in facts.columns
-            ],
+            "columns": [facts.layout.columns.index(column) for column in facts.columns],
             "axes": [axis.to_dict() for axis in facts.axes],
             "levels": [encode_value(level) for level in facts.classes.levels],
             "missing": [[column.missing for column in row] for row in self.scores],

@@ -110,7 +110,9 @@ def _class_counts(
         )
         raise ValueError(msg)
     values = [strategy.get(level, 0) for level in classes.levels]
-    if not all(isinstance(v, Real) and not isinstance(v, bool) and v >= 0 for v in values):
+    if not all(
+        isinstance(v, Real) and not isinstance(v, bool) and v >= 0 for v in values
+    ):
         msg = "sampling_strategy must hold numbers >= 0."
         raise ValueError(msg)
     if all(isinstance(value, Integral) for value in values) and sum(values) != 1:

@@ -44,8 +44,8 @@ _COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norm
 _VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
 _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to that
 _POOL = 512  # fakes that teachers draw theirs from
-_TEACHER_BATCH = 16
-_WEIGHT_DECAY = 0.1
+_TEACHER_BATCH = 32
+_WEIGHT_DECAY = 0.8
 _TRAINED = {
     "marginals": ("loadings",),
     "random": ("loadings", "location", "log_scale"),
@@ -92,13 +92,13 @@ class GPATESynthesizer(BaseSynthesizer):
         projected coordinate. Positive.
     batch_size : int, default=64
         Fakes per step of the generator, at least 1.
-    latent_dim : int, default=2
+    latent_dim : int, default=4
         Factors by which the columns of a row depend on each other, at least 1.
     hidden_dims : tuple of int, default=()
         Widths of the teachers' hidden layers. Without any they are logistic.
     learning_rate : float, default=0.3
         Step of the generator, positive.
-    n_teacher_steps : int, default=5
+    n_teacher_steps : int, default=2
         Steps of the teachers per step of the generator, at least 1.
     teacher_learning_rate : float, default=0.5
         Step of the teachers, positive.
@@ -183,7 +183,10 @@ class GPATESynthesizer(BaseSynthesizer):
         **BaseSynthesizer._parameter_constraints,
         "aggregator": [StrOptions({"gaussian_sum", "confident_gnmax"})],
         "init": [StrOptions({"marginals", "random"})],
-        "n_teachers": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_teachers": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "n_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
         "max_grad_norm": [Interval(Real, 0, None, closed="neither")],
@@ -213,10 +216,10 @@ class GPATESynthesizer(BaseSynthesizer):
         noise_multiplier: float | None = None,
         max_grad_norm: float = 0.01,
         batch_size: int = 64,
-        latent_dim: int = 2,
+        latent_dim: int = 4,
         hidden_dims: Sequence[int] = (),
         learning_rate: float = 0.3,
-        n_teacher_steps: int = 5,
+        n_teacher_steps: int = 2,
         teacher_learning_rate: float = 0.5,
         projection_dim: int = 5,
         n_bins: int = 10,
@@ -412,7 +415,9 @@ class GPATESynthesizer(BaseSynthesizer):
             plans.append(replace(base, **trained))
         return plans
 
-    def _plan_training(self, n_rows: float, n_columns: int, mu: float) -> dict[str, Any]:
+    def _plan_training(
+        self, n_rows: float, n_columns: int, mu: float
+    ) -> dict[str, Any]:
         """Choose teachers, steps and noise of one class from public numbers."""
         n_teachers = self.n_teachers
         if n_teachers == "auto":

@@ -117,9 +117,7 @@ class IndependentSynthesizer(BaseSynthesizer):
         mus = np.array([plan.mu_marginals for plan in plans])
         return TableModel(
             facts,
-            buy_marginals(
-                rows, list(facts.axes), facts.classes, accountant, mus=mus
-            ),
+            buy_marginals(rows, list(facts.axes), facts.classes, accountant, mus=mus),
         )
 
     def _plan_classes(
