@@ -9,26 +9,36 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth import persistence
-from skdpsynth.exceptions import DegradedResultWarning, InvalidSchemaError
-from skdpsynth.preprocessing._axes import NumericAxis
+from skdpsynth.exceptions import (
+    DegradedResultWarning,
+    InvalidSchemaError,
+    PersistenceError,
+)
+from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._degraded import degradation
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import ClassPlan, plan_table
 from skdpsynth.preprocessing._purchase import buy_facts, discovery_share
-from skdpsynth.preprocessing._sampling import class_members
+from skdpsynth.preprocessing._sampling import class_members, public_seed
 from skdpsynth.preprocessing._table import check_table
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.schema import TableSchema
-from skdpsynth.utils._sklearn_compat import HasMethods, Interval, fit_context
+from skdpsynth.utils._sklearn_compat import (
+    HasMethods,
+    Interval,
+    Options,
+    fit_context,
+)
 
 if TYPE_CHECKING:
     import os
@@ -59,8 +69,9 @@ class BaseSynthesizer(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "epsilon": [Interval(Real, 0, None, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
+        # Outside these limits the certificate of dp-accounting loses its precision.
+        "epsilon": [Interval(Real, 0, 1e6, closed="right"), Options(Real, {math.inf})],
+        "delta": [Interval(Real, 1e-12, 1, closed="left")],
         "target": [HasMethods("__hash__"), None],
         "schema": [TableSchema, None],
         "budget": [PrivacyBudget, None],
@@ -92,14 +103,15 @@ class BaseSynthesizer(BaseEstimator):
         InvalidTableError
             If the structure of the table is refused.
         InvalidSchemaError
-            If the schema contradicts the table.
+            If the schema contradicts the table, or leaves nothing to model.
         BudgetExceededError
             If a shared `budget` has too little left.
 
         Warns
         -----
         DegradedResultWarning
-            If a class has too few rows for the budget; ``plan`` says so in advance.
+            If a class has too few rows for the budget (``plan`` says so in advance),
+            or no label or no category of a column was frequent enough to be released.
         """
         self._check_parameters()
         frame, layout = check_table(self, X, y, target=self.target, schema=self.schema)
@@ -110,18 +122,17 @@ class BaseSynthesizer(BaseEstimator):
             budget=self.budget,
         )
         facts, rows = buy_facts(frame, layout, self.schema, accountant)
-        seed = _public_seed(self.random_state)
-        self._plans = self._plan_facts(facts, accountant)
-        self._model = self._fit(rows, facts, self._plans, accountant, seed)
+        seed = public_seed(self.random_state)
+        plans = self._plan_facts(facts, accountant)
+        self._model = self._fit(rows, facts, plans, accountant, seed)
         accountant.close()
         self._report = accountant.report()
         self._stream = np.random.default_rng([seed, 1])
         self.schema_ = facts.schema(self.schema)
-        if layout.target is not None:
-            self.classes_ = np.array(facts.classes.levels)
-        self.epsilon_ = self._report.epsilon
-        self.delta_ = self._report.delta
-        self._warn_if_degraded()
+        self._set_public_attributes()
+        poor = degradation(facts, plans, private=self.epsilon_ < math.inf)
+        if poor:
+            warnings.warn(poor, DegradedResultWarning, stacklevel=3)
         return self
 
     def sample(
@@ -157,7 +168,7 @@ class BaseSynthesizer(BaseEstimator):
         check_is_fitted(self)
         rng = self._stream
         if random_state is not None:
-            rng = np.random.default_rng(_public_seed(random_state))
+            rng = np.random.default_rng(public_seed(random_state))
         members = class_members(
             n_samples, sampling_strategy, self._model.facts.classes, rng
         )
@@ -165,7 +176,7 @@ class BaseSynthesizer(BaseEstimator):
         for start in range(0, len(members), _CHUNK_ROWS):
             chunk = members[start : start + _CHUNK_ROWS]
             parts.append(self._model.decode(self._scores(chunk, rng), chunk))
-        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+        return self._model.join(parts)
 
     def fit_resample(
         self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None
@@ -192,12 +203,10 @@ class BaseSynthesizer(BaseEstimator):
         layout = self._model.facts.layout
         n_rows = int(np.rint(self._model.facts.classes.counts.sum()))
         table = self.sample(max(n_rows, 1))
-        if layout.target is None:
-            return (table.to_numpy() if layout.from_array else table), None
-        if not layout.y_given:
-            return table.drop(columns=layout.target), table[layout.target]
-        labels = table.pop(layout.target)
+        labels = None if layout.target is None else table.pop(layout.target)
         features = table.to_numpy() if layout.from_array else table
+        if not layout.y_given or labels is None:
+            return features, labels
         if not isinstance(y, pd.Series):
             return features, labels.to_numpy()
         return features, labels.rename(y.name)
@@ -241,9 +250,9 @@ class BaseSynthesizer(BaseEstimator):
         Parameters
         ----------
         n_rows : int
-            A guess of the number of rows.
+            A guess of the number of rows, at least 1.
         schema : TableSchema, optional
-            The columns; by default those of the constructor or of the last fit.
+            All columns; by default those of the constructor or of the last fit.
         class_counts : mapping of class to int, optional
             A guess of the rows per class; by default all classes are equal.
 
@@ -258,10 +267,13 @@ class BaseSynthesizer(BaseEstimator):
         ------
         InvalidSchemaError
             If no schema says what the columns are.
+        ValueError
+            If a parameter or a guess is out of range.
         """
+        self._validate_params()
         self._check_parameters()
         schema = schema or self.schema or getattr(self, "schema_", None)
-        if schema is None:
+        if not isinstance(schema, TableSchema):
             msg = (
                 "plan needs to know the columns. Give schema=TableSchema(...); "
                 "TableSchema.template(df) writes a first version."
@@ -278,25 +290,38 @@ class BaseSynthesizer(BaseEstimator):
         ----------
         path : path-like
             Where to write; an existing file is replaced.
+
+        Raises
+        ------
+        PersistenceError
+            If a column name or a parameter is of a type that no file can hold.
+
+        Notes
+        -----
+        Not in the file: the `budget`, a `random_state` that is no int, and the state
+        of the sampling stream. A `torch.device` comes back as its name.
         """
         check_is_fitted(self)
-        document, arrays = self._model.to_state()
         own, own_arrays = self._generator_state()
-        parameters = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name not in ("budget", "schema", "random_state")
-        }
-        header = {
-            "synthesizer": type(self).__name__,
-            "parameters": parameters,
-            "schema": None if self.schema is None else self.schema.to_dict(),
-            "schema_": self.schema_.to_dict(),
-            "report": self._report.to_dict(),
-            "table": document,
-            "generator": own,
-        }
-        persistence.save(path, header, {**arrays, **own_arrays})
+        parameters = self.get_params(deep=False)
+        for name in ("budget", "schema"):
+            del parameters[name]
+        if not isinstance(self.random_state, Integral):
+            del parameters["random_state"]
+        try:
+            document, arrays = self._model.to_state()
+            header = {
+                "synthesizer": type(self).__name__,
+                "parameters": parameters,
+                "schema": None if self.schema is None else self.schema.to_dict(),
+                "schema_": self.schema_.to_dict(),
+                "report": self._report.to_dict(),
+                "table": document,
+                "generator": own,
+            }
+            persistence.save(path, header, {**arrays, **own_arrays})
+        except InvalidSchemaError as error:
+            raise PersistenceError(str(error)) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -318,24 +343,18 @@ class BaseSynthesizer(BaseEstimator):
             If the file is not one of this class, or damaged.
         """
         header, arrays = persistence.load(path, expected=cls.__name__)
-        schema = header["schema"]
-        self = cls(
-            **header["parameters"],
-            schema=None if schema is None else TableSchema.from_dict(schema),
-        )
-        self._model = TableModel.from_state(header["table"], arrays)
-        self._report = PrivacyReport.from_dict(header["report"])
-        self._stream = np.random.default_rng()
-        self.schema_ = TableSchema.from_dict(header["schema_"])
-        self.epsilon_, self.delta_ = self._report.epsilon, self._report.delta
-        facts = self._model.facts
-        names = [column.name for column in facts.layout.feature_columns]
-        self.n_features_in_ = len(names)
-        if not facts.layout.from_array and all(isinstance(n, str) for n in names):
-            self.feature_names_in_ = np.array(names, dtype=object)
-        if facts.layout.target is not None:
-            self.classes_ = np.array(facts.classes.levels)
-        self._restore_generator(header["generator"], arrays)
+        with persistence.reading():
+            schema = header["schema"]
+            self = cls(
+                **header["parameters"],
+                schema=None if schema is None else TableSchema.from_dict(schema),
+            )
+            self._model = TableModel.from_state(header["table"], arrays)
+            self._report = PrivacyReport.from_dict(header["report"])
+            self._stream = np.random.default_rng()
+            self.schema_ = TableSchema.from_dict(header["schema_"])
+            self._restore_generator(header["generator"], arrays)
+            self._set_public_attributes()
         return self
 
     @abstractmethod
@@ -369,9 +388,11 @@ class BaseSynthesizer(BaseEstimator):
         # What is left is the same for all classes until one of them has paid.
         mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
         n_levels = len(facts.axes) - n_numeric
-        return self._plan_classes(
+        plans = self._plan_classes(
             classes.scopes, classes.planned, n_numeric, n_levels, mu
         )
+        most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in facts.axes)
+        return [replace(plan, most_levels=most) for plan in plans]
 
     @abstractmethod
     def _scores(
@@ -391,16 +412,18 @@ class BaseSynthesizer(BaseEstimator):
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""
 
-    def _warn_if_degraded(self) -> None:
-        poor = [plan.label for plan in self._plans if plan.note]
-        if not poor or math.isinf(self.epsilon_):
-            return
-        msg = (
-            f"{len(poor)} of {len(self._plans)} classes have too few rows for the "
-            "budget, and their synthetic rows are mostly noise. Use a larger epsilon, "
-            "declare more in a schema, or leave out columns; plan() shows the numbers."
-        )
-        warnings.warn(msg, DegradedResultWarning, stacklevel=3)
+    def _set_public_attributes(self) -> None:
+        """Set what users read off a fitted object, from the model and the report."""
+        self.epsilon_, self.delta_ = self._report.epsilon, self._report.delta
+        layout = self._model.facts.layout
+        names = [column.name for column in layout.feature_columns]
+        self.n_features_in_ = len(names)
+        for name in ("classes_", "feature_names_in_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if not layout.from_array and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if layout.target is not None:
+            self.classes_ = np.array(self._model.facts.classes.levels)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -411,10 +434,3 @@ class BaseSynthesizer(BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = False
         return tags
-
-
-def _public_seed(random_state: int | np.random.RandomState | None) -> int:
-    """Turn a `random_state` into a seed; no global generator is read."""
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
-    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -9,22 +9,33 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.schema._values import decode_value, encode_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
-__all__ = ["inspect", "load", "save"]
+__all__ = ["inspect", "load", "reading", "save"]
 
 _FORMAT = "skdpsynth"
 _FORMAT_VERSION = 1
 _HEADER, _ARRAYS = "synthesizer.json", "arrays.safetensors"
 _MAX_HEADER_BYTES = 2**28
+_FIELDS = (
+    "synthesizer",
+    "parameters",
+    "schema",
+    "schema_",
+    "report",
+    "table",
+    "generator",
+)
 
 
 def save(
@@ -42,6 +53,11 @@ def save(
         JSON-safe, but for ``header["parameters"]``, whose values are encoded here.
     arrays : mapping of str to ndarray
         The numbers.
+
+    Raises
+    ------
+    InvalidSchemaError
+        If a parameter is of a type that JSON cannot hold.
     """
     import numpy as np
     from safetensors.numpy import save as to_bytes
@@ -90,22 +106,14 @@ def load(
     PersistenceError
         If the file is damaged, of a newer format, or of another class.
     """
-    from safetensors.numpy import load as from_bytes
-
-    document, packed = _read(path)
+    document, arrays = _read(path)
     if document["synthesizer"] != expected:
         msg = (
             f"The file holds a {document['synthesizer']}, not a {expected}. "
             f"Load it by {document['synthesizer']}.load(path)."
         )
         raise PersistenceError(msg)
-    parameters = {k: decode_parameter(v) for k, v in document["parameters"].items()}
-    try:
-        arrays = from_bytes(packed)
-    except Exception as error:
-        msg = "The arrays of the file are damaged. Save the synthesizer again."
-        raise PersistenceError(msg) from error
-    return {**document, "parameters": parameters}, arrays
+    return document, arrays
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -133,20 +141,55 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> skdpsynth.inspect("adult.skdp")["synthesizer"]  # doctest: +SKIP
     'GPATESynthesizer'
     """
-    from safetensors.numpy import load as from_bytes
-
-    document, packed = _read(path)
-    shapes = {name: array.shape for name, array in from_bytes(packed).items()}
+    document, arrays = _read(path)
     listed = {
         name: document[name]
-        for name in ("synthesizer", "format_version", "schema_", "report")
+        for name in ("synthesizer", "format_version", "parameters", "schema_", "report")
     }
-    parameters = {k: decode_parameter(v) for k, v in document["parameters"].items()}
-    return {**listed, "parameters": parameters, "arrays": shapes}
+    shapes = {name: array.shape for name, array in sorted(arrays.items())}
+    return {**listed, "arrays": shapes}
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Turn what a damaged file makes Python raise into a `PersistenceError`.
+
+    Yields
+    ------
+    None
+        For the duration of the reading.
+
+    Raises
+    ------
+    PersistenceError
+        If the file lacks something, or holds something of another type.
+    """
+    try:
+        yield
+    except PersistenceError:
+        raise
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        AttributeError,
+        LookupError,
+        RuntimeError,  # encrypted, an unknown compression, or nested too deeply
+        TypeError,
+        ValueError,
+    ) as error:
+        msg = "Expected a file written by save(). This is none, or it is damaged."
+        raise PersistenceError(msg) from error
 
 
 def encode_parameter(value: object) -> Any:  # noqa: ANN401 - JSON
     """Make a constructor parameter JSON-safe; tuples stay tuples."""
+    import numpy as np
+
+    if type(value).__name__ == "device":  # PyTorch's, which is not imported here
+        value = str(value)
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, tuple | list):
         kind = "tuple" if isinstance(value, tuple) else "list"
         return {kind: [encode_parameter(item) for item in value]}
@@ -162,24 +205,33 @@ def decode_parameter(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any para
     return decode_value(data["value"])
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes]:
-    """Read the header, checked, and the packed arrays."""
-    try:
+def _read(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read the header, checked, and the arrays."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
+
+    with reading():
         with zipfile.ZipFile(path) as archive:
             if archive.getinfo(_HEADER).file_size > _MAX_HEADER_BYTES:
                 raise PersistenceError("The header of the file is too large.")
             document = json.loads(archive.read(_HEADER))
             packed = archive.read(_ARRAYS)
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
-        msg = "Expected a file written by save(). This is none, or it is damaged."
-        raise PersistenceError(msg) from error
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        msg = "Expected a file written by save(). This is another kind of zip file."
-        raise PersistenceError(msg)
-    if document.get("format_version") != _FORMAT_VERSION:
-        msg = (
-            f"The file has format version {document.get('format_version')!r}, this "
-            f"version of skdpsynth reads {_FORMAT_VERSION}. Upgrade skdpsynth."
-        )
-        raise PersistenceError(msg)
-    return document, packed
+        if document["format"] != _FORMAT:
+            raise PersistenceError("This is another kind of zip file.")
+        if document["format_version"] != _FORMAT_VERSION:
+            msg = (
+                f"The file has format version {document['format_version']!r}, this "
+                f"version of skdpsynth reads {_FORMAT_VERSION}. Upgrade skdpsynth."
+            )
+            raise PersistenceError(msg)
+        header = {name: document[name] for name in _FIELDS}
+        parameters = {k: decode_parameter(v) for k, v in header["parameters"].items()}
+        try:
+            arrays = from_bytes(packed)
+        except SafetensorError as error:
+            msg = "The arrays of the file are damaged. Save the synthesizer again."
+            raise PersistenceError(msg) from error
+    version = document["format_version"]
+    return {**header, "parameters": parameters, "format_version": version}, arrays

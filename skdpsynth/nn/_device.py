@@ -29,7 +29,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-        torch.empty(1, device=resolved)
+        torch.zeros(1, device=resolved).item()  # fails where nothing is computed
     except (RuntimeError, AssertionError, TypeError) as error:
         msg = (
             f"device must be 'auto' or a device that PyTorch can use here. "

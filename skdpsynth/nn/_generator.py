@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FactorGenerator", "Student", "teacher_gradients"]
 
+# What noise can do at most: beyond, rows would overflow.
+_BOUNDS = {"loadings": 100.0, "location": 3.0, "log_scale": 5.0}
+
 Parameters = dict[str, torch.Tensor]
 Features = Callable[[torch.Tensor], torch.Tensor]
 
@@ -135,6 +138,26 @@ class Student:
         self._device = device
 
     @property
+    def scales(self) -> torch.Tensor:
+        """Present scale of each column, of shape (n_columns,)."""
+        return torch.exp(self.parameters["log_scale"])
+
+    @property
+    def units(self) -> torch.Tensor:
+        """Unit in which each trained parameter moves, of shape (n_parameters,).
+
+        A location moves in scales of its column, so that a narrow column is not
+        thrown about by the steps that a wide one needs.
+        """
+        by_name = {"location": self.scales}
+        return torch.cat(
+            [
+                by_name.get(name, torch.ones_like(self.parameters[name])).flatten()
+                for name in self.trained
+            ]
+        )
+
+    @property
     def n_parameters(self) -> int:
         """Number of trained parameters."""
         return sum(self.parameters[name].numel() for name in self.trained)
@@ -169,16 +192,21 @@ class Student:
         Notes
         -----
         A factor as seen in a row is its score along one column of the loadings,
-        without the score that it is multiplied by. Where the dependence is right, real and fake rows agree in the mean of each product;
-        where it is wrong, the difference says how to turn the loadings. A teacher can
-        learn that from a handful of rows. Where location and scale are trained too,
-        teachers also look at each score and its square.
+        without the score that it is multiplied by. Where the dependence is right, real
+        and fake rows agree in the mean of each product; where it is wrong, the
+        difference says how to turn the loadings. A teacher can learn that from a
+        handful of rows. Where location and scale are trained too, scores are first
+        standardised by the present ones, and teachers also look at each score and its
+        square.
         """
         loadings = self.parameters["loadings"]
         directions = loadings / loadings.norm(dim=0).clamp_min(1e-6)
         moments = "location" in self.trained
+        location, scales = self.parameters["location"], self.scales
 
         def look(scores: torch.Tensor) -> torch.Tensor:
+            if moments:
+                scores = (scores - location) / scales
             column = scores.unsqueeze(-1)
             seen = (scores @ directions).unsqueeze(-2) - column * directions
             pairs = (column * seen).flatten(-2)
@@ -208,20 +236,22 @@ class Student:
         -------
         torch.Tensor of shape (n_parameters,)
             Negative gradient of half the mean squared distance of the fakes to the
-            changed fakes (G-PATE, Equation 2).
+            changed fakes (G-PATE, Equation 2), with respect to the parameters in
+            their `units`.
         """
-        _, pull = torch.func.vjp(lambda own: self.rows(draws, own), self.parameters)
+        pull = torch.func.vjp(lambda own: self.rows(draws, own), self.parameters)[1]
         pulled = pull(directions / len(directions))[0]
-        return torch.cat([pulled[name].flatten() for name in self.trained])
+        return self.units * torch.cat([pulled[name].flatten() for name in self.trained])
 
     def ascend(self, advice: torch.Tensor) -> None:
         """Take one step along released advice of shape (n_parameters,)."""
         sizes = [self.parameters[name].numel() for name in self.trained]
         rate = self._learning_rate * (1.0 - self._step / self._n_steps)
-        for name, part in zip(self.trained, advice.split(sizes), strict=True):
-            value = self.parameters[name]
-            change = part.to(value).reshape(value.shape)
-            self.parameters[name] = value + rate * change
+        changes = (rate * self.units * advice.to(self.units)).split(sizes)
+        for name, change in zip(self.trained, changes, strict=True):
+            value, bound = self.parameters[name], _BOUNDS[name]
+            moved = value + change.reshape(value.shape)
+            self.parameters[name] = moved.clamp(-bound, bound)
         self._step += 1
         if 2 * self._step > self._n_steps:
             for name, value in self.parameters.items():
@@ -256,18 +286,18 @@ def teacher_gradients(
     -------
     ndarray of shape (n_teachers, n_parameters), float32
         Mean over the fakes of the gradient of log D(G(z)) with respect to the trained
-        parameters. Private: row i is computed from teacher i alone.
+        parameters in their `units`. Private: row i is computed from teacher i alone.
     """
     moving = {name: student.parameters[name] for name in student.trained}
 
     def fake_features(moving: Parameters) -> torch.Tensor:
         return features(student.rows(draws, {**student.parameters, **moving}))
 
-    _, pull_back = torch.func.vjp(fake_features, moving)
+    pull_back = torch.func.vjp(fake_features, moving)[1]
     parts = []
     fakes = student.rows(draws)
     for _, gradients in teachers.iter_feature_gradients(fakes, features):
         pulled = torch.func.vmap(pull_back)(gradients / len(fakes))[0]
         flat = [pulled[name].flatten(1) for name in student.trained]
-        parts.append(torch.cat(flat, dim=1).cpu().numpy())
+        parts.append((student.units * torch.cat(flat, dim=1)).cpu().numpy())
     return np.concatenate(parts)

@@ -72,7 +72,7 @@ def projected_votes(
     ndarray of shape (n_fakes * n_dimensions, n_bins), int64
         Number of votes. Private: each teacher has one vote in each row.
     """
-    _, pull_back = torch.func.vjp(features, fakes)
+    pull_back = torch.func.vjp(features, fakes)[1]
     n_queries = projections.shape[0] * projections.shape[1]
     votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=fakes.device)
     for _, gradients in teachers.iter_feature_gradients(fakes, features):

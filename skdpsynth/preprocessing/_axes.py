@@ -73,8 +73,9 @@ class NumericAxis:
         start, end = self._ends()
         if end <= start:
             return np.full(values.shape, 0.5)
-        scaled = (self._scale(values) - start) / (end - start)
-        return np.clip(scaled, 0.0, 1.0)
+        # Clamped first: a value far outside must not overflow.
+        scaled = np.clip(self._scale(values), start, end)
+        return (scaled - start) / (end - start)
 
     def from_unit(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map [0, 1] back to values; whole numbers are rounded.

@@ -155,6 +155,8 @@ def _declared_classes(
         if isinstance(declared, Categorical)
         else (False, True)
     )
+    if not levels:  # declared to hold nothing but missing values
+        return _one_class(len(codes), accountant, mu)
     members = _positions(codes, keys, levels)
     if schema is not None and schema.class_counts is not None:
         given = [float(schema.class_counts[level]) for level in levels]
@@ -177,6 +179,7 @@ def _found_classes(
     """Find labels that nobody declared: usual ones by count, others by threshold."""
     usual: tuple[Hashable, ...] = _USUAL_LABELS if column.kind == "integer" else ()
     found: dict[Hashable, float] = {}
+    fallback: dict[Hashable, float] = {}
     others = codes
     if usual:
         mu = mu / np.sqrt(2)
@@ -188,10 +191,11 @@ def _found_classes(
         binned = np.where(members < 0, len(usual), members)
         noisy = noisy_counts(binned, len(usual) + 1, reservation)[:-1]
         sure = _KEPT_FROM * reservation.noise_std
-        best = usual[int(noisy.argmax())]
         for level, count in zip(usual, noisy, strict=True):
-            if count > sure or (level == best and count > 0):
+            if count > sure:
                 found[level] = float(count)
+        best = int(noisy.argmax())
+        fallback = {usual[best]: float(noisy[best])}
         others = np.where(members < 0, codes, -1)
     reservation = accountant.reserve_gaussian(
         "other class labels" if usual else "class labels and counts",
@@ -203,8 +207,7 @@ def _found_classes(
     kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]
     for position, count in zip(kept, noisy, strict=True):
         found[keys[position]] = float(count)
-    if usual and not found:  # an integer column must hold some label
-        found[usual[0]] = 1.0
+    found = found or fallback  # an integer column must hold some label
     levels = tuple(sorted(found))  # type: ignore[type-var]
     values = np.array([found[level] for level in levels], dtype=np.float64)
     return Classes(levels, np.maximum(values, 1.0)), _positions(codes, keys, levels)

@@ -32,13 +32,18 @@ __all__ = [
     "public_levels",
 ]
 
-REGULAR, ZERO, MISSING = 0, 1, 2  # codes of a numeric column
+ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
 # A complete column shows missing values with probability below 1e-6.
 _MISSING_FROM = 4.76
-_CORE_FROM, _GROWTH_FROM = 5.0, 2.0  # noise standard deviations
-_DEFAULT_RANGE = (-4.0, 4.0)  # of a column of which nothing could be learnt
+# Noise standard deviations of a bin that is surely not empty, of one beside it, and of
+# the fullest one where none is sure.
+_CORE_FROM, _GROWTH_FROM, _GUESS_FROM = 5.0, 2.0, 3.5
 _YEAR = 31_556_952.0  # seconds
+# Of a column of which nothing could be learnt.
+_DEFAULT_RANGE = (-4.0, 4.0)
+_DEFAULT_DATES = (0.0, 60 * _YEAR)
+_POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class PrivateRows:
     ----------
     units : ndarray of shape (n_rows, n_columns), float32
         Position of numeric values on their axes, in [0, 1]; 0 elsewhere.
-    codes : ndarray of shape (n_rows, n_columns), int32
+    codes : ndarray of shape (n_rows, n_columns), unsigned integer
         Numeric columns: 0 for a value, 1 for an exact zero with a cell of its own, 2
         for missing. Level columns: codes of `LevelAxis`.
     members : ndarray of shape (n_rows,), int64
@@ -57,35 +62,47 @@ class PrivateRows:
     """
 
     units: NDArray[np.float32]
-    codes: NDArray[np.int32]
+    codes: NDArray[np.unsignedinteger]
     members: NDArray[np.int64]
 
     def of_class(self, position: int) -> PrivateRows:
         """Give the rows of one class."""
         rows = np.flatnonzero(self.members == position)
+        if len(rows) == len(self.members):
+            return self
         return PrivateRows(self.units[rows], self.codes[rows], self.members[rows])
 
 
 def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | None:
     """Give the axis of a column whose facts are public, None if they must be bought."""
     spec = None if schema is None else schema.columns.get(column.name)
+    if spec is None:
+        # All that a boolean dtype without missing values can hold is known.
+        complete = column.kind == "boolean" and not column.can_be_missing
+        return LevelAxis(public_levels(column), nullable=False) if complete else None
+    nullable = column.can_be_missing and getattr(spec, "nullable", False)
     if isinstance(spec, Continuous):
+        low, high = float(spec.low), float(spec.high)
+        integer = spec.integer or column.kind == "integer"
+        if integer:  # of a column of whole numbers the bounds may be fractions
+            low, high = float(math.ceil(low)), float(math.floor(high))
+            high = max(low, high)
         scale = spec.resolved_scale()
         return NumericAxis(
-            float(spec.low),
-            float(spec.high),
+            low,
+            high,
             log=scale == "log",
-            integer=spec.integer or column.kind == "integer",
-            nullable=spec.nullable,
+            integer=integer,
+            nullable=nullable,
             quantile=scale == "quantile",
         )
     if isinstance(spec, Datetime):
         low, high = spec.low.timestamp(), spec.high.timestamp()
-        return NumericAxis(low, high, False, False, spec.nullable)
+        return NumericAxis(low, high, log=False, integer=False, nullable=nullable)
     if isinstance(spec, Categorical):
-        return LevelAxis(tuple(spec.categories), spec.nullable, spec.ordered)
+        return LevelAxis(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
-        return LevelAxis((False, True), spec.nullable)
+        return LevelAxis((False, True), nullable)
     return None
 
 
@@ -181,12 +198,14 @@ def buy_ranges(
     Notes
     -----
     One noisy histogram per column over a wide public outer range: powers of two of
-    both signs, two years each for dates; one more bin for missing values. The range
-    reaches from the first to the last bin that is surely not empty, and on while the
-    next bin is probably not empty.
+    both signs, as far as the dtype goes for whole numbers; two years each for dates;
+    one more bin for missing values. The range reaches from the first to the last bin
+    that is surely not empty, and on while the next bin is probably not empty, but not
+    across 0.
     """
     edges = [_outer_edges(column) for column in columns]
-    codes = np.empty((len(frame), len(columns)), dtype=np.int64)
+    # The outer bins of a column are fewer than 256.
+    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
     for position, (column, bins) in enumerate(zip(columns, edges, strict=True)):
         values, missing = numeric_values(frame[column.name], column)
         inside = np.searchsorted(bins[1:-1], values, side="right")
@@ -198,46 +217,70 @@ def buy_ranges(
     noise_std = reservation.noise_std
     axes = []
     for column, bins, counts in zip(columns, edges, released, strict=True):
-        low, high = _bought_range(bins, counts[:-1], noise_std)
+        low, high = _bought_range(column, bins, counts[:-1], noise_std)
         integer = column.kind == "integer"
         if integer:  # bins are half-open
-            low, high = math.ceil(low), max(math.ceil(high) - 1, math.ceil(low))
-        scale = Continuous(low, high, integer=integer).resolved_scale()
+            low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
+        log = Continuous(low, high).resolved_scale() == "log"
         nullable = column.can_be_missing and counts[-1] > _MISSING_FROM * noise_std
-        axes.append(NumericAxis(low, high, scale == "log", integer, bool(nullable)))
+        axes.append(
+            NumericAxis(
+                low,
+                high,
+                log=log and column.kind != "datetime",
+                integer=integer,
+                nullable=bool(nullable),
+            )
+        )
     return axes
 
 
 def _outer_edges(column: ColumnLayout) -> NDArray[np.float64]:
-    """Edges of the public outer bins of a column."""
+    """Edges of the public outer bins of a column: a function of its dtype."""
     if column.kind == "datetime":
         return (np.arange(1900, 2102, 2) - 1970) * _YEAR
-    smallest = 0 if column.kind == "integer" else -16
-    powers = 2.0 ** np.arange(smallest, 41)
-    middle = np.array([-0.5, 0.5]) * powers[0]
-    return np.concatenate((-powers[::-1], middle, powers))
+    if column.kind != "integer":
+        powers = np.exp2(np.array(_POWERS, dtype=np.float64))
+        return np.concatenate((-powers[::-1], powers))
+    limits = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
+    powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
+    negative = -powers[::-1] if limits.min < 0 else np.empty(0)
+    return np.concatenate((negative, [-0.5, 0.5], powers))
 
 
 def _bought_range(
-    edges: NDArray[np.float64], counts: NDArray[np.int64], noise_std: float
+    column: ColumnLayout,
+    edges: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    noise_std: float,
 ) -> tuple[float, float]:
     """Read a range off noisy counts."""
+    dated = column.kind == "datetime"
     core = np.flatnonzero(counts > _CORE_FROM * noise_std)
     if len(core) == 0:
         best = int(counts.argmax())
-        if counts[best] <= 3.0 * noise_std:
-            return _DEFAULT_RANGE
+        if counts[best] <= _GUESS_FROM * noise_std:
+            low, high = _DEFAULT_DATES if dated else _DEFAULT_RANGE
+            return max(low, float(edges[0])), high
         core = np.array([best])
     first, last = int(core[0]), int(core[-1])
-    while first > 0 and counts[first - 1] > _GROWTH_FROM * noise_std:
+    # Growth alone does not cross 0: most columns have one sign.
+    zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
+    lowest = zero if first >= zero and not dated else 0
+    highest = zero if last <= zero and not dated else len(counts) - 1
+    while first > lowest and counts[first - 1] > _GROWTH_FROM * noise_std:
         first -= 1
-    while last + 1 < len(counts) and counts[last + 1] > _GROWTH_FROM * noise_std:
+    while last < highest and counts[last + 1] > _GROWTH_FROM * noise_std:
         last += 1
     low, high = float(edges[first]), float(edges[last + 1])
-    # A range that starts near 0, seen from its far end, starts at 0.
-    if abs(low) <= high / 64:
+    if dated:
+        return low, high
+    # A range that starts near 0, seen from its far end, starts at 0. Of the other
+    # side of 0 only the middle bin may be cut off: there are no values in it.
+    middle = float(np.abs(edges).min())
+    if -middle <= low <= high / 64:
         low = 0.0
-    elif abs(high) <= -low / 64:
+    elif low / 64 <= high <= middle:
         high = 0.0
     return low, high
 
@@ -268,25 +311,25 @@ def encode_rows(
     """
     kept = np.flatnonzero(members >= 0)
     units = np.zeros((len(kept), len(columns)), dtype=np.float32)
-    codes = np.zeros((len(kept), len(columns)), dtype=np.int32)
+    most = max((a.n_codes for a in axes if isinstance(a, LevelAxis)), default=0)
+    narrow = np.min_scalar_type(max(most - 1, MISSING))
+    codes = np.zeros((len(kept), len(columns)), dtype=narrow)
     for position, (column, axis) in enumerate(zip(columns, axes, strict=True)):
         series = frame[column.name]
         if isinstance(axis, NumericAxis):
             values, missing = numeric_values(series, column)
-            place = axis.to_unit(values)[kept]
-            code = np.full(len(kept), REGULAR, dtype=np.int32)
+            values, missing = values[kept], missing[kept]
+            units[:, position] = axis.to_unit(values)
             if axis.zero is not None:
-                code[values[kept] == 0.0] = ZERO
-            code[missing[kept]] = MISSING
-            units[:, position] = place
-            codes[:, position] = code
+                codes[values == 0.0, position] = ZERO
+            codes[missing, position] = MISSING
         else:
             found, keys = factorize(series)
             place_of = {level: index for index, level in enumerate(axis.levels)}
             other, missing_code = len(axis.levels), len(axis.levels) + 1
             table = np.array(
                 [place_of.get(key, other) for key in keys] + [missing_code],
-                dtype=np.int32,
+                dtype=narrow,
             )
-            codes[:, position] = table[found][kept]
+            codes[:, position] = table[found[kept]]
     return PrivateRows(units, codes, members[kept])

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["Histogram", "fit_masses", "nearest_distribution", "shrunk_distributions"]
 
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
-_MAX_NEWTON_STEPS = 50
+_MAX_NEWTON_STEPS = 100
+_CONVERGED = (1e-3, 1e-6)  # gain of a step: absolute, and relative to the loss
+_MAX_DAMPING = 1e12
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def fit_masses(
     -----
     Maximises ``-sum (n A q - h)^2 / (2 s^2) - w |D3 log q|^2 / 2`` over the simplex by
     damped Newton steps (Gauss-Newton in log q), columns with equally many cells at
-    once.
+    once, each until its own steps gain nothing.
     """
     masses: list[NDArray[np.float64]] = [np.empty(0)] * len(columns)
     sizes = np.array([len(edges) - 1 for edges in cells])
@@ -125,38 +127,50 @@ def _newton(
     n_columns, _, size = design.shape
     precision = _precision(size)
     theta = theta - theta.mean(axis=1, keepdims=True)
-
-    def evaluate(
-        theta: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        mass = np.exp(theta - theta.max(axis=1, keepdims=True))
-        mass /= mass.sum(axis=1, keepdims=True)
-        residual = (design @ mass[:, :, None])[:, :, 0] - target
-        loss = 0.5 * (residual**2).sum(axis=1)
-        loss += 0.5 * ((theta @ precision) * theta).sum(axis=1)
-        return mass, residual, loss
-
-    mass, residual, loss = evaluate(theta)
+    mass, residual, loss = _evaluate(design, target, theta, precision)
+    fitted = mass.copy()
+    active = np.arange(n_columns)  # columns that still move; the rest is left out
     damping = np.ones(n_columns)
     identity = np.eye(size)
-    for step in range(_MAX_NEWTON_STEPS):
+    for _ in range(_MAX_NEWTON_STEPS):
         mean = (design @ mass[:, :, None])[:, :, 0]
         jacobian = (design - mean[:, :, None]) * mass[:, None, :]
         gradient = (residual[:, None, :] @ jacobian)[:, 0] + theta @ precision
         hessian = jacobian.transpose(0, 2, 1) @ jacobian + precision
         hessian += damping[:, None, None] * identity
-        move = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
-        new_mass, new_residual, new_loss = evaluate(theta - move)
+        moved = theta - np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        new_mass, new_residual, new_loss = _evaluate(design, target, moved, precision)
         better = new_loss < loss
-        gain = np.where(better, loss - new_loss, 0.0).max()
-        theta = np.where(better[:, None], theta - move, theta)
+        small = loss - new_loss <= _CONVERGED[0] + _CONVERGED[1] * loss
+        moving = ~(better & small) & (damping < _MAX_DAMPING)
+        theta = np.where(better[:, None], moved, theta)
         mass = np.where(better[:, None], new_mass, mass)
         residual = np.where(better[:, None], new_residual, residual)
         loss = np.where(better, new_loss, loss)
         damping = np.where(better, damping * 0.3, damping * 5.0)
-        if step > 8 and gain < 1e-3:
+        fitted[active] = mass
+        if not moving.all():
+            active, damping, loss = active[moving], damping[moving], loss[moving]
+            design, target = design[moving], target[moving]
+            theta, mass, residual = theta[moving], mass[moving], residual[moving]
+        if len(active) == 0:
             break
-    return mass
+    return fitted
+
+
+def _evaluate(
+    design: NDArray[np.float64],
+    target: NDArray[np.float64],
+    theta: NDArray[np.float64],
+    precision: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Give the masses, the residuals and the loss of every column."""
+    mass = np.exp(theta - theta.max(axis=1, keepdims=True))
+    mass /= mass.sum(axis=1, keepdims=True)
+    residual = (design @ mass[:, :, None])[:, :, 0] - target
+    loss = 0.5 * (residual**2).sum(axis=1)
+    loss += 0.5 * ((theta @ precision) * theta).sum(axis=1)
+    return mass, residual, loss
 
 
 def _precision(size: int) -> NDArray[np.float64]:

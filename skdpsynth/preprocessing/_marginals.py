@@ -8,6 +8,7 @@ fill, placed at the quantiles of round 1. Both rounds together give one density.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,7 @@ _FINE_BINS = (4, 64)
 _WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell edges
 _QUANTILE_WARP = 0.1  # the same for scale="quantile"
 _SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
+_GRID = np.linspace(0.0, 1.0, N_CELLS + 1)  # of the first look at a column
 _SURE = {ZERO: 3.0, MISSING: 0.0}  # noise deviations from which a mass is real
 
 
@@ -121,9 +123,10 @@ def buy_marginals(
             reservation,
         )
         for j, counts in zip(numeric, released, strict=True):
-            coarse[c][j] = _Counted(edges[j], counts, reservation.noise_std)
+            coarse[c][j] = _Counted.of(edges[j], counts, reservation.noise_std)
+    cdfs = [_coarse_cdfs(counted) for counted in coarse]
     cells = {
-        j: _warped_cells(_numeric(axes[j]), [part[j] for part in coarse])
+        j: _warped_cells(_numeric(axes[j]), [of_class[j] for of_class in cdfs])
         for j in numeric
     }
     fine: list[list[NDArray[np.int64]]] = []
@@ -137,7 +140,7 @@ def buy_marginals(
             scope=classes.scopes[c],
         )
         n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=False)
-        edges = {j: _quantile_edges(coarse[c][j], cells[j], n_bins) for j in numeric}
+        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in numeric}
         widths = [
             len(edges[j]) + 1 if isinstance(axis, NumericAxis) else axis.n_codes
             for j, axis in enumerate(axes)
@@ -162,25 +165,38 @@ def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[ColumnScores]]
     return [list(columns) for _ in range(n_classes)]
 
 
+@dataclass(frozen=True)
 class _Counted:
     """A noisy histogram of one numeric column: bins, then zero and missing."""
 
-    def __init__(
-        self,
-        edges: NDArray[np.float64],
-        counts: NDArray[np.int64],
-        noise_std: float,
-    ) -> None:
-        self.histogram = Histogram(edges, counts[:-2].astype(np.float64), noise_std)
-        self.zero, self.missing = float(counts[-2]), float(counts[-1])
-        self.noise_std = noise_std
+    histogram: Histogram
+    zero: float
+    missing: float
 
-    def cdf(self, at: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Smooth distribution function of the values."""
-        total = max(float(self.histogram.counts.sum()), 1.0)
-        grid = np.linspace(0.0, 1.0, N_CELLS + 1)
-        mass = fit_masses([[self.histogram]], [grid], np.array([total]))[0]
-        return np.interp(at, grid, np.concatenate(([0.0], np.cumsum(mass))))
+    @classmethod
+    def of(
+        cls, edges: NDArray[np.float64], counts: NDArray[np.int64], noise_std: float
+    ) -> _Counted:
+        """Read what was released."""
+        histogram = Histogram(edges, counts[:-2].astype(np.float64), noise_std)
+        return cls(histogram, float(counts[-2]), float(counts[-1]))
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise of one count."""
+        return self.histogram.noise_std
+
+
+def _coarse_cdfs(counted: dict[int, _Counted]) -> dict[int, NDArray[np.float64]]:
+    """Give the smooth distribution functions of round 1 at `_GRID`."""
+    histograms = [part.histogram for part in counted.values()]
+    totals = np.array([max(float(part.counts.sum()), 1.0) for part in histograms])
+    cells = [_GRID] * len(histograms)
+    masses = fit_masses([[part] for part in histograms], cells, totals)
+    return {
+        j: np.concatenate(([0.0], np.cumsum(mass)))
+        for j, mass in zip(counted, masses, strict=True)
+    }
 
 
 def _numeric(axis: Axis) -> NumericAxis:
@@ -193,9 +209,11 @@ def _bin_codes(
     rows: PrivateRows,
     edges: dict[int, NDArray[np.float64]],
     columns: list[int] | range,
-) -> NDArray[np.int32]:
+) -> NDArray[np.unsignedinteger]:
     """Give the bin of every row in every column."""
-    codes = np.empty((len(rows.members), len(columns)), dtype=np.int32)
+    most = max((len(edges[j]) for j in columns if j in edges), default=0)
+    wide = np.promote_types(np.min_scalar_type(most), rows.codes.dtype)
+    codes = np.empty((len(rows.members), len(columns)), dtype=wide)
     for position, j in enumerate(columns):
         if j in edges:
             inner = edges[j][1:-1].astype(np.float32)
@@ -210,20 +228,22 @@ def _bin_codes(
     return codes
 
 
-def _warped_cells(axis: NumericAxis, parts: list[_Counted]) -> NDArray[np.float64]:
+def _warped_cells(
+    axis: NumericAxis, cdfs: list[NDArray[np.float64]]
+) -> NDArray[np.float64]:
     """Place the cells of a column: narrow where any class has many rows."""
     grid = np.linspace(0.0, 1.0, 4 * N_CELLS + 1)
-    pooled = np.mean([part.cdf(grid) for part in parts], axis=0)
+    pooled = np.interp(grid, _GRID, np.mean(cdfs, axis=0))
     weight = _QUANTILE_WARP if axis.quantile else _WARP
     warped = (1 - weight) * pooled + weight * grid
     return axis.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
 
 
 def _quantile_edges(
-    part: _Counted, cells: NDArray[np.float64], n_bins: int
+    cdf: NDArray[np.float64], cells: NDArray[np.float64], n_bins: int
 ) -> NDArray[np.float64]:
     """Choose bins of round 2: unions of cells with about equal expected counts."""
-    share = part.cdf(cells)
+    share = np.interp(cells, _GRID, cdf)
     mixed = (1 - _SPREAD) * share + _SPREAD * np.linspace(0.0, 1.0, len(cells))
     inner = np.searchsorted(mixed, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
     chosen = np.unique(np.concatenate(([0], inner, [len(cells) - 1])))
@@ -247,11 +267,11 @@ def _estimate(
     for c in range(n_classes):
         columns, totals, found = [], [], []
         for j in numeric:
-            second = _Counted(fine_edges[c][j], fine[c][j], float(stds[c]))
+            second = _Counted.of(fine_edges[c][j], fine[c][j], float(stds[c]))
             columns.append([coarse[c][j].histogram, second.histogram])
             inside = [part.counts.sum() for part in columns[-1]]
-            total = max(_weighted(inside, coarse[c][j], second), 1.0)
-            totals.append(total)
+            total = max(_weighted(inside, coarse[c][j], second), 0.0)
+            totals.append(max(total, 1.0))
             found.append(_atoms(_numeric(axes[j]), coarse[c][j], second, total))
         fitted = fit_masses(columns, [cells[j] for j in numeric], np.array(totals))
         masses.append(fitted if numeric else [])
@@ -288,7 +308,7 @@ def _atoms(
     missing = _weighted([first.missing, second.missing], first, second)
     zero = zero if axis.zero is not None and zero > _SURE[ZERO] * noise_std else 0.0
     missing = max(missing, 0.0) if axis.nullable else 0.0
-    everything = max(total, 0.0) + zero + missing
+    everything = max(total + zero + missing, 1.0)
     return zero / everything, missing / everything
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, axis_from_dict
 from skdpsynth.preprocessing._classes import Classes
-from skdpsynth.preprocessing._layout import TableLayout
+from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._scores import ColumnScores
 from skdpsynth.preprocessing._table import to_category_series, to_series
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-
-    from skdpsynth.preprocessing._layout import ColumnLayout
 
 __all__ = ["TableModel"]
 
@@ -68,7 +66,7 @@ class TableModel:
             axis = self.facts.axes[j]
             series[column.name] = _to_column(values, missing, axis, column)
         for column in self.facts.layout.columns:
-            if column.name == self.facts.layout.target:
+            if column is self.facts.layout.target_column:
                 levels = self.facts.classes.levels
                 codes = members if levels else np.full(len(members), -1)
                 series[column.name] = to_category_series(codes, levels, column)
@@ -79,10 +77,32 @@ class TableModel:
         frame.columns = pd.Index(names, tupleize_cols=False)
         return frame
 
+    def join(self, parts: list[pd.DataFrame]) -> pd.DataFrame:
+        """Put the decoded parts of one table together.
+
+        Parameters
+        ----------
+        parts : list of DataFrame
+            What `decode` gave, at least one.
+
+        Returns
+        -------
+        DataFrame
+            All rows; identifiers are numbered anew, so that they stay distinct.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        frame = pd.concat(parts, ignore_index=True)
+        layout = self.facts.layout
+        for place, column in enumerate(layout.columns):
+            if column not in self.facts.columns and column is not layout.target_column:
+                frame.isetitem(place, _fresh_identifiers(len(frame), column))
+        return frame
+
     def score_rows(
         self,
         units: NDArray[np.floating],
-        codes: NDArray[np.int32],
+        codes: NDArray[np.integer],
         position: int,
     ) -> NDArray[np.float32]:
         """Give the normal scores of a class's rows; private if the rows are.
@@ -159,9 +179,17 @@ def _to_column(
 
 
 def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:
-    """Number the rows, in the dtype of the column."""
+    """Make row numbers, in the dtype of the column or of its categories."""
     if column.kind != "categorical":
         nothing = np.zeros(n_rows, dtype=bool)
         return to_series(np.arange(n_rows, dtype=np.float64), nothing, column)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        levels = pd.Series(column.dtype.categories)
+        inner = ColumnLayout.of(column.name, levels)
+        if inner.kind != "categorical":
+            values = _fresh_identifiers(n_rows, inner)
+            listed = pd.Index(values.unique(), dtype=inner.dtype)
+            dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
+            return values.astype(dtype)
     names = [str(number) for number in range(n_rows)]
     return to_category_series(np.arange(n_rows), names, column)

@@ -6,12 +6,15 @@ The same functions serve `plan`, with guessed counts, and `fit`, with bought one
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.preprocessing._classes import rounded
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share
 from skdpsynth.preprocessing._purchase import CLASS_SHARE
@@ -19,9 +22,7 @@ from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.schema import Boolean, Categorical, Identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Hashable
 
     from skdpsynth.schema import TableSchema
 
@@ -54,6 +55,8 @@ class ClassPlan:
         Gaussian-DP parameter of one step.
     step_noise_std : float
         Noise of one released number of a step: in clipping norms, or in votes.
+    most_levels : int
+        Categories of the column that has most.
     """
 
     label: Hashable
@@ -66,6 +69,7 @@ class ClassPlan:
     n_queries: int = 1
     mu_step: float = 0.0
     step_noise_std: float = 0.0
+    most_levels: int = 0
 
     @property
     def signal_to_noise(self) -> float:
@@ -75,10 +79,23 @@ class ClassPlan:
         return self.n_rows / (self.n_bins * self.noise_std)
 
     @property
+    def _note_of_training(self) -> str:
+        """What to expect of a class that starts from nothing."""
+        if self.n_iter == 0:
+            return "the budget does not pay for one step: nothing is learnt"
+        if self.step_noise_std > self.n_teachers:
+            return "too few rows for the budget: mostly noise"
+        return ""
+
+    @property
     def note(self) -> str:
         """What to expect, where it is little."""
-        if self.mu_marginals > 0 and self.signal_to_noise < _SIGNAL_FROM:
+        if self.mu_marginals == 0:
+            return self._note_of_training
+        if self.signal_to_noise < _SIGNAL_FROM:
             return "too few rows for the budget: mostly noise"
+        if self.most_levels * self.noise_std > self.n_rows / _SIGNAL_FROM:
+            return "too many categories for the budget: rare ones are mostly noise"
         return ""
 
 
@@ -138,23 +155,49 @@ def plan_table(
     -------
     DataFrame
         One row per class.
+
+    Raises
+    ------
+    ValueError
+        If a guess is out of range, or of an unknown class.
+    InvalidSchemaError
+        If there is no column to model.
     """
+    _check_guess("n_rows", n_rows, least=1)
     target = schema.columns.get(schema.target) if schema.target is not None else None
     labels: tuple[Hashable, ...] = (None,)
     if isinstance(target, Categorical):
         labels = tuple(target.categories)
     elif isinstance(target, Boolean):
         labels = (False, True)
-    elif class_counts is not None:
+    elif class_counts:
         labels = tuple(class_counts)
     counts = np.full(len(labels), n_rows / len(labels))
     if class_counts is not None:
+        if not isinstance(class_counts, Mapping):
+            msg = (
+                "class_counts must be a dict from class to count. Got "
+                f"{type(class_counts).__name__} instead."
+            )
+            raise ValueError(msg)
+        unknown = [label for label in class_counts if label not in labels]
+        if unknown:
+            msg = (
+                f"class_counts names {unknown!r}, but the classes of the schema are "
+                f"{list(labels)!r}."
+            )
+            raise ValueError(msg)
+        for count in class_counts.values():
+            _check_guess("Each of class_counts", count, least=0)
         counts = np.array([float(class_counts.get(label, 0)) for label in labels])
     features = [
         column
         for name, column in schema.columns.items()
         if name != schema.target and not isinstance(column, Identifier)
     ]
+    if not features:
+        msg = "The schema describes no column that could be modelled. Add columns."
+        raise InvalidSchemaError(msg)
     n_levels = sum(isinstance(column, Categorical | Boolean) for column in features)
     cap = gdp_mu(epsilon, delta)
     known = schema.class_counts is not None or (target is None and schema.n_rows)
@@ -162,6 +205,8 @@ def plan_table(
     plans = plan_classes(
         labels, rounded(counts), len(features) - n_levels, n_levels, mu
     )
+    most = max(len(c.categories) if isinstance(c, Categorical) else 0 for c in features)
+    plans = [replace(plan, most_levels=most) for plan in plans]
     return pd.DataFrame(
         {
             "class": [plan.label for plan in plans],
@@ -175,3 +220,9 @@ def plan_table(
             "note": [plan.note for plan in plans],
         }
     )
+
+
+def _check_guess(name: str, value: object, *, least: int) -> None:
+    if not isinstance(value, Integral) or value < least:
+        msg = f"{name} must be an int >= {least}. Got {value!r} instead."
+        raise ValueError(msg)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.preprocessing._axes import Axis, LevelAxis
 from skdpsynth.preprocessing._classes import (
     Classes,
     buy_classes,
@@ -89,7 +90,7 @@ class TableFacts:
         for column in self.layout.columns:
             if column.name in given:
                 columns[column.name] = given[column.name]
-            elif column.name == self.layout.target:
+            elif column is self.layout.target_column:
                 if self.classes.levels:
                     columns[column.name] = _described_levels(
                         column, LevelAxis(self.classes.levels, nullable=False)
@@ -110,13 +111,20 @@ def discovery_share(layout: TableLayout, schema: TableSchema | None) -> float:
 def modelled_columns(
     layout: TableLayout, schema: TableSchema | None
 ) -> tuple[ColumnLayout, ...]:
-    """Give the feature columns without identifiers."""
+    """Give the feature columns without identifiers; refuse if none is left."""
     declared = {} if schema is None else schema.columns
-    return tuple(
+    columns = tuple(
         column
         for column in layout.feature_columns
         if not isinstance(declared.get(column.name), Identifier)
     )
+    if not columns:
+        msg = (
+            "The schema makes every column an Identifier, which leaves nothing to "
+            "model. Describe at least one column besides the target otherwise."
+        )
+        raise InvalidSchemaError(msg)
+    return columns
 
 
 def buy_facts(
@@ -206,7 +214,7 @@ def _described(column: ColumnLayout, axis: Axis) -> Any:  # noqa: ANN401 - a col
             pd.Timestamp(end, unit="s", tz=zone) for end in (axis.low, axis.high)
         )
         return Datetime(low, high, nullable=axis.nullable)
-    scale = "log" if axis.log else "linear"
+    scale: Literal["log", "linear"] = "log" if axis.log else "linear"
     return Continuous(
         axis.low, axis.high, integer=axis.integer, nullable=axis.nullable, scale=scale
     )

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._classes import Classes
 
-__all__ = ["class_members", "largest_remainder"]
+__all__ = ["class_members", "largest_remainder", "public_seed"]
 
 
 def class_members(
@@ -57,6 +58,32 @@ def class_members(
     members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     rng.shuffle(members)
     return members
+
+
+def public_seed(random_state: int | np.random.RandomState | None) -> int:
+    """Turn a `random_state` into a seed; no global generator is read.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None
+        An instance is advanced by one draw; None stands for a fresh seed.
+
+    Returns
+    -------
+    int
+        At least 0.
+
+    Raises
+    ------
+    ValueError
+        If `random_state` is something else, such as the global generator.
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    if random_state is np.random:
+        msg = "random_state must be an int, a RandomState or None, not a module."
+        raise ValueError(msg)
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:

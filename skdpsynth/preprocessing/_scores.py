@@ -159,7 +159,7 @@ class ColumnScores:
         return np.where(missing, -1.0, self.points[place]), missing
 
     def encode(
-        self, units: NDArray[np.floating], codes: NDArray[np.int32]
+        self, units: NDArray[np.floating], codes: NDArray[np.integer]
     ) -> NDArray[np.float64]:
         """Give the scores of rows; of a class's own private rows, they are private.
 
@@ -167,7 +167,7 @@ class ColumnScores:
         ----------
         units : ndarray of shape (n_rows,), float
             Positions on a numeric axis.
-        codes : ndarray of shape (n_rows,), int32
+        codes : ndarray of shape (n_rows,), integer
             Codes of `PrivateRows`.
 
         Returns

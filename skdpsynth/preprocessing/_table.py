@@ -255,6 +255,10 @@ def _agreed_target(
             " Give one of them, or the same twice."
         )
     name = stated if target is None else target
+    if name is not None and pd.api.types.is_scalar(name) and pd.isna(name):
+        raise InvalidTableError(
+            "The target must have a name. Got a missing value; rename the column."
+        )
     if name is not None and y is not None:
         raise InvalidTableError(
             f"The target was given twice: as y and as the column name {name!r}. Keep it"
@@ -334,6 +338,11 @@ def _check_schema(schema: TableSchema, layout: TableLayout) -> None:
 def _check_categories(described: Categorical, column: ColumnLayout) -> None:
     """Refuse categories that are no values of the column's dtype."""
     if not described.categories:
+        if not column.can_be_missing:
+            raise InvalidSchemaError(
+                f"The schema gives column {column.name!r} no categories, but its dtype"
+                f" {column.dtype} has no missing value either. Name its categories."
+            )
         return
     given = family(described.categories[0])
     dtype = column.dtype

@@ -29,6 +29,7 @@ __all__ = ["PrivacyAccountant"]
 # The plan aims a little below the epsilon asked for, so that the pessimistic
 # certificate of the loss distributions still stays within it.
 _CERTIFICATE_ROOM = 5e-4
+_LARGE_EPSILON, _LARGE_ROOM = 500.0, 2e-3  # from where the certificate is coarser
 
 # Rounding of the shares of a plan that uses exactly the cap.
 _ROUNDING = 1e-9
@@ -116,8 +117,10 @@ class PrivacyAccountant:
         self._epsilon_requested = float(epsilon)
         self._delta = float(delta)
         self._discovery_delta = float(discovery_delta)
+        large = self._epsilon_requested > _LARGE_EPSILON
+        room = _LARGE_ROOM if large else _CERTIFICATE_ROOM
         self._mu_cap = gdp_mu(
-            self._epsilon_requested * (1 - _CERTIFICATE_ROOM),
+            self._epsilon_requested * (1 - room),
             self._delta - self._discovery_delta,
         )
         self._ledger = Ledger()

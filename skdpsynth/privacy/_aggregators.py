@@ -36,7 +36,7 @@ __all__ = [
 # Number of grid cells per clipping norm: a clipped vector has integer norm <= GRID.
 GRID = 2**20
 
-# Entries of teacher vectors in memory at a time; a function of public shapes only.
+# Entries of codes or teacher vectors that are worked on at a time.
 _CHUNK_ENTRIES = 2**20
 
 # GRID**2 times this still fits int64, so integer norms cannot overflow.
@@ -109,17 +109,19 @@ def noisy_histogram(
         raise ValueError(msg)
     _require_sensitivity(reservation, math.sqrt(len(bins)))
     limits = np.asarray(bins, dtype=np.int64)
-    if not np.issubdtype(codes.dtype, np.integer) or np.any(
-        (codes < 0) | (codes >= limits)
-    ):
-        msg = "Expected integer codes in [0, n_bins[j]) in column j."
-        raise ValueError(msg)
+    out_of_range = "Expected integer codes in [0, n_bins[j]) in column j."
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise ValueError(out_of_range)
     # One bincount for all columns: column j counts in the bins after starts[j].
     starts = np.concatenate(([0], np.cumsum(limits)))
-    exact = np.bincount(
-        (codes.astype(np.int64) + starts[:-1]).ravel(), minlength=int(starts[-1])
-    )
-    noisy = release_gaussian(exact.astype(np.int64), reservation)
+    exact = np.zeros(int(starts[-1]), dtype=np.int64)
+    step = max(1, _CHUNK_ENTRIES // len(bins))
+    for start in range(0, len(codes), step):
+        chunk = codes[start : start + step].astype(np.int64)
+        if np.any((chunk < 0) | (chunk >= limits)):
+            raise ValueError(out_of_range)
+        exact += np.bincount((chunk + starts[:-1]).ravel(), minlength=len(exact))
+    noisy = release_gaussian(exact, reservation)
     return np.split(noisy, starts[1:-1])
 
 

@@ -19,8 +19,13 @@ from skdpsynth.nn._votes import decode_answers, projected_votes, random_projecti
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
-from skdpsynth.privacy._aggregators import GRID, confident_gnmax, gaussian_sum
+from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
 from skdpsynth.privacy._random import secret_generator
+from skdpsynth.synthesizers._gpate_plan import (
+    plan_training,
+    reserve_sums,
+    reserve_votes,
+)
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
@@ -36,16 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["GPATESynthesizer"]
 
 _TRAINING_SHARE = 0.3  # of the squared mu of a class that starts from marginals
-_MAX_TEACHERS = 4096
-_ROWS_PER_TEACHER = 8
-_MAX_STEPS = 40
-_MIN_STEPS = 4  # what cannot pay for so many leaves its budget to the marginals
-_COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norms
-_VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
-_TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to that
 _POOL = 512  # fakes that teachers draw theirs from
 _TEACHER_BATCH = 32
-_WEIGHT_DECAY = 0.8
+# Logistic teachers learn anew at every step; hidden layers need their weights.
+_WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 0.05
 _TRAINED = {
     "marginals": ("loadings",),
     "random": ("loadings", "location", "log_scale"),
@@ -90,7 +89,7 @@ class GPATESynthesizer(BaseSynthesizer):
     max_grad_norm : float, default=0.01
         Clipping norm of a teacher's vector; for "confident_gnmax" the bound of each
         projected coordinate. Positive.
-    batch_size : int, default=64
+    batch_size : int, default=32
         Fakes per step of the generator, at least 1.
     latent_dim : int, default=4
         Factors by which the columns of a row depend on each other, at least 1.
@@ -215,7 +214,7 @@ class GPATESynthesizer(BaseSynthesizer):
         n_iter: int | Literal["auto"] = "auto",
         noise_multiplier: float | None = None,
         max_grad_norm: float = 0.01,
-        batch_size: int = 64,
+        batch_size: int = 32,
         latent_dim: int = 4,
         hidden_dims: Sequence[int] = (),
         learning_rate: float = 0.3,
@@ -260,12 +259,13 @@ class GPATESynthesizer(BaseSynthesizer):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        device = resolve_device(self.device)
+        device, hidden_dims = resolve_device(self.device), tuple(self.hidden_dims)
         public = torch.Generator().manual_seed(seed)
         scopes = facts.classes.scopes
         # The whole run is reserved before anything is trained.
         training = [c for c, plan in enumerate(plans) if plan.n_iter]
-        reserved = {c: self._reserve(plans[c], scopes[c], accountant) for c in training}
+        reserve = reserve_sums if self.aggregator == "gaussian_sum" else reserve_votes
+        reserved = {c: reserve(plans[c], scopes[c], accountant) for c in training}
         bought = (
             buy_marginals(
                 rows,
@@ -296,9 +296,9 @@ class GPATESynthesizer(BaseSynthesizer):
                 model.score_rows(of_class.units, of_class.codes, c),
                 plans[c].n_teachers,
                 n_features=student.n_features,
-                hidden_dims=tuple(self.hidden_dims),
+                hidden_dims=hidden_dims,
                 learning_rate=self.teacher_learning_rate,
-                weight_decay=_WEIGHT_DECAY,
+                weight_decay=_HIDDEN_WEIGHT_DECAY if hidden_dims else _WEIGHT_DECAY,
                 batch_size=_TEACHER_BATCH,
                 rng=secret_generator(),
                 generator=public,
@@ -306,22 +306,21 @@ class GPATESynthesizer(BaseSynthesizer):
             )
         self.n_iter_ = max(plan.n_iter for plan in plans)
         total = sum(plan.n_iter for plan in plans)
-        progress = tqdm(total=total, disable=not self.verbose, desc="G-PATE")
-        for step in range(self.n_iter_):  # Algorithm 1, line 1
-            for c, teachers in ensembles.items():
-                if step >= plans[c].n_iter:
-                    continue
-                student = students[c]
-                features = student.features()
-                fakes = student.rows(student.draw(_POOL))  # lines 2-4
-                for _ in range(self.n_teacher_steps):
-                    teachers.train_step(fakes, features)  # lines 5-8
-                advice = self._aggregate(
-                    teachers, student, features, plans[c], *reserved[c]
-                )  # lines 9-12
-                student.ascend(advice)  # line 13
-                progress.update()
-        progress.close()
+        with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
+            for step in range(self.n_iter_):  # Algorithm 1, line 1
+                for c, teachers in ensembles.items():
+                    if step >= plans[c].n_iter:
+                        continue
+                    student = students[c]
+                    features = student.features()
+                    fakes = student.rows(student.draw(_POOL))  # lines 2-4
+                    for _ in range(self.n_teacher_steps):
+                        teachers.train_step(fakes, features)  # lines 5-8
+                    advice = self._aggregate(
+                        teachers, student, features, plans[c], *reserved[c]
+                    )  # lines 9-12
+                    student.ascend(advice)  # line 13
+                    progress.update()
         for c, parameters in enumerate(generator.parameters):
             if c in students:
                 parameters.update(students[c].result())
@@ -351,44 +350,21 @@ class GPATESynthesizer(BaseSynthesizer):
         projections = random_projections(
             len(fakes), self._n_projected(fakes.shape[1]), fakes.shape[1], student
         )
+        # Gradients and answers are in units of the generator's scale of a column.
+        scales = student.scales
         votes = projected_votes(
-            teachers, fakes, features, projections, self.max_grad_norm, self.n_bins
+            teachers,
+            fakes,
+            features,
+            projections * scales,
+            self.max_grad_norm,
+            self.n_bins,
         )
         answers = confident_gnmax(
             votes, self.threshold * plan.n_teachers, test_reservation, reservation
         )
-        directions = decode_answers(answers, projections, self.n_bins)
+        directions = decode_answers(answers, projections, self.n_bins) / scales
         return student.pull_back(draws, directions)
-
-    def _reserve(
-        self, plan: ClassPlan, scope: Hashable, accountant: PrivacyAccountant
-    ) -> tuple[Reservation, Reservation | None]:
-        """Set aside all releases of one class: sums, or answers and threshold tests."""
-        if self.aggregator == "gaussian_sum":
-            sums = accountant.reserve_gaussian(
-                "sums of teachers' gradients",
-                mu=plan.mu_step,
-                sensitivity=2 * GRID,
-                count=plan.n_iter,
-                scope=scope,
-            )
-            return sums, None
-        answers = accountant.reserve_gaussian(
-            "answers by vote",
-            mu=math.sqrt(2) / plan.step_noise_std if plan.step_noise_std else math.inf,
-            sensitivity=math.sqrt(2),
-            count=plan.n_iter * plan.n_queries,
-            scope=scope,
-        )
-        std = plan.step_noise_std * _TEST_NOISE
-        tests = accountant.reserve_gaussian(
-            "threshold tests",
-            mu=1.0 / std if std else math.inf,
-            sensitivity=1.0,
-            count=plan.n_iter * plan.n_queries,
-            scope=scope,
-        )
-        return answers, tests
 
     def _plan_classes(
         self,
@@ -398,62 +374,33 @@ class GPATESynthesizer(BaseSynthesizer):
         n_levels: int,
         mu: float,
     ) -> list[ClassPlan]:
-        plans = []
         from_marginals = self.init == "marginals"
-        share = _TRAINING_SHARE if from_marginals else 1.0
+        n_columns = n_numeric + n_levels
+        n_votes = None
+        if self.aggregator == "confident_gnmax":
+            n_votes = self.batch_size * self._n_projected(n_columns)
+        plans = []
         for label, count in zip(labels, counts, strict=True):
-            n_rows, n_columns = float(count), n_numeric + n_levels
-            trained = self._plan_training(n_rows, n_columns, mu * math.sqrt(share))
-            rest = mu
-            if not from_marginals:
-                rest = 0.0
-            elif trained.get("n_iter") and mu < math.inf:
-                rest = mu * math.sqrt(1.0 - share)
-            base = ClassPlan(label, n_rows, 0.0, 0.0, 1)
-            if rest > 0:
-                base = plan_marginals(label, n_rows, n_numeric, n_levels, rest)
+            trained = plan_training(
+                float(count),
+                n_columns,
+                mu * math.sqrt(_TRAINING_SHARE) if from_marginals else mu,
+                n_parameters_each=self.latent_dim + (0 if from_marginals else 2),
+                n_votes=n_votes,
+                optional=from_marginals,
+                n_teachers=self.n_teachers,
+                n_iter=self.n_iter,
+                noise_multiplier=self.noise_multiplier,
+            )
+            base = ClassPlan(label, float(count), 0.0, 0.0, 1)
+            if from_marginals:
+                # A class that does not train has all for its marginals.
+                left = 1.0 - _TRAINING_SHARE if trained and mu < math.inf else 1.0
+                base = plan_marginals(
+                    label, float(count), n_numeric, n_levels, mu * math.sqrt(left)
+                )
             plans.append(replace(base, **trained))
         return plans
-
-    def _plan_training(
-        self, n_rows: float, n_columns: int, mu: float
-    ) -> dict[str, Any]:
-        """Choose teachers, steps and noise of one class from public numbers."""
-        n_teachers = self.n_teachers
-        if n_teachers == "auto":
-            n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
-        least = _MIN_STEPS if self.init == "marginals" else 1
-        votes = self.aggregator == "confident_gnmax"
-        n_queries = self.batch_size * self._n_projected(n_columns) if votes else 1
-        # Squared mu of a step at noise 1: answers and tests, or one sum.
-        unit_cost = n_queries * (2.0 + _TEST_NOISE**-2) if votes else 4.0
-        n_parameters = n_columns * (self.latent_dim + (0 if least > 1 else 2))
-        if self.n_iter != "auto":
-            n_iter = int(self.n_iter)
-        elif mu == math.inf:
-            n_iter = _MAX_STEPS
-        else:
-            # The noise wanted in a step: given, the paper's, or that of signal 1.
-            wanted = _COHERENCE * n_teachers / math.sqrt(n_parameters)
-            if self.noise_multiplier is not None:
-                wanted = self.noise_multiplier * math.sqrt(2.0 if votes else 4.0)
-            elif votes:
-                wanted = _VOTE_NOISE * n_teachers
-            affordable = mu**2 * wanted**2 / unit_cost
-            limit = math.inf if self.noise_multiplier is not None else _MAX_STEPS
-            n_iter = int(min(affordable, limit, 10**6))
-            if n_iter < least and self.noise_multiplier is None:
-                n_iter = 0 if self.init == "marginals" else _MIN_STEPS
-        if n_iter == 0:
-            return {}
-        std = 0.0 if mu == math.inf else math.sqrt(unit_cost * n_iter) / mu
-        return {
-            "n_teachers": n_teachers,
-            "n_iter": n_iter,
-            "n_queries": n_queries,
-            "mu_step": mu / math.sqrt(n_iter),
-            "step_noise_std": std,
-        }
 
     def _n_projected(self, n_columns: int) -> int:
         return min(self.projection_dim, n_columns)
@@ -466,7 +413,7 @@ class GPATESynthesizer(BaseSynthesizer):
             )
             raise ValueError(msg)
         if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):
-            msg = "hidden_dims must hold ints >= 1."
+            msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
             raise ValueError(msg)
         resolve_device(self.device)
 

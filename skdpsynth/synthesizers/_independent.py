@@ -112,7 +112,7 @@ class IndependentSynthesizer(BaseSynthesizer):
         facts: TableFacts,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
-        seed: int,  # noqa: ARG002 - nothing is drawn
+        seed: int,
     ) -> TableModel:
         mus = np.array([plan.mu_marginals for plan in plans])
         return TableModel(

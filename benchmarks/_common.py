@@ -1,0 +1,257 @@
+"""What the benchmarks share: one run in a process of its own, and the summary."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import resource
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skdpsynth.schema import TableSchema
+
+EPSILON, DELTA = 1.0, 1e-5
+REAL = "real data"
+SYNTHESIZERS = {
+    "G-PATE": "GPATESynthesizer",
+    "independent": "IndependentSynthesizer",
+}
+# Those that the G-PATE paper scores; its settings of them are not ours.
+FOUR = [
+    "LogisticRegression",
+    "AdaBoostClassifier",
+    "BaggingClassifier",
+    "MLPClassifier",
+]
+KEYS = ["part", "setting", "synthesizer", "seed"]
+SCORES = ["auroc", "auprc", "auroc_4", "auprc_4"]
+COLUMNS = [*KEYS, *SCORES, "epsilon", "fit_s", "peak_gb", "sample_s", "score_s", "code"]
+_RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One table and how it is scored.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file of results.
+    target : str
+        The label column.
+    load : callable
+        Map from the path given, or None, to the train and the test part.
+    settings : mapping of str to TableSchema or None
+        What is public.
+    n_samples : int
+        Synthetic rows.
+    class_counts : mapping of label to int, or None
+        Synthetic rows per class; None for the bought shares.
+    real_rows : callable
+        Map from the train part and a seed to the rows of the real-data reference.
+    beside : sequence of (str, str, str)
+        What is printed beside: name, AUROC and AUPRC.
+    """
+
+    name: str
+    target: str
+    load: Callable[[str | None], tuple[pd.DataFrame, pd.DataFrame]]
+    settings: Mapping[str, TableSchema | None]
+    n_samples: int
+    class_counts: Mapping[int, int] | None
+    real_rows: Callable[[pd.DataFrame, int], pd.DataFrame]
+    beside: tuple[tuple[str, str, str], ...]
+
+
+def split_rows(
+    table: pd.DataFrame, target: str, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Split 80/20, with every class in both parts alike."""
+    train, test = train_test_split(
+        table, test_size=0.2, stratify=table[target], random_state=seed
+    )
+    return train.reset_index(drop=True), test.reset_index(drop=True)
+
+
+def main(benchmark: Benchmark, description: str | None) -> None:
+    """Run what is not in the file of results yet, and print the summary."""
+    options = _options(benchmark, description)
+    path = _RESULTS / f"{benchmark.name}.csv"
+    if options.fresh:
+        path.unlink(missing_ok=True)
+    part = "validation" if options.validation else "test"
+    wanted = [
+        (part, setting, synthesizer, seed)
+        for seed in range(options.seeds)
+        for setting, synthesizer in _pairs(options)
+    ]
+    done = _read(path)
+    known = set(done[KEYS].itertuples(index=False, name=None))
+    missing = [key for key in wanted if key not in known]
+    path.parent.mkdir(exist_ok=True)
+    # The processes of the runs inherit it; two of one thread each are the fastest.
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    # A fresh process per run: its peak of memory is its own.
+    with ProcessPoolExecutor(
+        options.jobs,
+        mp_context=multiprocessing.get_context("spawn"),
+        max_tasks_per_child=1,
+    ) as pool:
+        futures = [pool.submit(run, benchmark, key, options.path) for key in missing]
+        for future in as_completed(futures):
+            row = future.result()
+            line = pd.DataFrame([row], columns=COLUMNS)
+            line.to_csv(path, mode="a", header=not path.exists(), index=False)
+            print(
+                *(f"{key}={_short(row.get(key, '-'))}" for key in COLUMNS), flush=True
+            )
+    done = _read(path)
+    mask = [key in set(wanted) for key in done[KEYS].itertuples(index=False, name=None)]
+    print_summary(benchmark, done[mask], part)
+
+
+def run(
+    benchmark: Benchmark, key: tuple[str, str, str, int], path: str | None
+) -> dict[str, object]:
+    """Fit, sample and score once.
+
+    Parameters
+    ----------
+    benchmark : Benchmark
+        The table.
+    key : tuple of (str, str, str, int)
+        Part ("test" or "validation"), setting, synthesizer and seed.
+    path : str or None
+        Where the table is.
+
+    Returns
+    -------
+    dict
+        One row of the file of results.
+    """
+    # Here, so that the process that waits for the runs stays small.
+    import skdpsynth
+    from skdpsynth.metrics import tstr_scores
+
+    part, setting, name, seed = key
+    train, test = benchmark.load(path)
+    if part == "validation":
+        train, test = split_rows(train, benchmark.target, seed=1)
+    row: dict[str, object] = dict(zip(KEYS, key, strict=True), code=_code())
+    if name == REAL:
+        table = benchmark.real_rows(train, seed)
+    else:
+        synthesizer = getattr(skdpsynth, SYNTHESIZERS[name])(
+            epsilon=EPSILON,
+            delta=DELTA,
+            target=benchmark.target,
+            schema=benchmark.settings[setting],
+            random_state=seed,
+        )
+        start = time.perf_counter()
+        synthesizer.fit(train)
+        row["fit_s"] = time.perf_counter() - start
+        row["epsilon"] = synthesizer.epsilon_
+        # Kilobytes on Linux, bytes on macOS; loading the table is in it.
+        unit = 1 if sys.platform == "darwin" else 1024
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        row["peak_gb"] = peak * unit / 1e9
+        start = time.perf_counter()
+        table = synthesizer.sample(
+            benchmark.n_samples, sampling_strategy=benchmark.class_counts
+        )
+        row["sample_s"] = time.perf_counter() - start
+    start = time.perf_counter()
+    scores = tstr_scores(table, test, target=benchmark.target)
+    row["score_s"] = time.perf_counter() - start
+    row["auroc"], row["auprc"] = scores.loc["mean"]
+    row["auroc_4"], row["auprc_4"] = scores.loc[FOUR].mean()
+    return row
+
+
+def print_summary(benchmark: Benchmark, rows: pd.DataFrame, part: str) -> None:
+    """Print mean and standard deviation over the seeds, and what is beside them."""
+    print(f"\n{benchmark.name}, {part} part: epsilon {EPSILON:g}, delta {DELTA:g} in")
+    print("total; mean +- standard deviation over the seeds, 12 classifiers (and 4)\n")
+    head = ("setting", "synthesizer", "seeds", "AUROC", "AUPRC")
+    more = ("AUROC of 4", "AUPRC of 4", "epsilon", "fit s", "peak GB")
+    table = [head + more]
+    for (setting, name), group in rows.groupby(["setting", "synthesizer"], sort=False):
+        scores = [f"{_mean(group[score])} +- {_std(group[score])}" for score in SCORES]
+        costs = (_mean(group["epsilon"], 4), _mean(group["fit_s"], 1))
+        peak = f"{group['peak_gb'].max():.2f}"
+        if name == REAL:
+            costs, peak = ("-", "-"), "-"
+        table.append((setting, name, str(len(group)), *scores, *costs, peak))
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table:
+        cells = (cell.ljust(w) for cell, w in zip(line, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    print("\nbeside them (AUROC / AUPRC):")
+    for name, auroc, auprc in benchmark.beside:
+        print(f"  {name}: {auroc} / {auprc}")
+    print("(epsilon is the mean over seeds; the peak is the largest, with the table)")
+    states = set(rows["code"])
+    if len(states) > 1:
+        print(f"Note: rows of several states of the code: {', '.join(states)}")
+
+
+def _options(benchmark: Benchmark, description: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    add = parser.add_argument
+    settings, names = list(benchmark.settings), [*SYNTHESIZERS, REAL]
+    add("--seeds", type=int, default=5, help="number of seeds")
+    add("--jobs", type=int, default=2, help="runs at the same time")
+    add("--path", help="file of the table")
+    add("--fresh", action="store_true", help="forget the results in the file")
+    add("--validation", action="store_true", help="score on a split of the train part")
+    add("--settings", nargs="+", choices=settings, default=settings)
+    add("--synthesizers", nargs="+", choices=names, default=names)
+    return parser.parse_args()
+
+
+def _pairs(options: argparse.Namespace) -> list[tuple[str, str]]:
+    names = [name for name in options.synthesizers if name != REAL]
+    pairs = [(setting, name) for setting in options.settings for name in names]
+    return pairs + [("-", REAL)] * (REAL in options.synthesizers)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    if not path.exists():
+        return pd.DataFrame(columns=COLUMNS)
+    return pd.read_csv(path)
+
+
+def _code() -> str:
+    """Name the state of the code, where git knows it."""
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _short(value: object) -> object:
+    return f"{value:.4g}" if isinstance(value, float) else value
+
+
+def _mean(values: pd.Series, digits: int = 3) -> str:
+    return f"{np.mean(values.astype(float)):.{digits}f}"
+
+
+def _std(values: pd.Series) -> str:
+    return f"{np.std(values, ddof=1):.3f}" if len(values) > 1 else "?"

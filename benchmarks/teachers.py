@@ -1,0 +1,92 @@
+"""All teachers as one batched program against a loop over them, on one thread.
+
+Run ``python benchmarks/teachers.py``; it takes some seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+
+from skdpsynth.nn._teachers import TeacherEnsemble
+from skdpsynth.privacy._random import secret_generator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_N_TEACHERS, _N_LOOPED = 4096, 256
+_N_COLUMNS, _BATCH, _RATE = 29, 16, 0.3
+
+
+def best_of(task: Callable[[], object], repeats: int = 5) -> float:
+    """Give the shortest time in seconds."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        task()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def looped_step(
+    networks: list[nn.Module], real: torch.Tensor, fake: torch.Tensor
+) -> None:
+    """Train every network for one step, one after the other."""
+    labels = torch.cat([torch.ones(len(real)), torch.zeros(len(fake))])
+    for network in networks:
+        output = network(torch.cat([real, fake])).squeeze(1)
+        nn.functional.binary_cross_entropy_with_logits(output, labels).backward()
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter -= _RATE * parameter.grad
+        network.zero_grad()
+
+
+def make_network(hidden_dims: tuple[int, ...]) -> nn.Module:
+    """Make one discriminator."""
+    widths = [_N_COLUMNS, *hidden_dims]
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(widths):
+        layers += [nn.Linear(n_in, n_out), nn.LeakyReLU(0.2)]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], 1))
+
+
+def main() -> None:
+    """Print seconds per step of all teachers, and the ratio."""
+    torch.set_num_threads(1)
+    rows = np.random.default_rng(0).standard_normal((32_768, _N_COLUMNS), np.float32)
+    fakes = torch.randn(64, _N_COLUMNS, generator=torch.Generator().manual_seed(0))
+    print(f"one training step of {_N_TEACHERS} teachers, {_BATCH} real and fake rows")
+    for hidden_dims in [(), (16,), (32, 16)]:
+        ensemble = TeacherEnsemble(
+            rows,
+            _N_TEACHERS,
+            n_features=_N_COLUMNS,
+            hidden_dims=hidden_dims,
+            learning_rate=_RATE,
+            weight_decay=0.01,
+            batch_size=_BATCH,
+            rng=secret_generator(),
+            generator=torch.Generator(),
+            device="cpu",
+        )
+        networks = [make_network(hidden_dims) for _ in range(_N_LOOPED)]
+        real, fake = torch.from_numpy(rows[:_BATCH]), fakes[:_BATCH]
+        batched = best_of(lambda e=ensemble: e.train_step(fakes, lambda rows: rows))
+        one_by_one = best_of(
+            lambda n=networks, r=real, f=fake: looped_step(n, r, f), repeats=3
+        )
+        looped = one_by_one * _N_TEACHERS / _N_LOOPED
+        print(
+            f"hidden_dims={hidden_dims}: batched {batched:.3f} s, one by one "
+            f"{looped:.3f} s (from {_N_LOOPED} of them), ratio {looped / batched:.0f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

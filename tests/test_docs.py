@@ -1,0 +1,47 @@
+"""The examples of the guide run as they stand, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+OPTIONS = (
+    doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+def test_examples_of_a_page_run(page, tmp_path, monkeypatch):
+    """They share names within a page, and write into a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testfile(
+        str(page), module_relative=False, optionflags=OPTIONS, encoding="utf-8"
+    )
+    assert result.failed == 0
+    assert result.attempted > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_to_files_exist(page):
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    assert all((page.parent / link).exists() for link in links)
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+def test_code_names_on_a_page_exist(page):
+    """What is set as code and looks like a function or class is in the package."""
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:[a-z_]+\.)?([A-Za-z_]+)(?:\([^`]*\))?`", text))
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "skdpsynth").rglob("*.py")
+    )
+    words = set(re.findall(r"[A-Za-z_]+", source))
+    assert {name for name in named if name not in words} == set()
