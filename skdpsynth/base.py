@@ -66,6 +66,13 @@ class BaseSynthesizer(BaseEstimator):
     --------
     GPATESynthesizer : Private aggregation of teachers' gradients.
     IndependentSynthesizer : Noisy marginals per class, no network.
+
+    Examples
+    --------
+    >>> from skdpsynth import GPATESynthesizer
+    >>> from skdpsynth.base import BaseSynthesizer
+    >>> issubclass(GPATESynthesizer, BaseSynthesizer)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -165,11 +165,11 @@ class Student:
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` fakes are made of."""
         n_columns, n_factors = self.parameters["loadings"].shape
-        both = self.normal(n_rows, n_columns + n_factors)
+        both = self.latent(n_rows, n_columns + n_factors)
         noise, factors = both.split([n_columns, n_factors], dim=1)
         return Draws(noise, factors)
 
-    def normal(self, *shape: int) -> torch.Tensor:
+    def latent(self, *shape: int) -> torch.Tensor:
         """Draw standard normal numbers from the public stream."""
         return torch.randn(shape, generator=self._generator).to(self._device)
 

@@ -38,7 +38,7 @@ def random_projections(
     torch.Tensor of shape (n_fakes, n_dimensions, n_columns)
         Random matrices; public.
     """
-    drawn = student.normal(n_fakes, n_dimensions, n_columns)
+    drawn = student.latent(n_fakes, n_dimensions, n_columns)
     return drawn / n_dimensions**0.5
 
 

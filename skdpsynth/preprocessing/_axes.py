@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Axis", "LevelAxis", "NumericAxis", "axis_from_dict"]
 
 
+_FEW_NUMBERS = 32  # whole numbers that can have a cell each
+
+
 @dataclass(frozen=True)
 class NumericAxis:
     """A numeric column on [0, 1], monotone in the value.
@@ -51,9 +54,10 @@ class NumericAxis:
     def zero(self) -> float | None:
         """Position of an exact 0, which gets a cell of its own; None if there is none.
 
-        Whole numbers need none: each of them can have its own cell.
+        A few whole numbers need none: each of them can have its own cell.
         """
-        if self.integer or not self.low <= 0 <= self.high:
+        few = self.integer and self.high - self.low < _FEW_NUMBERS
+        if few or not self.low <= 0 <= self.high:
             return None
         return float(self.to_unit(np.zeros(1))[0])
 

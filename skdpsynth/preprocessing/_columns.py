@@ -238,7 +238,7 @@ def buy_ranges(
 def _outer_edges(column: ColumnLayout) -> NDArray[np.float64]:
     """Edges of the public outer bins of a column: a function of its dtype."""
     if column.kind == "datetime":
-        return (np.arange(1900, 2102, 2) - 1970) * _YEAR
+        return (np.arange(1900.0, 2102.0, 2.0) - 1970.0) * _YEAR
     if column.kind != "integer":
         powers = np.exp2(np.array(_POWERS, dtype=np.float64))
         return np.concatenate((-powers[::-1], powers))

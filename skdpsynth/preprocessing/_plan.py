@@ -18,7 +18,7 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.preprocessing._classes import rounded
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share
 from skdpsynth.preprocessing._purchase import CLASS_SHARE
-from skdpsynth.privacy._calibration import gdp_mu
+from skdpsynth.privacy._calibration import gdp_mu, grid_noise_std
 from skdpsynth.schema import Boolean, Categorical, Identifier
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ClassPlan:
     def _note_of_training(self) -> str:
         """What to expect of a class that starts from nothing."""
         if self.n_iter == 0:
-            return "the budget does not pay for one step: nothing is learnt"
+            return "too small a budget for one step: nothing is learnt"
         if self.step_noise_std > self.n_teachers:
             return "too few rows for the budget: mostly noise"
         return ""
@@ -120,10 +120,8 @@ def plan_marginals(
     ClassPlan
         Without training.
     """
-    noise_std = 0.0
-    if mu < math.inf:
-        fine = 1.0 - coarse_share(n_numeric, n_levels)
-        noise_std = math.sqrt(n_numeric + n_levels) / (mu * math.sqrt(fine))
+    fine = math.sqrt(1.0 - coarse_share(n_numeric, n_levels))
+    noise_std = grid_noise_std(mu * fine, math.sqrt(n_numeric + n_levels))
     n_bins = bins_for(n_rows, noise_std, coarse=False)
     return ClassPlan(label, n_rows, mu, noise_std, n_bins)
 

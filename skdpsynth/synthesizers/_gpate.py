@@ -406,10 +406,12 @@ class GPATESynthesizer(BaseSynthesizer):
         return min(self.projection_dim, n_columns)
 
     def _check_parameters(self) -> None:
-        if self.n_iter != "auto" and self.noise_multiplier is not None:
+        fixed = self.n_iter != "auto" or self.epsilon == math.inf
+        if fixed and self.noise_multiplier is not None:
             msg = (
                 "epsilon, n_iter and noise_multiplier determine each other, but all "
-                "three were given. Leave out n_iter or noise_multiplier."
+                "three were given (or no noise was asked for by an infinite epsilon). "
+                "Leave out n_iter or noise_multiplier."
             )
             raise ValueError(msg)
         if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):

@@ -276,7 +276,7 @@ DESCRIPTIONS = [
     (Categorical([2.5]), {"continuous"}),
     (Categorical([True]), {"boolean"}),
     (Categorical([pd.Timestamp("2020")]), {"datetime"}),
-    (Categorical([], nullable=True), set(KIND_EXAMPLES) - {"timedelta"}),
+    (Categorical([], nullable=True), {"continuous", "categorical", "datetime"}),
     (Boolean(), {"boolean"}),
     (Datetime("2020", "2021"), {"datetime"}),
     (Identifier(), set(KIND_EXAMPLES)),

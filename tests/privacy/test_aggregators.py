@@ -89,6 +89,19 @@ def test_histogram_of_unsigned_codes_of_full_width() -> None:
     assert noisy_histogram(codes, [2], exact(1.0))[0].tolist() == [1, 1]
 
 
+def test_histogram_in_parts_is_the_histogram(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = np.random.default_rng(0).integers(0, 7, (101, 3)).astype(np.uint8)
+    whole = noisy_histogram(codes, [7, 8, 9], exact(math.sqrt(3)))
+    monkeypatch.setattr(_aggregators, "_CHUNK_ENTRIES", 30)
+    parts = noisy_histogram(codes, [7, 8, 9], exact(math.sqrt(3)))
+    for first, second in zip(whole, parts, strict=True):
+        assert first.tolist() == second.tolist()
+    reservation = exact(math.sqrt(3))
+    with pytest.raises(ValueError, match="codes"):
+        noisy_histogram(codes, [7, 8, 6], reservation)
+    assert reservation.used == 0
+
+
 def test_counts_and_an_empty_table() -> None:
     counts = noisy_counts(np.array([2, 0, 2]), 4, exact(1.0))
     assert counts.tolist() == [1, 0, 2, 0]

@@ -1,0 +1,432 @@
+"""The battery that every synthesizer must pass, for those who write their own.
+
+It asks for what scikit-learn's checks cannot know: that the budget is kept and used,
+that noise is secret, that nothing private stays on the fitted object or in its file.
+The tables it fits are made here; no private data is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import random
+import struct
+import sys
+import tempfile
+import warnings
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from skdpsynth.exceptions import BudgetExceededError, DegradedResultWarning
+from skdpsynth.privacy import PrivacyBudget, PrivacyReport
+from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, TableSchema
+from skdpsynth.utils._reachable import reachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pytest
+
+    from skdpsynth.base import BaseSynthesizer
+
+    Check = Callable[[BaseSynthesizer], None]
+
+__all__ = ["check_synthesizer", "parametrize_with_checks", "synthesizer_checks"]
+
+# Primes, so that no other shape on a fitted object equals them by accident.
+_CLASS_SIZES = {"one": 211, "two": 199, "three": 191}
+_N_ROWS = 601
+_TARGET = "label"
+
+
+def synthesizer_checks() -> Iterator[tuple[str, Check]]:
+    """Yield all checks with their names.
+
+    Yields
+    ------
+    name : str
+        What is checked.
+    check : callable
+        Takes an unfitted synthesizer and raises `AssertionError` if it fails. The
+        synthesizer itself is not touched: each check fits clones.
+
+    Examples
+    --------
+    >>> from skdpsynth.utils.estimator_checks import synthesizer_checks
+    >>> names = [name for name, _ in synthesizer_checks()]
+    >>> "budget_is_kept_and_used" in names
+    True
+    """
+    for check in _CHECKS:
+        yield check.__name__.removeprefix("_check_"), check
+
+
+def check_synthesizer(synthesizer: BaseSynthesizer) -> None:
+    """Run all checks on a synthesizer.
+
+    Parameters
+    ----------
+    synthesizer : BaseSynthesizer
+        Unfitted, with a finite epsilon and without target, schema and budget. Choose
+        parameters for speed: it is fitted a few dozen times, to 601 rows.
+
+    Raises
+    ------
+    AssertionError
+        If a check fails; the message names it.
+    """
+    for name, check in synthesizer_checks():
+        try:
+            check(synthesizer)
+        except AssertionError as error:
+            msg = f"{type(synthesizer).__name__} fails the check {name!r}: {error}"
+            raise AssertionError(msg) from error
+
+
+def parametrize_with_checks(
+    synthesizers: Iterable[BaseSynthesizer],
+) -> pytest.MarkDecorator:
+    """Make a pytest decorator that runs every check on every synthesizer.
+
+    Parameters
+    ----------
+    synthesizers : iterable of BaseSynthesizer
+        As `check_synthesizer` takes them.
+
+    Returns
+    -------
+    pytest.MarkDecorator
+        For a test with the arguments ``synthesizer`` and ``check``.
+    """
+    import pytest
+
+    cases = [
+        pytest.param(synthesizer, check, id=f"{type(synthesizer).__name__}-{name}")
+        for synthesizer in synthesizers
+        for name, check in synthesizer_checks()
+    ]
+    return pytest.mark.parametrize(("synthesizer", "check"), cases)
+
+
+def _table() -> pd.DataFrame:
+    """Make a table of all types with three classes; equal at every call."""
+    order = np.arange(_N_ROWS) * 137 % _N_ROWS
+    score = ndtri((order + 0.4) / _N_ROWS)
+    label = np.repeat(list(_CLASS_SIZES), list(_CLASS_SIZES.values()))
+    kind = pd.Categorical(np.array(["low", "high"])[order % 2], ordered=True)
+    table = pd.DataFrame(
+        {
+            "number": score * np.pi + 0.1 * (label == "one"),
+            "holes": np.where(order % 3 == 0, np.nan, np.exp(score)),
+            "count": order % 17,
+            "kind": kind,
+            "text": [f"canary-{row}" if row % 5 == 0 else "bird" for row in order],
+            "flag": order % 4 == 0,
+            "day": pd.Timestamp("2021-05-04") + pd.to_timedelta(order, unit="h"),
+            _TARGET: label,
+        }
+    )
+    return table.iloc[order].reset_index(drop=True)
+
+
+def _ready(synthesizer: BaseSynthesizer, **parameters: object) -> BaseSynthesizer:
+    """Clone, with the classes of the table declared: they are not what is tested."""
+    schema = TableSchema({_TARGET: Categorical(list(_CLASS_SIZES))}, target=_TARGET)
+    ready: BaseSynthesizer = clone(synthesizer)
+    return ready.set_params(**{"schema": schema, "random_state": 0, **parameters})
+
+
+def _fitted(synthesizer: BaseSynthesizer, **parameters: object) -> BaseSynthesizer:
+    return _fit(_ready(synthesizer, **parameters), _table())
+
+
+def _fit(synthesizer: BaseSynthesizer, *table: Any) -> BaseSynthesizer:  # noqa: ANN401
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegradedResultWarning)
+        return synthesizer.fit(*table)
+
+
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+def _check_budget_is_kept_and_used(synthesizer: BaseSynthesizer) -> None:
+    fitted = _fitted(synthesizer)
+    asked, report = synthesizer.epsilon, fitted.privacy_report()
+    _require(fitted.epsilon_ == report.epsilon, "epsilon_ is not that of the report")
+    _require(fitted.delta_ == synthesizer.delta, "delta_ is not the delta asked for")
+    _require(report.epsilon <= asked, f"{report.epsilon} was spent, not {asked}")
+    _require(report.epsilon >= 0.98 * asked, f"only {report.epsilon} was spent")
+    # Once more, from the noise itself: all that the worst class pays.
+    paid: dict[str, float] = {}
+    for entry in report.entries:
+        _require(entry.noise_std >= 3, f"{entry.name!r} has too little noise")
+        mu_squared = entry.releases * entry.sensitivity**2 / (entry.noise_std**2 - 4)
+        paid[entry.scope] = paid.get(entry.scope, 0.0) + mu_squared
+    for_all = paid.pop("all rows", 0.0)
+    mu = math.sqrt(for_all + max(paid.values(), default=0.0))
+    spent = gdp_epsilon(mu, report.delta - report.discovery_delta)
+    _require(spent <= asked, f"by its noise the fit costs {spent}, not {asked}")
+
+
+def _check_all_reservations_are_used(synthesizer: BaseSynthesizer) -> None:
+    for entry in _fitted(synthesizer).privacy_report().entries:
+        _require(entry.used == entry.releases, f"{entry.name!r} was paid, not used")
+
+
+def _check_noise_is_secret(synthesizer: BaseSynthesizer) -> None:
+    first, second = (_fitted(synthesizer).sample(50, random_state=1) for _ in range(2))
+    _require(not first.equals(second), "random_state determines the noise")
+
+
+def _check_insecure_noise_is_reported(synthesizer: BaseSynthesizer) -> None:
+    tables = []
+    for _ in range(2):
+        with insecure_randomness(0):
+            fitted = _fitted(synthesizer)
+        _require(math.isinf(fitted.epsilon_), "seeded noise was reported as private")
+        tables.append(fitted.sample(50))
+    _require(tables[0].equals(tables[1]), "a fit draws from a source of its own")
+
+
+def _check_global_generators_are_left_alone(synthesizer: BaseSynthesizer) -> None:
+    before = _global_states()
+    fitted = _fitted(synthesizer, random_state=None)
+    fitted.sample(10)
+    fitted.sample(10, random_state=1)
+    _require(_global_states() == before, "a global random generator was used")
+
+
+def _global_states() -> list[str]:
+    states = [str(random.getstate()), str(check_random_state(None).get_state()[1:])]
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        states.append(str(torch.get_rng_state().numpy().tobytes()))
+    return states
+
+
+def _check_sample_repeats_or_continues(synthesizer: BaseSynthesizer) -> None:
+    fitted = _fitted(synthesizer)
+    repeated = [fitted.sample(20, random_state=3) for _ in range(2)]
+    _require(repeated[0].equals(repeated[1]), "an int random_state does not repeat")
+    _require(
+        not fitted.sample(20).equals(fitted.sample(20)),
+        "sample(random_state=None) does not continue its stream",
+    )
+
+
+def _check_sample_is_like_the_table(synthesizer: BaseSynthesizer) -> None:
+    table, fitted = _table(), _fitted(synthesizer)
+    for n_samples in (1, 7, 50):
+        fake = fitted.sample(n_samples)
+        _require(isinstance(fake, pd.DataFrame), "sample gives no DataFrame")
+        _require(fake.shape == (n_samples, table.shape[1]), f"shape {fake.shape}")
+        _require(fake.index.equals(pd.RangeIndex(n_samples)), "the index is not fresh")
+        _require(list(fake) == list(table), "columns or their order differ")
+        for name in table.columns.drop("kind"):
+            _require(fake[name].dtype == table[name].dtype, f"dtype of {name!r}")
+        _require(isinstance(fake["kind"].dtype, pd.CategoricalDtype), "no category")
+        _require(fake["kind"].cat.ordered, "an ordered category came back unordered")
+
+
+def _check_sampling_strategies(synthesizer: BaseSynthesizer) -> None:
+    fitted = _fitted(synthesizer)
+    one, two, three = _CLASS_SIZES
+    right: list[tuple[Any, dict[str, int]]] = [
+        ("balanced", {one: 20, two: 20, three: 20}),
+        ({one: 0.5, two: 0.25, three: 0.25}, {one: 30, two: 15, three: 15}),
+        ({one: 1, two: 9, three: 50}, {one: 1, two: 9, three: 50}),
+        ({three: 60}, {three: 60}),
+    ]
+    for strategy, expected in right:
+        labels = fitted.sample(60, sampling_strategy=strategy)[_TARGET]
+        found = labels.value_counts().to_dict()
+        _require(found == expected, f"{strategy!r} gave {found!r}")
+    few = fitted.sample(3)[_TARGET]
+    _require(few.nunique() == 3, "three rows lack one of three classes")
+    wrong: list[Any] = ["even", {one: 0.7}, {one: 7}, {"four": 60}, {one: -1, two: 61}]
+    for bad in [*wrong, 0.5]:
+        try:
+            fitted.sample(60, sampling_strategy=bad)
+        except ValueError:
+            continue
+        raise AssertionError(f"sampling_strategy={bad!r} was accepted")
+
+
+def _check_report_survives_json(synthesizer: BaseSynthesizer) -> None:
+    fitted = _fitted(synthesizer)
+    report = fitted.privacy_report()
+    again = PrivacyReport.from_dict(json.loads(json.dumps(report.to_dict())))
+    _require(again == report, "the report is another one after a trip through JSON")
+    gap = abs(fitted.get_epsilon(fitted.delta_) / fitted.epsilon_ - 1)
+    _require(gap < 0.01, "get_epsilon(delta_) is not epsilon_")
+    _require(fitted.get_epsilon(1e-3) < fitted.epsilon_, "the curve does not fall")
+
+
+def _check_infinite_epsilon(synthesizer: BaseSynthesizer) -> None:
+    fitted = _fitted(synthesizer, epsilon=math.inf)
+    report = fitted.privacy_report()
+    _require(math.isinf(fitted.epsilon_), "epsilon_ is finite")
+    _require(not report.private, "the report calls it private")
+    _require(all(e.noise_std == 0 for e in report.entries), "there was noise")
+    _require(len(fitted.sample(5)) == 5, "it does not sample")
+
+
+def _check_nothing_private_is_kept(synthesizer: BaseSynthesizer) -> None:
+    fitted = _fitted(synthesizer)
+    fitted.sample(10)
+    lengths = {_N_ROWS, *_CLASS_SIZES.values()}
+    secrets = _secret_numbers()
+    for found in reachable(fitted):
+        if isinstance(found, str):
+            _require("canary" not in found, "a rare string is on the fitted object")
+        elif isinstance(found, float):
+            _require(found not in secrets, "a training value is on the fitted object")
+        elif (shape := getattr(found, "shape", None)) is not None:
+            _require(
+                not lengths & set(shape), "an array with one entry per row is kept"
+            )
+            values = np.asarray(found).ravel()
+            if values.dtype.kind == "f":
+                held = secrets.intersection(values.tolist())
+                _require(not held, "a training value is in an array of the object")
+    _require(b"canary" not in pickle.dumps(fitted), "a rare string is in the pickle")
+
+
+def _secret_numbers() -> set[float]:
+    values = _table()[["number", "holes"]].to_numpy().ravel()
+    return set(values[np.isfinite(values)].tolist())
+
+
+def _check_file(synthesizer: BaseSynthesizer) -> None:
+    fitted = _fitted(synthesizer)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fitted.skdp"
+        fitted.save(path)
+        again = type(fitted).load(path)
+        with zipfile.ZipFile(path) as archive:
+            content = b"".join(archive.read(name) for name in archive.namelist())
+    same = again.sample(50, random_state=5).equals(fitted.sample(50, random_state=5))
+    _require(same, "the loaded synthesizer samples other rows")
+    _require(again.privacy_report() == fitted.privacy_report(), "the report differs")
+    _require(again.schema_ == fitted.schema_, "the schema differs")
+    _require(list(again.classes_) == list(fitted.classes_), "the classes differ")
+    _require(str(again) == str(fitted), "the parameters differ")
+    _require(b"canary" not in content, "a rare string is in the file")
+    for value in _secret_numbers():
+        forms = (struct.pack("<d", value), struct.pack("<f", value), repr(value))
+        held = [
+            f for f in forms if (f if isinstance(f, bytes) else f.encode()) in content
+        ]
+        _require(not held, "a training value is in the file")
+
+
+def _check_pickle_and_clone(synthesizer: BaseSynthesizer) -> None:
+    fitted = _fitted(synthesizer)
+    again = pickle.loads(pickle.dumps(fitted))
+    _require(again.sample(9).equals(fitted.sample(9)), "a pickle samples other rows")
+    _require(not clone(fitted).__sklearn_is_fitted__(), "a clone is fitted")
+
+
+def _check_no_target(synthesizer: BaseSynthesizer) -> None:
+    table = _table().drop(columns=_TARGET)
+    fitted = _fit(clone(synthesizer), table)
+    _require(not hasattr(fitted, "classes_"), "classes_ without a target")
+    _require(list(fitted.sample(5)) == list(table), "columns differ")
+    features, labels = fitted.fit_resample(table)
+    _require(labels is None and list(features) == list(table), "fit_resample differs")
+
+
+def _check_labels_beside_the_table(synthesizer: BaseSynthesizer) -> None:
+    table = _table()
+    labels = table.pop(_TARGET)
+    ready = clone(synthesizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegradedResultWarning)
+        features, fakes = ready.fit_resample(table, labels)
+        array, codes = ready.fit_resample(
+            table[["number", "count"]].to_numpy(), np.array([0, 1] * 300 + [1])
+        )
+    _require(list(features) == list(table), "columns differ")
+    _require(fakes.name == labels.name and fakes.dtype == labels.dtype, "labels differ")
+    _require(len(fakes) == len(features), "lengths differ")
+    _require(isinstance(array, np.ndarray) and array.shape[1] == 2, "no array came")
+    _require(codes.dtype == np.array([0, 1]).dtype, "the dtype of the labels differs")
+
+
+def _check_fit_changes_nothing(synthesizer: BaseSynthesizer) -> None:
+    ready, table = _ready(synthesizer), _table()
+    before = ready.get_params()
+    _require(_fit(ready, table) is ready, "fit does not return self")
+    _require(ready.get_params() == before, "fit changes a parameter")
+    _require(table.equals(_table()), "fit changes its table")
+
+
+def _check_shared_budget(synthesizer: BaseSynthesizer) -> None:
+    epsilon, delta = synthesizer.epsilon, synthesizer.delta
+    budget = PrivacyBudget(1.5 * epsilon, min(3 * delta, 0.5))
+    first = _fitted(synthesizer, budget=budget)
+    _require(budget.spent == (epsilon, delta), "the budget was not charged in full")
+    second = clone(first)
+    try:
+        _fit(second, _table())
+    except BudgetExceededError:
+        pass
+    else:
+        raise AssertionError("a fit went on without budget")
+    _require(not second.__sklearn_is_fitted__(), "a refused fit left a model")
+    _require(len(budget.charges) == 1, "a refused fit was charged")
+
+
+def _check_bad_tables_cost_nothing(synthesizer: BaseSynthesizer) -> None:
+    table, budget = _table(), PrivacyBudget(1e3, 0.5)
+    infinite = table.assign(number=np.inf)
+    twice = pd.concat([table, table[["count"]]], axis=1)
+    mixed = table.assign(text=pd.Series([1, "a"] * 300 + [1], dtype=object))
+    for bad in (table[:1], table[[_TARGET]], infinite, twice, mixed, table["count"]):
+        try:
+            _fit(_ready(synthesizer, budget=budget), bad)
+        except ValueError:
+            continue
+        raise AssertionError("a table that cannot be modelled was accepted")
+    _require(budget.spent == (0.0, 0.0), "a refused table was charged")
+
+
+def _check_plan_needs_no_table(synthesizer: BaseSynthesizer) -> None:
+    plan = _ready(synthesizer, schema=_fitted(synthesizer).schema_).plan(_N_ROWS)
+    _require(set(plan["class"]) == set(_CLASS_SIZES), "plan lacks a class")
+    _require({"rows", "noise_std", "note"} <= set(plan), "plan lacks a column")
+
+
+_CHECKS: tuple[Check, ...] = (
+    _check_budget_is_kept_and_used,
+    _check_all_reservations_are_used,
+    _check_noise_is_secret,
+    _check_insecure_noise_is_reported,
+    _check_global_generators_are_left_alone,
+    _check_sample_repeats_or_continues,
+    _check_sample_is_like_the_table,
+    _check_sampling_strategies,
+    _check_report_survives_json,
+    _check_infinite_epsilon,
+    _check_nothing_private_is_kept,
+    _check_file,
+    _check_pickle_and_clone,
+    _check_no_target,
+    _check_labels_beside_the_table,
+    _check_fit_changes_nothing,
+    _check_shared_budget,
+    _check_bad_tables_cost_nothing,
+    _check_plan_needs_no_table,
+)

@@ -1,0 +1,273 @@
+"""Axes of columns: declared ones are free, bought ones follow noisy counts only."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth.preprocessing import _columns
+from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._columns import (
+    MISSING,
+    ZERO,
+    buy_levels,
+    buy_ranges,
+    declared_axis,
+    encode_rows,
+)
+from skdpsynth.preprocessing._table import ColumnLayout
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
+
+
+def layout_of(values) -> ColumnLayout:
+    return ColumnLayout.of("v", pd.Series(values))
+
+
+def declared(spec, values):
+    schema = TableSchema({"v": spec, "w": Boolean()})
+    return declared_axis(layout_of(values), schema)
+
+
+def bought(values, epsilon: float = math.inf) -> NumericAxis:
+    series = pd.Series(values, name="v")
+    accountant = PrivacyAccountant(epsilon, 1e-5)
+    frame, columns = series.to_frame(), [ColumnLayout.of("v", series)]
+    return buy_ranges(frame, columns, accountant, mu=accountant.mu_cap)[0]
+
+
+def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> LevelAxis:
+    series = pd.Series(values, name="v")
+    accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=delta)
+    return buy_levels(
+        series.to_frame(),
+        [ColumnLayout.of("v", series)],
+        accountant,
+        mu=accountant.mu_cap,
+        threshold_delta=delta,
+    )[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "values", "axis"),
+    [
+        (Continuous(0, 9.5), [1.5], NumericAxis(0.0, 9.5, False, False, False)),
+        (Continuous(0, 99), [1.5], NumericAxis(0.0, 99.0, True, False, False)),
+        (
+            Continuous(0, 9, scale="quantile", nullable=True),
+            [1.5],
+            NumericAxis(0.0, 9.0, False, False, True, quantile=True),
+        ),
+        (Continuous(0, 9, nullable=True), [1], NumericAxis(0, 9, False, True, False)),
+        (Continuous(0.5, 9.5), [1], NumericAxis(1.0, 9.0, False, True, False)),
+        (Continuous(0.2, 0.8), [1], NumericAxis(1.0, 1.0, False, True, False)),
+        (
+            Datetime("1970-01-02", "1970-01-03", nullable=True),
+            pd.to_datetime(["2020"]),
+            NumericAxis(86_400.0, 172_800.0, False, False, True),
+        ),
+        (
+            Datetime("1969-12-01", "1971-01-01"),
+            pd.to_datetime(["2020"]).tz_localize("Asia/Tokyo"),
+            NumericAxis(-31 * 86_400.0, 365 * 86_400.0, False, False, False),
+        ),
+        (Categorical(["b", "a"], nullable=True), ["a"], LevelAxis(("b", "a"), True)),
+        (Categorical([3, 1], nullable=True), [1], LevelAxis((3, 1), False)),
+        (Categorical(["a"], ordered=True), ["a"], LevelAxis(("a",), False, True)),
+        (Boolean(nullable=True), [True], LevelAxis((False, True), False)),
+        (Identifier(), ["x"], None),
+    ],
+)
+def test_what_is_declared_is_taken(spec, values, axis):
+    """A dtype without missing values overrules `nullable`."""
+    assert declared(spec, values) == axis
+
+
+def test_a_complete_boolean_dtype_leaves_nothing_to_buy():
+    assert declared_axis(layout_of([True, False]), None) == LevelAxis(
+        (False, True), nullable=False
+    )
+    for maybe in (pd.array([True, None], dtype="boolean"), ["a"], [1], [0.5]):
+        assert declared_axis(layout_of(maybe), None) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high", "log"),
+    [
+        ([5.0, 7.0], 4.0, 8.0, False),
+        ([0.3, 900.0], 0.0, 1024.0, True),
+        ([-900.0, 0.3], -1024.0, 0.5, True),  # one small value is no edge to cut off
+        ([-900.0, -0.3], -1024.0, 0.0, True),
+        ([0.0, 900.0], 0.0, 1024.0, True),
+        ([-1.0, 900.0], -1.0, 1024.0, True),  # a sentinel is not cut off
+        ([-3.0, 5.0], -4.0, 8.0, False),
+        ([0.0, 0.0], 0.0, 2.0**-30, False),
+        ([1e-8, 2e-8], 2.0**-27, 2.0**-25, False),
+        ([1e300, 1e300], 2.0**62, 2.0**63, False),  # clamped into the outer range
+        ([5, 7], 4, 7, False),
+        ([0, 0], 0, 0, False),
+        ([-1, 500], -1, 511, True),
+        ([-3, -4], -4, -3, False),
+        (np.array([2**53 + 1, 2**63 - 1]), 0, 2.0**63 - 1, True),
+        (np.array([-128, 127], dtype="int8"), -128, 127, True),
+        (np.array([0, 255], dtype="uint8"), 0, 255, True),
+        (np.array([2**64 - 1, 1], dtype="uint64"), 0, 2.0**64 - 1, True),
+        (pd.array([5, None, 7], dtype="Int16"), 4, 7, False),
+        (pd.to_timedelta([90, 100], unit="s"), 64.0, 128.0, False),
+    ],
+)
+def test_without_noise_the_range_is_that_of_the_powers_of_two(values, low, high, log):
+    axis = bought(np.repeat(values, 3))
+    assert axis.low == pytest.approx(low)
+    assert axis.high == pytest.approx(high)
+    assert axis.log == log
+
+
+@pytest.mark.parametrize("zone", [None, "America/Lima"])
+def test_dates_are_linear_even_around_1970(zone):
+    dates = pd.to_datetime(["1961-01-01", "1985-06-01", None]).tz_localize(zone)
+    axis = bought(dates)
+    assert not axis.log
+    assert axis.nullable
+    low, high = (pd.Timestamp(end, unit="s") for end in (axis.low, axis.high))
+    assert low <= pd.Timestamp("1961-01-01")
+    assert low >= pd.Timestamp("1958-12-30")
+    assert high >= pd.Timestamp("1985-06-01")
+    assert high <= pd.Timestamp("1987-06-02")
+    late = bought(pd.to_datetime(["1492-10-12", "2350-01-01"]))
+    assert pd.Timestamp(late.low, unit="s").year <= 1900
+    assert pd.Timestamp(late.high, unit="s").year >= 2099
+
+
+@pytest.mark.parametrize(
+    ("values", "within"),
+    [
+        (np.full(50, np.nan), (-4.0, 4.0)),
+        (pd.array([None] * 50, dtype="Int32"), (-4.0, 4.0)),
+        (pd.array([None] * 50, dtype="UInt8"), (0.0, 4.0)),
+        (pd.DatetimeIndex([None] * 50), (0.0, 2e9)),
+        (pd.TimedeltaIndex([None] * 50), (-4.0, 4.0)),
+    ],
+)
+def test_a_column_without_values_gets_a_small_range(values, within):
+    axis = bought(values)
+    assert axis.nullable
+    assert within[0] <= axis.low < axis.high <= within[1]
+
+
+def test_missing_values_are_released_above_a_threshold_only():
+    """A complete column is called nullable with probability below 1e-6 per fit."""
+    complete, rare = np.ones(5000), np.ones(5000)
+    rare[:3] = np.nan
+    often = np.where(np.arange(5000) % 3, 1.0, np.nan)
+    assert not bought(complete, epsilon=1.0).nullable
+    assert bought(rare).nullable  # without noise
+    assert bought(often, epsilon=1.0).nullable
+
+
+def test_noise_alone_does_not_give_a_column_the_other_sign():
+    """With growth across 0, about 2 % of these draws would reach below 0."""
+    values = np.where(np.arange(3000) % 2, 0.0, 100.0)
+    with insecure_randomness(3):
+        lows = [bought(values, epsilon=0.5).low for _ in range(300)]
+    assert set(lows) == {0.0}
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_rare_values_do_not_set_the_range(position):
+    values = np.full(5000, 3.0)
+    values[0] = (1e9, -1e9)[position]
+    with insecure_randomness(5):
+        axis = bought(values, epsilon=1.0)
+    assert axis.low >= 0
+    assert axis.high <= 8
+
+
+def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
+    seen = []
+
+    def spy(codes, n_bins, reservation):
+        seen.append((codes.copy(), list(n_bins)))
+        return _noisy(codes, n_bins, reservation)
+
+    _noisy = _columns.noisy_histogram
+    monkeypatch.setattr(_columns, "noisy_histogram", spy)
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, np.nan, -1e300, 0.0],
+            "b": [2**62, 0, -5, 7],
+            "c": pd.to_datetime(["1800-01-01", None, "1970-01-01", "2200-01-01"]),
+        }
+    )
+    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    buy_ranges(frame, columns, accountant, mu=0.1)
+    ((codes, n_bins),) = seen
+    assert codes.shape == (4, 3)
+    assert (codes < n_bins).all()
+    assert (codes == np.array(n_bins) - 1).sum() == 2  # the missing ones
+    assert max(n_bins) <= 256  # the codes are bytes
+    for column in (*columns, layout_of(np.array([1], dtype="uint64"))):
+        edges = _columns._outer_edges(column)
+        assert (np.diff(edges) > 0).all()
+        assert len(edges) <= 256
+
+
+def test_levels_are_sorted_and_rare_ones_stay_private():
+    values = ["z"] * 900 + ["b"] * 600 + ["rare"] + [None] * 500
+    axis = found(values, epsilon=1.0)
+    assert axis == LevelAxis(("b", "z"), nullable=True)
+    assert found(["z", "z", "b", "b", "x"]) == LevelAxis(("b", "z"), nullable=False)
+    assert found([None, None, None]) == LevelAxis((), nullable=True)
+    ordered = pd.Categorical(["lo", "hi"] * 4, ["lo", "mid", "hi"], ordered=True)
+    assert found(ordered) == LevelAxis(("hi", "lo"), nullable=False, ordered=True)
+    maybe = pd.array([True, None, None], dtype="boolean")
+    assert found(maybe) == LevelAxis((False, True), nullable=True)
+
+
+def test_rows_become_places_and_codes():
+    frame = pd.DataFrame(
+        {
+            "a": [0.0, np.nan, 3.0, -8.0, 1.0],
+            "k": [0, 2, 1, 5, 3],
+            "s": ["u", "w", None, "v", "u"],
+        }
+    )
+    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
+    axes = [
+        NumericAxis(-4.0, 4.0, log=False, integer=False, nullable=True),
+        NumericAxis(0.0, 3.0, log=False, integer=True, nullable=False),
+        LevelAxis(("u", "v"), nullable=True),
+    ]
+    rows = encode_rows(frame, columns, axes, np.array([0, 1, 0, 1, -1]))
+    assert rows.members.tolist() == [0, 1, 0, 1]  # the row without a class is gone
+    assert rows.codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
+    assert rows.codes[:, 1].tolist() == [0, 0, 0, 0]
+    assert rows.codes[:, 2].tolist() == [0, 2, 3, 1]
+    assert rows.units[[0, 2, 3], 0].tolist() == [0.5, 0.875, 0.0]
+    assert rows.units[:, 1].tolist() == [0.125, 0.625, 0.375, 1.0]
+    assert rows.codes.dtype == np.uint8
+    part = rows.of_class(1)
+    assert part.members.tolist() == [1, 1]
+    assert (part.codes == rows.codes[[1, 3]]).all()
+    assert part.of_class(1) is part
+
+
+def test_many_levels_fit_their_codes():
+    names = [f"n{number:03}" for number in range(300)]
+    frame = pd.DataFrame({"s": [*names, None, "other"]})
+    axis = LevelAxis(tuple(names), nullable=True)
+    columns = [ColumnLayout.of("s", frame["s"])]
+    rows = encode_rows(frame, columns, [axis], np.zeros(302, dtype=np.int64))
+    assert rows.codes[:, 0].tolist() == [*range(300), 301, 300]

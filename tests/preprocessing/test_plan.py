@@ -1,0 +1,92 @@
+"""Plans: the same numbers before and in a fit, and notes where little will come out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
+from skdpsynth.privacy._calibration import grid_noise_std
+from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
+
+SCHEMA = TableSchema(
+    {"a": Continuous(0, 1), "b": Continuous(0, 1), "f": Boolean(), "t": Boolean()},
+    target="t",
+    class_counts={False: 4000, True: 1000},
+)
+
+
+def table() -> pd.DataFrame:
+    number = np.arange(5000)
+    return pd.DataFrame(
+        {
+            "a": number / 5000,
+            "b": number % 10 / 10,
+            "f": number % 2 == 0,
+            "t": number % 5 == 0,
+        }
+    )
+
+
+def test_the_plan_is_what_a_fit_does():
+    synthesizer = IndependentSynthesizer(schema=SCHEMA)
+    plan = synthesizer.plan(5000, class_counts={False: 4000, True: 1000})
+    entries = synthesizer.fit(table()).privacy_report().entries
+    paid = [entry for entry in entries if entry.name == "marginals"]
+    assert len(paid) == len(plan) == 2
+    for entry, noise_std in zip(paid, plan["noise_std"], strict=True):
+        assert entry.noise_std == pytest.approx(noise_std, rel=2e-3)
+    assert plan["rows"].tolist() == [4000, 1000]
+    assert (plan["note"] == "").all()
+
+
+@pytest.mark.parametrize(("n_numeric", "n_levels"), [(3, 0), (2, 5), (0, 4)])
+def test_the_noise_of_a_plan_is_the_noise_of_the_mechanism(n_numeric, n_levels):
+    """Sensitivity sqrt(columns); what round 1 takes is left out of mu."""
+    mu = 0.25
+    plan = plan_marginals("x", 1000.0, n_numeric, n_levels, mu)
+    n_columns = n_numeric + n_levels
+    mu_fine = mu * math.sqrt(1 - 0.4 * n_numeric / n_columns)
+    exact = grid_noise_std(mu_fine, math.sqrt(n_columns))
+    assert plan.noise_std == pytest.approx(exact, rel=0.05)
+    assert plan.signal_to_noise == pytest.approx(1000 / plan.n_bins / plan.noise_std)
+
+
+def test_without_noise_every_bin_is_bought():
+    plan = plan_marginals(None, 100_000.0, 3, 3, math.inf)
+    assert (plan.noise_std, plan.n_bins, plan.note) == (0.0, 64, "")
+    assert plan.signal_to_noise == math.inf
+
+
+def test_a_budget_too_small_is_said_in_advance():
+    plan = IndependentSynthesizer(0.01, schema=SCHEMA).plan(
+        1000, class_counts={False: 990, True: 10}
+    )
+    assert plan["note"].str.contains("too few rows").all()
+    generous = IndependentSynthesizer(5.0, schema=SCHEMA).plan(10**6)
+    assert (generous["note"] == "").all()
+    assert (generous["rows"] == 500_000).all()
+
+
+def test_many_categories_are_said_in_advance():
+    plan = ClassPlan("x", 1000.0, 0.2, 5.0, 4, most_levels=900)
+    assert "too many categories" in plan.note
+
+
+def test_more_rows_never_get_fewer_bins():
+    counts = [10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
+    bins = [plan_marginals(None, count, 5, 0, 0.2).n_bins for count in counts]
+    assert bins == sorted(bins)
+    assert bins[0] < bins[-1]
+
+
+def test_classes_that_nobody_guessed_are_an_error():
+    schema = TableSchema(
+        {"a": Continuous(0, 1), "t": Categorical(["n", "p"])}, target="t"
+    )
+    with pytest.raises(ValueError, match="class_counts names"):
+        IndependentSynthesizer(schema=schema).plan(10, class_counts={"z": 3})

@@ -1,0 +1,234 @@
+"""What a fit learns about a table it buys: nothing else about a row shows."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer
+from skdpsynth.preprocessing._axes import NumericAxis
+from skdpsynth.preprocessing._purchase import (
+    buy_facts,
+    discovery_share,
+    modelled_columns,
+)
+from skdpsynth.preprocessing._table import read_table
+from skdpsynth.privacy import PrivacyAccountant, _aggregators
+from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+
+N_ROWS = 240
+
+
+def mixed_table() -> pd.DataFrame:
+    """Make a table of many dtypes in which every key occurs at least three times."""
+    number = np.arange(N_ROWS)
+    frame = pd.DataFrame(
+        {
+            "real": np.where(number % 11, number / 7.0, np.nan),
+            "whole": number % 30,
+            "flag": number % 2 == 0,
+            "maybe": pd.array(np.where(number % 3, number % 2 == 0, True), "boolean"),
+            "name": np.where(number % 5, "often", "seldom"),
+            "kind": pd.Categorical(np.where(number % 4, "x", "y")),
+            "day": pd.Timestamp("2001-01-01") + pd.to_timedelta(number, unit="D"),
+            "label": np.where(number % 6, "n", "p"),
+        }
+    )
+    frame.loc[::9, ["maybe", "name", "kind", "day"]] = None
+    return frame
+
+
+def extreme(frame: pd.DataFrame) -> pd.DataFrame:
+    """Change one row as far as its dtypes allow, but for its class."""
+    changed = frame.copy()
+    row = 31
+    changed.loc[row, "real"] = 1e6 * 31
+    changed.loc[row, "whole"] = 2**40
+    changed.loc[row, "flag"] = not changed.loc[row, "flag"]
+    changed.loc[row, "name"] = "a category of one"
+    changed["kind"] = changed["kind"].cat.add_categories(["unseen", "once"])
+    changed.loc[row, "kind"] = "once"
+    changed.loc[row, ["maybe", "day"]] = None
+    return changed
+
+
+@pytest.fixture
+def constant_releases(monkeypatch):
+    """Release constants instead of noisy statistics; keep what was exact.
+
+    What a fit then still tells of its table it took past the mechanisms.
+    """
+    kept = []
+
+    def release(values, reservation, n_releases=1):
+        reservation._draw_down(n_releases)
+        kept.append((reservation.name, reservation.scope, values.copy(), reservation))
+        return np.full(values.shape, 500, dtype=np.int64)
+
+    monkeypatch.setattr(_aggregators, "release_gaussian", release)
+    return kept
+
+
+def public_state(synthesizer) -> tuple[str, dict[str, np.ndarray]]:
+    """Collect all that a fitted synthesizer shows, but for its parameters."""
+    document, arrays = synthesizer._model.to_state()
+    own, own_arrays = synthesizer._generator_state()
+    shown = [
+        document,
+        own,
+        synthesizer.schema_.to_dict(),
+        synthesizer.classes_.tolist(),
+    ]
+    shown += [synthesizer.privacy_report().to_dict()]
+    shown += [synthesizer.sample(50, random_state=1).to_csv()]
+    return repr(shown), {**arrays, **own_arrays}
+
+
+SYNTHESIZERS = [
+    IndependentSynthesizer(epsilon=1e3, target="label"),
+    GPATESynthesizer(epsilon=1e3, target="label", random_state=0, n_iter=2),
+]
+
+
+@pytest.mark.parametrize("neighbour", ["extreme values", "one row less"])
+@pytest.mark.parametrize("synthesizer", SYNTHESIZERS, ids=lambda s: type(s).__name__)
+@pytest.mark.usefixtures("constant_releases")
+def test_a_row_shows_in_the_releases_only(synthesizer, neighbour):
+    """Frozen releases, two neighbours: the fitted objects are equal bit for bit."""
+    frame = mixed_table()
+    other = extreme(frame) if neighbour == "extreme values" else frame.drop(index=31)
+    first, arrays = public_state(synthesizer.fit(frame))
+    second, other_arrays = public_state(synthesizer.fit(other))
+    assert first == second
+    assert arrays.keys() == other_arrays.keys()
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(values, other_arrays[name], err_msg=name)
+
+
+@pytest.mark.usefixtures("constant_releases")
+def test_the_frozen_releases_would_show_a_leak(monkeypatch):
+    """The broken twin: an exact maximum in the place of a bought range."""
+    from skdpsynth.preprocessing import _purchase
+
+    def exact_ranges(frame, columns, *args, **kwargs):
+        return [
+            NumericAxis(0.0, frame[c.name].astype("float64").max(), False, False, False)
+            if c.name == "real"
+            else NumericAxis(0.0, 1.0, False, False, False)
+            for c in columns
+        ]
+
+    monkeypatch.setattr(_purchase, "buy_ranges", exact_ranges)
+    synthesizer = SYNTHESIZERS[0]
+    first, _ = public_state(synthesizer.fit(mixed_table()))
+    second, _ = public_state(synthesizer.fit(extreme(mixed_table())))
+    assert first != second
+
+
+def test_one_row_moves_no_release_by_more_than_its_sensitivity(constant_releases):
+    """Add a row: every exact statistic moves by at most what its noise hides."""
+    frame = mixed_table()
+    synthesizer = IndependentSynthesizer(epsilon=1e3, target="label")
+    for row in (0, 6, 31):
+        constant_releases.clear()
+        synthesizer.fit(frame)
+        full = list(constant_releases)
+        constant_releases.clear()
+        synthesizer.fit(frame.drop(index=row))
+        less = list(constant_releases)
+        own = frame.loc[row, "label"]
+        assert [part[:2] for part in full] == [part[:2] for part in less]
+        moved = {}
+        for (name, scope, exact, reservation), (*_, other, _) in zip(
+            full, less, strict=True
+        ):
+            distance = float(np.sqrt(((exact - other) ** 2).sum()))
+            assert distance <= reservation.sensitivity + 1e-9
+            if scope is None or scope == own:
+                moved[name] = distance / reservation.sensitivity
+            else:
+                assert distance == 0
+        # Each row is in exactly one bin of every column: the bounds are attained.
+        assert moved == pytest.approx(dict.fromkeys(moved, 1.0))
+        assert len(moved) == 5
+
+
+def test_facts_that_are_declared_are_not_paid_for():
+    frame = mixed_table()
+    bought = IndependentSynthesizer(target="label", epsilon=math.inf).fit(frame)
+    schema = bought.schema_
+    assert set(schema.columns) == set(frame.columns)
+    names = {entry.name for entry in bought.privacy_report().entries}
+    marginals = {"coarse marginals", "marginals"}
+    assert names == {
+        "class labels and counts",
+        "categories",
+        "column ranges",
+        *marginals,
+    }
+    counts = frame["label"].value_counts().to_dict()
+    declared = TableSchema(dict(schema.columns), target="label", class_counts=counts)
+    again = IndependentSynthesizer(schema=declared, epsilon=math.inf).fit(frame)
+    assert {entry.name for entry in again.privacy_report().entries} == marginals
+    assert again._model.facts.axes == bought._model.facts.axes
+    assert again.schema_.columns == schema.columns
+
+
+@pytest.mark.parametrize(
+    ("columns", "target", "share"),
+    [
+        ({"a": [1.5, 2.5]}, None, 0.0),
+        ({"a": [1.5, 2.5], "f": [True, False]}, "f", 0.0),
+        ({"a": ["u", "v"]}, None, 0.1),
+        ({"a": [1.5, 2.5], "k": [0, 1]}, "k", 0.1),
+    ],
+)
+def test_delta_is_set_aside_for_keys_only(columns, target, share):
+    _, layout = read_table(pd.DataFrame(columns), target=target)
+    assert discovery_share(layout, None) == share
+    schema = TableSchema(
+        {
+            name: Continuous(0, 9) if isinstance(v[0], float) else Categorical(v)
+            for name, v in columns.items()
+            if not isinstance(v[0], bool)
+        }
+    )
+    assert discovery_share(layout, schema) == 0.0
+
+
+def test_identifiers_are_never_looked_at():
+    schema = TableSchema({"id": Identifier()})
+    frame = pd.DataFrame({"id": ["x", "y"], "a": [0.5, 1.5]})
+    _, layout = read_table(frame, schema=schema)
+    assert [column.name for column in modelled_columns(layout, schema)] == ["a"]
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    facts, rows = buy_facts(frame[["a"]], layout, schema, accountant)
+    assert rows.units.shape == (2, 1)
+    assert set(facts.schema(schema).columns) == {"id", "a"}
+
+
+def test_rows_without_a_label_train_nothing():
+    frame = mixed_table()
+    frame.loc[::3, "label"] = None
+    _, layout = read_table(frame, target="label")
+    accountant = PrivacyAccountant(math.inf, 1e-5, discovery_delta=1e-6)
+    facts, rows = buy_facts(frame, layout, None, accountant)
+    assert len(rows.members) == frame["label"].notna().sum()
+    assert facts.classes.counts.sum() == len(rows.members)
+
+
+def test_wide_tables_and_many_categories_take_seconds():
+    """300 columns, and 100,000 names that occur once; generous for a slow machine."""
+    rng = np.random.default_rng(0)
+    start = time.perf_counter()
+    wide = pd.DataFrame(rng.normal(size=(200, 300))).rename(columns=str)
+    with pytest.warns(UserWarning, match="says little"):
+        assert IndependentSynthesizer().fit(wide).sample(3).shape == (3, 300)
+    names = pd.DataFrame({"s": [f"n{i}" for i in range(100_000)], "x": 1.0})
+    with pytest.warns(UserWarning, match="frequent enough"):
+        assert IndependentSynthesizer().fit(names).sample(3)["s"].isna().all()
+    assert time.perf_counter() - start < 20

@@ -1,0 +1,154 @@
+"""Scores and values are two names of the same thing, whatever the column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
+from scipy.stats import kstest
+
+from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._columns import MISSING, ZERO
+from skdpsynth.preprocessing._scores import MAX_SCORE, ColumnScores
+
+RANKS = (np.arange(200_000) + 0.5) / 200_000  # every score once, as in a perfect sample
+SCORES = ndtri(RANKS)
+
+
+@st.composite
+def numeric_scores(draw, *, integer: bool = False) -> ColumnScores:
+    """Draw a marginal with zeros and missing values, of cells that are not empty."""
+    low = draw(st.sampled_from([-700.0, 0.0, 3.0]))
+    axis = NumericAxis(low, 900.0, draw(st.booleans()), integer, nullable=True)
+    size = draw(st.integers(1, 12))
+    widths = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))
+    masses = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))
+    cells = np.concatenate(([0.0], np.cumsum(widths) / sum(widths)))
+    cells[-1] = 1.0
+    zero = draw(st.sampled_from([0.0, 0.3])) if axis.zero is not None else 0.0
+    missing = draw(st.sampled_from([0.0, 0.25, 0.7]))
+    return ColumnScores.numeric(
+        axis, cells, np.array(masses) / sum(masses), zero=zero, missing=missing
+    )
+
+
+def encoded(marginal: ColumnScores, values: np.ndarray, missing: np.ndarray):
+    """Place values as `encode_rows` does, and encode them."""
+    codes = np.where(values == 0.0, ZERO if marginal.axis.zero is not None else 0, 0)
+    codes = np.where(missing, MISSING, codes).astype(np.uint8)
+    return marginal.encode(marginal.axis.to_unit(values), codes)
+
+
+@given(numeric_scores(), st.lists(st.floats(-2.9, 2.9), min_size=1, max_size=20))
+@settings(max_examples=150, deadline=None)
+def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
+    scores = np.sort(scores)
+    values, missing = marginal.decode(scores)
+    assert (np.diff(values[~missing]) >= 0).all()
+    assert (missing == (ndtr(scores) < marginal.missing)).all()
+    single = ~missing & (values != 0.0)  # zeros and missing values fill intervals
+    again = encoded(marginal, values, missing)
+    np.testing.assert_allclose(again[single], scores[single], atol=1e-5)
+    values_again, missing_again = marginal.decode(again)
+    assert (missing_again == missing).all()
+    np.testing.assert_allclose(values_again, values, rtol=1e-5, atol=1e-5)
+
+
+@given(numeric_scores())
+@settings(max_examples=40, deadline=None)
+def test_the_shares_come_out_as_they_were_bought(marginal):
+    values, missing = marginal.decode(SCORES)
+    assert missing.mean() == pytest.approx(marginal.missing, abs=1e-4)
+    doubled = np.flatnonzero(np.diff(marginal.points) == 0)
+    exact = float(np.diff(marginal.cumulative)[doubled].sum())
+    present = values[~missing]
+    assert (present == 0.0).mean() == pytest.approx(exact, abs=1e-4)
+    place = np.searchsorted(marginal.points, marginal.axis.to_unit(present), "right")
+    place = np.clip(place, 1, len(marginal.points) - 1)
+    shares = np.bincount(place, minlength=len(marginal.points))[1:] / len(present)
+    away = np.abs(shares - np.diff(marginal.cumulative))
+    if len(doubled) == 0:
+        assert away.max() < 1e-3
+
+
+@given(numeric_scores(integer=True))
+@settings(max_examples=40, deadline=None)
+def test_whole_numbers_stay_whole_and_in_range(marginal):
+    values, missing = marginal.decode(SCORES[::50])
+    present = values[~missing]
+    assert (present == np.rint(present)).all()
+    assert present.min() >= marginal.axis.low
+    assert present.max() <= marginal.axis.high
+
+
+def test_the_scores_of_a_columns_own_values_are_normal():
+    """No draw: the values are all quantiles, so the test cannot fail by chance."""
+    axis = NumericAxis(-3.0, 3.0, log=True, integer=False, nullable=False)
+    cells = np.linspace(0, 1, 33)
+    marginal = ColumnScores.numeric(axis, cells, np.diff(cells**2))
+    values = axis.from_unit(np.sqrt(RANKS))
+    scores = encoded(marginal, values, np.zeros(len(values), dtype=bool))
+    assert np.abs(scores).max() <= MAX_SCORE + 1e-9
+    assert kstest(scores, "norm").statistic < 0.01
+    assert scores.mean() == pytest.approx(0, abs=0.01)
+    assert scores.std() == pytest.approx(1, abs=0.02)
+
+
+@given(
+    st.lists(st.floats(0.05, 1.0), min_size=1, max_size=8),
+    st.sampled_from([0.0, 0.3]),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=80, deadline=None)
+def test_levels_survive_and_have_their_shares(weights, missing, random):
+    n_levels = len(weights)
+    axis = LevelAxis(tuple(range(n_levels)), nullable=True)
+    order = random.sample(range(n_levels), n_levels)
+    marginal = ColumnScores.of_levels(
+        axis, np.array(weights), missing=missing, order=np.array(order)
+    )
+    codes = np.arange(n_levels)
+    scores = marginal.encode(np.zeros(n_levels), codes)
+    assert (np.argsort(scores) == order).all()
+    assert marginal.decode(scores)[0].tolist() == codes.tolist()
+    values, gone = marginal.decode(SCORES)
+    assert gone.mean() == pytest.approx(missing, abs=1e-4)
+    assert (values[gone] == -1).all()
+    shares = np.bincount(values[~gone].astype(int), minlength=n_levels)
+    shares = shares / shares.sum()
+    np.testing.assert_allclose(shares, np.array(weights) / sum(weights), atol=1e-4)
+
+
+def test_what_a_marginal_does_not_have_says_nothing():
+    axis = LevelAxis(("a", "b"), nullable=False)
+    marginal = ColumnScores.of_levels(axis, np.array([0.3, 0.7]))
+    other, missing = 2, 3
+    scores = marginal.encode(np.zeros(2), np.array([other, missing]))
+    np.testing.assert_allclose(scores, 0.0, atol=1e-12)
+    number = NumericAxis(1.0, 2.0, log=False, integer=False, nullable=False)
+    plain = ColumnScores.numeric(number, np.array([0.0, 1.0]), np.ones(1))
+    assert plain.encode(np.zeros(1), np.array([MISSING]))[0] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("missing", [0.0, 1.0])
+def test_a_column_without_values_is_missing(missing):
+    nothing = ColumnScores.of_levels(LevelAxis((), nullable=True), np.empty(0))
+    values, gone = nothing.decode(SCORES[::1000])
+    assert gone.all()
+    assert (values == -1).all()
+    axis = NumericAxis(0.0, 1.0, log=False, integer=False, nullable=True)
+    marginal = ColumnScores.numeric(
+        axis, np.array([0.0, 1.0]), np.ones(1), missing=missing, zero=1 - missing
+    )
+    values, gone = marginal.decode(SCORES[::1000])
+    assert gone.all() == bool(missing)
+    assert (values == 0).all() or missing
+    assert np.isfinite(values).all()
+
+
+def test_levels_without_any_weight_are_equal():
+    marginal = ColumnScores.of_levels(LevelAxis(("a", "b"), True), np.zeros(2))
+    values, _ = marginal.decode(SCORES)
+    assert values.mean() == pytest.approx(0.5)

@@ -1,0 +1,431 @@
+"""Bad input: structure is refused before any budget, values degrade the result.
+
+Never a traceback from inside torch or numpy, never a spent budget with nothing to
+show.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
+from skdpsynth.exceptions import (
+    DegradedResultWarning,
+    InvalidSchemaError,
+    InvalidTableError,
+    SkdpsynthError,
+)
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Identifier,
+    TableSchema,
+)
+
+BOTH = [IndependentSynthesizer, GPATESynthesizer]
+SECRET = 4321.0625  # a value that no message may hold
+
+# Every way of training, with few steps.
+WAYS = [
+    IndependentSynthesizer(),
+    IndependentSynthesizer(epsilon=math.inf),
+    GPATESynthesizer(n_iter=2),
+    GPATESynthesizer(),
+    GPATESynthesizer(init="random", n_iter=2, hidden_dims=(3,)),
+    GPATESynthesizer(epsilon=math.inf, n_iter=2),
+    GPATESynthesizer(
+        aggregator="confident_gnmax", n_iter=2, batch_size=4, projection_dim=2
+    ),
+]
+
+
+def table(n_rows: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "u": rng.normal(size=n_rows),
+            "v": rng.normal(size=n_rows),
+            "s": rng.choice(["p", "q"], n_rows),
+            "y": np.arange(n_rows) % 2,
+        }
+    )
+
+
+def with_column(values, n_rows: int = 40) -> pd.DataFrame:
+    return table(n_rows).assign(u=values)
+
+
+def objects(*values) -> pd.Series:
+    return pd.Series(list(values) * (40 // len(values)), dtype=object)
+
+
+@pytest.fixture
+def untouched(monkeypatch):
+    """A budget that must not be charged; no ledger may be opened."""
+
+    def no_ledger(*_, **__):
+        raise AssertionError("a PrivacyAccountant was made")
+
+    monkeypatch.setattr("skdpsynth.base.PrivacyAccountant", no_ledger)
+    budget = PrivacyBudget(10.0, 1e-3)
+    yield budget
+    assert budget.spent == (0.0, 0.0)
+    assert len(budget.charges) == 0
+
+
+TABLES = {
+    "no rows": (table(0), "0 sample"),
+    "one row": (table(1), "1 sample"),
+    "no columns": (pd.DataFrame(index=range(40)), "target|feature"),
+    "only the target": (table()[["y"]], "0 feature"),
+    "no target": (table().drop(columns="y"), "not a column"),
+    "duplicate names": (table().rename(columns={"v": "u"}), "distinct"),
+    "infinity": (with_column(np.r_[SECRET, np.inf, np.zeros(38)]), "'u'.*infinite"),
+    "minus infinity": (with_column(np.r_[SECRET, -np.inf, np.zeros(38)]), "infinite"),
+    "infinity in Float64": (
+        with_column(pd.array([np.inf, SECRET] * 20, dtype="Float64")),
+        "infinite",
+    ),
+    "sparse frame": (with_column(pd.arrays.SparseArray([0.0] * 40)), "sparse"),
+    "sparse matrix": (sparse.csr_matrix(np.eye(40)), "[Ss]parse"),
+    "complex": (with_column(np.full(40, SECRET + 1j)), "Complex"),
+    "numbers among strings": (with_column(objects(SECRET, "a")), "'u'.*object"),
+    "booleans among strings": (with_column(objects(True, "a")), "object"),
+    "lists": (with_column(objects([SECRET], [2])), "object"),
+    "bytes": (with_column(objects(b"4321", b"b")), "object"),
+    "dates as objects": (with_column(objects(pd.Timestamp("2020").date())), "object"),
+    "period": (with_column(pd.period_range("2020", periods=40, freq="M")), "timestamp"),
+    "interval": (with_column(pd.interval_range(0, 40)), "interval"),
+    "float target": (table().assign(y=np.full(40, SECRET)), "target=None"),
+    "float target with missing": (
+        table().assign(y=[0.0, np.nan] * 20),
+        "target=None",
+    ),
+    "duration target": (
+        table().assign(y=pd.to_timedelta(range(40), unit="s")),
+        "target=None",
+    ),
+    "levels of columns": (
+        table().set_axis(pd.MultiIndex.from_product([["a", "b"], [1, 2]]), axis=1),
+        "levels",
+    ),
+    "a dict": ({"u": [1, 2], "y": [0, 1]}, "DataFrame|array"),
+    "a series": (table()["u"], "2-d"),
+    "a string": ("table.csv", "2-d"),
+    "nothing": (None, "2-d"),
+    "three dimensions": (np.zeros((3, 3, 3)), "2-d"),
+}
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+@pytest.mark.parametrize("case", TABLES)
+def test_structure_is_refused_before_any_budget(synthesizer, case, untouched):
+    bad, message = TABLES[case]
+    synth = synthesizer(target="y", budget=untouched)
+    with pytest.raises(InvalidTableError, match=message) as caught:
+        synth.fit(bad)
+    assert "4321" not in str(caught.value)
+    assert not synth.__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(39, dtype=int), "inconsistent"),
+        (np.zeros((40, 2), dtype=int), "1 dimension"),
+        (np.linspace(0, SECRET, 40), "target=None"),
+        (np.r_[np.inf, np.zeros(39)], "target=None"),
+        (pd.Series(["a"] * 40, name="u"), "named 'u'"),
+        (objects(1, "a"), "object"),
+    ],
+)
+def test_labels_are_refused_before_any_budget(labels, message, untouched):
+    with pytest.raises(InvalidTableError, match=message):
+        IndependentSynthesizer(budget=untouched).fit(table()[["u"]], labels)
+
+
+def test_target_without_a_name(untouched):
+    frame = table().rename(columns={"y": np.nan})
+    with pytest.raises(InvalidTableError, match="must have a name"):
+        IndependentSynthesizer(target=np.nan, budget=untouched).fit(frame)
+
+
+SCHEMAS = {
+    "absent column": TableSchema({"w": Boolean()}),
+    "wrong kind": TableSchema({"s": Continuous(0, 1)}),
+    "numbers for strings": TableSchema({"s": Categorical([1, 2])}),
+    "nothing but identifiers": TableSchema(
+        {"u": Identifier(), "v": Identifier(), "s": Identifier()}
+    ),
+}
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+@pytest.mark.parametrize("case", SCHEMAS)
+def test_schema_is_refused_before_any_budget(synthesizer, case, untouched):
+    synth = synthesizer(target="y", schema=SCHEMAS[case], budget=untouched)
+    with pytest.raises(InvalidSchemaError):
+        synth.fit(table())
+
+
+PARAMETERS = [
+    {"epsilon": 0},
+    {"epsilon": -1.0},
+    {"epsilon": math.nan},
+    {"epsilon": "1"},
+    {"epsilon": None},
+    {"epsilon": 1e300},
+    {"delta": 0},
+    {"delta": 1},
+    {"delta": math.nan},
+    {"delta": 1e-13},
+    {"target": ["y"]},
+    {"schema": {"u": Boolean()}},
+    {"budget": 3.0},
+    {"random_state": "seed"},
+    {"random_state": -1},
+    {"verbose": -1},
+    {"verbose": "yes"},
+]
+GPATE_PARAMETERS = [
+    {"aggregator": "mean"},
+    {"init": "zeros"},
+    {"n_teachers": 0},
+    {"n_teachers": 2.5},
+    {"n_teachers": "all"},
+    {"n_iter": 0},
+    {"n_iter": 1.5},
+    {"noise_multiplier": 0.0},
+    {"noise_multiplier": math.nan},
+    {"max_grad_norm": 0.0},
+    {"batch_size": 0},
+    {"latent_dim": 0},
+    {"hidden_dims": (0,)},
+    {"hidden_dims": (3.5,)},
+    {"hidden_dims": 7},
+    {"hidden_dims": "auto"},
+    {"learning_rate": 0.0},
+    {"n_teacher_steps": 0},
+    {"teacher_learning_rate": -1.0},
+    {"projection_dim": 0},
+    {"n_bins": 1},
+    {"threshold": 1.5},
+    {"device": "abacus"},
+    {"device": 0.5},
+    # Over-determined: epsilon and one of the two fix the other.
+    {"n_iter": 5, "noise_multiplier": 1.0},
+    {"epsilon": math.inf, "noise_multiplier": 1.0},
+]
+
+
+@pytest.mark.parametrize(
+    ("synthesizer", "parameters"),
+    [(synthesizer, bad) for synthesizer in BOTH for bad in PARAMETERS]
+    + [(GPATESynthesizer, bad) for bad in GPATE_PARAMETERS],
+    ids=str,
+)
+def test_parameters_are_refused_before_any_budget(synthesizer, parameters, untouched):
+    synth = synthesizer(**{"target": "y", "budget": untouched, **parameters})
+    schema = TableSchema({"u": Continuous(0, 1)})
+    with pytest.raises(ValueError, match="|".join(parameters)):
+        synth.fit(table())
+    if not {"target", "random_state"} & set(parameters):
+        with pytest.raises(ValueError, match="|".join(parameters)):
+            synth.plan(100, schema=schema)
+    # The error is about a parameter, so nothing was set but the parameters.
+    assert not synth.__sklearn_is_fitted__()
+
+
+def fit(synth, frame):
+    """Fit; a poor result may say so, and nothing else may be said."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DegradedResultWarning)
+        return synth.fit(frame)
+
+
+def missing(dtype: str) -> pd.Series:
+    return pd.Series([None] * 40, dtype=dtype)
+
+
+VALUES = {
+    "30 x 5": table(30).assign(w=1.5),
+    "2 rows": table(2),
+    "2 rows of one value": table(2).assign(u=0.0, v=1.0, s="p", y=1),
+    "one class": table().assign(y=1),
+    "one class of strings": table().assign(y="only"),
+    "no label": table().assign(y=missing("object")),
+    "nearly no label": table().assign(y=["a"] + [None] * 39),
+    "a class each": table().assign(y=range(40)),
+    "constant": table().assign(
+        u=5.0, v=0.0, s="p", i=7, b=True, d=pd.Timestamp("2020-05-01"), t=-1e-9
+    ),
+    "all missing": table().assign(
+        u=np.nan,
+        s=missing("object"),
+        c=missing("category"),
+        i=missing("Int64"),
+        b=missing("boolean"),
+        d=missing("datetime64[us]"),
+        t=missing("timedelta64[us]"),
+        f=missing("Float32"),
+    ),
+    "huge and tiny": table().assign(
+        u=1e300,
+        v=-1e-300,
+        i=np.int64(2**62),
+        m=np.iinfo(np.int64).min,
+        w=np.uint64(2**64 - 1),
+        d=pd.Timestamp("1700-01-01"),
+        e=pd.Timestamp("2200-01-01"),
+    ),
+    "all different": table().assign(s=[f"{row}" for row in range(40)]),
+    "empty strings": table().assign(s=""),
+    "one column": table()[["u", "y"]],
+    "one category column": table()[["s", "y"]],
+}
+
+
+@pytest.mark.parametrize("case", VALUES)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way)[:60])
+def test_values_degrade_the_result(way, case):
+    """The budget is spent, and there is a table to show for it."""
+    from sklearn.base import clone
+
+    frame = VALUES[case]
+    synth = fit(clone(way).set_params(target="y"), frame)
+    fake = synth.sample(30)
+    assert fake.columns.tolist() == frame.columns.tolist()
+    for name in frame.columns:
+        if isinstance(frame[name].dtype, pd.CategoricalDtype):
+            assert isinstance(fake[name].dtype, pd.CategoricalDtype)
+        else:
+            assert fake[name].dtype == frame[name].dtype
+    numbers = fake.select_dtypes("floating").to_numpy(dtype=float, na_value=np.nan)
+    assert not np.isinf(numbers).any()
+    if way.epsilon < math.inf:
+        assert 0.98 * way.epsilon <= synth.epsilon_ <= way.epsilon
+    report = synth.privacy_report()
+    assert all(entry.used == entry.releases for entry in report.entries)
+    assert len(synth.sample(5, sampling_strategy="balanced")) == 5
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-12, 1e-3, 1e4])
+def test_extreme_budgets(synthesizer, epsilon):
+    synth = fit(synthesizer(epsilon=epsilon, target="y"), table()[["u", "y"]])
+    assert synth.epsilon_ <= epsilon
+    assert len(synth.sample(10)) == 10
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_values_outside_the_schema(synthesizer):
+    """They are clipped, or read as other categories: never an error."""
+    schema = TableSchema(
+        {
+            "u": Continuous(100, 200),
+            "v": Continuous(0, 0),
+            "s": Categorical(["r", "t"]),
+            "y": Categorical([5, 6]),
+        },
+        target="y",
+    )
+    fake = fit(synthesizer(schema=schema), table()).sample(60)
+    assert fake["u"].between(100, 200).all()
+    assert (fake["v"] == 0).all()
+    assert set(fake["s"]) <= {"r", "t"}
+    assert set(fake["y"]) == {5, 6}
+
+
+def test_all_missing_columns_come_back_missing():
+    """With enough rows to see it; wrong with probability below 1e-6."""
+    nothing = pd.Series([None] * 4000, dtype=object)
+    frame = pd.DataFrame({"a": nothing.astype(float), "b": nothing, "c": 3})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fake = IndependentSynthesizer().fit(frame).sample(500)
+    assert fake["a"].isna().mean() > 0.9
+    assert fake["b"].isna().all()
+
+
+def test_one_class_is_sampled():
+    frame = pd.DataFrame({"u": np.linspace(0, 1, 2000), "y": "only"})
+    fake = IndependentSynthesizer(target="y").fit(frame).sample(20)
+    assert set(fake["y"]) == {"only"}
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_no_label_could_be_released(synthesizer):
+    """Every label once: none passes the threshold (delta is 1e-6 of that)."""
+    frame = pd.DataFrame({"u": np.linspace(0, 1, 500)})
+    frame["y"] = [f"label {row}" for row in range(500)]
+    synth = synthesizer(target="y")
+    with pytest.warns(DegradedResultWarning, match="no label was frequent enough"):
+        synth.fit(frame)
+    assert len(synth.classes_) == 0
+    assert synth.sample(10)["y"].isna().all()
+
+
+def test_no_category_could_be_released():
+    frame = pd.DataFrame({"u": np.linspace(0, 1, 500)})
+    frame["s"] = [f"secret {row}" for row in range(500)]
+    synth = IndependentSynthesizer()
+    with pytest.warns(DegradedResultWarning, match=r"no category of \['s'\]") as caught:
+        synth.fit(frame)
+    assert "secret" not in str(caught[0].message)
+    assert synth.sample(10)["s"].isna().all()
+    assert "s" not in synth.schema_.columns
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_a_million_categories(synthesizer):
+    n_rows = 1_000_000
+    rows = pd.Series(np.arange(n_rows))
+    frame = pd.DataFrame({"s": "key " + rows.astype(str), "u": rows / n_rows})
+    synth = synthesizer(**({"n_iter": 2} if synthesizer is GPATESynthesizer else {}))
+    with pytest.warns(DegradedResultWarning, match=r"no category of \['s'\]"):
+        synth.fit(frame)
+    assert synth.sample(10)["s"].isna().all()
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_plan_says_so_in_advance(synthesizer):
+    """Too few rows, or too many categories: the note is there before any data."""
+    columns = {"u": Continuous(0, 1), "s": Categorical(["p", "q"]), "y": Boolean()}
+    schema = TableSchema(columns, target="y")
+    many = {**columns, "s": Categorical([f"{level}" for level in range(5000)])}
+    synth = synthesizer()
+    assert synth.plan(10**6, schema=schema)["note"].tolist() == ["", ""]
+    few = synth.plan(30, schema=schema)["note"]
+    assert few.str.contains("too few rows").all()
+    poor = synth.plan(30_000, schema=TableSchema(many, target="y"))["note"]
+    assert poor.str.contains("too many categories").all()
+    small = synth.set_params(epsilon=1e-6).plan(10**5, schema=schema)["note"]
+    assert small.str.contains("too few rows").all()
+
+
+def test_declared_categories_beyond_the_budget_warn():
+    schema = TableSchema(
+        {"s": Categorical([f"{level}" for level in range(5000)])}, n_rows=3000
+    )
+    frame = pd.DataFrame({"s": [f"{row % 5000}" for row in range(3000)]})
+    synth = IndependentSynthesizer(schema=schema)
+    assert "too many categories" in synth.plan(3000)["note"][0]
+    with pytest.warns(DegradedResultWarning, match="too many categories"):
+        synth.fit(frame)
+    assert synth.sample(100)["s"].isin(schema.columns["s"].categories).all()
+
+
+def test_all_errors_are_ours():
+    """One class of exception catches everything that a table can cause."""
+    for bad, _ in TABLES.values():
+        with pytest.raises(SkdpsynthError):
+            IndependentSynthesizer(target="y").fit(bad)

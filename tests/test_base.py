@@ -1,0 +1,350 @@
+"""The template of a fit: what goes in, what comes out, what a fitted object is."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
+from skdpsynth.exceptions import (
+    BudgetExceededError,
+    DegradedResultWarning,
+    InvalidTableError,
+)
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
+
+BOTH = [IndependentSynthesizer, GPATESynthesizer]
+LABELS = TableSchema({"y": Categorical(["a", "b"])}, target="y")
+
+
+def table(n_rows: int = 2000) -> pd.DataFrame:
+    """A table with a difference between its classes that any fit at epsilon 1 sees."""
+    rng = np.random.default_rng(0)
+    label = rng.choice(["a", "b"], n_rows)
+    return pd.DataFrame(
+        {
+            "u": rng.normal(size=n_rows) + 4 * (label == "b"),
+            "y": label,
+            "v": rng.integers(0, 9, n_rows),
+        }
+    )
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_ten_lines(synthesizer):
+    real = table()
+    synth = synthesizer(target="y", random_state=0).fit(real)
+    fake = synth.sample(1000)
+    assert fake.columns.tolist() == ["u", "y", "v"]
+    pd.testing.assert_series_equal(fake.dtypes, real.dtypes)
+    assert synth.classes_.tolist() == ["a", "b"]
+    assert synth.feature_names_in_.tolist() == ["u", "v"]
+    assert synth.n_features_in_ == 2
+    means = fake.groupby("y")["u"].mean()
+    assert means["b"] - means["a"] > 2
+
+
+def test_sample_before_fit():
+    synth = IndependentSynthesizer()
+    for call in (synth.sample, synth.privacy_report, lambda: synth.get_epsilon(0.1)):
+        with pytest.raises(NotFittedError):
+            call()
+    with pytest.raises(NotFittedError):
+        synth.save("absent.skdp")
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "3", True, None])
+def test_sample_refuses_numbers_of_rows(bad):
+    synth = IndependentSynthesizer().fit(table()[["u"]])
+    with pytest.raises(ValueError, match="n_samples must be an int >= 1"):
+        synth.sample(bad)
+    with pytest.raises(ValueError, match="random_state"):
+        synth.sample(3, random_state=np.random)
+
+
+def test_random_state_of_any_form():
+    synth = IndependentSynthesizer().fit(table()[["u"]])
+    for make in (lambda: 7, lambda: np.random.RandomState(7), lambda: np.int64(7)):
+        first, second = (synth.sample(5, random_state=make()) for _ in range(2))
+        pd.testing.assert_frame_equal(first, second)
+    shared = np.random.RandomState(7)
+    assert not synth.sample(5, random_state=shared).equals(
+        synth.sample(5, random_state=shared)
+    )
+
+
+def test_random_state_seeds_the_sampling_stream():
+    fakes = []
+    for _ in range(2):
+        with insecure_randomness(1):
+            fakes.append(IndependentSynthesizer(random_state=5).fit(table()[["u"]]))
+    first, second = (synth.sample(5) for synth in fakes)
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_second_fit_forgets_the_first():
+    real = table()
+    synth = IndependentSynthesizer().fit(real[["u", "v"]], real["y"])
+    assert synth.classes_.tolist() == ["a", "b"]
+    synth.fit(real[["v"]].to_numpy())
+    assert not hasattr(synth, "classes_")
+    assert not hasattr(synth, "feature_names_in_")
+    assert synth.sample(2).columns.tolist() == ["x0"]
+
+
+def test_refused_second_fit_keeps_the_first():
+    real = table()
+    synth = IndependentSynthesizer(target="y", random_state=0).fit(real)
+    expected = synth.sample(5, random_state=0)
+    with pytest.raises(InvalidTableError):
+        synth.fit(real.drop(columns="y"))
+    pd.testing.assert_frame_equal(synth.sample(5, random_state=0), expected)
+
+
+@pytest.mark.parametrize("name", ["y", ("y", 1), frozenset("y"), b"y", 3])
+def test_fit_resample_with_the_label_in_the_table(name):
+    real = table().rename(columns={"y": "label"})
+    real.columns = pd.Index(["u", name, "v"], tupleize_cols=False)
+    schema = TableSchema({name: Categorical(["a", "b"])})
+    features, labels = IndependentSynthesizer(target=name, schema=schema).fit_resample(
+        real
+    )
+    assert features.columns.tolist() == ["u", "v"]
+    assert labels.name == name
+    assert len(features) == len(labels)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.array, list, pd.Index, pd.Series, pd.Categorical, pd.array]
+)
+def test_fit_resample_with_labels_beside_the_table(kind):
+    real = table()
+    labels = kind(real["y"].tolist())
+    schema = TableSchema({"target": Categorical(["a", "b"])}, n_rows=2000)
+    features, fakes = IndependentSynthesizer(schema=schema).fit_resample(
+        real[["u", "v"]], labels
+    )
+    assert isinstance(fakes, pd.Series if kind is pd.Series else np.ndarray)
+    assert set(fakes) == {"a", "b"}
+    if kind is pd.Series:
+        assert fakes.name is None
+    # As many rows as the noisy count: within eight of its standard deviations.
+    assert len(features) == len(fakes) == pytest.approx(2000, abs=8 * 30)
+
+
+def test_fit_resample_with_arrays():
+    real = table()
+    array = real[["u", "v"]].to_numpy(np.float32)
+    labels = (real["y"] == "a").to_numpy().astype(np.int8)
+    features, fakes = IndependentSynthesizer().fit_resample(array, labels)
+    assert isinstance(features, np.ndarray)
+    assert features.dtype == np.float32
+    assert fakes.dtype == np.int8
+    assert IndependentSynthesizer().fit_resample(array)[1] is None
+
+
+def test_target_from_exactly_one_place():
+    real = table()
+    described = TableSchema({"y": Categorical(["a", "b"])}, target="y")
+    for synth in (
+        IndependentSynthesizer(target="y"),
+        IndependentSynthesizer(schema=described),
+        IndependentSynthesizer(target="y", schema=described),
+    ):
+        assert synth.fit(real).classes_.tolist() == ["a", "b"]
+    with pytest.raises(InvalidTableError, match="given twice"):
+        IndependentSynthesizer(target="y").fit(real, real["y"])
+    with pytest.raises(InvalidTableError, match="target of the schema"):
+        IndependentSynthesizer(target="v", schema=described).fit(real)
+    with pytest.raises(InvalidTableError, match="target=None"):
+        IndependentSynthesizer(target="u").fit(real)
+    with pytest.raises(InvalidTableError, match="astype"):
+        IndependentSynthesizer().fit(real[["u"]], real["v"].astype(float))
+    assert not hasattr(IndependentSynthesizer().fit(real), "classes_")
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+@pytest.mark.parametrize("as_frame", [True, False])
+def test_imblearn_pipeline(synthesizer, as_frame):
+    from imblearn.pipeline import make_pipeline
+
+    real = table()
+    features, labels = real[["u", "v"]], real["y"]
+    if not as_frame:
+        features, labels = features.to_numpy(), labels.to_numpy(dtype=object)
+    pipeline = make_pipeline(synthesizer(epsilon=3.0), LogisticRegression())
+    assert pipeline.fit(features, labels).score(features, labels) > 0.9
+
+
+def test_budget_holds_through_cross_validation():
+    """Clones made by scikit-learn share the budget: the third fit is refused."""
+    from imblearn.pipeline import make_pipeline
+
+    real = table()
+    budget = PrivacyBudget(2.5, 1e-4)
+    pipeline = make_pipeline(
+        IndependentSynthesizer(epsilon=1.0, budget=budget), LogisticRegression()
+    )
+    scores = cross_val_score(pipeline, real[["u", "v"]], real["y"], cv=2)
+    assert scores.min() > 0.8
+    assert budget.spent == (2.0, pytest.approx(2e-5))
+    with pytest.raises(BudgetExceededError, match="epsilon"):
+        clone(pipeline).fit(real[["u", "v"]], real["y"])
+    copies = [clone(pipeline), pickle.loads(pickle.dumps(pipeline))]
+    for copy in copies:
+        assert copy[0].budget.spent == (2.0, pytest.approx(2e-5))
+    assert len(budget.charges) == 2
+
+
+def test_budget_is_refused_before_the_table_is_encoded(monkeypatch):
+    def no_release(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("skdpsynth.base.buy_facts", no_release)
+    budget = PrivacyBudget(0.5, 1e-4)
+    with pytest.raises(BudgetExceededError):
+        IndependentSynthesizer(budget=budget).fit(table())
+    with pytest.raises(BudgetExceededError):
+        IndependentSynthesizer(epsilon=math.inf, budget=budget).fit(table())
+    assert budget.spent == (0.0, 0.0)
+
+
+def test_failed_fit_stays_charged(monkeypatch):
+    def fail(*_):
+        raise RuntimeError
+
+    monkeypatch.setattr(IndependentSynthesizer, "_fit", fail)
+    budget = PrivacyBudget(2.0, 1e-4)
+    synth = IndependentSynthesizer(budget=budget)
+    with pytest.raises(RuntimeError):
+        synth.fit(table())
+    assert budget.spent[0] == 1.0
+    with pytest.raises(NotFittedError):
+        synth.sample()
+
+
+def test_get_epsilon_is_a_curve():
+    synth = IndependentSynthesizer().fit(table()[["u", "v"]])
+    assert synth.get_epsilon(synth.delta_) == pytest.approx(synth.epsilon_, rel=1e-3)
+    curve = [synth.get_epsilon(delta) for delta in (1e-8, 1e-6, 1e-4, 1e-2)]
+    assert curve == sorted(curve, reverse=True)
+    with pytest.raises(ValueError, match="delta"):
+        synth.get_epsilon(1.0)
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_plan_says_what_a_fit_will_do(synthesizer):
+    """With public counts nothing random enters a plan: it is that of the fit."""
+    schema = TableSchema(
+        {"u": Continuous(-9, 9), "y": Boolean(), "v": Categorical(["p", "q"])},
+        target="y",
+        class_counts={False: 1500, True: 40},
+    )
+    synth = synthesizer(schema=schema)
+    plan = synth.plan(1540, class_counts={False: 1500, True: 40})
+    assert plan["class"].tolist() == [False, True]
+    assert plan["rows"].tolist() == [1500, 40]
+    rng = np.random.default_rng(0)
+    real = pd.DataFrame(
+        {
+            "u": rng.normal(size=1540),
+            "y": np.arange(1540) < 40,
+            "v": rng.choice(["p", "q"], 1540),
+        }
+    )
+    report = synth.fit(real).privacy_report()
+    noise = [e.noise_std for e in report.entries if e.name == "marginals"]
+    assert noise == pytest.approx(plan["noise_std"].tolist(), rel=1e-3)
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_plan_checks_its_guesses(synthesizer):
+    synth = synthesizer(schema=LABELS)
+    schema = TableSchema({"u": Continuous(0, 1), **LABELS.columns}, target="y")
+    for bad in (0, -3, 1.5, "many", None):
+        with pytest.raises(ValueError, match="n_rows must be an int >= 1"):
+            synth.plan(bad, schema=schema)
+    for counts in ({"c": 3}, {"a": -1}, {"a": 1.5}, [3, 4]):
+        with pytest.raises(ValueError, match="class_counts"):
+            synth.plan(100, schema=schema, class_counts=counts)
+    with pytest.raises(ValueError, match="no column that could be modelled"):
+        synth.plan(100)
+    with pytest.raises(ValueError, match="needs to know the columns"):
+        synthesizer().plan(100)
+    with pytest.raises(ValueError, match="epsilon"):
+        synthesizer(epsilon=-1.0).plan(100, schema=schema)
+
+
+def test_degraded_result_warns_at_the_line_of_the_user():
+    real = pd.DataFrame({"u": np.arange(30.0), "y": [0, 1] * 15})
+    schema = TableSchema(
+        {"u": Continuous(0, 30), "y": Categorical([0, 1])},
+        target="y",
+        class_counts={0: 15, 1: 15},
+    )
+    synth = IndependentSynthesizer(epsilon=0.01, schema=schema)
+    notes = synth.plan(30)["note"]
+    assert notes.str.contains("too few rows").all()
+    with pytest.warns(DegradedResultWarning, match="2 of 2 classes") as caught:
+        synth.fit(real)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        synth.set_params(epsilon=100.0).fit(real)
+    assert synth.plan(30)["note"].tolist() == ["", ""]
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_small_fit_is_fast(synthesizer):
+    """A default fit of 30 x 5 takes under 0.25 s, the best of five fresh budgets.
+
+    A new epsilon each time, so that no calibration comes from a cache. It is the time
+    of this process, on one thread: others may use the machine too.
+    """
+    rng = np.random.default_rng(0)
+    real = pd.DataFrame(rng.normal(size=(30, 4)), columns=list("abcd"))
+    real["y"] = np.arange(30) % 2
+    seconds = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegradedResultWarning)
+        for trial in range(6):
+            synth = synthesizer(target="y", epsilon=1.0 + 1e-3 * trial)
+            start = time.process_time()
+            synth.fit(real)
+            seconds.append(time.process_time() - start)
+    assert min(seconds[1:]) < 0.25
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_sampling_costs_little_per_row(synthesizer):
+    """A million rows in 5 s means 0.5 s for a hundred thousand, the best of three."""
+    synth = synthesizer(target="y").fit(table())
+    seconds = []
+    for _ in range(3):
+        start = time.process_time()
+        assert len(synth.sample(100_000)) == 100_000
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < 0.5
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_a_million_rows_in_five_seconds(synthesizer):
+    rng = np.random.default_rng(0)
+    real = pd.DataFrame(rng.normal(size=(5000, 29))).rename(columns=str)
+    real["y"] = rng.integers(0, 2, 5000)
+    synth = synthesizer(target="y", epsilon=5.0).fit(real)
+    start = time.process_time()
+    assert synth.sample(1_000_000).shape == (1_000_000, 30)
+    assert time.process_time() - start < 5.0

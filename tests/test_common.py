@@ -1,0 +1,227 @@
+"""What holds for every synthesizer: scikit-learn's checks and our own battery."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks as sklearn_checks
+
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.utils.estimator_checks import (
+    check_synthesizer,
+    parametrize_with_checks,
+    synthesizer_checks,
+)
+
+# Small and fast, and each way of training once.
+SYNTHESIZERS = [
+    IndependentSynthesizer(),
+    GPATESynthesizer(n_iter=2),
+    GPATESynthesizer(init="random", n_iter=2, hidden_dims=(4,)),
+    GPATESynthesizer(
+        aggregator="confident_gnmax", n_iter=2, batch_size=4, projection_dim=2
+    ),
+]
+
+
+# The tables of scikit-learn have 20 to 200 rows: the result is poor, and says so.
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@sklearn_checks(SYNTHESIZERS)
+def test_sklearn(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(SYNTHESIZERS)
+def test_battery(synthesizer, check):
+    check(synthesizer)
+
+
+class _Broken(IndependentSynthesizer):
+    """A base for synthesizers that break one promise each."""
+
+
+class _KeepsRows(_Broken):
+    def fit(self, X, y=None):
+        self.rows_ = [np.asarray(X["number"])[None]]
+        return super().fit(X, y)
+
+
+class _KeepsMembers(_Broken):
+    def _fit(self, rows, *others):
+        self.first_ = rows.of_class(0).codes[:, 0]
+        return super()._fit(rows, *others)
+
+
+class _KeepsRareString(_Broken):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        if "text" in X:
+            rare = str(max(X["text"]))
+            self.peek_ = lambda: rare
+        return self
+
+
+class _SavesRareString(_Broken):
+    def _generator_state(self):
+        return {"note": "canary-5"}, {}
+
+
+class _ReadsGlobalGenerator(_Broken):
+    def _fit(self, *others):
+        np.random.random()  # noqa: NPY002 - the defect
+        return super()._fit(*others)
+
+
+class _SetsGlobalGenerator(_Broken):
+    def _fit(self, *others):
+        random.seed(0)
+        return super()._fit(*others)
+
+
+class _Wastes(_Broken):
+    def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
+        return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.9 * mu)
+
+
+class _ForgetsRelease(_Broken):
+    def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
+        return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.99 * mu)
+
+    def _fit(self, rows, facts, plans, accountant, seed):
+        left = 0.1 * accountant.remaining_mu(facts.classes.scopes[0])
+        for scope in facts.classes.scopes:
+            accountant.reserve_gaussian("more", mu=left, sensitivity=1.0, scope=scope)
+        return super()._fit(rows, facts, plans, accountant, seed)
+
+
+class _SeedsNoise(_Broken):
+    def fit(self, X, y=None):
+        with insecure_randomness(0):
+            return super().fit(X, y)
+
+
+class _ClaimsTooLittle(_Broken):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.epsilon_ = 0.99 * self.epsilon_
+        return self
+
+
+class _HidesInfinity(_Broken):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.epsilon_ = min(self.epsilon_, 1e6)
+        return self
+
+
+class _Repeats(_Broken):
+    def sample(self, n_samples=1, *, sampling_strategy=None, random_state=None):
+        return super().sample(
+            n_samples, sampling_strategy=sampling_strategy, random_state=0
+        )
+
+
+class _LosesTypes(_Broken):
+    def sample(self, n_samples=1, **others):
+        table = super().sample(n_samples, **others)
+        return table.assign(count=table["count"].astype(float))
+
+
+class _IgnoresStrategy(_Broken):
+    def sample(self, n_samples=1, *, sampling_strategy=None, random_state=None):
+        return super().sample(n_samples, random_state=random_state)
+
+
+class _IgnoresBudget(_Broken):
+    def fit(self, X, y=None):
+        budget, self.budget = self.budget, None
+        super().fit(X, y)
+        self.budget = budget
+        return self
+
+
+class _SetsParameter(_Broken):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.delta = self.delta / 2
+        return self
+
+
+class _ChargesFirst(_Broken):
+    def fit(self, X, y=None):
+        if self.budget is not None:
+            self.budget.charge(self.epsilon, self.delta)
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("twin", "name"),
+    [
+        (_KeepsRows, "nothing_private_is_kept"),
+        (_KeepsMembers, "nothing_private_is_kept"),
+        (_KeepsRareString, "nothing_private_is_kept"),
+        (_SavesRareString, "file"),
+        (_ReadsGlobalGenerator, "global_generators_are_left_alone"),
+        (_SetsGlobalGenerator, "global_generators_are_left_alone"),
+        (_Wastes, "budget_is_kept_and_used"),
+        (_ClaimsTooLittle, "budget_is_kept_and_used"),
+        (_ForgetsRelease, "all_reservations_are_used"),
+        (_SeedsNoise, "noise_is_secret"),
+        (_HidesInfinity, "insecure_noise_is_reported"),
+        (_HidesInfinity, "infinite_epsilon"),
+        (_Repeats, "sample_repeats_or_continues"),
+        (_LosesTypes, "sample_is_like_the_table"),
+        (_IgnoresStrategy, "sampling_strategies"),
+        (_IgnoresBudget, "shared_budget"),
+        (_SetsParameter, "fit_changes_nothing"),
+        (_ChargesFirst, "bad_tables_cost_nothing"),
+    ],
+)
+def test_battery_catches_broken_twin(twin, name):
+    check = dict(synthesizer_checks())[name]
+    check(IndependentSynthesizer())
+    state = random.getstate()
+    with pytest.raises(AssertionError):
+        check(twin())
+    random.setstate(state)
+
+
+def test_check_synthesizer_names_the_check():
+    with pytest.raises(AssertionError, match="_Wastes fails the check 'budget_is_kept"):
+        check_synthesizer(_Wastes())
+
+
+def test_battery_is_named():
+    names = [name for name, _ in synthesizer_checks()]
+    assert len(set(names)) == len(names) > 15
+    assert not any(name.startswith("_") for name in names)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 10.0, 600.0, 5000.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
+def test_certificate_by_dp_accounting(epsilon, delta):
+    """An accountant of our own making, from the noise that the report lists.
+
+    Nothing here uses the package's accounting: one Gaussian event per release, with
+    the multiplier of privacy.md G.4, composed by dp-accounting alone.
+    """
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(100, 3))
+    synth = IndependentSynthesizer(epsilon=epsilon, delta=delta)
+    report = synth.fit(table).privacy_report()
+    assert 0.98 * epsilon <= report.epsilon <= epsilon
+    squares = [
+        e.releases * e.sensitivity**2 / (e.noise_std**2 - 4) for e in report.entries
+    ]
+    multiplier = 1 / math.sqrt(sum(squares))
+    accountant = PLDAccountant(value_discretization_interval=1e-3 / multiplier)
+    accountant.compose(GaussianDpEvent(multiplier))
+    assert accountant.get_epsilon(delta - report.discovery_delta) <= epsilon

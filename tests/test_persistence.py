@@ -1,0 +1,268 @@
+"""Files: equal after a round trip, refused when damaged, and nothing to execute."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+
+import skdpsynth
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
+from skdpsynth.exceptions import PersistenceError
+from skdpsynth.persistence import decode_parameter, encode_parameter
+from skdpsynth.schema import (
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
+
+SCHEMA = TableSchema(
+    {
+        "u": Continuous(-5, 5),
+        "id": Identifier(),
+        "day": Datetime("2020-01-01", "2021-01-01"),
+        "y": Categorical(["a", "b"]),
+    },
+    target="y",
+    class_counts={"a": 300, "b": 300},
+)
+
+
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "u": rng.normal(size=600),
+            "id": [f"number {row}" for row in range(600)],
+            "w": np.where(rng.random(600) < 0.3, np.nan, rng.exponential(size=600)),
+            "day": pd.Timestamp("2020-02-03") + pd.to_timedelta(range(600), unit="h"),
+            "kind": pd.Categorical(rng.choice(["p", "q"], 600)),
+            "y": ["a", "b"] * 300,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "fitted.skdp"
+    synth = GPATESynthesizer(
+        schema=SCHEMA, n_iter=3, hidden_dims=(5, 3), random_state=4, device="cpu"
+    )
+    synth.fit(table()).save(path)
+    return synth, path
+
+
+def members(path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def rewrite(path, content: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+
+
+def test_round_trip(saved):
+    synth, path = saved
+    again = GPATESynthesizer.load(path)
+    expected = synth.sample(80, random_state=1)
+    pd.testing.assert_frame_equal(again.sample(80, random_state=1), expected)
+    assert repr(again) == repr(synth)
+    assert again.get_params() == synth.get_params()
+    assert again.privacy_report() == synth.privacy_report()
+    assert (again.epsilon_, again.delta_) == (synth.epsilon_, synth.delta_)
+    assert again.schema_ == synth.schema_
+    assert again.classes_.tolist() == ["a", "b"]
+    assert again.n_features_in_ == 5
+    assert again.feature_names_in_.tolist() == synth.feature_names_in_.tolist()
+    assert again.n_iter_ == 3
+    assert again.n_teachers_.tolist() == synth.n_teachers_.tolist()
+    pickle.loads(pickle.dumps(again))
+
+
+def test_loaded_stream_is_fresh(saved):
+    _, path = saved
+    first, second = (GPATESynthesizer.load(path).sample(20) for _ in range(2))
+    assert not first.equals(second)
+
+
+def test_loaded_synthesizer_can_be_fitted_again(saved):
+    again = clone(GPATESynthesizer.load(saved[1])).set_params(epsilon=2.0)
+    assert again.fit(table()).epsilon_ == pytest.approx(2.0, rel=0.02)
+    assert again.hidden_dims == (5, 3)
+
+
+def test_parameters_that_no_file_holds(tmp_path):
+    """A budget is a right to spend, and the state of a generator is no setting."""
+    synth = IndependentSynthesizer(
+        epsilon=math.inf, random_state=np.random.RandomState(3)
+    ).fit(table()[["u", "w"]])
+    synth.set_params(budget=PrivacyBudget(1.0, 1e-5))
+    synth.save(tmp_path / "a")
+    again = IndependentSynthesizer.load(tmp_path / "a")
+    assert again.epsilon == math.inf
+    assert again.random_state is None
+    assert again.budget is None
+    assert not hasattr(again, "classes_")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(), (3, 2), [1, [2.5]], math.inf, None, True, "auto", ("a", 1), 10**20, -0.0],
+)
+def test_parameter_round_trip(value):
+    again = decode_parameter(json.loads(json.dumps(encode_parameter(value))))
+    assert again == value
+    assert type(again) is type(value)
+
+
+def test_device_and_array_parameters():
+    assert decode_parameter(encode_parameter(torch.device("cpu"))) == "cpu"
+    assert decode_parameter(encode_parameter(np.array([4, 2]))) == [4, 2]
+
+
+def test_saving_before_fit_or_under_a_name_no_file_holds(tmp_path):
+    frame = table()[["u", "w"]]
+    frame.columns = pd.Index([frozenset("u"), "w"], dtype=object)
+    synth = IndependentSynthesizer().fit(frame)
+    with pytest.raises(PersistenceError, match="frozenset"):
+        synth.save(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
+    """A save that fails leaves the file that was there, and nothing else."""
+    synth = IndependentSynthesizer().fit(table()[["u"]])
+    path = tmp_path / "a"
+    synth.save(path)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", fail)
+    with pytest.raises(OSError):  # noqa: PT011 - any
+        synth.save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["a"]
+
+
+def test_file_has_two_members_and_no_code(saved):
+    content = members(saved[1])
+    assert set(content) == {"synthesizer.json", "arrays.safetensors"}
+    json.loads(content["synthesizer.json"])
+    assert b"number 5" not in b"".join(content.values())
+
+
+def test_inspect(saved):
+    synth, path = saved
+    found = skdpsynth.inspect(path)
+    assert found["synthesizer"] == "GPATESynthesizer"
+    assert found["format_version"] == 1
+    assert found["parameters"]["hidden_dims"] == (5, 3)
+    assert found["parameters"]["random_state"] == 4
+    assert found["report"] == synth.privacy_report().to_dict()
+    assert found["schema_"] == synth.schema_.to_dict()
+    assert found["arrays"]["class_counts"] == (2,)
+
+
+def test_another_class(saved):
+    with pytest.raises(PersistenceError, match=r"GPATESynthesizer\.load"):
+        IndependentSynthesizer.load(saved[1])
+
+
+def test_absent_file(tmp_path):
+    for read in (GPATESynthesizer.load, skdpsynth.inspect):
+        with pytest.raises(FileNotFoundError):
+            read(tmp_path / "absent")
+
+
+def foreign_files(path, content) -> None:
+    header = json.loads(content["synthesizer.json"])
+    arrays = content["arrays.safetensors"]
+
+    def changed(**fields):
+        return json.dumps({**header, **fields}).encode()
+
+    yield b""
+    yield b"PK\x05\x06" + bytes(18)  # an empty zip
+    yield b"no zip file at all"
+    yield pickle.dumps({"synthesizer": 1})
+    for data in (
+        b"[]",
+        b"{}",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        changed(format="other"),
+        changed(format_version=2),
+        changed(format_version="1"),
+        changed(parameters=[]),
+        changed(parameters={"unknown": {"value": 1}}),
+        changed(parameters={"epsilon": 1}),
+        changed(table={}),
+        changed(report={}),
+        changed(schema_=None),
+        changed(schema={"columns": 3}),
+        changed(generator={"n_classes": 9, "n_iter_": 1}),
+        json.dumps({k: v for k, v in header.items() if k != "synthesizer"}).encode(),
+    ):
+        rewrite(path, {"synthesizer.json": data, "arrays.safetensors": arrays})
+        yield path.read_bytes()
+    for data in (b"", b"x" * 50, arrays[: len(arrays) // 2], arrays[8:]):
+        rewrite(path, {**content, "arrays.safetensors": data})
+        yield path.read_bytes()
+    rewrite(path, {"synthesizer.json": content["synthesizer.json"]})
+    yield path.read_bytes()
+
+
+def test_damaged_and_foreign_files(saved, tmp_path):
+    path = tmp_path / "damaged"
+    for data in list(foreign_files(path, members(saved[1]))):
+        path.write_bytes(data)
+        with pytest.raises(PersistenceError):
+            GPATESynthesizer.load(path)
+
+
+def test_newer_format_names_the_remedy(saved, tmp_path):
+    content = members(saved[1])
+    header = {**json.loads(content["synthesizer.json"]), "format_version": 2}
+    path = tmp_path / "newer"
+    rewrite(path, {**content, "synthesizer.json": json.dumps(header).encode()})
+    with pytest.raises(PersistenceError, match="Upgrade skdpsynth"):
+        GPATESynthesizer.load(path)
+
+
+def test_any_damaged_byte_is_found_or_harmless(saved, tmp_path):
+    """Cut or flip a file anywhere: it loads as it was, or the error says so."""
+    synth, source = saved
+    whole = source.read_bytes()
+    expected = synth.sample(5, random_state=0)
+    path = tmp_path / "damaged"
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(150):
+        data = bytearray(whole)
+        place = int(rng.integers(len(data)))
+        if rng.random() < 0.3:
+            data = data[:place]
+        else:
+            data[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(bytes(data))
+        try:
+            again = GPATESynthesizer.load(path)
+        except PersistenceError:
+            refused += 1
+        else:
+            pd.testing.assert_frame_equal(again.sample(5, random_state=0), expected)
+    assert refused > 100
