@@ -37,7 +37,6 @@ WAYS = [
     IndependentSynthesizer(),
     IndependentSynthesizer(epsilon=math.inf),
     GPATESynthesizer(n_iter=2),
-    GPATESynthesizer(),
     GPATESynthesizer(init="random", n_iter=2, hidden_dims=(3,)),
     GPATESynthesizer(epsilon=math.inf, n_iter=2),
     GPATESynthesizer(
@@ -385,12 +384,11 @@ def test_no_category_could_be_released():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("synthesizer", BOTH)
-def test_a_million_categories(synthesizer):
+def test_a_million_categories():
     n_rows = 1_000_000
     rows = pd.Series(np.arange(n_rows))
     frame = pd.DataFrame({"s": "key " + rows.astype(str), "u": rows / n_rows})
-    synth = synthesizer(**({"n_iter": 2} if synthesizer is GPATESynthesizer else {}))
+    synth = GPATESynthesizer(n_iter=2)
     with pytest.warns(DegradedResultWarning, match=r"no category of \['s'\]"):
         synth.fit(frame)
     assert synth.sample(10)["s"].isna().all()

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 EPSILON, DELTA = 1.0, 1e-5
-N_CHOOSING, N_JUDGING = 60, 120  # fits in each world
+N_CHOOSING, N_JUDGING = 40, 100  # fits in each world
 FALSE_ALARM = 1e-6
 SCHEMA = TableSchema(
     {
@@ -36,13 +36,12 @@ SCHEMA = TableSchema(
 )
 SETTINGS = {
     "marginals": {"init": "marginals", "n_teachers": 4, "n_iter": 4},
-    "random": {"init": "random", "n_teachers": 1, "n_iter": 4},
+    "random": {"init": "random", "n_teachers": 1, "n_iter": 10},
     "votes": {
         "init": "random",
         "n_teachers": 1,
-        "n_iter": 4,
+        "n_iter": 10,
         "aggregator": "confident_gnmax",
-        "max_grad_norm": 0.1,
     },
 }
 
