@@ -42,6 +42,7 @@ SETTINGS = {
         "n_teachers": 1,
         "n_iter": 10,
         "aggregator": "confident_gnmax",
+        "n_bins": 2,
     },
 }
 
