@@ -25,7 +25,9 @@ __all__ = ["Classes", "buy_classes", "classes_are_public", "rounded"]
 
 # The usual coding of a binary label: known to everybody, so it needs no threshold.
 _USUAL_LABELS = (0, 1)
-_KEPT_FROM = 1.64  # noise standard deviations a usual label must exceed to be kept
+# Noise standard deviations it must exceed to be kept: alone, and beside other labels,
+# which show that the label is not binary.
+_KEPT_FROM, _KEPT_BESIDE_OTHERS = 1.64, 3.5
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ def buy_classes(
     codes, keys = factorize(target)
     if classes_are_public(column, schema):
         return _declared_classes(codes, keys, column, schema, accountant, mu)
-    share = mu / np.sqrt(2)
+    # Half is kept for the case that no label passes, which no integer column meets.
+    share = mu if column.kind == "integer" else mu / np.sqrt(2)
     classes, members = _found_classes(
         codes, keys, column, accountant, share, threshold_delta
     )
@@ -179,7 +182,8 @@ def _found_classes(
     """Find labels that nobody declared: usual ones by count, others by threshold."""
     usual: tuple[Hashable, ...] = _USUAL_LABELS if column.kind == "integer" else ()
     found: dict[Hashable, float] = {}
-    fallback: dict[Hashable, float] = {}
+    counted: dict[Hashable, float] = {}
+    noise_std = 0.0
     others = codes
     if usual:
         mu = mu / np.sqrt(2)
@@ -190,12 +194,8 @@ def _found_classes(
         # The last bin holds all other rows; a row is in exactly one bin.
         binned = np.where(members < 0, len(usual), members)
         noisy = noisy_counts(binned, len(usual) + 1, reservation)[:-1]
-        sure = _KEPT_FROM * reservation.noise_std
-        for level, count in zip(usual, noisy, strict=True):
-            if count > sure:
-                found[level] = float(count)
-        best = int(noisy.argmax())
-        fallback = {usual[best]: float(noisy[best])}
+        counted = dict(zip(usual, noisy.astype(float), strict=True))
+        noise_std = reservation.noise_std
         others = np.where(members < 0, codes, -1)
     reservation = accountant.reserve_gaussian(
         "other class labels" if usual else "class labels and counts",
@@ -207,7 +207,10 @@ def _found_classes(
     kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]
     for position, count in zip(kept, noisy, strict=True):
         found[keys[position]] = float(count)
-    found = found or fallback  # an integer column must hold some label
+    sure = (_KEPT_BESIDE_OTHERS if found else _KEPT_FROM) * noise_std
+    found |= {level: count for level, count in counted.items() if count > sure}
+    if counted and not found:  # an integer column must hold some label
+        found = dict([max(counted.items(), key=lambda item: item[1])])
     levels = tuple(sorted(found))  # type: ignore[type-var]
     values = np.array([found[level] for level in levels], dtype=np.float64)
     return Classes(levels, np.maximum(values, 1.0)), _positions(codes, keys, levels)

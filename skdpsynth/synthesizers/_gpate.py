@@ -173,8 +173,8 @@ class GPATESynthesizer(BaseSynthesizer):
     --------
     >>> from skdpsynth import GPATESynthesizer
     >>> from skdpsynth.datasets import load_thyroid
-    >>> synth = GPATESynthesizer(target="class", random_state=0).fit(load_thyroid())
-    >>> synth.sample(5).shape
+    >>> synth = GPATESynthesizer(epsilon=3.0, target="class", random_state=0)
+    >>> synth.fit(load_thyroid()).sample(5).shape
     (5, 22)
     """
 

@@ -83,7 +83,7 @@ class IndependentSynthesizer(BaseSynthesizer):
     --------
     >>> from skdpsynth import IndependentSynthesizer
     >>> from skdpsynth.datasets import load_thyroid
-    >>> synth = IndependentSynthesizer(target="class", random_state=0)
+    >>> synth = IndependentSynthesizer(epsilon=3.0, target="class", random_state=0)
     >>> synth.fit(load_thyroid()).sample(5).shape
     (5, 22)
     """
