@@ -39,7 +39,8 @@ _WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell ed
 _QUANTILE_WARP = 0.1  # the same for scale="quantile"
 _SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
 _GRID = np.linspace(0.0, 1.0, N_CELLS + 1)  # of the first look at a column
-_SURE = {ZERO: 3.0, MISSING: 0.0}  # noise deviations from which a mass is real
+# Noise deviations from which an exact zero, a bin, and the bin next to it are real.
+_ZERO_FROM, _CORE_FROM, _GROWTH_FROM = 3.0, 5.0, 2.0
 
 
 def coarse_share(n_numeric: int, n_levels: int) -> float:
@@ -126,7 +127,11 @@ def buy_marginals(
             coarse[c][j] = _Counted.of(edges[j], counts, reservation.noise_std)
     cdfs = [_coarse_cdfs(counted) for counted in coarse]
     cells = {
-        j: _warped_cells(_numeric(axes[j]), [of_class[j] for of_class in cdfs])
+        j: _warped_cells(
+            _numeric(axes[j]),
+            [of_class[j] for of_class in cdfs],
+            _support([of_class[j].histogram for of_class in coarse]),
+        )
         for j in numeric
     }
     fine: list[list[NDArray[np.int64]]] = []
@@ -149,7 +154,7 @@ def buy_marginals(
         fine.append(noisy_histogram(codes, widths, reservation))
         fine_edges.append(edges)
         stds[c] = reservation.noise_std
-    return _estimate(axes, coarse, cells, fine, fine_edges, stds)
+    return _estimate(axes, classes, coarse, cells, fine, fine_edges, stds)
 
 
 def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[ColumnScores]]:
@@ -228,15 +233,43 @@ def _bin_codes(
     return codes
 
 
+def _support(parts: list[Histogram]) -> tuple[float, float]:
+    """Find where round 1 saw rows of any class; bounds are often far too wide.
+
+    Without it the smooth density would spread noise over the empty rest.
+    """
+    ends = []
+    for part in parts:
+        core = np.flatnonzero(part.counts > _CORE_FROM * part.noise_std)
+        if len(core) == 0:
+            continue
+        first, last = int(core[0]), int(core[-1])
+        likely = part.counts > _GROWTH_FROM * part.noise_std
+        while first > 0 and likely[first - 1]:
+            first -= 1
+        while last + 1 < len(likely) and likely[last + 1]:
+            last += 1
+        # One bin more: half of a small class may be beyond the large one's rows.
+        first, last = max(first - 1, 0), min(last + 1, len(likely) - 1)
+        ends.append((float(part.edges[first]), float(part.edges[last + 1])))
+    if not ends:
+        return 0.0, 1.0
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
 def _warped_cells(
-    axis: NumericAxis, cdfs: list[NDArray[np.float64]]
+    axis: NumericAxis, cdfs: list[NDArray[np.float64]], support: tuple[float, float]
 ) -> NDArray[np.float64]:
     """Place the cells of a column: narrow where any class has many rows."""
-    grid = np.linspace(0.0, 1.0, 4 * N_CELLS + 1)
+    low, high = support
+    grid = np.linspace(low, high, 4 * N_CELLS + 1)
     pooled = np.interp(grid, _GRID, np.mean(cdfs, axis=0))
+    pooled = (pooled - pooled[0]) / max(pooled[-1] - pooled[0], 1e-12)
     weight = _QUANTILE_WARP if axis.quantile else _WARP
-    warped = (1 - weight) * pooled + weight * grid
-    return axis.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
+    warped = (1 - weight) * pooled + weight * np.linspace(0.0, 1.0, len(grid))
+    cells = axis.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
+    inner = cells[(cells > low + 1e-9) & (cells < high - 1e-9)]
+    return np.concatenate(([low], inner, [high]))
 
 
 def _quantile_edges(
@@ -244,14 +277,17 @@ def _quantile_edges(
 ) -> NDArray[np.float64]:
     """Choose bins of round 2: unions of cells with about equal expected counts."""
     share = np.interp(cells, _GRID, cdf)
+    share = (share - share[0]) / max(share[-1] - share[0], 1e-12)
     mixed = (1 - _SPREAD) * share + _SPREAD * np.linspace(0.0, 1.0, len(cells))
     inner = np.searchsorted(mixed, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
-    chosen = np.unique(np.concatenate(([0], inner, [len(cells) - 1])))
+    last = len(cells) - 1
+    chosen = np.unique(np.concatenate(([0], np.minimum(inner, last), [last])))
     return cells[chosen]
 
 
 def _estimate(
     axes: list[Axis],
+    classes: Classes,
     coarse: list[dict[int, _Counted]],
     cells: dict[int, NDArray[np.float64]],
     fine: list[list[NDArray[np.int64]]],
@@ -269,10 +305,10 @@ def _estimate(
         for j in numeric:
             second = _Counted.of(fine_edges[c][j], fine[c][j], float(stds[c]))
             columns.append([coarse[c][j].histogram, second.histogram])
-            inside = [part.counts.sum() for part in columns[-1]]
-            total = max(_weighted(inside, coarse[c][j], second), 0.0)
-            totals.append(max(total, 1.0))
-            found.append(_atoms(_numeric(axes[j]), coarse[c][j], second, total))
+            count = float(classes.counts[c])
+            atom = _atoms(_numeric(axes[j]), coarse[c][j], second, count)
+            found.append(atom)
+            totals.append(max(count * (1.0 - sum(atom)), 1.0))
         fitted = fit_masses(columns, [cells[j] for j in numeric], np.array(totals))
         masses.append(fitted if numeric else [])
         atoms.append(found)
@@ -299,16 +335,16 @@ def _weighted(values: list[float], first: _Counted, second: _Counted) -> float:
 
 
 def _atoms(
-    axis: NumericAxis, first: _Counted, second: _Counted, total: float
+    axis: NumericAxis, first: _Counted, second: _Counted, count: float
 ) -> tuple[float, float]:
     """Shares of exact zeros and of missing values among the rows of a class."""
     precision = sum(1.0 / max(p.noise_std, 0.5) ** 2 for p in (first, second))
     noise_std = 1.0 / math.sqrt(precision)
     zero = _weighted([first.zero, second.zero], first, second)
     missing = _weighted([first.missing, second.missing], first, second)
-    zero = zero if axis.zero is not None and zero > _SURE[ZERO] * noise_std else 0.0
+    zero = zero if axis.zero is not None and zero > _ZERO_FROM * noise_std else 0.0
     missing = max(missing, 0.0) if axis.nullable else 0.0
-    everything = max(total + zero + missing, 1.0)
+    everything = max(count, zero + missing, 1.0)
     return zero / everything, missing / everything
 
 

@@ -160,7 +160,7 @@ def test_round_two_looks_where_round_one_saw_rows():
     axis = NumericAxis(0.0, 1.0, log=False, integer=False, nullable=False)
     grid = np.linspace(0, 1, _marginals.N_CELLS + 1)
     cdf = np.clip((grid - 0.5) * 10, 0, 1)  # everything between 0.5 and 0.6
-    cells = _marginals._warped_cells(axis, [cdf])
+    cells = _marginals._warped_cells(axis, [cdf], (0.0, 1.0))
     assert ((cells > 0.5) & (cells < 0.6)).sum() > 25
     edges = _marginals._quantile_edges(cdf, cells, 16)
     assert ((edges >= 0.49) & (edges <= 0.61)).sum() >= 9
