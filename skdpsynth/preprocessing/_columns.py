@@ -245,7 +245,8 @@ def _outer_edges(column: ColumnLayout) -> NDArray[np.float64]:
     limits = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
     powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
     negative = -powers[::-1] if limits.min < 0 else np.empty(0)
-    return np.concatenate((negative, [-0.5, 0.5], powers))
+    # No bin without a whole number in it: noise alone could make it the range.
+    return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
 
 
 def _bought_range(

@@ -271,3 +271,11 @@ def test_many_levels_fit_their_codes():
     columns = [ColumnLayout.of("s", frame["s"])]
     rows = encode_rows(frame, columns, [axis], np.zeros(302, dtype=np.int64))
     assert rows.codes[:, 0].tolist() == [*range(300), 301, 300]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int32"])
+def test_every_outer_bin_of_integers_holds_one(dtype):
+    """Noise alone can make any bin the range, and then it must be one."""
+    column = ColumnLayout.of("c", pd.Series([1, 2], dtype=dtype))
+    edges = _columns._outer_edges(column)
+    assert (np.ceil(edges[1:]) - 1 >= np.ceil(edges[:-1])).all()
