@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,13 +22,14 @@ from skdpsynth.exceptions import (
     InvalidSchemaError,
     PersistenceError,
 )
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._containers import features_like, labels_like
 from skdpsynth.preprocessing._degraded import degradation
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._plan import ClassPlan, plan_table
+from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
+from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_table
 from skdpsynth.preprocessing._purchase import buy_facts, discovery_share
 from skdpsynth.preprocessing._sampling import class_members, public_seed
-from skdpsynth.preprocessing._table import check_table
+from skdpsynth.preprocessing._table import agreed_target, check_table
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.schema import TableSchema
 from skdpsynth.utils._sklearn_compat import (
@@ -44,10 +43,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Hashable, Mapping, Sequence
 
+    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
     from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._layout import TableLayout
     from skdpsynth.preprocessing._purchase import TableFacts
 
 __all__ = ["BaseSynthesizer"]
@@ -75,6 +76,9 @@ class BaseSynthesizer(BaseEstimator):
     True
     """
 
+    # How costs add up: "renyi" where rows are sampled or votes have one bit.
+    _curve: ClassVar[Literal["gaussian", "renyi"]] = "gaussian"
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         # Outside these limits the certificate of dp-accounting loses its precision.
         "epsilon": [Interval(Real, 0, 1e6, closed="right"), Options(Real, {math.inf})],
@@ -98,7 +102,8 @@ class BaseSynthesizer(BaseEstimator):
         X : DataFrame or array-like of shape (n_rows, n_columns)
             The private table.
         y : array-like of shape (n_rows,), optional
-            The labels, where they are not a column of X.
+            The labels, where they are not a column of X. Rows whose label is missing
+            train nothing, and no label comes out missing if any could be released.
 
         Returns
         -------
@@ -122,22 +127,18 @@ class BaseSynthesizer(BaseEstimator):
         """
         self._check_parameters()
         frame, layout = check_table(self, X, y, target=self.target, schema=self.schema)
-        accountant = PrivacyAccountant(
-            self.epsilon,
-            self.delta,
-            discovery_delta=self.delta * discovery_share(layout, self.schema),
-            budget=self.budget,
-        )
+        accountant = self._accountant(layout, self.schema, self.budget)
         facts, rows = buy_facts(frame, layout, self.schema, accountant)
         seed = public_seed(self.random_state)
-        plans = self._plan_facts(facts, accountant)
+        plans = plan_facts(self._plan_classes, facts, accountant)
         self._model = self._fit(rows, facts, plans, accountant, seed)
         accountant.close()
         self._report = accountant.report()
         self._stream = np.random.default_rng([seed, 1])
         self.schema_ = facts.schema(self.schema)
         self._set_public_attributes()
-        poor = degradation(facts, plans, private=self.epsilon_ < math.inf)
+        private = self.epsilon_ < math.inf
+        poor = degradation(facts, plans, self.schema, private=private)
         if poor:
             warnings.warn(poor, DegradedResultWarning, stacklevel=3)
         return self
@@ -202,21 +203,18 @@ class BaseSynthesizer(BaseEstimator):
         Returns
         -------
         X_synthetic : DataFrame or ndarray
-            As many rows as the noisy (or declared) number of rows.
-        y_synthetic : Series, ndarray or None
-            Their labels; None if there is no target.
+            As many rows as the noisy (or declared) number of rows with a label.
+        y_synthetic : Series, Index, ExtensionArray, ndarray or None
+            Their labels as y came, an array for a list; None if there is no target.
         """
         self.fit(X, y)
         layout = self._model.facts.layout
         n_rows = int(np.rint(self._model.facts.classes.counts.sum()))
         table = self.sample(max(n_rows, 1))
         labels = None if layout.target is None else table.pop(layout.target)
-        features = table.to_numpy() if layout.from_array else table
-        if not layout.y_given or labels is None:
-            return features, labels
-        if not isinstance(y, pd.Series):
-            return features, labels.to_numpy()
-        return features, labels.rename(y.name)
+        if layout.y_given and labels is not None:
+            labels = labels_like(labels, y)
+        return features_like(table, X), labels
 
     def privacy_report(self) -> PrivacyReport:
         """List every mechanism that touched the data, and the total.
@@ -247,8 +245,9 @@ class BaseSynthesizer(BaseEstimator):
 
     def plan(
         self,
-        n_rows: int,
+        n_rows: int | None = None,
         *,
+        dtypes: Mapping[Hashable, Any] | pd.Series | None = None,
         schema: TableSchema | None = None,
         class_counts: Mapping[Hashable, int] | None = None,
     ) -> pd.DataFrame:
@@ -256,39 +255,49 @@ class BaseSynthesizer(BaseEstimator):
 
         Parameters
         ----------
-        n_rows : int
-            A guess of the number of rows, at least 1.
+        n_rows : int, optional
+            A guess of the number of rows, at least 1; by default what the schema or
+            `class_counts` say.
+        dtypes : Series or mapping of column name to dtype, optional
+            ``df.dtypes``. Columns that the schema leaves out are planned as bought.
+            By default the columns are those of `schema`, of the last fit, or of the
+            constructor's schema.
         schema : TableSchema, optional
-            All columns; by default those of the constructor or of the last fit.
+            Public facts; by default those of the constructor.
         class_counts : mapping of class to int, optional
-            A guess of the rows per class; by default all classes are equal.
+            A guess of the rows of every class; by default what the schema declares,
+            or all classes equal.
 
         Returns
         -------
         DataFrame
             One row per class: its rows, the bins and the noise of its marginals,
-            their signal-to-noise ratio, what training adds, and a note where the
-            result will be poor.
+            their signal-to-noise ratio, what training adds, the rows that an
+            undeclared label or category needs to be found (0 where none is), and a
+            note where the result will be poor.
 
         Raises
         ------
         InvalidSchemaError
-            If no schema says what the columns are.
+            If nothing says what the columns or the classes are, or the schema
+            contradicts the dtypes.
         ValueError
-            If a parameter or a guess is out of range.
+            If a parameter or a guess is out of range, or contradicts the schema.
         """
         self._validate_params()
         self._check_parameters()
-        schema = schema or self.schema or getattr(self, "schema_", None)
-        if not isinstance(schema, TableSchema):
-            msg = (
-                "plan needs to know the columns. Give schema=TableSchema(...); "
-                "TableSchema.template(df) writes a first version."
-            )
-            raise InvalidSchemaError(msg)
-        return plan_table(
-            self._plan_classes, self.epsilon, self.delta, n_rows, schema, class_counts
-        )
+        given = schema or self.schema
+        target = agreed_target(self.target, given)
+        if hasattr(self, "_model"):
+            known = self._model.facts
+            labels = known.classes.levels
+            last = known.layout if schema is None else None
+        else:
+            labels, last = (), None
+        layout = guessed_layout(dtypes, given, target, last)
+        guess = guess_table(layout, given, n_rows, class_counts, labels)
+        accountant = self._accountant(guess.layout, given)
+        return plan_table(self._plan_classes, accountant, guess)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted synthesizer to one file: generator and public facts.
@@ -301,7 +310,8 @@ class BaseSynthesizer(BaseEstimator):
         Raises
         ------
         PersistenceError
-            If a column name or a parameter is of a type that no file can hold.
+            If no file can hold the type of a column name or a parameter, or the
+            folder is absent (a FileNotFoundError too).
 
         Notes
         -----
@@ -386,20 +396,22 @@ class BaseSynthesizer(BaseEstimator):
     ) -> list[ClassPlan]:
         """Divide what each class can pay (mu) into marginals and training."""
 
-    def _plan_facts(
-        self, facts: TableFacts, accountant: PrivacyAccountant
-    ) -> list[ClassPlan]:
-        """Plan with what was bought."""
-        classes = facts.classes
-        n_numeric = sum(isinstance(axis, NumericAxis) for axis in facts.axes)
-        # What is left is the same for all classes until one of them has paid.
-        mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
-        n_levels = len(facts.axes) - n_numeric
-        plans = self._plan_classes(
-            classes.scopes, classes.planned, n_numeric, n_levels, mu
+    def _accountant(
+        self,
+        layout: TableLayout,
+        schema: TableSchema | None,
+        budget: PrivacyBudget | None = None,
+    ) -> PrivacyAccountant:
+        """Open the ledger of a fit, or of a plan."""
+        accountant = PrivacyAccountant(
+            self.epsilon,
+            self.delta,
+            discovery_delta=self.delta * discovery_share(layout, schema),
+            budget=budget,
+            curve=self._curve,
         )
-        most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in facts.axes)
-        return [replace(plan, most_levels=most) for plan in plans]
+        self._planning_curve = accountant.curve  # what turns mu into noise; public
+        return accountant
 
     @abstractmethod
     def _scores(

@@ -38,6 +38,10 @@ _FIELDS = (
 )
 
 
+class _AbsentFolderError(PersistenceError, FileNotFoundError):
+    """A folder to write to that does not exist."""
+
+
 def save(
     path: str | os.PathLike[str],
     header: Mapping[str, Any],
@@ -58,6 +62,8 @@ def save(
     ------
     InvalidSchemaError
         If a parameter is of a type that JSON cannot hold.
+    PersistenceError
+        If the folder is absent; it is a FileNotFoundError too.
     """
     import numpy as np
     from safetensors.numpy import save as to_bytes
@@ -71,12 +77,23 @@ def save(
     }
     packed = to_bytes({k: np.ascontiguousarray(v) for k, v in arrays.items()})
     target = os.fspath(path)
+    folder = os.path.dirname(target) or os.curdir
+    if not os.path.isdir(folder):
+        msg = (
+            f"Expected a path in a folder that exists. Got {target!r}, and there is no "
+            f"folder {folder!r}; make it first by os.makedirs, or save elsewhere."
+        )
+        raise _AbsentFolderError(msg)
     partial = f"{target}.partial"
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(_HEADER, json.dumps(document, indent=1))
             archive.writestr(_ARRAYS, packed)
         os.replace(partial, target)
+    except OSError as error:
+        if error.filename == partial:  # a name that the user has never seen
+            error.filename, error.filename2 = target, None
+        raise
     finally:
         if os.path.exists(partial):
             os.remove(partial)

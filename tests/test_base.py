@@ -135,7 +135,7 @@ def test_fit_resample_with_labels_beside_the_table(kind):
     features, fakes = IndependentSynthesizer(schema=schema).fit_resample(
         real[["u", "v"]], labels
     )
-    assert isinstance(fakes, pd.Series if kind is pd.Series else np.ndarray)
+    assert type(fakes) is (np.ndarray if kind is list else type(labels))
     assert set(fakes) == {"a", "b"}
     if kind is pd.Series:
         assert fakes.name is None
@@ -275,7 +275,9 @@ def test_plan_checks_its_guesses(synthesizer):
     for bad in (0, -3, 1.5, "many", None):
         with pytest.raises(ValueError, match="n_rows must be an int >= 1"):
             synth.plan(bad, schema=schema)
-    for counts in ({"c": 3}, {"a": -1}, {"a": 1.5}, [3, 4]):
+    with pytest.raises(ValueError, match=r"n_rows must be an int >= 1\. Got True"):
+        synth.plan(True, schema=schema)
+    for counts in ({"a": 100}, {"a": -1, "b": 101}, {"a": 1.5, "b": 2}, [3, 4]):
         with pytest.raises(ValueError, match="class_counts"):
             synth.plan(100, schema=schema, class_counts=counts)
     with pytest.raises(ValueError, match="no column that could be modelled"):

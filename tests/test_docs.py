@@ -17,10 +17,9 @@ OPTIONS = (
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
 def test_examples_of_a_page_run(page, tmp_path, monkeypatch):
-    """They share names within a page, and write into a folder of their own."""
+    """They share names within a page, write into a folder of their own, do not warn."""
     monkeypatch.chdir(tmp_path)
     result = doctest.testfile(
         str(page), module_relative=False, optionflags=OPTIONS, encoding="utf-8"

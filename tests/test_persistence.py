@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import re
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -138,6 +140,31 @@ def test_saving_before_fit_or_under_a_name_no_file_holds(tmp_path):
     with pytest.raises(PersistenceError, match="frozenset"):
         synth.save(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_an_absent_folder_is_named_with_the_remedy(tmp_path, kind):
+    synth = IndependentSynthesizer().fit(table()[["u"]])
+    path = kind(tmp_path / "absent" / "a.skdp")
+    with pytest.raises(PersistenceError, match="make it first by") as caught:
+        synth.save(path)
+    assert isinstance(caught.value, FileNotFoundError)
+    assert repr(str(path)) in str(caught.value)
+    assert ".partial" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_the_place_of_the_file_is_named(tmp_path):
+    synth = IndependentSynthesizer().fit(table()[["u"]])
+    with pytest.raises(IsADirectoryError, match=re.escape(str(tmp_path))) as caught:
+        synth.save(tmp_path)
+    assert ".partial" not in str(caught.value)
+
+
+def test_a_name_without_a_folder_is_in_the_current_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    IndependentSynthesizer().fit(table()[["u"]]).save("a.skdp")
+    assert (tmp_path / "a.skdp").exists()
 
 
 def test_a_file_is_replaced_whole(tmp_path, monkeypatch):

@@ -40,7 +40,11 @@ class NumericAxis:
     nullable : bool
         Whether missing values are modelled.
     quantile : bool, default=False
-        Whether cells follow the bought quantiles alone, and not the scale as well.
+        Whether cells follow the noisy counts of round 1 almost alone, and the scale
+        hardly.
+    step : float or None, default=None
+        Seconds of the unit that times are whole multiples of; the times then count
+        in units, as whole numbers, and `low` and `high` do too.
     """
 
     low: float
@@ -49,6 +53,7 @@ class NumericAxis:
     integer: bool
     nullable: bool
     quantile: bool = False
+    step: float | None = None
 
     @property
     def zero(self) -> float | None:
@@ -77,6 +82,8 @@ class NumericAxis:
         start, end = self._ends()
         if end <= start:
             return np.full(values.shape, 0.5)
+        if self.step is not None:
+            values = np.floor(values / self.step)
         # Clamped first: a value far outside must not overflow.
         scaled = np.clip(self._scale(values), start, end)
         return (scaled - start) / (end - start)
@@ -92,7 +99,7 @@ class NumericAxis:
         Returns
         -------
         values : ndarray of the same shape, float64
-            In [low, high].
+            In [low, high], times `step`.
         """
         start, end = self._ends()
         scaled = start + units * (end - start)
@@ -103,7 +110,7 @@ class NumericAxis:
         zero = self.zero
         if zero is not None:  # rounding of the scale must not blur an exact 0
             values[units == zero] = 0.0
-        return values
+        return values if self.step is None else values * self.step
 
     def snap(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move inner cell edges to where no value lies, and drop empty cells.

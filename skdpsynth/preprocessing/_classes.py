@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.preprocessing._table import factorize
-from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
+from skdpsynth.privacy._aggregators import (
+    key_threshold,
+    noisy_counts,
+    thresholded_counts,
+)
+from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.schema import Boolean, Categorical
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -21,7 +26,14 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
 
-__all__ = ["Classes", "buy_classes", "classes_are_public", "rounded"]
+__all__ = [
+    "Classes",
+    "buy_classes",
+    "class_share",
+    "classes_are_public",
+    "label_thresholds",
+    "rounded",
+]
 
 # The usual coding of a binary label: known to everybody, so it needs no threshold.
 _USUAL_LABELS = (0, 1)
@@ -76,6 +88,57 @@ def classes_are_public(column: ColumnLayout, schema: TableSchema | None) -> bool
     """Whether the labels (not their counts) are known without a purchase."""
     declared = None if schema is None else schema.columns.get(column.name)
     return isinstance(declared, Boolean | Categorical) or column.kind == "boolean"
+
+
+def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> float:
+    """Give the share of what `buy_classes` may use (in mu^2) that it will use.
+
+    Parameters
+    ----------
+    column : ColumnLayout or None
+        The layout of the target.
+    schema : TableSchema or None
+        Public facts.
+
+    Returns
+    -------
+    float
+        In [0, 1]; that of labels that are found, where they are not public.
+    """
+    if column is None:
+        return float(schema is None or schema.n_rows is None)
+    if classes_are_public(column, schema):
+        # No counts for a target that is declared to hold missing values only.
+        return float(schema is None or not schema.class_counts)
+    return 1.0 if column.kind == "integer" else 0.5
+
+
+def label_thresholds(
+    labels: Sequence[Hashable], kind: str, mu: float, threshold_delta: float
+) -> NDArray[np.float64]:
+    """Give the rows that each label needs, if nobody declares it, to be found.
+
+    Parameters
+    ----------
+    labels : sequence of hashable, length n_classes
+        The labels of a target that is neither described nor boolean.
+    kind : str
+        Kind of the target, as in `ColumnLayout`.
+    mu, threshold_delta : float
+        As in `buy_classes`.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,), float64
+        The noisy count that a label must exceed.
+    """
+    noise_std = grid_noise_std(mu / np.sqrt(2), 1.0)
+    found = float(key_threshold(noise_std, threshold_delta, 1))
+    if kind != "integer":
+        return np.full(len(labels), found)
+    others = any(label not in _USUAL_LABELS for label in labels)
+    sure = noise_std * (_KEPT_BESIDE_OTHERS if others else _KEPT_FROM)
+    return np.array([sure if label in _USUAL_LABELS else found for label in labels])
 
 
 def buy_classes(

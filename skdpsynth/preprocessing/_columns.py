@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
+from skdpsynth.preprocessing._convert import to_wall
 from skdpsynth.preprocessing._table import factorize, numeric_values
 from skdpsynth.privacy._aggregators import noisy_histogram, thresholded_counts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
+from skdpsynth.schema._columns import SECONDS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -97,8 +99,18 @@ def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | No
             quantile=scale == "quantile",
         )
     if isinstance(spec, Datetime):
-        low, high = spec.low.timestamp(), spec.high.timestamp()
-        return NumericAxis(low, high, log=False, integer=False, nullable=nullable)
+        ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
+        step = SECONDS_OF.get(spec.unit or "")
+        if step is not None:
+            ends = np.floor(to_wall(ends, column) / step)
+        return NumericAxis(
+            float(ends[0]),
+            float(ends[1]),
+            log=False,
+            integer=step is not None,
+            nullable=nullable,
+            step=step,
+        )
     if isinstance(spec, Categorical):
         return LevelAxis(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
@@ -320,6 +332,8 @@ def encode_rows(
         if isinstance(axis, NumericAxis):
             values, missing = numeric_values(series, column)
             values, missing = values[kept], missing[kept]
+            if axis.step is not None:
+                values = to_wall(values, column)
             units[:, position] = axis.to_unit(values)
             if axis.zero is not None:
                 codes[values == 0.0, position] = ZERO

@@ -105,6 +105,46 @@ def to_series(
     return pd.Series(array, dtype=dtype, name=column.name)
 
 
+def to_wall(seconds: NDArray[np.float64], column: ColumnLayout) -> NDArray[np.float64]:
+    """Turn seconds since 1970 UTC into those that a clock in the column's zone shows.
+
+    Parameters
+    ----------
+    seconds : ndarray of shape (n_rows,), float64
+        Finite.
+    column : ColumnLayout
+        The layout of a datetime column.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+        As they were if the dtype has no time zone.
+    """
+    zone = _zone(column.dtype)
+    if zone is None:
+        return seconds
+    moments = pd.DatetimeIndex(_ticks(seconds, "us").view("M8[us]")).tz_localize("UTC")
+    return moments.tz_convert(zone).tz_localize(None).asi8 / _PER_SECOND["us"]
+
+
+def from_wall(
+    seconds: NDArray[np.float64], column: ColumnLayout
+) -> NDArray[np.float64]:
+    """Undo `to_wall`.
+
+    An hour that a clock shows twice is the second one, and one that it leaves out is
+    the next that it shows.
+    """
+    zone = _zone(column.dtype)
+    if zone is None:
+        return seconds
+    local = pd.DatetimeIndex(_ticks(seconds, "us").view("M8[us]"))
+    moments = local.tz_localize(
+        zone, ambiguous=np.zeros(len(local), bool), nonexistent="shift_forward"
+    )
+    return moments.asi8 / _PER_SECOND["us"]
+
+
 def _raw_values(values: NDArray[np.float64], column: ColumnLayout) -> NDArray[Any]:
     """Round and clip to the NumPy dtype that stores the column, times to int64."""
     if column.kind == "boolean":
@@ -151,6 +191,12 @@ def _unit(dtype: Any) -> str:  # noqa: ANN401 - no stubs
     return str(np.datetime_data(dtype)[0])
 
 
+def _zone(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
+    if isinstance(dtype, pd.ArrowDtype):
+        return dtype.pyarrow_dtype.tz
+    return getattr(dtype, "tz", None)
+
+
 def _arrow_array(
     raw: NDArray[Any], missing: NDArray[np.bool_], dtype: pd.ArrowDtype
 ) -> pd.arrays.ArrowExtensionArray:
@@ -182,6 +228,9 @@ def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
     Neither the order of the rows nor the category list of the dtype shows in the
     result: both are private.
     """
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype) and not dtype.isnative:  # pandas cannot hash it
+        series = series.astype(dtype.newbyteorder("="))
     codes, uniques = pd.factorize(series)
     keys = [plain(key) for key in uniques.tolist()]
     order = sorted(range(len(keys)), key=keys.__getitem__)

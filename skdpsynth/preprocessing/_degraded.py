@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 from skdpsynth.preprocessing._axes import LevelAxis
 
 if TYPE_CHECKING:
+    from skdpsynth.preprocessing._axes import Axis
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.schema import TableSchema
 
 __all__ = ["degradation"]
 
 
-def degradation(facts: TableFacts, plans: list[ClassPlan], *, private: bool) -> str:
+def degradation(
+    facts: TableFacts,
+    plans: list[ClassPlan],
+    declared: TableSchema | None,
+    *,
+    private: bool,
+) -> str:
     """Say what is poor about a result.
 
     Parameters
@@ -23,6 +31,8 @@ def degradation(facts: TableFacts, plans: list[ClassPlan], *, private: bool) -> 
         What was bought.
     plans : list of ClassPlan
         What each class paid for.
+    declared : TableSchema or None
+        Public facts.
     private : bool
         False if there was no noise; classes are never too small then.
 
@@ -37,6 +47,8 @@ def degradation(facts: TableFacts, plans: list[ClassPlan], *, private: bool) -> 
         parts.append(f"{count} of {len(plans)} classes have {note}")
     if facts.layout.target is not None and not facts.classes.levels:
         parts.append("no label was frequent enough to be released")
+    elif facts.layout.target is not None and len(facts.classes) == 1:
+        parts.append("the target has one class only, so a classifier learns nothing")
     empty = [
         column.name
         for column, axis in zip(facts.columns, facts.axes, strict=True)
@@ -47,9 +59,29 @@ def degradation(facts: TableFacts, plans: list[ClassPlan], *, private: bool) -> 
             f"no category of {empty!r} was frequent enough to be released, and their "
             "synthetic values are missing"
         )
-    if not parts:
-        return ""
-    return (
-        f"The result says little: {'; '.join(parts)}. Use a larger epsilon, declare "
-        "more in a schema, or leave out columns; plan() shows the numbers."
-    )
+    said = ""
+    if parts:
+        said = (
+            f"The result says little: {'; '.join(parts)}. Use a larger epsilon, "
+            "declare more in a schema, or leave out columns; plan() shows the numbers."
+        )
+    unsorted = [
+        column.name
+        for column, axis in zip(facts.columns, facts.axes, strict=True)
+        if _order_is_lost(axis)
+        and (declared is None or column.name not in declared.columns)
+    ]
+    if unsorted:
+        said += (" " if said else "") + (
+            f"The order of the categories of {unsorted!r} is not public, so they come "
+            "back in alphabetical order. State the order by Categorical([...], "
+            "ordered=True) in a schema."
+        )
+    return said
+
+
+def _order_is_lost(axis: Axis) -> bool:
+    """Whether texts were sorted that had an order of their own."""
+    if not isinstance(axis, LevelAxis) or not axis.ordered:
+        return False
+    return sum(isinstance(level, str) for level in axis.levels) > 1

@@ -10,6 +10,7 @@ import pandas as pd
 
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, axis_from_dict
 from skdpsynth.preprocessing._classes import Classes
+from skdpsynth.preprocessing._convert import from_wall
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._scores import ColumnScores
@@ -173,6 +174,8 @@ def _to_column(
     column: ColumnLayout,
 ) -> pd.Series:
     if isinstance(axis, NumericAxis):
+        if axis.step is not None:
+            values = from_wall(values, column)
         return to_series(values, missing, column)
     codes = values.astype(np.int64)
     return to_category_series(codes, axis.levels, column)

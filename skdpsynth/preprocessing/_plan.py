@@ -6,27 +6,20 @@ The same functions serve `plan`, with guessed counts, and `fit`, with bought one
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
-
-from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.preprocessing._classes import rounded
+from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share
-from skdpsynth.preprocessing._purchase import CLASS_SHARE
-from skdpsynth.privacy._calibration import gdp_mu, grid_noise_std
-from skdpsynth.schema import Boolean, Categorical, Identifier
+from skdpsynth.privacy._calibration import grid_noise_std
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from skdpsynth.schema import TableSchema
+    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["ClassPlan", "plan_marginals", "plan_table"]
+__all__ = ["ClassPlan", "plan_facts", "plan_marginals"]
 
 _SIGNAL_FROM = 1.0
 
@@ -55,6 +48,8 @@ class ClassPlan:
         Gaussian-DP parameter of one step.
     step_noise_std : float
         Noise of one released number of a step: in clipping norms, or in votes.
+    sampling_rate : float
+        Probability of each row to be in a step; 0 where rows are not sampled.
     most_levels : int
         Categories of the column that has most.
     """
@@ -69,6 +64,7 @@ class ClassPlan:
     n_queries: int = 1
     mu_step: float = 0.0
     step_noise_std: float = 0.0
+    sampling_rate: float = 0.0
     most_levels: int = 0
 
     @property
@@ -126,101 +122,32 @@ def plan_marginals(
     return ClassPlan(label, n_rows, mu, noise_std, n_bins)
 
 
-def plan_table(
+def plan_facts(
     plan_classes: Callable[..., list[ClassPlan]],
-    epsilon: float,
-    delta: float,
-    n_rows: int,
-    schema: TableSchema,
-    class_counts: Mapping[Hashable, int] | None,
-) -> pd.DataFrame:
-    """Plan every class from guessed counts.
+    facts: TableFacts,
+    accountant: PrivacyAccountant,
+) -> list[ClassPlan]:
+    """Plan every class of a table with what was bought.
 
     Parameters
     ----------
     plan_classes : callable
         The algorithm's ``_plan_classes``.
-    epsilon, delta : float
-        The whole budget.
-    n_rows : int
-        A guess of the number of rows.
-    schema : TableSchema
-        The columns.
-    class_counts : mapping of class to int or None
-        A guess of the rows per class.
+    facts : TableFacts
+        What is public about the table by now.
+    accountant : PrivacyAccountant
+        Ledger of the fit.
 
     Returns
     -------
-    DataFrame
-        One row per class.
-
-    Raises
-    ------
-    ValueError
-        If a guess is out of range, or of an unknown class.
-    InvalidSchemaError
-        If there is no column to model.
+    list of ClassPlan
+        One per class.
     """
-    _check_guess("n_rows", n_rows, least=1)
-    target = schema.columns.get(schema.target) if schema.target is not None else None
-    labels: tuple[Hashable, ...] = (None,)
-    if isinstance(target, Categorical):
-        labels = tuple(target.categories)
-    elif isinstance(target, Boolean):
-        labels = (False, True)
-    elif class_counts:
-        labels = tuple(class_counts)
-    counts = np.full(len(labels), n_rows / len(labels))
-    if class_counts is not None:
-        if not isinstance(class_counts, Mapping):
-            msg = (
-                "class_counts must be a dict from class to count. Got "
-                f"{type(class_counts).__name__} instead."
-            )
-            raise ValueError(msg)
-        unknown = [label for label in class_counts if label not in labels]
-        if unknown:
-            msg = (
-                f"class_counts names {unknown!r}, but the classes of the schema are "
-                f"{list(labels)!r}."
-            )
-            raise ValueError(msg)
-        for count in class_counts.values():
-            _check_guess("Each of class_counts", count, least=0)
-        counts = np.array([float(class_counts.get(label, 0)) for label in labels])
-    features = [
-        column
-        for name, column in schema.columns.items()
-        if name != schema.target and not isinstance(column, Identifier)
-    ]
-    if not features:
-        msg = "The schema describes no column that could be modelled. Add columns."
-        raise InvalidSchemaError(msg)
-    n_levels = sum(isinstance(column, Categorical | Boolean) for column in features)
-    cap = gdp_mu(epsilon, delta)
-    known = schema.class_counts is not None or (target is None and schema.n_rows)
-    mu = cap if known or cap == math.inf else cap * math.sqrt(1.0 - CLASS_SHARE)
-    plans = plan_classes(
-        labels, rounded(counts), len(features) - n_levels, n_levels, mu
-    )
-    most = max(len(c.categories) if isinstance(c, Categorical) else 0 for c in features)
-    plans = [replace(plan, most_levels=most) for plan in plans]
-    return pd.DataFrame(
-        {
-            "class": [plan.label for plan in plans],
-            "rows": [int(plan.n_rows) for plan in plans],
-            "bins": [plan.n_bins for plan in plans],
-            "noise_std": [plan.noise_std for plan in plans],
-            "signal_to_noise": [plan.signal_to_noise for plan in plans],
-            "n_teachers": [plan.n_teachers for plan in plans],
-            "n_iter": [plan.n_iter for plan in plans],
-            "step_noise_std": [plan.step_noise_std for plan in plans],
-            "note": [plan.note for plan in plans],
-        }
-    )
-
-
-def _check_guess(name: str, value: object, *, least: int) -> None:
-    if not isinstance(value, Integral) or value < least:
-        msg = f"{name} must be an int >= {least}. Got {value!r} instead."
-        raise ValueError(msg)
+    classes = facts.classes
+    n_numeric = sum(isinstance(axis, NumericAxis) for axis in facts.axes)
+    n_levels = len(facts.axes) - n_numeric
+    # What is left is the same for all classes until one of them has paid.
+    mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
+    plans = plan_classes(classes.scopes, classes.planned, n_numeric, n_levels, mu)
+    most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in facts.axes)
+    return [replace(plan, most_levels=most) for plan in plans]

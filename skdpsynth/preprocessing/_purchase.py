@@ -17,6 +17,7 @@ from skdpsynth.preprocessing._axes import Axis, LevelAxis
 from skdpsynth.preprocessing._classes import (
     Classes,
     buy_classes,
+    class_share,
     classes_are_public,
 )
 from skdpsynth.preprocessing._columns import (
@@ -42,7 +43,17 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["TableFacts", "buy_facts", "discovery_share", "modelled_columns"]
+__all__ = [
+    "CLASS_SHARE",
+    "LEVELS_SHARE",
+    "TableFacts",
+    "bought_columns",
+    "bought_share",
+    "buy_facts",
+    "discovery_share",
+    "modelled_columns",
+    "threshold_delta",
+]
 
 CLASS_SHARE = 0.04
 LEVELS_SHARE = 0.06
@@ -100,7 +111,15 @@ class TableFacts:
                 if described is not None:
                     columns[column.name] = described
         target = self.layout.target if self.layout.target in columns else None
-        return TableSchema(columns, target=target)
+        n_rows = None if declared is None else declared.n_rows
+        counts = None if declared is None else declared.class_counts
+        bought = [round(count) for count in self.classes.counts]
+        if n_rows is None and counts is None:
+            if target is not None and self.classes.levels:
+                counts = dict(zip(self.classes.levels, bought, strict=True))
+            elif self.layout.target is None:
+                n_rows = bought[0]
+        return TableSchema(columns, target=target, n_rows=n_rows, class_counts=counts)
 
 
 def discovery_share(layout: TableLayout, schema: TableSchema | None) -> float:
@@ -120,8 +139,8 @@ def modelled_columns(
     )
     if not columns:
         msg = (
-            "The schema makes every column an Identifier, which leaves nothing to "
-            "model. Describe at least one column besides the target otherwise."
+            "There is no column that could be modelled besides the target and "
+            "Identifiers. Describe at least one column otherwise."
         )
         raise InvalidSchemaError(msg)
     return columns
@@ -154,8 +173,7 @@ def buy_facts(
         The table as numbers; private.
     """
     cap = accountant.mu_cap
-    pieces = max(_n_discoveries(layout, schema), 1)
-    threshold_delta = DISCOVERY_SHARE * accountant.delta / pieces
+    key_delta = threshold_delta(layout, schema, accountant.delta)
     target = layout.target_column
     classes, members = buy_classes(
         None if target is None else frame[target.name],
@@ -164,21 +182,20 @@ def buy_facts(
         accountant,
         n_rows=len(frame),
         mu=cap * math.sqrt(CLASS_SHARE),
-        threshold_delta=threshold_delta,
+        threshold_delta=key_delta,
     )
     columns = modelled_columns(layout, schema)
     axes = {column: declared_axis(column, schema) for column in columns}
-    keyed = [c for c in columns if axes[c] is None and _has_levels(c)]
+    keyed, numeric = bought_columns(layout, schema)
     if keyed:
         bought = buy_levels(
             frame,
             keyed,
             accountant,
             mu=cap * math.sqrt(LEVELS_SHARE),
-            threshold_delta=threshold_delta,
+            threshold_delta=key_delta,
         )
         axes.update(zip(keyed, bought, strict=True))
-    numeric = [c for c in columns if axes[c] is None]
     if numeric:
         ranges = buy_ranges(
             frame, numeric, accountant, mu=cap * math.sqrt(RANGES_SHARE)
@@ -189,20 +206,66 @@ def buy_facts(
     return facts, encode_rows(frame, list(columns), found, members)
 
 
+def bought_columns(
+    layout: TableLayout, schema: TableSchema | None
+) -> tuple[list[ColumnLayout], list[ColumnLayout]]:
+    """Give the columns whose levels, and those whose range, nobody declares.
+
+    Parameters
+    ----------
+    layout : TableLayout
+        Names and kinds of all columns.
+    schema : TableSchema or None
+        Public facts.
+
+    Returns
+    -------
+    keyed, numeric : list of ColumnLayout
+        In the order of the table.
+    """
+    columns = modelled_columns(layout, schema)
+    bought = [c for c in columns if declared_axis(c, schema) is None]
+    keyed = [c for c in bought if _has_levels(c)]
+    return keyed, [c for c in bought if not _has_levels(c)]
+
+
+def bought_share(layout: TableLayout, schema: TableSchema | None) -> float:
+    """Give the share of the budget (in mu^2) that `buy_facts` will spend.
+
+    Parameters
+    ----------
+    layout : TableLayout
+        Names and kinds of all columns.
+    schema : TableSchema or None
+        Public facts.
+
+    Returns
+    -------
+    float
+        In [0, 1).
+    """
+    keyed, numeric = bought_columns(layout, schema)
+    share = CLASS_SHARE * class_share(layout.target_column, schema)
+    return share + LEVELS_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
+
+
+def threshold_delta(
+    layout: TableLayout, schema: TableSchema | None, delta: float
+) -> float:
+    """Give the delta of each release of keys that are found by threshold."""
+    return DISCOVERY_SHARE * delta / max(_n_discoveries(layout, schema), 1)
+
+
 def _has_levels(column: ColumnLayout) -> bool:
     return column.kind in ("categorical", "boolean")
 
 
 def _n_discoveries(layout: TableLayout, schema: TableSchema | None) -> int:
     """Count the releases that need a delta of their own: labels, and categories."""
-    columns = modelled_columns(layout, schema)
-    categories = any(
-        _has_levels(column) and declared_axis(column, schema) is None
-        for column in columns
-    )
+    categories, _ = bought_columns(layout, schema)
     target = layout.target_column
     labels = target is not None and not classes_are_public(target, schema)
-    return int(categories) + int(labels)
+    return int(bool(categories)) + int(labels)
 
 
 def _described(column: ColumnLayout, axis: Axis) -> Any:  # noqa: ANN401 - a column

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ColumnLayout",
     "TableLayout",
+    "agreed_target",
+    "check_schema",
     "check_table",
     "factorize",
     "numeric_values",
@@ -172,7 +174,7 @@ def read_table(
     )
     _check_values(frame, layout)
     if schema is not None:
-        _check_schema(schema, layout)
+        check_schema(schema, layout)
     return frame, layout
 
 
@@ -243,6 +245,41 @@ def _agreed_target(
     frame: pd.DataFrame, y: object, target: Hashable, schema: TableSchema | None
 ) -> Hashable:
     """Return the target that `target` and the schema name, None for neither."""
+    name = agreed_target(target, schema)
+    if name is not None and y is not None:
+        raise InvalidTableError(
+            f"The target was given twice: as y and as the column name {name!r}. Keep it"
+            " in X and leave out y, or pass y and leave out the name (also in the"
+            " schema)."
+        )
+    if name is not None and name not in frame.columns:
+        raise InvalidTableError(
+            f"The target {name!r} is not a column of the table. Its columns are"
+            f" {_short_list(frame.columns)}."
+        )
+    return name
+
+
+def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
+    """Return the target that a parameter and a schema name, None for neither.
+
+    Parameters
+    ----------
+    target : column name or None
+        The parameter.
+    schema : TableSchema or None
+        Its target counts alike.
+
+    Returns
+    -------
+    hashable or None
+        The name of the label column.
+
+    Raises
+    ------
+    InvalidTableError
+        If they differ, or it is no name.
+    """
     if not isinstance(target, Hashable):
         raise InvalidTableError(
             f"The 'target' must be one column name. Got {type(target).__name__};"
@@ -258,17 +295,6 @@ def _agreed_target(
     if name is not None and pd.api.types.is_scalar(name) and pd.isna(name):
         raise InvalidTableError(
             "The target must have a name. Got a missing value; rename the column."
-        )
-    if name is not None and y is not None:
-        raise InvalidTableError(
-            f"The target was given twice: as y and as the column name {name!r}. Keep it"
-            " in X and leave out y, or pass y and leave out the name (also in the"
-            " schema)."
-        )
-    if name is not None and name not in frame.columns:
-        raise InvalidTableError(
-            f"The target {name!r} is not a column of the table. Its columns are"
-            f" {_short_list(frame.columns)}."
         )
     return name
 
@@ -309,8 +335,21 @@ def _check_values(frame: pd.DataFrame, layout: TableLayout) -> None:
             )
 
 
-def _check_schema(schema: TableSchema, layout: TableLayout) -> None:
-    """Refuse a schema that cannot be about this table, whatever its values."""
+def check_schema(schema: TableSchema, layout: TableLayout) -> None:
+    """Refuse a schema that cannot be about a table, whatever its values.
+
+    Parameters
+    ----------
+    schema : TableSchema
+        Public facts.
+    layout : TableLayout
+        Names, dtypes and kinds of the columns.
+
+    Raises
+    ------
+    InvalidSchemaError
+        If the schema names an absent column or contradicts a dtype.
+    """
     columns = {column.name: column for column in layout.columns}
     absent = [name for name in schema.columns if name not in columns]
     if absent:

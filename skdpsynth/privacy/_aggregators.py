@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,10 @@ __all__ = [
     "confident_gnmax",
     "discovery_threshold",
     "gaussian_sum",
+    "key_threshold",
     "noisy_counts",
     "noisy_histogram",
+    "noisy_votes",
     "thresholded_counts",
 ]
 
@@ -183,6 +185,26 @@ def discovery_threshold(noise_std: float, threshold_delta: float) -> int:
     return tail_start + _MIN_KEY_COUNT - 1
 
 
+def key_threshold(noise_std: float, threshold_delta: float, n_columns: int) -> int:
+    """Give the noisy count that a key must exceed in `thresholded_counts`.
+
+    Parameters
+    ----------
+    noise_std : float
+        Sigma of the discrete Gaussian noise, at least 0.
+    threshold_delta : float
+        Probability bound for all columns together, in (0, 1).
+    n_columns : int
+        Columns of keys that share it, at least 1.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    return discovery_threshold(noise_std, _THRESHOLD_ROOM * threshold_delta / n_columns)
+
+
 def thresholded_counts(
     counts_by_column: Sequence[NDArray[np.int64]],
     reservation: Reservation,
@@ -244,8 +266,7 @@ def thresholded_counts(
             "Reserve with that delta."
         )
         raise ReservationError(msg)
-    share = _THRESHOLD_ROOM * threshold_delta / n_columns
-    threshold = discovery_threshold(reservation.noise_std, share)
+    threshold = key_threshold(reservation.noise_std, threshold_delta, n_columns)
     considered = [
         np.flatnonzero(np.asarray(counts) >= _MIN_KEY_COUNT)
         for counts in counts_by_column
@@ -391,3 +412,51 @@ def confident_gnmax(
     maxima = release_gaussian(votes.max(axis=1), max_reservation, n_queries)
     counts = release_gaussian(votes, argmax_reservation, n_queries)
     return np.where(maxima >= threshold, counts.argmax(axis=1), -1).astype(np.int64)
+
+
+def noisy_votes(
+    counts: NDArray[np.int64], n_teachers: int, reservation: Reservation
+) -> NDArray[np.bool_]:
+    """Answer yes-or-no queries by the teachers' noisy majority.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_queries,), int64
+        Number of teachers that say yes, in [0, `n_teachers`].
+    n_teachers : int
+        Number of teachers, at least 1; public.
+    reservation : Reservation
+        From ``reserve_votes``, with n_queries releases left.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,), bool
+        Whether the noisy count exceeds half the teachers.
+
+    Raises
+    ------
+    ReservationError
+        When the reservation is of another kind, or has too few releases left.
+    ValueError
+        When `counts` is no vector of such counts.
+
+    Notes
+    -----
+    Sensitivity: a row can change one teacher, hence every count by at most 1, and
+    each query is charged as one. The noise is one-dimensional: the noisy number of
+    noes would tell nothing more.
+    """
+    if counts.ndim != 1 or len(counts) == 0:
+        msg = f"Expected counts of shape (n_queries,). Got {counts.shape} instead."
+        raise ValueError(msg)
+    if np.any((counts < 0) | (counts > n_teachers)):
+        msg = "Expected counts in [0, n_teachers]: one vote of each teacher per query."
+        raise ValueError(msg)
+    if reservation.n_teachers != n_teachers:
+        msg = (
+            f"The reservation {reservation.name!r} is for votes of "
+            f"{reservation.n_teachers} teachers. Got {n_teachers} instead; ask "
+            "PrivacyAccountant.reserve_votes for one."
+        )
+        raise ReservationError(msg)
+    return release_votes(counts, reservation)

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy._random import insecure_randomness_active, rounded_normal
+from skdpsynth.privacy._random import (
+    insecure_randomness_active,
+    rounded_normal,
+    secret_generator,
+)
 from skdpsynth.privacy._reservation import Reservation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from opendp.mod import Measurement
 
-__all__ = ["release_gaussian"]
+__all__ = ["release_float_gaussian", "release_gaussian", "release_votes"]
 
 
 def release_gaussian(
@@ -59,23 +63,7 @@ def release_gaussian(
     Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy"
     (https://arxiv.org/abs/2004.00010).
     """
-    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
-        kind = getattr(values, "dtype", type(values).__name__)
-        msg = f"Expected an int64 array of exact values. Got {kind} instead."
-        raise TypeError(msg)
-    if type(reservation) is not Reservation:
-        msg = (
-            f"Expected a Reservation. Got {type(reservation).__name__} instead. "
-            "Ask PrivacyAccountant.reserve_gaussian for one."
-        )
-        raise ReservationError(msg)
-    n_releases = operator.index(n_releases)
-    if n_releases != 1 and values.shape[:1] != (n_releases,):
-        msg = (
-            f"Expected one row of values per release, {n_releases} in all. "
-            f"Got the shape {values.shape} instead."
-        )
-        raise ValueError(msg)
+    n_releases = _checked_request(values, reservation, n_releases, ("gaussian",))
     std = reservation.noise_std
     reservation._draw_down(n_releases)
     if std == 0:
@@ -84,6 +72,146 @@ def release_gaussian(
         return values + rounded_normal(std, values.size).reshape(values.shape)
     noisy = _measurement(std)(values.ravel().tolist())
     return np.array(noisy, dtype=np.int64).reshape(values.shape)
+
+
+def release_votes(
+    counts: NDArray[np.int64], reservation: Reservation
+) -> NDArray[np.bool_]:
+    """Release whether noisy numbers of votes exceed half the teachers: one bit each.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_queries,), int64
+        Exact numbers of votes, each of which one row changes by at most 1; the
+        caller vouches for it.
+    reservation : Reservation
+        From ``reserve_votes``, for as many teachers as can vote.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,), bool
+        The answers. The noisy numbers stay here: they would tell more.
+
+    Raises
+    ------
+    TypeError, ValueError, ReservationError
+        As `release_gaussian`.
+    """
+    kinds = ("gaussian vote", "laplace vote")
+    n_queries = _checked_request(counts, reservation, len(counts), kinds)
+    scale, laplace = reservation.noise_std, reservation.kind == "laplace vote"
+    reservation._draw_down(n_queries)
+    noise = np.zeros(n_queries, dtype=np.int64)
+    if scale > 0 and insecure_randomness_active():
+        # The difference of two exponential draws is Laplace.
+        draws = secret_generator().exponential(scale, (2, n_queries))
+        seeded = np.rint(draws[0] - draws[1]).astype(np.int64)
+        noise = seeded if laplace else rounded_normal(scale, n_queries)
+    elif scale > 0:
+        measure = _laplace_measurement(scale) if laplace else _measurement(scale)
+        noise = np.array(measure(noise.tolist()), dtype=np.int64)
+    # In integers: 2 (n + noise) > n_teachers.
+    return np.asarray(2 * (counts + noise) > reservation.n_teachers)
+
+
+def release_float_gaussian(
+    total: NDArray[np.float64], clip: float, reservation: Reservation
+) -> NDArray[np.float64]:
+    """Add Gaussian noise to a sum of clipped per-row vectors (a step of DP-SGD).
+
+    Parameters
+    ----------
+    total : ndarray of any shape, float64
+        Sum over a Poisson sample of the rows of one vector each, of L2 norm at most
+        `clip`; the caller vouches for it, and for the sampling rate.
+    clip : float
+        The clipping norm, positive and finite.
+    reservation : Reservation
+        From ``reserve_sampled_gaussian``.
+
+    Returns
+    -------
+    ndarray of the shape of `total`, float64
+        `total` plus noise of standard deviation ``reservation.noise_std * clip``.
+
+    Raises
+    ------
+    TypeError
+        When `total` is not a float64 array.
+    ValueError
+        When `clip` is not positive and finite.
+    ReservationError
+        When the reservation is of another kind, forged, exhausted or closed.
+
+    Notes
+    -----
+    The noise is that of floating-point numbers, from a generator that is seeded with
+    256 bits of the operating system's entropy; the report says so.
+    """
+    if not isinstance(total, np.ndarray) or total.dtype != np.float64:
+        kind = getattr(total, "dtype", type(total).__name__)
+        msg = f"Expected a float64 array. Got {kind} instead."
+        raise TypeError(msg)
+    if not 0 < clip < float("inf"):
+        msg = f"clip must be positive and finite. Got {clip!r} instead."
+        raise ValueError(msg)
+    _require_kind(reservation, ("sampled gaussian",))
+    std = reservation.noise_std * clip
+    reservation._draw_down()
+    if std == 0:
+        return total.copy()
+    return total + secret_generator().normal(0.0, std, total.shape)
+
+
+def _checked_request(
+    values: object,
+    reservation: Reservation,
+    n_releases: int,
+    kinds: tuple[str, ...],
+) -> int:
+    """Refuse what is no array of int64, or not paid for by this reservation."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        kind = getattr(values, "dtype", type(values).__name__)
+        msg = f"Expected an int64 array of exact values. Got {kind} instead."
+        raise TypeError(msg)
+    _require_kind(reservation, kinds)
+    n_releases = operator.index(n_releases)
+    if n_releases != 1 and values.shape[:1] != (n_releases,):
+        msg = (
+            f"Expected one row of values per release, {n_releases} in all. "
+            f"Got the shape {values.shape} instead."
+        )
+        raise ValueError(msg)
+    return n_releases
+
+
+def _require_kind(reservation: object, kinds: tuple[str, ...]) -> None:
+    if type(reservation) is not Reservation:
+        msg = (
+            f"Expected a Reservation. Got {type(reservation).__name__} instead. "
+            "Ask PrivacyAccountant for one."
+        )
+        raise ReservationError(msg)
+    if reservation.kind not in kinds:
+        msg = (
+            f"The reservation {reservation.name!r} is for a {reservation.kind}, but "
+            f"this release is a {kinds[0]}. Reserve it as what it is."
+        )
+        raise ReservationError(msg)
+
+
+@lru_cache(maxsize=128)
+def _laplace_measurement(scale: float) -> Measurement:
+    """Make OpenDP's discrete Laplace on integer vectors."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    return make_laplace(
+        vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=scale
+    )
 
 
 @lru_cache(maxsize=128)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import asdict, dataclass, fields
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy._curves import GaussianCurve, RenyiCurve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from skdpsynth.privacy._curves import Curve
     from skdpsynth.privacy._reservation import Entry
 
 __all__ = ["PrivacyReport", "ReportEntry", "build_report"]
@@ -93,7 +95,7 @@ class PrivacyReport:
     epsilon_requested : float
         Epsilon that the fit was asked for.
     mu : float
-        Gaussian-DP parameter of all reservations that the worst class pays.
+        Root of the sum of mu^2 over all reservations that the worst class pays.
     discovery_delta : float
         Part of `delta` that thresholded releases reserved.
     epsilon_replace_one : float or None
@@ -107,6 +109,8 @@ class PrivacyReport:
         What a reader must know beside the figures.
     relation : str
         Which tables are neighbours.
+    order : int or None
+        How costs were added up: the Renyi order, or None for Gaussian DP.
 
     See Also
     --------
@@ -133,6 +137,7 @@ class PrivacyReport:
     entries: tuple[ReportEntry, ...]
     notes: tuple[str, ...]
     relation: str = RELATION
+    order: int | None = None
 
     def get_epsilon(self, delta: float) -> float:
         """Give the epsilon of the same fit at another delta.
@@ -154,18 +159,25 @@ class PrivacyReport:
 
         Notes
         -----
-        Valid for every delta, since the fit was planned under one fixed Gaussian
-        curve.
+        Valid for every delta, since the fit was planned under one fixed curve. That
+        of a Renyi order is tight near the planned delta only.
         """
-        if not self.discovery_delta < delta < 1:
+        low = self.discovery_delta
+        if (
+            isinstance(delta, bool)
+            or not isinstance(delta, Real)
+            or not low < delta < 1
+        ):
+            spent = "; the lower end is what discovering keys has cost" if low else ""
             msg = (
-                f"delta must be in ({self.discovery_delta:.6g}, 1); the lower end is "
-                f"what discovering keys has cost. Got {delta!r} instead."
+                f"delta must be a number in ({low:.6g}, 1){spent}. Got {delta!r} "
+                f"instead; give one such as {self.delta:.6g}, the total of the fit."
             )
             raise ValueError(msg)
         if not self.private:
             return math.inf
-        return gdp_epsilon(self.mu, delta - self.discovery_delta)
+        curve = GaussianCurve() if self.order is None else RenyiCurve(self.order)
+        return curve.epsilon(self.mu, float(delta) - self.discovery_delta)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold.
@@ -296,6 +308,7 @@ def build_report(
     delta: float,
     epsilon_requested: float,
     mu_cap: float,
+    curve: Curve,
     mu: float,
     discovery_delta: float,
     insecure: bool,
@@ -307,7 +320,11 @@ def build_report(
         notes.append(_NO_NOISE)
     replace_one = None
     if any(entry.scope is not None for entry in entries):
-        replace_one = _replace_one(mu, delta, discovery_delta) if private else math.inf
+        replace_one = math.inf
+        if private:
+            sampled = any(entry.sampling_rate < 1 for entry in entries)
+            bound = _replaced_by_group if sampled else _replace_one
+            replace_one = bound(curve, mu, delta, discovery_delta)
     return PrivacyReport(
         epsilon=epsilon,
         delta=delta,
@@ -316,19 +333,42 @@ def build_report(
         discovery_delta=discovery_delta,
         epsilon_replace_one=replace_one,
         private=private,
+        order=curve.order if isinstance(curve, RenyiCurve) else None,
         entries=tuple(_report_entry(entry, mu_cap) for entry in entries),
         notes=tuple(notes),
     )
 
 
-def _replace_one(mu: float, delta: float, discovery_delta: float) -> float:
+def _replace_one(
+    curve: Curve, mu: float, delta: float, discovery_delta: float
+) -> float:
     """Bound epsilon when one row is replaced.
 
     The old and the new row may be of two classes, or move two bins of a histogram:
     ``sqrt(mu_1^2 + mu_2^2) <= sqrt(2) mu``. Each of them may discover a key.
     """
     left = delta - 2 * discovery_delta
-    return gdp_epsilon(math.sqrt(2) * mu, left) if left > 0 else math.inf
+    return curve.epsilon(math.sqrt(2) * mu, left) if left > 0 else math.inf
+
+
+def _replaced_by_group(
+    curve: Curve, mu: float, delta: float, discovery_delta: float
+) -> float:
+    """Bound epsilon when one row is replaced, where rows were sampled.
+
+    Two rows of one class may be in the same sample, so costs do not just add up. But
+    removing one row and adding one is two steps between neighbours:
+    ``(2 epsilon', (1 + e^epsilon') delta')``, for the best delta'.
+    """
+    best = math.inf
+    for exponent in range(1, 120):
+        smaller = delta * 2.0 ** (-exponent / 4)
+        if smaller <= discovery_delta:
+            break
+        epsilon = curve.epsilon(mu, smaller - discovery_delta)
+        if epsilon < 500 and (1 + math.exp(epsilon)) * smaller <= delta:
+            best = min(best, 2 * epsilon)
+    return best
 
 
 def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:

@@ -7,10 +7,9 @@ import operator
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Literal, NoReturn, SupportsIndex
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._random import insecure_randomness_active
 
 if TYPE_CHECKING:
@@ -18,20 +17,23 @@ if TYPE_CHECKING:
 
     from dp_accounting import DpEvent
 
-__all__ = ["Entry", "Ledger", "Reservation"]
+__all__ = ["Entry", "Kind", "Ledger", "Reservation"]
+
+Kind = Literal["gaussian", "sampled gaussian", "gaussian vote", "laplace vote"]
 
 _UNKNOWN = (
     "This reservation is in no ledger. "
-    "Ask PrivacyAccountant.reserve_gaussian for one and do not copy it."
+    "Ask PrivacyAccountant for one and do not copy it."
 )
 
 
 class Reservation:
     """A part of a fit's privacy budget: the right to a number of noisy releases.
 
-    Only `PrivacyAccountant.reserve_gaussian` makes one. A reservation holds no state:
-    the accountant's ledger does, and knows it by identity, so that neither a copy nor
-    a pickle is worth anything.
+    Only a `PrivacyAccountant` makes one, by ``reserve_gaussian``,
+    ``reserve_sampled_gaussian`` or ``reserve_votes``. A reservation holds no state: the
+    accountant's ledger does, and knows it by identity, so that neither a copy nor a
+    pickle is worth anything.
 
     Parameters
     ----------
@@ -60,11 +62,23 @@ class Reservation:
     _ledger: Ledger
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        msg = (
-            "A Reservation cannot be constructed. "
-            "Ask PrivacyAccountant.reserve_gaussian for one."
-        )
+        msg = "A Reservation cannot be constructed. Ask PrivacyAccountant for one."
         raise ReservationError(msg)
+
+    @property
+    def kind(self) -> Kind:
+        """Which mechanism may draw from it."""
+        return self._entry.kind
+
+    @property
+    def sampling_rate(self) -> float:
+        """Probability with which a row is in a release; 1 unless sampled."""
+        return self._entry.sampling_rate
+
+    @property
+    def n_teachers(self) -> int:
+        """Number of teachers that vote; 0 where none does."""
+        return self._entry.n_teachers
 
     @property
     def name(self) -> str:
@@ -78,17 +92,17 @@ class Reservation:
 
     @property
     def mu(self) -> float:
-        """Gaussian-DP parameter charged for one release."""
+        """What one release is charged, in the unit of the accountant's curve."""
         return self._entry.mu
 
     @property
     def sensitivity(self) -> float:
-        """L2 sensitivity of one released vector, in grid units."""
+        """L2 sensitivity of one release: grid units, clipping norms or votes."""
         return self._entry.sensitivity
 
     @property
     def noise_std(self) -> float:
-        """Sigma of the discrete Gaussian, in grid units; 0 when mu is infinite."""
+        """Sigma or scale of the noise, in units of `sensitivity`'s; 0 if mu is inf."""
         return self._entry.noise_std
 
     @property
@@ -156,15 +170,34 @@ class Entry:
     noise_std: float
     count: int
     delta: float
+    kind: Kind = "gaussian"
+    sampling_rate: float = 1.0
+    n_teachers: int = 0
+    amplified: bool = False
     used: int = 0
 
     @property
     def event(self) -> DpEvent:
-        """The dp-accounting event of one release."""
-        from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
+        """The dp-accounting event of one release.
+
+        Where the curve makes use of sampling or of the one bit (`amplified`), a
+        sampled Gaussian is the event of that name, and a vote, which dp-accounting
+        does not know, one whose Renyi divergence is charged as such.
+        """
+        from dp_accounting import (
+            GaussianDpEvent,
+            NonPrivateDpEvent,
+            PoissonSampledDpEvent,
+            ZCDpEvent,
+        )
 
         if self.mu == math.inf:
             return NonPrivateDpEvent()
+        if self.amplified and self.kind == "sampled gaussian":
+            noise = GaussianDpEvent(self.noise_std)
+            return PoissonSampledDpEvent(self.sampling_rate, noise)
+        if self.amplified and self.kind != "gaussian":
+            return ZCDpEvent(self.mu**2 / 2)
         return GaussianDpEvent(1 / self.mu)
 
 
@@ -200,19 +233,33 @@ class Ledger:
         scope: Hashable | None,
         mu: float,
         sensitivity: float,
+        noise_std: float,
         count: int,
-        delta: float,
+        delta: float = 0.0,
+        kind: Kind = "gaussian",
+        sampling_rate: float = 1.0,
+        n_teachers: int = 0,
+        amplified: bool = False,
     ) -> Reservation:
         """Write a new line and return its reservation."""
-        # The one place that turns a charge into noise.
-        noise_std = grid_noise_std(mu, sensitivity)
         with self.lock:
             self.refuse_if_over(name)
             self.note_insecure()
             reservation = object.__new__(Reservation)
             object.__setattr__(reservation, "_ledger", self)
             self._entries[id(reservation)] = Entry(
-                reservation, name, scope, mu, sensitivity, noise_std, count, delta
+                reservation,
+                name,
+                scope,
+                mu,
+                sensitivity,
+                noise_std,
+                count,
+                delta,
+                kind,
+                sampling_rate,
+                n_teachers,
+                amplified,
             )
         return reservation
 

@@ -17,6 +17,8 @@ from skdpsynth.schema._values import decode_value, encode_value, plain
 
 Scale = Literal["auto", "linear", "log", "quantile"]
 _SCALES = ("auto", "linear", "log", "quantile")
+Unit = Literal["D", "h", "min", "s"]
+SECONDS_OF: dict[str, float] = {"D": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
 # "auto" is "log" when the range is wider than _WIDE and 0 is inside it, or outside by
 # at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
 _WIDE = 50.0
@@ -56,9 +58,10 @@ class Continuous(Column):
         Whether values can be missing. Ignored where the dtype of the table has no
         missing value.
     scale : {"auto", "linear", "log", "quantile"}, default="auto"
-        Map from the column to the numbers a network sees. "log" is the signed
-        logarithm about 0; "quantile" is bought from the budget, inside the bounds;
-        "auto" is chosen from the bounds alone, see `resolved_scale`.
+        How the column's cells lie between the bounds. "log" is the signed logarithm
+        about 0; "quantile" is linear, but its cells follow the first noisy counts
+        almost alone, at no extra price; "auto" is chosen from the bounds alone, see
+        `resolved_scale`.
 
     See Also
     --------
@@ -233,6 +236,9 @@ class Datetime(Column):
         without one are read as UTC where the table has one.
     nullable : bool, default=False
         Whether values can be missing.
+    unit : {"D", "h", "min", "s"} or None, default=None
+        Values are whole days, hours, minutes or seconds of the column's time zone;
+        others, and the bounds, are cut down to them. None: as fine as the dtype.
 
     See Also
     --------
@@ -241,7 +247,7 @@ class Datetime(Column):
     Examples
     --------
     >>> from skdpsynth.schema import Datetime
-    >>> Datetime("2020-01-01", "2024-12-31").high.year
+    >>> Datetime("2020-01-01", "2024-12-31", unit="D").high.year
     2024
     """
 
@@ -250,9 +256,15 @@ class Datetime(Column):
     high: pd.Timestamp
     _: KW_ONLY
     nullable: bool = False
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
         _check_flags(self, "nullable")
+        if self.unit is not None and self.unit not in tuple(SECONDS_OF):
+            raise InvalidSchemaError(
+                f"The 'unit' of Datetime must be one of {', '.join(SECONDS_OF)}, or"
+                f" None.{blank_hint(self.unit)} Got {self.unit!r} instead."
+            )
         for name in ("low", "high"):
             given = getattr(self, name)
             bound = None

@@ -193,6 +193,8 @@ def unsupported_dtype(
         remedy = "convert it by astype(str), or keep the two ends as columns"
     elif isinstance(dtype, pd.SparseDtype):
         remedy = "convert it by .sparse.to_dense()"
+    elif isinstance(dtype, np.dtype) and dtype.kind == "S":
+        remedy = "bytes are decoded by astype(str)"
     else:
         remedy = "convert it to numbers, strings, booleans or datetime64"
     return InvalidTableError(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._columns import (
+    SECONDS_OF,
     Boolean,
     Categorical,
     Column,
     Continuous,
     Datetime,
+    Unit,
     blank_hint,
     column_from_dict,
     column_to_dict,
@@ -34,7 +36,8 @@ class TableSchema:
     columns : mapping of column name to column
         `Continuous`, `Categorical`, `Boolean`, `Datetime` or `Identifier` objects.
     target : column name or None, default=None
-        The label column; it must be one of `columns`, categorical or boolean.
+        The label column: a categorical or boolean one of `columns`, or a column that
+        they leave out, whose labels are then learned.
     n_rows : int or None, default=None
         Number of rows if it is public, positive.
     class_counts : mapping of class to int, or None, default=None
@@ -97,12 +100,13 @@ class TableSchema:
             object.__setattr__(self, "class_counts", self._checked_class_counts())
 
     def _check_target(self) -> None:
-        if self.target not in self.columns:
+        blank = blank_hint(self.target)
+        if blank:
             raise InvalidSchemaError(
-                f"The 'target' of TableSchema must be one of its columns."
-                f"{blank_hint(self.target)} Got {self.target!r} instead; describe that"
-                " column, or give the target to the synthesizer only."
+                f"The 'target' of TableSchema must be a column name.{blank}"
             )
+        if self.target not in self.columns:
+            return
         column = self.columns[self.target]
         if not isinstance(column, Categorical | Boolean):
             raise InvalidSchemaError(
@@ -114,6 +118,11 @@ class TableSchema:
         if self.target is None:
             raise InvalidSchemaError(
                 "The 'class_counts' of TableSchema need a target. Name it by target=."
+            )
+        if self.target not in self.columns:
+            raise InvalidSchemaError(
+                "The 'class_counts' of TableSchema need a description of the target"
+                f" {self.target!r}. Add it to the columns."
             )
         column = self.columns[self.target]
         levels = column.categories if isinstance(column, Categorical) else (False, True)
@@ -328,6 +337,15 @@ def _blank_column(name: Hashable, dtype: Any) -> str:  # noqa: ANN401 - no stubs
     return f"{names.get(kind, 'Continuous')}({', '.join(parts)})"
 
 
+def _common_unit(present: pd.Series) -> Unit | None:
+    """Return the coarsest unit of which all points in time are whole multiples."""
+    clock = present.dt.tz_localize(None)
+    for unit in SECONDS_OF if len(present) else ():
+        if (clock == clock.dt.floor(unit)).all():
+            return cast("Unit", unit)
+    return None
+
+
 def _described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     """Describe a column of a public table exactly."""
     kind, _ = column_kind(name, series)
@@ -354,7 +372,7 @@ def _described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     if kind == "datetime":
         # A column without values gets a bound all the same: nothing will be clipped.
         bounds = (present.min(), present.max()) if len(present) else ("1970", "1970")
-        return Datetime(*bounds, nullable=nullable)
+        return Datetime(*bounds, nullable=nullable, unit=_common_unit(present))
     low, high = (present.min(), present.max()) if len(present) else (0, 0)
     try:
         return Continuous(

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import FrozenInstanceError, replace
 
+import numpy as np
 import pytest
 
 from skdpsynth.exceptions import PersistenceError
@@ -76,8 +77,22 @@ def test_get_epsilon_follows_the_gaussian_curve() -> None:
     assert report.get_epsilon(1e-5) == pytest.approx(report.epsilon, rel=1e-4)
     assert report.get_epsilon(1e-3) < report.epsilon < report.get_epsilon(1e-7)
     for delta in (0.0, 1.0):
-        with pytest.raises(ValueError, match="delta must be in"):
+        with pytest.raises(ValueError, match="delta must be a number in"):
             report.get_epsilon(delta)
+
+
+@pytest.mark.parametrize(
+    "delta",
+    ["x", "1e-5", None, True, math.nan, math.inf, -1e-5, 0, 1, 1j, [1e-5], (1e-5,)],
+)
+def test_get_epsilon_names_what_it_expects(delta) -> None:
+    report = spend(("a",)).report()
+    with pytest.raises(
+        ValueError, match=r"must be a number in \(0, 1\)\. Got"
+    ) as caught:
+        report.get_epsilon(delta)
+    assert f"Got {delta!r} instead; give one such as 1e-05" in str(caught.value)
+    assert report.get_epsilon(np.float32(1e-5)) == pytest.approx(report.epsilon, 1e-3)
 
 
 def test_get_epsilon_leaves_the_delta_of_discovery_aside() -> None:

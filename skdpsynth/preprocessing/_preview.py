@@ -1,0 +1,394 @@
+"""What `plan` shows: the numbers of a fit, from names, dtypes and guesses alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._classes import (
+    classes_are_public,
+    label_thresholds,
+    rounded,
+)
+from skdpsynth.preprocessing._columns import declared_axis
+from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
+from skdpsynth.preprocessing._purchase import (
+    CLASS_SHARE,
+    LEVELS_SHARE,
+    bought_columns,
+    bought_share,
+    modelled_columns,
+    threshold_delta,
+)
+from skdpsynth.preprocessing._table import check_schema
+from skdpsynth.privacy._aggregators import key_threshold
+from skdpsynth.privacy._calibration import grid_noise_std
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
+from skdpsynth.schema._dtypes import is_object, kind_of_dtype, unsupported_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skdpsynth.preprocessing._axes import Axis
+    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.schema import TableSchema
+    from skdpsynth.schema._columns import Column
+
+__all__ = ["Guess", "guess_table", "guessed_layout", "plan_table"]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A table that nobody has looked at.
+
+    Parameters
+    ----------
+    layout : TableLayout
+        Names and kinds of its columns.
+    schema : TableSchema or None
+        Public facts.
+    labels : tuple of hashable
+        Its classes; ``(None,)`` without a target.
+    counts : ndarray of shape (n_classes,), float64
+        Their rows.
+    """
+
+    layout: TableLayout
+    schema: TableSchema | None
+    labels: tuple[Hashable, ...]
+    counts: np.ndarray
+
+
+def guessed_layout(
+    dtypes: Mapping[Hashable, Any] | pd.Series | None,
+    schema: TableSchema | None,
+    target: Hashable,
+    last: TableLayout | None = None,
+) -> TableLayout:
+    """Lay out a table: by its dtypes, as the last one, or by a schema alone.
+
+    Parameters
+    ----------
+    dtypes : Series or mapping of column name to dtype, or None
+        ``df.dtypes``.
+    schema : TableSchema or None
+        Public facts.
+    target : hashable
+        The label column, None for none.
+    last : TableLayout or None
+        The table of the last fit.
+
+    Returns
+    -------
+    TableLayout
+        An object column counts as text, unless the schema says Boolean.
+
+    Raises
+    ------
+    InvalidSchemaError
+        If nothing says what the columns are, or the schema contradicts the dtypes.
+    ValueError
+        If `dtypes` is something else.
+    """
+    described = {} if schema is None else schema.columns
+    if dtypes is not None:
+        layout = TableLayout(_read_dtypes(dtypes, described), target)
+        if target is not None and target not in dtypes:
+            msg = f"The target {target!r} is not in dtypes. Give those of all columns."
+            raise InvalidSchemaError(msg)
+    elif last is not None:
+        layout = last
+    elif schema is not None:
+        columns = [_layout_of(name, column) for name, column in described.items()]
+        if target is not None and target not in described:
+            columns.append(ColumnLayout(target, None, "categorical", True))
+        return TableLayout(tuple(columns), target)
+    else:
+        msg = (
+            "plan needs to know the columns. Give dtypes=df.dtypes (names and dtypes "
+            "are public), or schema=TableSchema(...) in the constructor or here."
+        )
+        raise InvalidSchemaError(msg)
+    if schema is not None:
+        check_schema(schema, layout)
+    return layout
+
+
+def guess_table(
+    layout: TableLayout,
+    schema: TableSchema | None,
+    n_rows: int | None,
+    class_counts: Mapping[Hashable, int] | None,
+    known_labels: tuple[Hashable, ...] = (),
+) -> Guess:
+    """Complete a guess: which classes, and how many rows has each.
+
+    Parameters
+    ----------
+    layout : TableLayout
+        Names and kinds of the columns.
+    schema : TableSchema or None
+        Public facts.
+    n_rows : int or None
+        A guess of the number of rows; None takes what the schema declares.
+    class_counts : mapping of class to int or None
+        A guess of the rows per class; None takes what the schema declares, or makes
+        all classes equal.
+    known_labels : tuple of hashable
+        What an earlier fit found, used where the labels are not public.
+
+    Returns
+    -------
+    Guess
+        Complete and checked.
+
+    Raises
+    ------
+    ValueError
+        If a guess is out of range, or contradicts the schema or another guess.
+    InvalidSchemaError
+        If nothing names the classes of the target.
+    """
+    if class_counts is not None and not isinstance(class_counts, Mapping):
+        msg = (
+            "class_counts must be a dict from class to count. Got "
+            f"{type(class_counts).__name__} instead."
+        )
+        raise ValueError(msg)
+    if layout.target is None and class_counts is not None:  # for fit(X, y)
+        layout = _with_labels(layout, tuple(class_counts))
+    target = layout.target_column
+    labels: tuple[Hashable, ...] = (None,)
+    public = target is not None and classes_are_public(target, schema)
+    if target is not None:
+        if public:  # no category: nothing but missing values
+            labels = _public_labels(target, schema) or (None,)
+        else:
+            labels = tuple(class_counts or known_labels)
+            layout = _with_labels(layout, labels)
+        if not labels:
+            msg = (
+                f"plan needs to know the classes of the target {target.name!r}. Give "
+                "class_counts={label: rows, ...}, or describe it in the schema."
+            )
+            raise InvalidSchemaError(msg)
+    declared = None if schema is None else schema.class_counts
+    if class_counts is None and declared:
+        class_counts = declared
+    if n_rows is None and class_counts is not None:
+        n_rows = sum(class_counts.values())
+    if n_rows is None and schema is not None:
+        n_rows = schema.n_rows
+    n_rows = _checked_guess("n_rows", n_rows, least=1)
+    if schema is not None and schema.n_rows not in (None, n_rows):
+        msg = (
+            f"n_rows is {n_rows}, but the schema declares {schema.n_rows}. Leave out "
+            "n_rows, or plan with a schema that does not declare it."
+        )
+        raise ValueError(msg)
+    if class_counts is None:
+        counts = np.full(len(labels), n_rows / len(labels))
+        return Guess(layout, schema, labels, counts)
+    _check_class_counts(class_counts, labels, n_rows, missing=_may_lack_labels(layout))
+    if declared and dict(class_counts) != dict(declared):
+        msg = (
+            "class_counts differ from those that the schema declares, which a fit "
+            "would use. Leave them out, or plan with a schema without class_counts."
+        )
+        raise ValueError(msg)
+    counts = np.array([float(class_counts[label]) for label in labels])
+    return Guess(layout, schema, labels, counts)
+
+
+def plan_table(
+    plan_classes: Callable[..., list[ClassPlan]],
+    accountant: PrivacyAccountant,
+    guess: Guess,
+) -> pd.DataFrame:
+    """Plan every class of a guessed table.
+
+    Parameters
+    ----------
+    plan_classes : callable
+        The algorithm's ``_plan_classes``.
+    accountant : PrivacyAccountant
+        A ledger of the whole budget, of which nothing is spent.
+    guess : Guess
+        The table.
+
+    Returns
+    -------
+    DataFrame
+        One row per class.
+    """
+    layout, schema = guess.layout, guess.schema
+    columns = modelled_columns(layout, schema)
+    cap = accountant.mu_cap
+    mu = cap
+    if cap < math.inf:
+        mu = cap * math.sqrt(1.0 - bought_share(layout, schema))
+    axes = [declared_axis(column, schema) for column in columns]
+    keyed, numeric = bought_columns(layout, schema)
+    n_numeric = len(numeric) + sum(isinstance(axis, NumericAxis) for axis in axes)
+    plans = plan_classes(
+        guess.labels, rounded(guess.counts), n_numeric, len(columns) - n_numeric, mu
+    )
+    most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in axes)
+    plans = [replace(plan, most_levels=most) for plan in plans]
+    key_delta = threshold_delta(layout, schema, accountant.delta)
+    categories_from = 0
+    if keyed:
+        noise_std = grid_noise_std(cap * math.sqrt(LEVELS_SHARE), math.sqrt(len(keyed)))
+        categories_from = key_threshold(noise_std, key_delta, len(keyed))
+    labels_from = np.zeros(len(plans))
+    target = layout.target_column
+    if target is not None and not classes_are_public(target, schema):
+        mu_labels = cap * math.sqrt(CLASS_SHARE)
+        labels_from = label_thresholds(guess.labels, target.kind, mu_labels, key_delta)
+    of_all = _notes_of_all(guess, axes, categories_from)
+    notes = []
+    for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
+        rare = "too few rows for its label to be found" if rows <= needed else ""
+        notes.append("; ".join(note for note in (plan.note, rare, *of_all) if note))
+    return pd.DataFrame(
+        {
+            "class": [plan.label for plan in plans],
+            "rows": [int(plan.n_rows) for plan in plans],
+            "bins": [plan.n_bins for plan in plans],
+            "noise_std": [plan.noise_std for plan in plans],
+            "signal_to_noise": [plan.signal_to_noise for plan in plans],
+            "n_teachers": [plan.n_teachers for plan in plans],
+            "n_iter": [plan.n_iter for plan in plans],
+            "step_noise_std": [plan.step_noise_std for plan in plans],
+            "label_threshold": labels_from,
+            "category_threshold": categories_from,
+            "note": notes,
+        }
+    )
+
+
+def _notes_of_all(
+    guess: Guess, axes: list[Axis | None], categories_from: int
+) -> list[str]:
+    """Say what every class will lack."""
+    notes = []
+    if guess.layout.target is not None and len(guess.labels) == 1:
+        notes.append("one class only: a classifier has nothing to learn")
+    n_fixed = sum(axis is not None and _is_fixed(axis) for axis in axes)
+    if n_fixed:
+        notes.append(f"{n_fixed} of {len(axes)} columns can hold one value only")
+    if categories_from >= guess.counts.sum():
+        notes.append("too few rows for any undeclared category to be found")
+    return notes
+
+
+def _is_fixed(axis: Axis) -> bool:
+    """Whether one value (or none) is all that an axis has."""
+    if isinstance(axis, NumericAxis):
+        return axis.low == axis.high and not axis.nullable
+    return len(axis.levels) + axis.nullable <= 1
+
+
+def _read_dtypes(
+    dtypes: object, described: Mapping[Hashable, Column]
+) -> tuple[ColumnLayout, ...]:
+    """Lay out columns of which only names and dtypes are known."""
+    if not isinstance(dtypes, Mapping | pd.Series):
+        msg = (
+            "dtypes must be df.dtypes or a dict from column name to dtype. Got "
+            f"{type(dtypes).__name__} instead."
+        )
+        raise ValueError(msg)
+    columns = []
+    for name, given in dtypes.items():
+        dtype = pd.api.types.pandas_dtype(given)
+        found = kind_of_dtype(dtype)
+        if found is None:
+            raise unsupported_dtype(name, dtype)
+        kind, can_be_missing = found
+        # Objects may be booleans; their dtype does not tell.
+        if is_object(dtype) and isinstance(described.get(name), Boolean):
+            kind = "boolean"
+        columns.append(ColumnLayout(name, dtype, kind, can_be_missing))
+    return tuple(columns)
+
+
+def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
+    """Lay out a column that only a schema describes."""
+    if isinstance(column, Continuous):
+        kind: Any = "integer" if column.integer else "continuous"
+    elif isinstance(column, Boolean):
+        kind = "boolean"
+    else:
+        kind = "datetime" if isinstance(column, Datetime) else "categorical"
+    return ColumnLayout(name, None, kind, getattr(column, "nullable", True))
+
+
+def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayout:
+    """Give a target that no dtype describes the kind that its labels have."""
+    kind: Any = "categorical"
+    if all(isinstance(label, bool | np.bool_) for label in labels):
+        kind = "boolean"
+    elif all(isinstance(label, Integral) for label in labels):
+        kind = "integer"
+    target = layout.target_column
+    if target is not None and target.dtype is not None:
+        return layout
+    name = "target" if target is None else target.name
+    others = layout.feature_columns
+    return TableLayout((*others, ColumnLayout(name, None, kind, True)), name)
+
+
+def _public_labels(
+    column: ColumnLayout, schema: TableSchema | None
+) -> tuple[Hashable, ...]:
+    described = None if schema is None else schema.columns.get(column.name)
+    if isinstance(described, Categorical):
+        return tuple(described.categories)
+    return (False, True)
+
+
+def _may_lack_labels(layout: TableLayout) -> bool:
+    target = layout.target_column
+    return target is not None and target.can_be_missing
+
+
+def _check_class_counts(
+    class_counts: Mapping[Hashable, int],
+    labels: tuple[Hashable, ...],
+    n_rows: int,
+    *,
+    missing: bool,
+) -> None:
+    """Refuse counts of other classes, and counts that cannot be those of n_rows."""
+    if set(class_counts) != set(labels):
+        msg = (
+            f"class_counts must name every class once: {list(labels)!r}. Got "
+            f"{list(class_counts)!r} instead."
+        )
+        raise ValueError(msg)
+    for count in class_counts.values():
+        _checked_guess("Each of class_counts", count, least=0)
+    total = sum(class_counts.values())
+    if total > n_rows or (total < n_rows and not missing):
+        msg = (
+            f"class_counts add up to {total}, but n_rows is {n_rows}. Correct one, or "
+            "leave out n_rows."
+        )
+        raise ValueError(msg)
+
+
+def _checked_guess(name: str, value: object, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        msg = f"{name} must be an int >= {least}. Got {value!r} instead."
+        raise ValueError(msg)
+    return int(value)

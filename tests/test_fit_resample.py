@@ -1,0 +1,182 @@
+"""`fit_resample`: what comes back is what came, and missing labels train nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
+from skdpsynth.preprocessing._containers import labels_like
+from skdpsynth.schema import Categorical, TableSchema
+
+N = 600
+RNG = np.random.default_rng(0)
+SECOND = RNG.random(N) < 0.5
+TEXT = np.where(SECOND, "yes", "n")
+DAYS = np.where(SECOND, np.datetime64("2020-01-01"), np.datetime64("2021-01-01"))
+FEATURES = RNG.normal(size=(N, 2)) + SECOND[:, None]
+
+
+def with_missing(values, every: int = 5):
+    """Set every fifth value to the missing value of its container."""
+    values = values.copy()
+    values[::every] = None
+    return values
+
+
+LABELS = {
+    "Series": pd.Series(TEXT, name="label"),
+    "Series without a name": pd.Series(SECOND, dtype=object),
+    "Series of categories": pd.Series(TEXT, dtype="category", index=range(N, 2 * N)),
+    "Categorical": pd.Categorical(TEXT),
+    "Categorical, ordered": pd.Categorical(TEXT, ["n", "yes"], ordered=True),
+    "Categorical of int": pd.Categorical(SECOND.astype(int)),
+    "Index": pd.Index(TEXT, name="label"),
+    "Index of object": pd.Index(TEXT, dtype=object),
+    "Index of int8": pd.Index(SECOND.astype(np.int8)),
+    "CategoricalIndex": pd.CategoricalIndex(TEXT),
+    "DatetimeIndex": pd.DatetimeIndex(DAYS),
+    "DatetimeIndex, zoned": pd.DatetimeIndex(DAYS).tz_localize("Asia/Tokyo"),
+    "Int64": pd.array(SECOND.astype(int), dtype="Int64"),
+    "string": pd.array(TEXT, dtype="string"),
+    "string of Python": pd.array(TEXT, dtype=pd.StringDtype("python")),
+    "boolean": pd.array(SECOND, dtype="boolean"),
+    "Arrow": pd.array(TEXT.tolist(), dtype=pd.ArrowDtype(pa.string())),
+    "extension of NumPy": pd.arrays.NumpyExtensionArray(SECOND.astype(int)),
+    "U": TEXT,
+    "StringDType": TEXT.astype(np.dtypes.StringDType()),
+    "object": TEXT.astype(object),
+    "object of bool": SECOND.astype(object),
+    "bool": SECOND,
+    "int8": SECOND.astype(np.int8),
+    "uint64": SECOND.astype(np.uint64),
+    "int32, of the other endianness": SECOND.astype(">i4"),
+    "datetime64[D]": DAYS,
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_come_back_in_their_container_and_dtype(name):
+    labels = LABELS[name]
+    synth = IndependentSynthesizer(epsilon=5.0)
+    features, fakes = synth.fit_resample(FEATURES, labels)
+    assert type(fakes) is type(labels)
+    assert len(features) == len(fakes)
+    if labels.dtype.kind == "U":
+        assert fakes.dtype.kind == "U"
+    else:
+        assert fakes.dtype == labels.dtype
+    assert getattr(fakes, "name", None) == getattr(labels, "name", None)
+    assert set(fakes) == set(labels)
+
+
+@pytest.mark.parametrize("labels", [TEXT.tolist(), tuple(TEXT.tolist())])
+def test_labels_of_a_list_come_back_as_an_array(labels):
+    fakes = IndependentSynthesizer(epsilon=5.0).fit_resample(FEATURES, labels)[1]
+    assert type(fakes) is np.ndarray
+    assert set(fakes) == {"yes", "n"}
+
+
+def test_categories_that_were_not_released_are_not_in_the_dtype():
+    """They are data: an unused category may be somebody's."""
+    labels = pd.Categorical(TEXT, categories=["yes", "secret", "n"])
+    fakes = IndependentSynthesizer(epsilon=5.0).fit_resample(FEATURES, labels)[1]
+    assert fakes.categories.tolist() == ["n", "yes"]
+    schema = TableSchema({"target": Categorical(["yes", "n", "rare"])})
+    synth = IndependentSynthesizer(epsilon=np.inf, schema=schema)
+    fakes = synth.fit_resample(FEATURES, labels)[1]
+    assert fakes.categories.tolist() == ["yes", "n", "rare"]
+
+
+def test_text_is_not_cut_to_the_width_that_came():
+    """A schema may declare a longer label than any in the table."""
+    fakes = labels_like(pd.Series(["a longer name", "n"]), TEXT)
+    assert fakes.dtype == "U13"
+    assert fakes.tolist() == ["a longer name", "n"]
+
+
+ARRAYS = {
+    "float32": FEATURES.astype(np.float32),
+    "float16": FEATURES.astype(np.float16),
+    "other endianness": FEATURES.astype(">f4"),
+    "int8": np.c_[SECOND, ~SECOND].astype(np.int8),
+    "bool": np.c_[SECOND, ~SECOND],
+    "U": np.c_[TEXT, TEXT],
+    "StringDType": np.c_[TEXT, TEXT].astype(np.dtypes.StringDType()),
+    "object of text": np.c_[TEXT, TEXT].astype(object),
+    "object of numbers": FEATURES.astype(object),
+    "object of both": np.array([[1, "a"], [2, "b"]] * (N // 2), dtype=object),
+    "datetime64[D]": np.c_[DAYS, DAYS],
+    "timedelta64[D]": np.c_[DAYS, DAYS] - np.datetime64("2019-01-01"),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_come_back_in_their_dtype(name):
+    array = ARRAYS[name]
+    fakes, _ = IndependentSynthesizer(epsilon=5.0).fit_resample(array, SECOND)
+    assert type(fakes) is np.ndarray
+    assert fakes.dtype.kind == array.dtype.kind
+    assert array.dtype.kind == "U" or fakes.dtype == array.dtype
+    if array.dtype.kind in "UT":
+        assert set(fakes.ravel()) == {"yes", "n"}
+    if name == "object of both":
+        assert {type(value) for value in fakes[:, 0]} == {int}
+
+
+@pytest.mark.parametrize("where", ["X", "y"])
+def test_bytes_are_refused_with_the_remedy(where):
+    """NumPy's 'S' says nothing about the encoding, so it is the user's to say."""
+    raw = TEXT.astype("S")
+    X, y = (np.c_[raw, raw], SECOND) if where == "X" else (FEATURES, raw)
+    with pytest.raises(InvalidTableError, match=r"decoded by astype\(str\)"):
+        IndependentSynthesizer().fit_resample(X, y)
+    fakes = IndependentSynthesizer(epsilon=5.0).fit_resample(FEATURES, raw.astype(str))
+    assert set(fakes[1]) == {"yes", "n"}
+
+
+MISSING = {
+    "str": with_missing(pd.Series(TEXT)),
+    "object": with_missing(TEXT.astype(object)),
+    "object of bool": with_missing(SECOND.astype(object)),
+    "category": with_missing(pd.Categorical(TEXT)),
+    "Int64": with_missing(pd.array(SECOND.astype(int), dtype="Int64")),
+    "string": with_missing(pd.array(TEXT, dtype="string")),
+    "boolean": with_missing(pd.array(SECOND, dtype="boolean")),
+    "Arrow": with_missing(pd.array(TEXT.tolist(), dtype=pd.ArrowDtype(pa.string()))),
+    "datetime": with_missing(pd.Series(DAYS)),
+}
+
+
+@pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, GPATESynthesizer])
+@pytest.mark.parametrize("name", MISSING)
+def test_missing_labels_never_come_out(synthesizer, name):
+    """Nor are they counted: the noisy count of 480 labels has a deviation below 7."""
+    labels = MISSING[name]
+    assert pd.isna(labels).sum() == N // 5
+    synth = synthesizer(epsilon=5.0)
+    fakes = synth.fit_resample(FEATURES, labels)[1]
+    assert not pd.isna(fakes).any()
+    assert len(set(fakes)) == len(synth.classes_) == 2
+    assert len(fakes) == pytest.approx(N * 4 / 5, abs=50)
+
+
+def test_rows_without_a_label_train_nothing():
+    """With bounds that only such rows reach, and no noise, nothing comes near them."""
+    frame = pd.DataFrame({"u": FEATURES[:, 0], "y": TEXT.astype(object)})
+    frame.loc[::5, "y"] = None
+    frame.loc[::5, "u"] = 1000.0
+    synth = IndependentSynthesizer(epsilon=np.inf, target="y").fit(frame)
+    fakes = synth.sample(2000)
+    assert fakes["y"].notna().all()
+    assert (fakes["u"] > 100).mean() < 0.02
+
+
+def test_without_any_released_label_all_are_missing():
+    labels = np.array([f"name {row}" for row in range(N)], dtype=object)
+    with pytest.warns(DegradedResultWarning, match="no label"):
+        _, fakes = IndependentSynthesizer().fit_resample(FEATURES, labels)
+    assert pd.isna(fakes).all()
