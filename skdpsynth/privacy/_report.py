@@ -30,6 +30,10 @@ _INSECURE = (
     "Not private: noise came from a seeded generator (insecure_randomness), "
     "so epsilon is infinite."
 )
+_FLOAT_NOISE = (
+    "The noise of sampled steps (DP-SGD) is drawn in floating-point numbers; all other "
+    "noise is drawn exactly, in whole numbers."
+)
 _NO_NOISE = "Not private: epsilon is infinite by request, and no noise is owed."
 
 # More classes than these are summarised by the one that pays most.
@@ -318,6 +322,8 @@ def build_report(
     notes = [_INSECURE] if insecure else []
     if epsilon_requested == math.inf:
         notes.append(_NO_NOISE)
+    if private and any(entry.kind == "sampled gaussian" for entry in entries):
+        notes.append(_FLOAT_NOISE)
     replace_one = None
     if any(entry.scope is not None for entry in entries):
         replace_one = math.inf
