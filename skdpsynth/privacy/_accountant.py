@@ -135,6 +135,7 @@ class PrivacyAccountant:
             self._curve = renyi_curve(aim, curve_delta)
         self._mu_cap = self._curve.mu_cap(aim, curve_delta)
         self._ledger = Ledger()
+        self._remarks: list[str] = []
         self._mu_squared: dict[Hashable | None, float] = {None: 0.0}
         self._delta_sums: dict[Hashable | None, float] = {None: 0.0}
 
@@ -170,6 +171,28 @@ class PrivacyAccountant:
         return self._curve.certified(
             self.event(), self._delta - _paid(self._delta_sums, None)
         )
+
+    def epsilon_of(self, scope: Hashable) -> float:
+        """Certify what the rows of one scope pay, at the total `delta`.
+
+        Parameters
+        ----------
+        scope : hashable
+            Key of a class, or `UNLABELLED`.
+
+        Returns
+        -------
+        float
+            At most `epsilon`.
+        """
+        if not self.private:
+            return math.inf
+        left = self._delta - _paid(self._delta_sums, scope)
+        return self._curve.certified(self._event_of(scope), left)
+
+    def remark(self, text: str) -> None:
+        """Add a sentence to the notes of the report."""
+        self._remarks.append(text)
 
     def reserve_gaussian(
         self,
@@ -401,20 +424,20 @@ class PrivacyAccountant:
             pay; a single `NonPrivateDpEvent` when the fit is not private.
             The deltas of thresholded releases are not in it.
         """
-        from dp_accounting import (
-            ComposedDpEvent,
-            NonPrivateDpEvent,
-            SelfComposedDpEvent,
-        )
+        from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
 
         if not self.private:
             return ComposedDpEvent((NonPrivateDpEvent(),))
-        worst = self._worst_scope()
+        return self._event_of(self._worst_scope())
+
+    def _event_of(self, scope: Hashable | None) -> ComposedDpEvent:
+        from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
+
         return ComposedDpEvent(
             tuple(
                 SelfComposedDpEvent(entry.event, entry.count)
                 for entry in self._ledger.entries
-                if entry.scope is None or entry.scope == worst
+                if entry.scope is None or entry.scope == scope
             )
         )
 
@@ -436,6 +459,7 @@ class PrivacyAccountant:
             mu=math.sqrt(_paid(self._mu_squared, None)),
             discovery_delta=_paid(self._delta_sums, None),
             insecure=self._ledger.insecure,
+            remarks=self._remarks,
         )
 
     def _worst_scope(self) -> Hashable | None:

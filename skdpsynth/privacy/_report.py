@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.privacy._curves import GaussianCurve, RenyiCurve
+from skdpsynth.privacy._reservation import UNLABELLED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from skdpsynth.privacy._curves import Curve
     from skdpsynth.privacy._reservation import Entry
@@ -316,10 +317,12 @@ def build_report(
     mu: float,
     discovery_delta: float,
     insecure: bool,
+    remarks: Sequence[str] = (),
 ) -> PrivacyReport:
     """Make the report of a ledger; `PrivacyAccountant.report` calls it."""
     private = epsilon < math.inf
     notes = [_INSECURE] if insecure else []
+    notes += remarks
     if epsilon_requested == math.inf:
         notes.append(_NO_NOISE)
     if private and any(entry.kind == "sampled gaussian" for entry in entries):
@@ -381,7 +384,7 @@ def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:
     mu_total = math.sqrt(entry.count) * entry.mu
     return ReportEntry(
         name=entry.name,
-        scope=ALL_ROWS if entry.scope is None else f"class {entry.scope}",
+        scope=_words(entry.scope),
         releases=entry.count,
         used=entry.used,
         sensitivity=entry.sensitivity,
@@ -389,6 +392,12 @@ def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:
         mu_total=mu_total,
         share=100 * (mu_total / mu_cap) ** 2 if mu_cap < math.inf else None,
     )
+
+
+def _words(scope: Hashable | None) -> str:
+    if scope is None:
+        return ALL_ROWS
+    return str(UNLABELLED.value) if scope is UNLABELLED else f"class {scope}"
 
 
 def _number(value: float) -> str:

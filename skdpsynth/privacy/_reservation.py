@@ -7,6 +7,7 @@ import operator
 import os
 import threading
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Literal, NoReturn, SupportsIndex
 
 from skdpsynth.exceptions import ReservationError
@@ -17,9 +18,19 @@ if TYPE_CHECKING:
 
     from dp_accounting import DpEvent
 
-__all__ = ["Entry", "Kind", "Ledger", "Reservation"]
+__all__ = ["UNLABELLED", "Entry", "Kind", "Ledger", "Reservation"]
 
 Kind = Literal["gaussian", "sampled gaussian", "gaussian vote", "laplace vote"]
+
+
+class _Unlabelled(Enum):
+    """A key that no class can have."""
+
+    UNLABELLED = "rows without a label"
+
+
+#: Scope of the rows whose label is missing or was not released; they are no class.
+UNLABELLED = _Unlabelled.UNLABELLED
 
 _UNKNOWN = (
     "This reservation is in no ledger. "

@@ -13,6 +13,7 @@ from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy import _mechanisms as mechanisms
 from skdpsynth.privacy._aggregators import noisy_votes
 from skdpsynth.privacy._mechanisms import release_float_gaussian, release_gaussian
+from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.privacy.testing import insecure_randomness
 
 FALSE_ALARM = 1e-6
@@ -87,6 +88,28 @@ def test_replacing_a_row_costs_twice_where_rows_are_sampled():
     voted = accountant()
     voted.reserve_votes("votes", mu=voted.mu_cap, n_teachers=9, scope="a")
     assert report.epsilon < voted.report().epsilon_replace_one < epsilon
+
+
+def test_two_kinds_of_rows_are_told_apart():
+    """Each pays its own scope and what all rows pay; the claim is the larger."""
+    ledger = accountant()
+    cap = ledger.mu_cap
+    ledger.reserve_gaussian("counts", mu=0.3 * cap, sensitivity=1)
+    ledger.reserve_votes("votes", mu=0.9 * cap, n_teachers=9, scope="a")
+    ledger.reserve_sampled_gaussian(
+        "steps", mu=0.5 * cap, sampling_rate=0.5, scope=UNLABELLED
+    )
+    ledger.remark("Two kinds of rows.")
+    report = ledger.report()
+    labelled, unlabelled = ledger.epsilon_of("a"), ledger.epsilon_of(UNLABELLED)
+    assert unlabelled < labelled == ledger.epsilon == report.epsilon
+    curve, delta = ledger.curve, ledger.delta
+    expected = curve.epsilon(cap * math.hypot(0.3, 0.5), delta)
+    assert unlabelled == pytest.approx(expected, rel=1e-6)
+    assert report.entries[2].scope == "rows without a label"
+    assert "Two kinds of rows." in report.notes
+    free = PrivacyAccountant(math.inf, 1e-5)
+    assert free.epsilon_of("a") == math.inf
 
 
 # --- Votes -------------------------------------------------------------------------
