@@ -13,11 +13,11 @@ import math
 import operator
 from typing import TYPE_CHECKING, Literal
 
-from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._curves import GaussianCurve, RenyiCurve, renyi_curve
 from skdpsynth.privacy._report import PrivacyReport, build_report
 from skdpsynth.privacy._reservation import Ledger, Reservation
+from skdpsynth.privacy._spending import Spending, check_request
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -34,9 +34,8 @@ __all__ = ["PrivacyAccountant"]
 # certificate of the loss distributions still stays within it.
 _CERTIFICATE_ROOM = 5e-4
 _LARGE_EPSILON, _LARGE_ROOM = 500.0, 2e-3  # from where the certificate is coarser
-
-# Rounding of the shares of a plan that uses exactly the cap.
-_ROUNDING = 1e-9
+# Below, at a delta near 1e-12, rounding moves the certificate by a few per cent.
+_SMALL_EPSILON, _SMALL_ROOM = 1e-8, 0.1
 
 # The proof beside `thresholded_counts` needs it.
 _MAX_DISCOVERY_DELTA = 0.1
@@ -126,8 +125,11 @@ class PrivacyAccountant:
         self._epsilon_requested = float(epsilon)
         self._delta = float(delta)
         self._discovery_delta = float(discovery_delta)
-        large = self._epsilon_requested > _LARGE_EPSILON
-        room = _LARGE_ROOM if large else _CERTIFICATE_ROOM
+        room = _CERTIFICATE_ROOM
+        if self._epsilon_requested > _LARGE_EPSILON:
+            room = _LARGE_ROOM
+        elif self._epsilon_requested < _SMALL_EPSILON:
+            room = _SMALL_ROOM
         aim = self._epsilon_requested * (1 - room)
         curve_delta = self._delta - self._discovery_delta
         self._curve: Curve = GaussianCurve()
@@ -136,8 +138,7 @@ class PrivacyAccountant:
         self._mu_cap = self._curve.mu_cap(aim, curve_delta)
         self._ledger = Ledger()
         self._remarks: list[str] = []
-        self._mu_squared: dict[Hashable | None, float] = {None: 0.0}
-        self._delta_sums: dict[Hashable | None, float] = {None: 0.0}
+        self._spending = Spending(self._mu_cap, self._delta, self._discovery_delta)
 
     @property
     def mu_cap(self) -> float:
@@ -168,9 +169,7 @@ class PrivacyAccountant:
         """
         if not self.private:
             return math.inf
-        return self._curve.certified(
-            self.event(), self._delta - _paid(self._delta_sums, None)
-        )
+        return self._curve.certified(self.event(), self._delta - self._spending.delta())
 
     def epsilon_of(self, scope: Hashable) -> float:
         """Certify what the rows of one scope pay, at the total `delta`.
@@ -187,11 +186,17 @@ class PrivacyAccountant:
         """
         if not self.private:
             return math.inf
-        left = self._delta - _paid(self._delta_sums, scope)
+        left = self._delta - self._spending.delta(scope)
         return self._curve.certified(self._event_of(scope), left)
 
     def remark(self, text: str) -> None:
-        """Add a sentence to the notes of the report."""
+        """Add a sentence to the notes of the report.
+
+        Parameters
+        ----------
+        text : str
+            What a reader must know; nothing private.
+        """
         self._remarks.append(text)
 
     def reserve_gaussian(
@@ -370,11 +375,10 @@ class PrivacyAccountant:
     ) -> Reservation:
         """Charge, or refuse and change nothing."""
         count = operator.index(count)
-        _check_request(mu, count, scope, delta)
+        check_request(mu, count, scope, delta)
         mu_squared, deltas = count * float(mu) * float(mu), count * float(delta)
         with self._ledger.lock:
-            self._refuse_if_mu_exceeds(name, scope, mu_squared)
-            self._refuse_if_delta_exceeds(name, scope, deltas)
+            self._spending.refuse_if_exceeded(name, scope, mu_squared, deltas)
             reservation = self._ledger.issue(
                 name,
                 kind=kind,
@@ -388,8 +392,7 @@ class PrivacyAccountant:
                 n_teachers=n_teachers,
                 amplified=isinstance(self._curve, RenyiCurve),
             )
-            self._mu_squared[scope] = self._mu_squared.get(scope, 0.0) + mu_squared
-            self._delta_sums[scope] = self._delta_sums.get(scope, 0.0) + deltas
+            self._spending.add(scope, mu_squared, deltas)
         return reservation
 
     def remaining_mu(self, scope: Hashable | None = None) -> float:
@@ -407,7 +410,7 @@ class PrivacyAccountant:
         """
         if self._mu_cap == math.inf:
             return math.inf
-        left = self._mu_cap**2 - _paid(self._mu_squared, scope)
+        left = self._mu_cap**2 - self._spending.mu_squared(scope)
         return math.sqrt(max(left, 0.0))
 
     def close(self) -> None:
@@ -428,7 +431,7 @@ class PrivacyAccountant:
 
         if not self.private:
             return ComposedDpEvent((NonPrivateDpEvent(),))
-        return self._event_of(self._worst_scope())
+        return self._event_of(self._spending.worst_scope())
 
     def _event_of(self, scope: Hashable | None) -> ComposedDpEvent:
         from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
@@ -456,76 +459,8 @@ class PrivacyAccountant:
             epsilon_requested=self._epsilon_requested,
             mu_cap=self._mu_cap,
             curve=self._curve,
-            mu=math.sqrt(_paid(self._mu_squared, None)),
-            discovery_delta=_paid(self._delta_sums, None),
+            mu=math.sqrt(self._spending.mu_squared()),
+            discovery_delta=self._spending.delta(),
             insecure=self._ledger.insecure,
             remarks=self._remarks,
         )
-
-    def _worst_scope(self) -> Hashable | None:
-        scopes = [scope for scope in self._mu_squared if scope is not None]
-        return max(scopes, key=self._mu_squared.__getitem__, default=None)
-
-    def _refuse_if_mu_exceeds(
-        self, name: str, scope: Hashable | None, added: float
-    ) -> None:
-        total = self._mu_cap**2
-        paid = _paid(self._mu_squared, scope)
-        # An infinite cap allows everything; a finite one allows no infinite mu.
-        if total == math.inf or paid + added <= total * (1 + _ROUNDING):
-            return
-        left = max(1 - paid / total, 0.0)
-        msg = (
-            f"The reservation {name!r} asks for {added / total:.4%} of the privacy "
-            f"budget (in mu^2), but {left:.4%} is left. "
-            "Give it a smaller share or fewer releases, or fit with a larger epsilon."
-        )
-        raise BudgetExceededError(msg)
-
-    def _refuse_if_delta_exceeds(
-        self, name: str, scope: Hashable | None, added: float
-    ) -> None:
-        if added == 0:
-            return
-        paid = _paid(self._delta_sums, scope)
-        if paid + added <= self._discovery_delta * (1 + _ROUNDING):
-            return
-        left = max(self._discovery_delta - paid, 0.0)
-        msg = (
-            f"The reservation {name!r} asks for {added / self._delta:.4%} of delta, "
-            f"but {left / self._delta:.4%} is left for discovery. "
-            "Ask for less or set aside a larger discovery_delta."
-        )
-        raise BudgetExceededError(msg)
-
-
-def _paid(sums: dict[Hashable | None, float], scope: Hashable | None) -> float:
-    """Sum what every row pays and what one class (None: the worst one) pays."""
-    if scope is not None:
-        return sums[None] + sums.get(scope, 0.0)
-    worst = max((v for key, v in sums.items() if key is not None), default=0.0)
-    return sums[None] + worst
-
-
-def _check_request(mu: float, count: int, scope: Hashable | None, delta: float) -> None:
-    # The square is what is charged, so it must not vanish.
-    if not mu > 0 or not mu * mu > 0:
-        msg = f"mu must be a number > 0. Got {mu!r} instead."
-        raise ValueError(msg)
-    if count < 1:
-        msg = f"count must be an int >= 1. Got {count!r} instead."
-        raise ValueError(msg)
-    if not 0 <= delta < 1:
-        msg = f"delta must be a number in [0, 1). Got {delta!r} instead."
-        raise ValueError(msg)
-    # A key that differs from itself (NaN, NA) would open a new class at every use.
-    if not _equals_itself(scope):
-        msg = "scope must equal itself, so that its class pays once and for all."
-        raise ValueError(msg)
-
-
-def _equals_itself(key: Hashable | None) -> bool:
-    try:
-        return bool(key == key)
-    except TypeError:
-        return False

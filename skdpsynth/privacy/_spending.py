@@ -1,0 +1,110 @@
+"""What was reserved so far, against the caps: the sums behind the ledger."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from skdpsynth.exceptions import BudgetExceededError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+__all__ = ["Spending", "check_request"]
+
+# Rounding of the shares of a plan that uses exactly the cap.
+_ROUNDING = 1e-9
+
+
+class Spending:
+    """Sums of mu^2 and of delta: what every row pays, and what each scope's rows do.
+
+    Parameters
+    ----------
+    mu_cap : float
+        Root of the mu^2 that a row may pay; inf without noise.
+    delta : float
+        Total delta, for messages.
+    discovery_delta : float
+        Delta that thresholded releases may pay.
+    """
+
+    def __init__(self, mu_cap: float, delta: float, discovery_delta: float) -> None:
+        self._cap, self._delta, self._discovery_delta = mu_cap, delta, discovery_delta
+        self._mu_squared: dict[Hashable | None, float] = {None: 0.0}
+        self._deltas: dict[Hashable | None, float] = {None: 0.0}
+
+    def mu_squared(self, scope: Hashable | None = None) -> float:
+        """Sum what the rows of a scope pay; None: those of the worst one."""
+        return _paid(self._mu_squared, scope)
+
+    def delta(self, scope: Hashable | None = None) -> float:
+        """Sum the deltas that the rows of a scope pay; None: those of the worst one."""
+        return _paid(self._deltas, scope)
+
+    def worst_scope(self) -> Hashable | None:
+        """Give the scope whose rows pay most; None if no scope pays."""
+        scopes = [scope for scope in self._mu_squared if scope is not None]
+        return max(scopes, key=self._mu_squared.__getitem__, default=None)
+
+    def add(self, scope: Hashable | None, mu_squared: float, delta: float) -> None:
+        """Charge what `refuse_if_exceeded` let pass."""
+        self._mu_squared[scope] = self._mu_squared.get(scope, 0.0) + mu_squared
+        self._deltas[scope] = self._deltas.get(scope, 0.0) + delta
+
+    def refuse_if_exceeded(
+        self, name: str, scope: Hashable | None, mu_squared: float, delta: float
+    ) -> None:
+        """Raise `BudgetExceededError` if one of the caps would be passed."""
+        total, paid = self._cap**2, self.mu_squared(scope)
+        # An infinite cap allows everything; a finite one allows no infinite mu.
+        if total < math.inf and paid + mu_squared > total * (1 + _ROUNDING):
+            left = max(1 - paid / total, 0.0)
+            msg = (
+                f"The reservation {name!r} asks for {mu_squared / total:.4%} of the "
+                f"privacy budget (in mu^2), but {left:.4%} is left. Give it a smaller "
+                "share or fewer releases, or fit with a larger epsilon."
+            )
+            raise BudgetExceededError(msg)
+        paid, allowed = self.delta(scope), self._discovery_delta
+        if delta > 0 and paid + delta > allowed * (1 + _ROUNDING):
+            left = max(allowed - paid, 0.0)
+            msg = (
+                f"The reservation {name!r} asks for {delta / self._delta:.4%} of "
+                f"delta, but {left / self._delta:.4%} is left for discovery. "
+                "Ask for less or set aside a larger discovery_delta."
+            )
+            raise BudgetExceededError(msg)
+
+
+def _paid(sums: dict[Hashable | None, float], scope: Hashable | None) -> float:
+    """Sum what every row pays and what one class (None: the worst one) pays."""
+    if scope is not None:
+        return sums[None] + sums.get(scope, 0.0)
+    worst = max((v for key, v in sums.items() if key is not None), default=0.0)
+    return sums[None] + worst
+
+
+def check_request(mu: float, count: int, scope: Hashable | None, delta: float) -> None:
+    """Refuse a charge that is no number, or a key that no row could be found under."""
+    # The square is what is charged, so it must not vanish.
+    if not mu > 0 or not mu * mu > 0:
+        msg = f"mu must be a number > 0. Got {mu!r} instead."
+        raise ValueError(msg)
+    if count < 1:
+        msg = f"count must be an int >= 1. Got {count!r} instead."
+        raise ValueError(msg)
+    if not 0 <= delta < 1:
+        msg = f"delta must be a number in [0, 1). Got {delta!r} instead."
+        raise ValueError(msg)
+    # A key that differs from itself (NaN, NA) would open a new class at every use.
+    if not _equals_itself(scope):
+        msg = "scope must equal itself, so that its class pays once and for all."
+        raise ValueError(msg)
+
+
+def _equals_itself(key: Hashable | None) -> bool:
+    try:
+        return bool(key == key)
+    except TypeError:
+        return False
