@@ -21,13 +21,20 @@ from sklearn.model_selection import train_test_split
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from skdpsynth.base import BaseSynthesizer
     from skdpsynth.schema import TableSchema
 
 EPSILON, DELTA = 1.0, 1e-5
 REAL = "real data"
+FLOOR = "independent"
 SYNTHESIZERS = {
     "G-PATE": "GPATESynthesizer",
-    "independent": "IndependentSynthesizer",
+    FLOOR: "IndependentSynthesizer",
+    "PATE-GAN": "PATEGANSynthesizer",
+    "DP-CGAN": "DPCGANSynthesizer",
+    "PATE-TripleGAN": "PATETripleGANSynthesizer",
+    "DPGAN": "DPGANSynthesizer",
+    "GAN": "GANSynthesizer",
 }
 # Those that the G-PATE paper scores; its settings of them are not ours.
 FOUR = [
@@ -102,9 +109,7 @@ def main(benchmark: Benchmark, description: str | None) -> None:
     known = set(done[KEYS].itertuples(index=False, name=None))
     missing = [key for key in wanted if key not in known]
     path.parent.mkdir(exist_ok=True)
-    # The processes of the runs inherit it; two of one thread each are the fastest.
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
+    use_one_thread()
     # A fresh process per run: its peak of memory is its own.
     with ProcessPoolExecutor(
         options.jobs,
@@ -151,7 +156,7 @@ def run(
     train, test = benchmark.load(path)
     if part == "validation":
         train, test = split_rows(train, benchmark.target, seed=1)
-    row: dict[str, object] = dict(zip(KEYS, key, strict=True), code=_code())
+    row: dict[str, object] = dict(zip(KEYS, key, strict=True), code=code_state())
     if name == REAL:
         table = benchmark.real_rows(train, seed)
     else:
@@ -162,25 +167,45 @@ def run(
             schema=benchmark.settings[setting],
             random_state=seed,
         )
-        start = time.perf_counter()
-        synthesizer.fit(train)
-        row["fit_s"] = time.perf_counter() - start
-        row["epsilon"] = synthesizer.epsilon_
-        # Kilobytes on Linux, bytes on macOS; loading the table is in it.
-        unit = 1 if sys.platform == "darwin" else 1024
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        row["peak_gb"] = peak * unit / 1e9
-        start = time.perf_counter()
-        table = synthesizer.sample(
-            benchmark.n_samples, sampling_strategy=benchmark.class_counts
+        table, costs = fit_and_sample(
+            synthesizer, train, benchmark.n_samples, benchmark.class_counts
         )
-        row["sample_s"] = time.perf_counter() - start
+        row["epsilon"] = synthesizer.epsilon_
+        row |= costs
     start = time.perf_counter()
     scores = tstr_scores(table, test, target=benchmark.target)
     row["score_s"] = time.perf_counter() - start
     row["auroc"], row["auprc"] = scores.loc["mean"]
     row["auroc_4"], row["auprc_4"] = scores.loc[FOUR].mean()
     return row
+
+
+def fit_and_sample(
+    synthesizer: BaseSynthesizer,
+    train: pd.DataFrame,
+    n_samples: int,
+    class_counts: Mapping[int, int] | None,
+) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Fit and sample; give the rows, the seconds and the peak of memory in gigabytes.
+
+    The peak is of the process until the fit is done; loading the table is in it.
+    """
+    start = time.perf_counter()
+    synthesizer.fit(train)
+    costs = {"fit_s": time.perf_counter() - start}
+    # Kilobytes on Linux, bytes on macOS.
+    unit = 1 if sys.platform == "darwin" else 1024
+    costs["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+    start = time.perf_counter()
+    table = synthesizer.sample(n_samples, sampling_strategy=class_counts)
+    costs["sample_s"] = time.perf_counter() - start
+    return table, costs
+
+
+def use_one_thread() -> None:
+    """Let the processes of the runs have one thread: two of them are the fastest."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
 
 
 def print_summary(benchmark: Benchmark, rows: pd.DataFrame, part: str) -> None:
@@ -220,7 +245,8 @@ def _options(benchmark: Benchmark, description: str | None) -> argparse.Namespac
     add("--fresh", action="store_true", help="forget the results in the file")
     add("--validation", action="store_true", help="score on a split of the train part")
     add("--settings", nargs="+", choices=settings, default=settings)
-    add("--synthesizers", nargs="+", choices=names, default=names)
+    default = ["G-PATE", FLOOR, REAL]
+    add("--synthesizers", nargs="+", choices=names, default=default)
     return parser.parse_args()
 
 
@@ -236,7 +262,7 @@ def _read(path: Path) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
-def _code() -> str:
+def code_state() -> str:
     """Name the state of the code, where git knows it."""
     command = ["git", "describe", "--always", "--dirty"]
     done = subprocess.run(

@@ -29,7 +29,7 @@ from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
 from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_table
 from skdpsynth.preprocessing._purchase import buy_facts, discovery_share
 from skdpsynth.preprocessing._sampling import class_members, public_seed
-from skdpsynth.preprocessing._table import agreed_target, check_table
+from skdpsynth.preprocessing._table import agreed_target, read_table
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.schema import TableSchema
 from skdpsynth.utils._sklearn_compat import (
@@ -81,7 +81,10 @@ class BaseSynthesizer(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         # Outside these limits the certificate of dp-accounting loses its precision.
-        "epsilon": [Interval(Real, 0, 1e6, closed="right"), Options(Real, {math.inf})],
+        "epsilon": [
+            Interval(Real, 1e-9, 1e6, closed="both"),
+            Options(Real, {math.inf}),
+        ],
         "delta": [Interval(Real, 1e-12, 1, closed="left")],
         "target": [HasMethods("__hash__"), None],
         "schema": [TableSchema, None],
@@ -100,7 +103,9 @@ class BaseSynthesizer(BaseEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_rows, n_columns)
-            The private table.
+            The private table. Its column names and dtypes are public, also the
+            dtypes that pandas infers from a list or an object array: set them in a
+            DataFrame where the values must not choose them.
         y : array-like of shape (n_rows,), optional
             The labels, where they are not a column of X. Rows whose label is missing
             train nothing, and no label comes out missing if any could be released.
@@ -126,19 +131,24 @@ class BaseSynthesizer(BaseEstimator):
             or no label or no category of a column was frequent enough to be released.
         """
         self._check_parameters()
-        frame, layout = check_table(self, X, y, target=self.target, schema=self.schema)
+        frame, layout = read_table(X, y, target=self.target, schema=self.schema)
         accountant = self._accountant(layout, self.schema, self.budget)
-        facts, rows = buy_facts(frame, layout, self.schema, accountant)
         seed = public_seed(self.random_state)
-        plans = plan_facts(self._plan_classes, facts, accountant)
-        self._model = self._fit(rows, facts, plans, accountant, seed)
-        accountant.close()
-        self._report = accountant.report()
+        self._forget()  # the earlier fit; and where this one fails, what it left
+        try:
+            facts, rows = buy_facts(frame, layout, self.schema, accountant)
+            plans = plan_facts(self._plan_classes, facts, accountant)
+            model = self._fit(rows, facts, plans, accountant, seed)
+            accountant.close()
+            report, schema = accountant.report(), facts.schema(self.schema)
+            private = report.epsilon < math.inf
+            poor = degradation(facts, plans, self.schema, private=private)
+        except BaseException:
+            self._forget()
+            raise
+        self._model, self._report, self.schema_ = model, report, schema
         self._stream = np.random.default_rng([seed, 1])
-        self.schema_ = facts.schema(self.schema)
         self._set_public_attributes()
-        private = self.epsilon_ < math.inf
-        poor = degradation(facts, plans, self.schema, private=private)
         if poor:
             warnings.warn(poor, DegradedResultWarning, stacklevel=3)
         return self
@@ -431,14 +441,19 @@ class BaseSynthesizer(BaseEstimator):
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""
 
+    def _forget(self) -> None:
+        """Take away what a fit set."""
+        for name in list(vars(self)):
+            public = name.endswith("_") and not name.startswith("_")
+            if public or name in ("_model", "_report", "_stream"):
+                delattr(self, name)
+
     def _set_public_attributes(self) -> None:
         """Set what users read off a fitted object, from the model and the report."""
         self.epsilon_, self.delta_ = self._report.epsilon, self._report.delta
         layout = self._model.facts.layout
         names = [column.name for column in layout.feature_columns]
         self.n_features_in_ = len(names)
-        for name in ("classes_", "feature_names_in_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
         if not layout.from_array and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
         if layout.target is not None:

@@ -181,6 +181,7 @@ PARAMETERS = [
     {"epsilon": "1"},
     {"epsilon": None},
     {"epsilon": 1e300},
+    {"epsilon": 1e-10},
     {"delta": 0},
     {"delta": 1},
     {"delta": math.nan},
@@ -287,6 +288,11 @@ VALUES = {
     ),
     "all different": table().assign(s=[f"{row}" for row in range(40)]),
     "empty strings": table().assign(s=""),
+    "infinite categories": table().assign(
+        c=pd.Categorical([np.inf, -np.inf, 1.0, 2.0] * 10),
+        d=pd.Categorical([np.inf] * 40),
+    ),
+    "infinite labels": table().assign(y=pd.Categorical([np.inf, 1.0] * 20)),
     "one column": table()[["u", "y"]],
     "one category column": table()[["s", "y"]],
 }
@@ -317,9 +323,12 @@ def test_values_degrade_the_result(way, case):
 
 
 @pytest.mark.parametrize("synthesizer", BOTH)
-@pytest.mark.parametrize("epsilon", [1e-300, 1e-12, 1e-3, 1e4])
-def test_extreme_budgets(synthesizer, epsilon):
-    synth = fit(synthesizer(epsilon=epsilon, target="y"), table()[["u", "y"]])
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.5])
+def test_extreme_budgets(synthesizer, epsilon, delta):
+    """What is certified never exceeds what was asked."""
+    synth = synthesizer(epsilon=epsilon, delta=delta, target="y")
+    fit(synth, table()[["u", "y"]])
     assert synth.epsilon_ <= epsilon
     assert len(synth.sample(10)) == 10
 

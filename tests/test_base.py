@@ -20,7 +20,11 @@ from skdpsynth.exceptions import (
     BudgetExceededError,
     DegradedResultWarning,
     InvalidTableError,
+    ReservationError,
 )
+from skdpsynth.preprocessing._purchase import TableFacts, buy_facts
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._aggregators import noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
 
@@ -232,6 +236,75 @@ def test_failed_fit_stays_charged(monkeypatch):
     assert budget.spent[0] == 1.0
     with pytest.raises(NotFittedError):
         synth.sample()
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+@pytest.mark.parametrize("where", ["_fit", "schema", "report"])
+def test_failed_second_fit_leaves_nothing_fitted(synthesizer, where, monkeypatch):
+    """It has spent; a mixture of two fits would have no guarantee of its own."""
+    real = table()
+    synth = synthesizer(random_state=0).fit(real)
+
+    def fail(*_):
+        raise RuntimeError
+
+    owner = {"_fit": synthesizer, "schema": TableFacts, "report": PrivacyAccountant}
+    monkeypatch.setattr(owner[where], where, fail)
+    with pytest.raises(RuntimeError):
+        synth.fit(real[["u"]].to_numpy())
+    with pytest.raises(NotFittedError):
+        synth.sample()
+    assert vars(synth).keys() - vars(synthesizer()).keys() == {"_planning_curve"}
+
+
+def test_refused_budget_keeps_the_first_fit():
+    real = table()
+    budget = PrivacyBudget(1.0, 1e-4)
+    synth = IndependentSynthesizer(target="y", budget=budget).fit(real)
+    before = {**vars(synth)}
+    with pytest.raises(BudgetExceededError):
+        synth.set_params(target=None).fit(real[["u"]])
+    after = {**vars(synth), "target": "y"}
+    del before["_planning_curve"], after["_planning_curve"]
+    assert all(after[name] is value for name, value in before.items())
+    assert after.keys() == before.keys()
+
+
+def test_nothing_can_be_drawn_after_a_fit(monkeypatch):
+    """A reservation that outlives its fit, with a release left, is dead."""
+    kept = []
+
+    def buy_and_keep(frame, layout, schema, accountant):
+        mu = 1e-3 * accountant.mu_cap
+        reservation = accountant.reserve_gaussian(
+            "kept", mu=mu, sensitivity=1.0, count=2
+        )
+        noisy_counts(np.zeros(3, dtype=np.int64), 1, reservation)
+        kept.append((accountant, reservation))
+        return buy_facts(frame, layout, schema, accountant)
+
+    monkeypatch.setattr("skdpsynth.base.buy_facts", buy_and_keep)
+    IndependentSynthesizer().fit(table()[["u"]])
+    [(accountant, reservation)] = kept
+    with pytest.raises(ReservationError, match="over"):
+        noisy_counts(np.zeros(3, dtype=np.int64), 1, reservation)
+    with pytest.raises(ReservationError, match="over"):
+        accountant.reserve_gaussian("late", mu=1e-9, sensitivity=1.0)
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_features_exclude_the_target(synthesizer):
+    real = table()[["u", "y"]].assign(w=1)
+    for synth in (
+        synthesizer(target="y").fit(real),
+        synthesizer().fit(real[["u", "w"]], real["y"]),
+    ):
+        assert synth.n_features_in_ == 2
+        assert synth.feature_names_in_.tolist() == ["u", "w"]
+    for other in (real[["u", "w"]].to_numpy(), real.rename(columns={"u": 1})):
+        synth.fit(other)  # names of the fit before are forgotten
+        assert not hasattr(synth, "feature_names_in_")
+        assert synth.n_features_in_ == other.shape[1]
 
 
 def test_get_epsilon_is_a_curve():

@@ -15,6 +15,7 @@ from skdpsynth.privacy._aggregators import (
 )
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.schema import Boolean, Categorical
+from skdpsynth.schema._values import is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -269,7 +270,8 @@ def _found_classes(
     counts = np.bincount(others[others >= 0], minlength=len(keys)).astype(np.int64)
     kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]
     for position, count in zip(kept, noisy, strict=True):
-        found[keys[position]] = float(count)
+        if is_finite(keys[position]):  # an infinite label is no class
+            found[keys[position]] = float(count)
     sure = (_KEPT_BESIDE_OTHERS if found else _KEPT_FROM) * noise_std
     found |= {level: count for level, count in counted.items() if count > sure}
     if counted and not found:  # an integer column must hold some label

@@ -14,6 +14,7 @@ from skdpsynth.preprocessing._table import factorize, numeric_values
 from skdpsynth.privacy._aggregators import noisy_histogram, thresholded_counts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
+from skdpsynth.schema._values import is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -150,7 +151,7 @@ def buy_levels(
     -------
     list of LevelAxis
         Levels whose noisy count passed, sorted by name; nullable where missing values
-        passed like a level.
+        passed like a level. An infinite level is left to 'other'.
 
     Notes
     -----
@@ -176,6 +177,7 @@ def buy_levels(
     for column, keys, (kept, _) in zip(columns, all_keys, released, strict=True):
         nullable = len(keys) in kept
         found = tuple(keys[position] for position in kept if position < len(keys))
+        found = tuple(key for key in found if is_finite(key))
         ordered = bool(getattr(column.dtype, "ordered", False))
         axes.append(LevelAxis(public_levels(column) or found, nullable, ordered))
     return axes

@@ -8,7 +8,8 @@ because an error that depends on them would be a release of its own.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,19 +31,14 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.schema._columns import family
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from skdpsynth.schema._columns import Column
+from skdpsynth.schema._columns import Column, family
+from skdpsynth.schema._dtypes import is_object, type_of_objects
 
 __all__ = [
     "ColumnLayout",
     "TableLayout",
     "agreed_target",
     "check_schema",
-    "check_table",
     "factorize",
     "numeric_values",
     "read_table",
@@ -71,42 +67,6 @@ _FAMILY_OF = {
     "continuous": "number",
     "datetime": "Timestamp",
 }
-
-
-def check_table(
-    estimator: BaseEstimator,
-    X: object,
-    y: object = None,
-    *,
-    target: Hashable = None,
-    schema: TableSchema | None = None,
-) -> tuple[pd.DataFrame, TableLayout]:
-    """Read a table for `fit` and set what scikit-learn expects of an estimator.
-
-    Sets `n_features_in_` (the target is excluded) and, if X is a DataFrame whose
-    features all have string names, `feature_names_in_`.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        The estimator being fitted.
-    X, y, target, schema
-        As in `read_table`.
-
-    Returns
-    -------
-    frame : DataFrame
-        As in `read_table`.
-    layout : TableLayout
-        As in `read_table`.
-    """
-    frame, layout = read_table(X, y, target=target, schema=schema)
-    names = [column.name for column in layout.feature_columns]
-    vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
-    estimator.n_features_in_ = len(names)
-    if not layout.from_array and all(isinstance(name, str) for name in names):
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-    return frame, layout
 
 
 def read_table(
@@ -166,7 +126,7 @@ def read_table(
         frame.insert(frame.shape[1], target, labels)
     _check_shape(frame, has_target=target is not None)
     layout = TableLayout(
-        tuple(ColumnLayout.of(name, frame[name]) for name in frame.columns),
+        tuple(_laid_out(name, frame[name], schema) for name in frame.columns),
         target=target,
         from_array=from_array,
         y_given=y is not None,
@@ -175,7 +135,19 @@ def read_table(
     _check_values(frame, layout)
     if schema is not None:
         check_schema(schema, layout)
+        _check_objects(frame, schema)
     return frame, layout
+
+
+def _laid_out(
+    name: Hashable, series: pd.Series, schema: TableSchema | None
+) -> ColumnLayout:
+    """Lay out a column; objects are booleans only where the schema says so."""
+    column = ColumnLayout.of(name, series)
+    described = None if schema is None else schema.columns.get(name)
+    if is_object(column.dtype) and isinstance(described, Boolean):
+        return replace(column, kind="boolean")
+    return column
 
 
 class _SparseTableError(InvalidTableError, TypeError):
@@ -386,13 +358,13 @@ def _check_categories(described: Categorical, column: ColumnLayout) -> None:
     given = family(described.categories[0])
     dtype = column.dtype
     expected = _FAMILY_OF[column.kind]
+    inner = dtype
     if isinstance(dtype, pd.CategoricalDtype):
         inner = dtype.categories.dtype
-        # Objects may be strings or booleans: the emptied list no longer tells.
-        if isinstance(inner, np.dtype) and inner.kind == "O" and given == "bool":
-            expected = "bool"
-        else:
-            expected = _FAMILY_OF[ColumnLayout.of(None, pd.Series(dtype=inner)).kind]
+        expected = _FAMILY_OF[ColumnLayout.of(None, pd.Series(dtype=inner)).kind]
+    # Objects may be strings or booleans: their dtype does not tell.
+    if is_object(inner) and given == "bool":
+        expected = "bool"
     if given != expected:
         raise InvalidSchemaError(
             f"The schema gives column {column.name!r} categories of type {given}, but"
@@ -407,6 +379,27 @@ def _check_categories(described: Categorical, column: ColumnLayout) -> None:
                     f"The category {level!r} of column {column.name!r} is no value of"
                     f" its dtype {dtype}. Convert the column or correct the category."
                 )
+
+
+def _check_objects(frame: pd.DataFrame, schema: TableSchema) -> None:
+    """Refuse objects of another type than the schema says.
+
+    Like every error, this one is for the curator, and not covered by the guarantee.
+    """
+    for name, described in schema.columns.items():
+        if not is_object(frame[name].dtype):
+            continue
+        given = None
+        if isinstance(described, Boolean):
+            given = "bool"
+        elif isinstance(described, Categorical) and described.categories:
+            given = family(described.categories[0])
+        if given is not None and type_of_objects(frame[name]) not in (given, "nothing"):
+            raise InvalidSchemaError(
+                f"The schema gives column {name!r} values of type {given}, but its"
+                " dtype object holds values of another type. Convert the column or"
+                " correct the schema."
+            )
 
 
 def _short_list(names: Any) -> str:  # noqa: ANN401 - any iterable of names

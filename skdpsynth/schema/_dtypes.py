@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Kind = Literal[
     "continuous", "integer", "boolean", "categorical", "datetime", "timedelta"
 ]
+ObjectType = Literal["str", "bool", "nothing"]
 
 # By character code of a NumPy dtype: the kind, and whether it has a missing value.
 _NUMPY_KINDS: dict[str, tuple[Kind, bool]] = {
@@ -48,8 +49,8 @@ def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no 
     Parameters
     ----------
     dtype : numpy.dtype or pandas ExtensionDtype
-        Dtype of a column. An object dtype counts as categorical; `kind_of_objects`
-        tells whether it holds booleans.
+        Dtype of a column. An object dtype counts as categorical, also where it holds
+        booleans: which of the two is a question about values.
 
     Returns
     -------
@@ -93,8 +94,10 @@ def _kind_of_arrow_type(
     return None
 
 
-def kind_of_objects(values: Any) -> Kind | None:  # noqa: ANN401 - no stubs
-    """Return the kind of object values that are of one type throughout.
+def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stubs
+    """Return of which type object values are throughout; private as they are.
+
+    It may decide an error, which only the curator sees, and nothing else.
 
     Parameters
     ----------
@@ -103,17 +106,16 @@ def kind_of_objects(values: Any) -> Kind | None:  # noqa: ANN401 - no stubs
 
     Returns
     -------
-    kind : {"categorical", "boolean"} or None
-        "categorical" for strings or nothing but missing values; None for anything
-        but strings or booleans throughout.
+    type : {"str", "bool", "nothing"} or None
+        "nothing" for missing values only; None for mixed or other types.
     """
     found = pd.api.types.infer_dtype(values, skipna=True)
-    kinds: dict[str, Kind] = {
-        "string": "categorical",
-        "empty": "categorical",
-        "boolean": "boolean",
+    types: dict[str, ObjectType] = {
+        "string": "str",
+        "boolean": "bool",
+        "empty": "nothing",
     }
-    return kinds.get(found)
+    return types.get(found)
 
 
 def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
@@ -129,8 +131,8 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     name : hashable
         Name of the column, for the message of an error.
     series : Series
-        Its values. They are looked at for an object dtype only, and only to tell
-        whether all of them are strings, or all of them booleans.
+        Its values. They are looked at for an object dtype only, and only to refuse
+        what is neither strings throughout nor booleans throughout.
 
     Returns
     -------
@@ -146,24 +148,21 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     found = kind_of_dtype(dtype)
     if found is None:
         raise unsupported_dtype(name, dtype)
-    if is_object(dtype):
-        kind = kind_of_objects(series)
-        if kind is None:
-            raise _MixedObjectsError(
-                f"Column {name!r} has dtype object and holds something else than"
-                " strings throughout or booleans throughout. Expected a column whose"
-                " every argument must be a string or a number of one type; convert it"
-                " first, for example by astype(str), convert_dtypes(),"
-                " pd.to_numeric or pd.to_datetime."
-            )
-        return kind, True
+    if is_object(dtype) and type_of_objects(series) is None:
+        raise _MixedObjectsError(
+            f"Column {name!r} has dtype object and holds something else than"
+            " strings throughout or booleans throughout. Expected a column whose"
+            " every argument must be a string or a number of one type; convert it"
+            " first, for example by astype(str), convert_dtypes(),"
+            " pd.to_numeric or pd.to_datetime."
+        )
     if isinstance(dtype, pd.CategoricalDtype):
         levels = dtype.categories
         inner = kind_of_dtype(levels.dtype)
         if (
             inner is None
             or inner[0] == "timedelta"
-            or (is_object(levels.dtype) and kind_of_objects(levels) is None)
+            or (is_object(levels.dtype) and type_of_objects(levels) is None)
         ):
             raise InvalidTableError(
                 f"Column {name!r} is a category column whose categories are neither"

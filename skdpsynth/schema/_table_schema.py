@@ -21,7 +21,13 @@ from skdpsynth.schema._columns import (
     column_from_dict,
     column_to_dict,
 )
-from skdpsynth.schema._dtypes import column_kind, kind_of_dtype, unsupported_dtype
+from skdpsynth.schema._dtypes import (
+    column_kind,
+    is_object,
+    kind_of_dtype,
+    type_of_objects,
+    unsupported_dtype,
+)
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
 
@@ -349,6 +355,8 @@ def _common_unit(present: pd.Series) -> Unit | None:
 def _described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     """Describe a column of a public table exactly."""
     kind, _ = column_kind(name, series)
+    if is_object(series.dtype) and type_of_objects(series) == "bool":
+        kind = "boolean"  # the table is public, and so are its values
     present = series.dropna()
     nullable = len(present) < len(series)
     if is_target and kind in ("continuous", "timedelta"):

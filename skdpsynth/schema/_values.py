@@ -67,3 +67,8 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
     if isinstance(value, datetime | np.datetime64):
         return value if isinstance(value, pd.Timestamp) else pd.Timestamp(value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def is_finite(value: object) -> bool:
+    """Return whether a level is none of the infinite numbers, which no schema names."""
+    return not isinstance(value, float) or math.isfinite(value)

@@ -84,8 +84,11 @@ class GPATESynthesizer(BaseSynthesizer):
         noise, up to 40; a class that cannot pay for 4 leaves its budget to the
         marginals.
     noise_multiplier : float, optional
-        Noise of a release over its L2 sensitivity, positive. It fixes the number of
-        steps, so it excludes `n_iter`.
+        Noise of a release over its L2 sensitivity, at most; positive. It fixes the
+        number of steps, so it excludes `n_iter`: as many as the budget of a class
+        pays for (none where it does not pay for one, and at most a million). They
+        spend all of it, so what is left over after whole steps lowers the noise. On
+        votes the discrete noise has a variance higher by 4, and of at least 9.
     max_grad_norm : float, default=0.01
         Clipping norm of a teacher's vector; for "confident_gnmax" the bound of each
         projected coordinate. Positive.

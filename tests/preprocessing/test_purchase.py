@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.preprocessing._axes import NumericAxis
@@ -18,7 +21,7 @@ from skdpsynth.preprocessing._purchase import (
 )
 from skdpsynth.preprocessing._table import read_table
 from skdpsynth.privacy import PrivacyAccountant, _aggregators
-from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
 
 N_ROWS = 240
 
@@ -57,17 +60,19 @@ def extreme(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.fixture
-def constant_releases(monkeypatch):
+def constant_releases(monkeypatch, request):
     """Release constants instead of noisy statistics; keep what was exact.
 
-    What a fit then still tells of its table it took past the mechanisms.
+    What a fit then still tells of its table it took past the mechanisms. The constant
+    is 500, or the parameter: at 0 nothing is found and every default is used.
     """
     kept = []
+    constant = getattr(request, "param", 500)
 
     def release(values, reservation, n_releases=1):
         reservation._draw_down(n_releases)
         kept.append((reservation.name, reservation.scope, values.copy(), reservation))
-        return np.full(values.shape, 500, dtype=np.int64)
+        return np.full(values.shape, constant, dtype=np.int64)
 
     monkeypatch.setattr(_aggregators, "release_gaussian", release)
     return kept
@@ -81,7 +86,9 @@ def public_state(synthesizer) -> tuple[str, dict[str, np.ndarray]]:
         document,
         own,
         synthesizer.schema_.to_dict(),
-        synthesizer.classes_.tolist(),
+        getattr(synthesizer, "classes_", np.empty(0)).tolist(),
+        sorted(vars(synthesizer)),
+        joblib.hash(synthesizer),  # the whole object, whatever it holds
     ]
     shown += [synthesizer.privacy_report().to_dict()]
     shown += [synthesizer.sample(50, random_state=1).to_csv()]
@@ -89,7 +96,7 @@ def public_state(synthesizer) -> tuple[str, dict[str, np.ndarray]]:
 
 
 SYNTHESIZERS = [
-    IndependentSynthesizer(epsilon=1e3, target="label"),
+    IndependentSynthesizer(epsilon=1e3, target="label", random_state=0),
     GPATESynthesizer(epsilon=1e3, target="label", random_state=0, n_iter=2),
 ]
 
@@ -107,6 +114,96 @@ def test_a_row_shows_in_the_releases_only(synthesizer, neighbour):
     assert arrays.keys() == other_arrays.keys()
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, other_arrays[name], err_msg=name)
+
+
+def with_labels(kind: str) -> tuple[pd.DataFrame, str | None]:
+    """Give a table without missing values, and its target."""
+    frame = mixed_table().dropna().reset_index(drop=True)
+    frame["kind"] = frame["kind"].cat.as_ordered()  # of which a fit warns
+    if kind == "none":
+        return frame.drop(columns="label"), None
+    labels = frame["label"] == "p"
+    if kind == "tie":  # as many of both; row 31 is of the first
+        labels = pd.Series(np.arange(len(frame)) % 2 == 0)
+        frame, labels = frame.iloc[: len(frame) // 2 * 2], labels[: len(frame) // 2 * 2]
+    if kind != "texts":
+        frame = frame.assign(label=labels.astype(bool if kind == "bool" else int))
+    return frame, "label"
+
+
+def neighbour_of(frame: pd.DataFrame, how: str) -> pd.DataFrame:
+    if how == "one row less":
+        return frame.drop(index=31)
+    if how == "another row less":
+        return frame.drop(index=30)
+    changed = frame.copy()
+    changed.loc[31, ["real", "maybe", "name", "kind", "day"]] = None
+    return changed
+
+
+@pytest.mark.parametrize("constant_releases", [500, 0], indirect=True)
+@pytest.mark.parametrize(
+    "neighbour", ["first missing values", "one row less", "another row less"]
+)
+@pytest.mark.parametrize("labels", ["none", "texts", "integers", "tie", "bool"])
+@pytest.mark.parametrize("synthesizer", SYNTHESIZERS, ids=lambda s: type(s).__name__)
+def test_no_way_of_buying_shows_a_row(
+    synthesizer, labels, neighbour, constant_releases
+):
+    """Public and found labels and none, the first missing value, the fallbacks.
+
+    Warnings are compared too: a logged one must not tell what the object hides.
+    """
+    frame, target = with_labels(labels)
+    shown, said = [], []
+    for table in (frame, neighbour_of(frame, neighbour)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            synth = clone(synthesizer).set_params(target=target, epsilon=0.5)
+            text, arrays = public_state(synth.fit(table))
+        shown.append((text, {name: value.tolist() for name, value in arrays.items()}))
+        said.append([str(warning.message) for warning in caught])
+    assert shown[0] == shown[1]
+    assert said[0] == said[1] != []
+
+
+@pytest.mark.parametrize("constant_releases", [500, 0], indirect=True)
+@pytest.mark.parametrize("value", [True, "text"])
+@pytest.mark.parametrize("target", [None, "b"])
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+def test_objects_do_not_show_their_type(target, value, constant_releases):
+    """Nothing but missing values, and one object among them, are neighbours."""
+    shown, bought = [], []
+    for last in (None, value):
+        objects = pd.Series([None] * 199 + [last], dtype=object)
+        frame = pd.DataFrame({"u": np.arange(200.0), "b": objects})
+        synth = IndependentSynthesizer(epsilon=1e3, target=target, random_state=0)
+        text, arrays = public_state(synth.fit(frame))
+        shown.append((text, {name: value.tolist() for name, value in arrays.items()}))
+        bought.append([entry.name for entry in synth.privacy_report().entries])
+    assert shown[0] == shown[1]
+    assert bought[0] == bought[1]
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_booleans_among_objects_come_back_as_booleans(declared):
+    """Found like texts, or declared; True and False, not their names."""
+    objects = pd.Series([True, False, False, None] * 300, dtype=object)
+    frame = pd.DataFrame({"u": np.arange(1200.0), "b": objects})
+    frame["y"] = objects[::-1].to_numpy()  # missing in other rows than b
+    schema = TableSchema({"b": Boolean(nullable=True), "y": Boolean()})
+    synth = IndependentSynthesizer(
+        epsilon=100.0, target="y", schema=schema if declared else None
+    ).fit(frame)
+    fake = synth.sample(400)
+    assert fake.dtypes.tolist() == frame.dtypes.tolist()
+    assert set(map(type, fake["b"].dropna())) == set(map(type, fake["y"])) == {bool}
+    assert fake["b"].isna().any()
+    assert synth.classes_.tolist() == [False, True]
+    levels = Boolean() if declared else Categorical([False, True])
+    assert synth.schema_.columns["y"] == levels
+    again = IndependentSynthesizer(epsilon=100.0, schema=synth.schema_).fit(frame)
+    assert again.sample(5).dtypes.tolist() == frame.dtypes.tolist()
 
 
 @pytest.mark.usefixtures("constant_releases")

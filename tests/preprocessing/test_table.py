@@ -1,4 +1,4 @@
-"""Structure of a table: what is refused, and what an estimator gets of it."""
+"""Structure of a table: what is refused, and the layout that is read off it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.preprocessing._table import (
     ColumnLayout,
     TableLayout,
-    check_table,
     read_table,
 )
 from skdpsynth.schema import (
@@ -277,7 +274,7 @@ DESCRIPTIONS = [
     (Categorical([True]), {"boolean"}),
     (Categorical([pd.Timestamp("2020")]), {"datetime"}),
     (Categorical([], nullable=True), {"continuous", "categorical", "datetime"}),
-    (Boolean(), {"boolean"}),
+    (Boolean(), {"boolean"}),  # and for objects, see below
     (Datetime("2020", "2021"), {"datetime"}),
     (Identifier(), set(KIND_EXAMPLES)),
 ]
@@ -315,6 +312,39 @@ def test_categories_must_be_values_of_the_dtype(values, fits, misfits):
         read_table(frame, schema=TableSchema({"sick": Categorical(misfits)}))
 
 
+@pytest.mark.parametrize("values", [[None, None], ["a", None], [True, None]])
+def test_objects_have_one_kind_whatever_they_are(values):
+    """Their dtype is public, their type is not; a schema may state it."""
+    frame = one_column(pd.Series(values, dtype=object))
+    _, layout = read_table(frame)
+    assert layout.columns[0].kind == "categorical"
+    described = [(Boolean(), "boolean"), (Categorical([True]), "categorical")]
+    for column, kind in described:
+        schema = TableSchema({"sick": column})
+        if values[0] == "a":
+            with pytest.raises(InvalidSchemaError, match="'sick' values of type bool"):
+                read_table(frame, schema=schema)
+        else:
+            assert read_table(frame, schema=schema)[1].columns[0].kind == kind
+    read_table(frame, schema=TableSchema({"sick": Identifier()}))
+
+
+@pytest.mark.parametrize("inner", ["object", "str", "bool", "int64"])
+def test_a_category_layout_says_nothing_of_the_categories(inner):
+    """But their dtype; also not whether one is used, or there are any."""
+    levels = pd.Index({"bool": [False, True], "int64": [3, 4]}.get(inner, ["a", "b"]))
+    dtype = pd.CategoricalDtype(levels.astype(inner))
+    used = pd.Series(pd.Categorical.from_codes([0, 1, -1], dtype=dtype))
+    unused = used.astype(object).where([False] * 3).astype(dtype)
+    none = unused.cat.remove_unused_categories()
+    layouts = [ColumnLayout.of("c", series) for series in (used, unused, none)]
+    assert [layout.kind for layout in layouts] == ["categorical"] * 3
+    assert len({str(layout.to_dict()) for layout in layouts}) == 1
+    if inner == "object":
+        truth = used.cat.rename_categories(pd.Index([False, True], dtype=object))
+        assert ColumnLayout.of("c", truth).to_dict() == layouts[0].to_dict()
+
+
 def test_values_against_the_schema_are_no_error():
     """They are clipped or 'other' later: an error would tell about the values."""
     schema = TableSchema({"age": Continuous(0, 1), "sex": Categorical(["X"])})
@@ -328,48 +358,3 @@ def test_schema_of_another_table_is_refused():
         read_table(FRAME, schema=schema)
     with pytest.raises(InvalidSchemaError, match=r"use Categorical\(\[0, 1\]\)"):
         read_table(FRAME, schema=TableSchema({"age": Boolean()}))
-
-
-class Toy(BaseEstimator):
-    """A synthesizer without a model: the contract between the base class and here."""
-
-    def __init__(self, target=None, schema=None):
-        self.target = target
-        self.schema = schema
-
-    def fit(self, X, y=None):
-        _, self.layout_ = check_table(
-            self, X, y, target=self.target, schema=self.schema
-        )
-        return self
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        # Strings are fine, but with this tag scikit-learn's check wants a column with
-        # a dictionary in it to be accepted.
-        tags.input_tags.string = False
-        return tags
-
-
-@parametrize_with_checks([Toy()])
-def test_an_estimator_built_on_it_passes_the_checks_of_scikit_learn(estimator, check):
-    check(estimator)
-
-
-def test_features_exclude_the_target():
-    toy = Toy(target="sex").fit(FRAME.assign(more=1))
-    assert toy.n_features_in_ == 2
-    assert toy.feature_names_in_.tolist() == ["age", "more"]
-    toy = Toy().fit(FRAME, LABELS)
-    assert toy.n_features_in_ == 2
-    assert toy.feature_names_in_.tolist() == ["age", "sex"]
-
-
-def test_feature_names_are_kept_only_if_all_are_strings():
-    toy = Toy().fit(FRAME)
-    for table in (X, FRAME.rename(columns={"age": 1}), FRAME.set_axis([0, 1], axis=1)):
-        toy.fit(table)  # names of the fit before are forgotten
-        assert not hasattr(toy, "feature_names_in_")
-        assert toy.n_features_in_ == 2

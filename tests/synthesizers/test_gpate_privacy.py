@@ -7,6 +7,7 @@ in `test_gpate_ledger.py`.
 
 from __future__ import annotations
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -33,6 +34,7 @@ COLUMNS = {
     "c": Categorical(["p", "q", "r"]),
     "y": Categorical(["u", "v"]),
 }
+UNCOUNTED = TableSchema(COLUMNS, target="y")
 COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
 VOTES = {"aggregator": "confident_gnmax", "projection_dim": 2}
 SMALL = {"batch_size": 8, "latent_dim": 2, "random_state": 0, "delta": DELTA}
@@ -235,6 +237,8 @@ def everything_public(synthesizer):
         for value in parameters.values()
     ]
     return {
+        "names": sorted(vars(synthesizer)),
+        "hash": joblib.hash(synthesizer),  # the whole object, whatever it holds
         "arrays": arrays,
         "sample": synthesizer.sample(100, random_state=3),
         "stream": synthesizer.sample(20),
@@ -281,8 +285,15 @@ NOTHING_GIVEN = {"schema": None, "target": "y", "n_iter": 3}
 
 @pytest.mark.parametrize(
     "mode",
-    [{}, {"init": "random"}, VOTES, {"n_iter": "auto", "epsilon": 8.0}],
-    ids=str,
+    [
+        {},
+        {"init": "random"},
+        VOTES,
+        {"n_iter": "auto", "epsilon": 8.0},
+        {"schema": UNCOUNTED, "target": None},
+        {"target": None},
+    ],
+    ids=["sums", "random", "votes", "auto", "declared", "no target"],
 )
 def test_the_result_is_a_function_of_the_releases(mode, monkeypatch):
     """Other rows, another number of rows, other secrets: the same result to the bit.
