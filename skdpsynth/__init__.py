@@ -13,11 +13,24 @@ if TYPE_CHECKING:
     from skdpsynth.persistence import inspect
     from skdpsynth.privacy import PrivacyBudget
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers import GPATESynthesizer, IndependentSynthesizer
+    from skdpsynth.synthesizers import (
+        DPCGANSynthesizer,
+        DPGANSynthesizer,
+        GANSynthesizer,
+        GPATESynthesizer,
+        IndependentSynthesizer,
+        PATEGANSynthesizer,
+        PATETripleGANSynthesizer,
+    )
 
 __all__ = [
+    "DPCGANSynthesizer",
+    "DPGANSynthesizer",
+    "GANSynthesizer",
     "GPATESynthesizer",
     "IndependentSynthesizer",
+    "PATEGANSynthesizer",
+    "PATETripleGANSynthesizer",
     "PrivacyBudget",
     "TableSchema",
     "__version__",
@@ -28,8 +41,13 @@ __version__ = "0.1.0"
 
 # Where each lazy name lives; the block above says the same to type checkers.
 _LAZY_NAMES = {
+    "DPCGANSynthesizer": "skdpsynth.synthesizers",
+    "DPGANSynthesizer": "skdpsynth.synthesizers",
+    "GANSynthesizer": "skdpsynth.synthesizers",
     "GPATESynthesizer": "skdpsynth.synthesizers",
     "IndependentSynthesizer": "skdpsynth.synthesizers",
+    "PATEGANSynthesizer": "skdpsynth.synthesizers",
+    "PATETripleGANSynthesizer": "skdpsynth.synthesizers",
     "PrivacyBudget": "skdpsynth.privacy",
     "TableSchema": "skdpsynth.schema",
     "inspect": "skdpsynth.persistence",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from skdpsynth.preprocessing._table import factorize
 from skdpsynth.privacy._aggregators import (
@@ -38,9 +40,10 @@ __all__ = [
 
 # The usual coding of a binary label: known to everybody, so it needs no threshold.
 _USUAL_LABELS = (0, 1)
-# Noise standard deviations it must exceed to be kept: alone, and beside other labels,
-# which show that the label is not binary.
-_KEPT_FROM, _KEPT_BESIDE_OTHERS = 1.64, 3.5
+# Noise standard deviations it must exceed to be kept beside other labels, which show
+# that the label is not binary. Without others both are kept: a rare class must not get
+# lost, and one that is empty gets few rows.
+_KEPT_BESIDE_OTHERS = 3.5
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def label_thresholds(
     if kind != "integer":
         return np.full(len(labels), found)
     others = any(label not in _USUAL_LABELS for label in labels)
-    sure = noise_std * (_KEPT_BESIDE_OTHERS if others else _KEPT_FROM)
+    sure = noise_std * _KEPT_BESIDE_OTHERS if others else 0.0
     return np.array([sure if label in _USUAL_LABELS else found for label in labels])
 
 
@@ -232,7 +235,8 @@ def _declared_classes(
     # The last bin holds the rows of no class; a row is in exactly one bin.
     binned = np.where(members < 0, len(levels), members)
     noisy = noisy_counts(binned, len(levels) + 1, reservation)[:-1]
-    return Classes(levels, np.maximum(noisy, 1).astype(np.float64)), members
+    counts = likely_counts(noisy.astype(np.float64), reservation.noise_std)
+    return Classes(levels, counts), members
 
 
 def _found_classes(
@@ -272,13 +276,43 @@ def _found_classes(
     for position, count in zip(kept, noisy, strict=True):
         if is_finite(keys[position]):  # an infinite label is no class
             found[keys[position]] = float(count)
-    sure = (_KEPT_BESIDE_OTHERS if found else _KEPT_FROM) * noise_std
-    found |= {level: count for level, count in counted.items() if count > sure}
-    if counted and not found:  # an integer column must hold some label
-        found = dict([max(counted.items(), key=lambda item: item[1])])
+    sure = _KEPT_BESIDE_OTHERS * noise_std if found else -math.inf
+    found |= {
+        level: float(likely_counts(np.array(count), noise_std))
+        for level, count in counted.items()
+        if count > sure
+    }
     levels = tuple(sorted(found))  # type: ignore[type-var]
     values = np.array([found[level] for level in levels], dtype=np.float64)
     return Classes(levels, np.maximum(values, 1.0)), _positions(codes, keys, levels)
+
+
+def likely_counts(
+    noisy: NDArray[np.float64], noise_std: float
+) -> NDArray[np.float64]:
+    """Give the mean of counts that cannot be negative, after noisy ones were seen.
+
+    Parameters
+    ----------
+    noisy : ndarray of any shape, float64
+        Released counts.
+    noise_std : float
+        Standard deviation of their noise.
+
+    Returns
+    -------
+    ndarray of the same shape, float64
+        At least 1. A count far above the noise stays as it is.
+
+    Notes
+    -----
+    The mean of a normal distribution about the released count, cut off at 0.
+    """
+    if noise_std == 0:
+        return np.maximum(noisy, 1.0)
+    ratio = noisy / noise_std
+    log_density = -0.5 * ratio**2 - 0.5 * math.log(2 * math.pi)
+    return np.maximum(noisy + noise_std * np.exp(log_density - log_ndtr(ratio)), 1.0)
 
 
 def _positions(

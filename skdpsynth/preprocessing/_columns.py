@@ -297,7 +297,10 @@ def _bought_range(
         low = 0.0
     elif low / 64 <= high <= middle:
         high = 0.0
-    return low, high
+    # Columns of zeros and ones: the rarer of the two may be too rare to be seen.
+    if -middle <= low and high <= middle:
+        return 0.0, 2.0 if column.kind == "integer" else 1.0
+    return (0.0 if 0 < low <= 1 <= high else low), high
 
 
 def encode_rows(

@@ -39,6 +39,7 @@ _WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell ed
 _QUANTILE_WARP = 0.1  # the same for scale="quantile"
 _SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
 _GRID = np.linspace(0.0, 1.0, N_CELLS + 1)  # of the first look at a column
+_BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
 # Noise deviations from which an exact zero, a bin, and the bin next to it are real.
 _ZERO_FROM, _CORE_FROM, _GROWTH_FROM = 3.0, 5.0, 2.0
 
@@ -300,15 +301,29 @@ def _estimate(
     numeric = sorted(cells)
     masses: list[list[NDArray[np.float64]]] = []
     atoms: list[list[tuple[float, float]]] = []
+    second = [
+        {
+            j: _Counted.of(fine_edges[c][j], fine[c][j], float(stds[c]))
+            for j in numeric
+        }
+        for c in range(n_classes)
+    ]
+    shares = {
+        j: _atoms(
+            _numeric(axes[j]),
+            [of_class[j] for of_class in coarse],
+            [of_class[j] for of_class in second],
+            classes.counts,
+        )
+        for j in numeric
+    }
     for c in range(n_classes):
         columns, totals, found = [], [], []
         for j in numeric:
-            second = _Counted.of(fine_edges[c][j], fine[c][j], float(stds[c]))
-            columns.append([coarse[c][j].histogram, second.histogram])
-            count = float(classes.counts[c])
-            atom = _atoms(_numeric(axes[j]), coarse[c][j], second, count)
+            columns.append([coarse[c][j].histogram, second[c][j].histogram])
+            atom = float(shares[j][c, 0]), float(shares[j][c, 1])
             found.append(atom)
-            totals.append(max(count * (1.0 - sum(atom)), 1.0))
+            totals.append(max(float(classes.counts[c]) * (1.0 - sum(atom)), 1.0))
         fitted = fit_masses(columns, [cells[j] for j in numeric], np.array(totals))
         masses.append(fitted if numeric else [])
         atoms.append(found)
@@ -328,24 +343,34 @@ def _estimate(
     return result
 
 
-def _weighted(values: list[float], first: _Counted, second: _Counted) -> float:
-    """Average two noisy numbers by the inverse variance of their noise."""
-    weights = [1.0 / max(part.noise_std, 0.5) ** 2 for part in (first, second)]
-    return float(np.average(values, weights=weights))
-
-
 def _atoms(
-    axis: NumericAxis, first: _Counted, second: _Counted, count: float
-) -> tuple[float, float]:
-    """Shares of exact zeros and of missing values among the rows of a class."""
-    precision = sum(1.0 / max(p.noise_std, 0.5) ** 2 for p in (first, second))
-    noise_std = 1.0 / math.sqrt(precision)
-    zero = _weighted([first.zero, second.zero], first, second)
-    missing = _weighted([first.missing, second.missing], first, second)
-    zero = zero if axis.zero is not None and zero > _ZERO_FROM * noise_std else 0.0
-    missing = max(missing, 0.0) if axis.nullable else 0.0
-    everything = max(count, zero + missing, 1.0)
-    return zero / everything, missing / everything
+    axis: NumericAxis,
+    first: list[_Counted],
+    second: list[_Counted],
+    counts: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
+
+    Whether there are exact zeros is asked of all classes together. A share is drawn
+    towards that of all classes, as far as the noise of the class makes it uncertain.
+    """
+    stds = np.array([[part.noise_std for part in parts] for parts in (first, second)])
+    weights = 1.0 / np.maximum(stds, 0.5) ** 2
+    seen = np.array(
+        [[[part.zero, part.missing] for part in parts] for parts in (first, second)]
+    )
+    seen = (seen * weights[:, :, None]).sum(axis=0) / weights.sum(axis=0)[:, None]
+    variances = 1.0 / weights.sum(axis=0)
+    pooled = np.maximum(seen.sum(axis=0), 0.0) / counts.sum()
+    pooled /= max(float(pooled.sum()), 1.0)
+    precision = counts**2 / variances
+    kept = precision / (precision + 1.0 / _BETWEEN_CLASSES**2)
+    shares = kept[:, None] * seen / counts[:, None] + (1.0 - kept[:, None]) * pooled
+    shares = np.maximum(shares, 0.0)
+    real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(variances.sum())
+    shares[:, 0] *= axis.zero is not None and real
+    shares[:, 1] *= axis.nullable
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
 
 
 def _level_scores(

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from skdpsynth.synthesizers._dpcgan import DPCGANSynthesizer
+from skdpsynth.synthesizers._dpgan import DPGANSynthesizer
+from skdpsynth.synthesizers._gan import GANSynthesizer
 from skdpsynth.synthesizers._gpate import GPATESynthesizer
 from skdpsynth.synthesizers._independent import IndependentSynthesizer
+from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
+from skdpsynth.synthesizers._pategan import PATEGANSynthesizer
 
-__all__ = ["GPATESynthesizer", "IndependentSynthesizer"]
+__all__ = [
+    "DPCGANSynthesizer",
+    "DPGANSynthesizer",
+    "GANSynthesizer",
+    "GPATESynthesizer",
+    "IndependentSynthesizer",
+    "PATEGANSynthesizer",
+    "PATETripleGANSynthesizer",
+]

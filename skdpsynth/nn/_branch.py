@@ -1,0 +1,313 @@
+"""The branch of unlabelled rows: each with the label that the classifier gives it.
+
+To a discriminator such a pair is a fake beside the generator's (Li et al. 2017). The
+target is fixed and the classifier frozen, so a row's term is its own, whatever the
+other rows are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+import torch
+
+from skdpsynth.nn._clipping import clipped_sums, poisson_sample
+from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.nn._student import StudentDiscriminator, View, generator_moments
+from skdpsynth.privacy._mechanisms import release_float_gaussian
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Features, Parameters
+    from skdpsynth.privacy import Reservation
+
+__all__ = [
+    "BranchedDiscriminator",
+    "BranchedStudentDiscriminator",
+    "UnlabelledBranch",
+]
+
+_CHUNK = 2048  # rows that pass at once, always as many; bounds the memory
+
+
+class UnlabelledBranch:
+    """Releases what unlabelled rows say to the discriminators of all classes at once.
+
+    Parameters
+    ----------
+    rows : mapping of int to ndarray of shape (n_rows, n_columns), float32
+        Position of a class to the scores of the private rows that the classifier
+        calls so. There may be none.
+    weight : float
+        The paper's alpha, in [0, 1).
+    counts : mapping of int to float
+        Noisy numbers of those rows.
+    n_parameters : mapping of int to int
+        Lengths of the discriminators' gradients.
+    max_grad_norm : float
+        Clipping norm of a row's gradient.
+    reservation : Reservation
+        Pays for one release per round, and knows the sampling rate. Unlabelled rows
+        pay.
+    rng : numpy.random.Generator
+        Secret; draws the Poisson samples.
+    device : torch.device
+        Where the rows live.
+
+    Attributes
+    ----------
+    weights : dict of int to float
+        The paper's alpha for each class, less where few rows are called so: public.
+
+    Notes
+    -----
+    *Privacy.* The classifier is released and frozen, so it gives every row one class
+    for good, and the row a term in the part of that class alone. All parts are one
+    vector of sensitivity C, the clipping norm.
+
+    A class whose rows are lost in the noise of their sum gets a smaller weight, and
+    the generator's fakes the rest: the noise of its part, times its weight, has then
+    a norm of about ``weight C / sqrt(n_parameters)`` at most.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[int, NDArray[np.float32]],
+        *,
+        weight: float,
+        counts: Mapping[int, float],
+        n_parameters: Mapping[int, int],
+        max_grad_norm: float,
+        reservation: Reservation,
+        rng: np.random.Generator,
+        device: torch.device,
+    ) -> None:
+        self._rows = {c: torch.from_numpy(part).to(device) for c, part in rows.items()}
+        self._sizes = dict(n_parameters)
+        self._clip = max_grad_norm
+        self._reservation, self._rng = reservation, rng
+        self._divisors, self.weights = {}, {}
+        rate = reservation.sampling_rate
+        for c, size in self._sizes.items():
+            expected = rate * max(counts[c], 1.0)
+            self._divisors[c] = max(expected, size * reservation.noise_std)
+            self.weights[c] = weight * expected / self._divisors[c]
+
+    def __getstate__(self) -> NoReturn:
+        msg = (
+            "An UnlabelledBranch holds private rows and cannot be pickled, copied or "
+            "saved. Keep the generator instead."
+        )
+        raise TypeError(msg)
+
+    def release(
+        self, sums: Mapping[int, Callable[[torch.Tensor], torch.Tensor]]
+    ) -> dict[int, torch.Tensor]:
+        """Release one noisy sum over a sample of the unlabelled rows.
+
+        Parameters
+        ----------
+        sums : mapping of int to callable
+            Position of a class to what gives the sum of the clipped gradients of rows
+            of shape (n_rows, n_columns), of shape (n_parameters,) and float64. A
+            class that is not in it takes no part.
+
+        Returns
+        -------
+        dict of int to torch.Tensor of shape (n_parameters,), float64
+            The released part of every class over a public divisor: its mean, if the
+            weight of the class is the full one, and else less.
+        """
+        parts = []
+        for c, clipped_sum in sums.items():
+            rows = self._rows[c]
+            rate = self._reservation.sampling_rate
+            drawn = poisson_sample(len(rows), rate, self._rng)
+            parts.append(clipped_sum(rows[torch.from_numpy(drawn).to(rows.device)]))
+        total = torch.cat(parts).cpu().numpy()
+        released = release_float_gaussian(total, self._clip, self._reservation)
+        split = torch.from_numpy(released).split([self._sizes[c] for c in sums])
+        return {
+            c: part / self._divisors[c] for c, part in zip(sums, split, strict=True)
+        }
+
+
+class BranchedDiscriminator(Discriminator):
+    """A discriminator with two kinds of fakes: the generator's, and unlabelled rows.
+
+    Attributes
+    ----------
+    alpha : float
+        Weight of the unlabelled rows among the fakes, in [0, 1); 0 at first.
+    """
+
+    alpha = 0.0
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of its gradient."""
+        return sum(p.numel() for p in self._params)
+
+    def clipped_sum(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
+        """Sum the clipped gradients of rows whose target is "fake".
+
+        Parameters
+        ----------
+        rows : torch.Tensor of shape (n_rows, n_columns)
+            Private or not.
+        features : callable
+            Public map from rows to features, row by row.
+
+        Returns
+        -------
+        torch.Tensor of shape (n_parameters,), float64
+            One row more or less changes it by an L2 norm of at most C.
+        """
+        total = torch.zeros(self.n_parameters, dtype=torch.float64)
+        for start in range(0, len(rows), self._chunk):
+            self._backward(rows[start : start + self._chunk], features, real=False)
+            samples = [p.grad_sample for p in self._params]
+            sums = clipped_sums(samples, self._clip)
+            total += torch.cat([part.flatten() for part in sums]).to(total)
+            self._network.zero_grad()
+        return total
+
+    def triple_step(
+        self, fakes: torch.Tensor, unlabelled: torch.Tensor, features: Features
+    ) -> None:
+        """Take one step on labelled rows, fakes and what unlabelled rows released.
+
+        Parameters
+        ----------
+        fakes : torch.Tensor of shape (n_fakes, n_columns)
+            Public rows; their number is a public constant.
+        unlabelled : torch.Tensor of shape (n_parameters,), float64
+            Released mean gradient of the unlabelled rows.
+        features : callable
+            Public map from rows to features, row by row.
+
+        Notes
+        -----
+        ``real + alpha unlabelled + (1 - alpha) fakes``, divided by 1 - alpha, which
+        is a matter of the learning rate.
+        """
+        self.train_step(fakes, features)
+        parts = unlabelled.split([p.numel() for p in self._params])
+        self._released = [
+            (real + self.alpha * part.reshape(real.shape).to(real)) / (1.0 - self.alpha)
+            for real, part in zip(self._released, parts, strict=True)
+        ]
+        self.follow(fakes, features)  # the same step again, with them
+
+
+class BranchedStudentDiscriminator(StudentDiscriminator):
+    """A student discriminator with two kinds of fakes.
+
+    Parameters
+    ----------
+    n_columns : int
+        Modelled columns.
+    device : torch.device
+        Where it is trained.
+    max_grad_norm : float
+        Clipping norm C of an unlabelled row's gradient.
+
+    Notes
+    -----
+    Its logit is ``<E - (1 - alpha) m - alpha U, f>``: E is what bought labels say of
+    labelled rows, m the mean of the features f over the generator's rows, and U that
+    over unlabelled rows. A row's gradient is that of ``log(1 - S)`` at S = 1/2, which
+    is half its features, divided by the root of their number.
+    """
+
+    def __init__(
+        self, n_columns: int, device: torch.device, *, max_grad_norm: float
+    ) -> None:
+        super().__init__(n_columns, device)
+        self.alpha = 0.0
+        self._clip = max_grad_norm
+        self._sum = torch.zeros(n_columns + 1, n_columns + 1, device=device)
+        self._n_released = 0
+
+    @property
+    def moments(self) -> torch.Tensor:
+        """Mean of ``r r^T`` that the generator's rows should have, (1, scores) = r."""
+        believed = super().moments
+        if not self._n_released:
+            return believed
+        unlabelled = self._sum / self._n_released
+        return (believed - self.alpha * unlabelled) / (1.0 - self.alpha)
+
+    def clipped_sum(self, rows: torch.Tensor, view: View) -> torch.Tensor:
+        """Sum the clipped gradients of rows whose target is "fake".
+
+        Parameters
+        ----------
+        rows : torch.Tensor of shape (n_rows, n_columns)
+            Private or not.
+        view : View
+            What is seen of them; public.
+
+        Returns
+        -------
+        torch.Tensor of shape (n_features,), float64
+            One row more or less changes it by an L2 norm of at most C.
+        """
+        total = torch.zeros(view.n_features, dtype=torch.float64)
+        scale, exact = 0.5 * view.n_features**-0.5, _in_double(view)
+        for start in range(0, len(rows), _CHUNK):
+            part = rows[start : start + _CHUNK].double()
+            # Always as many: another shape may round the rows differently.
+            chunk = torch.zeros(_CHUNK, rows.shape[1]).to(part)
+            chunk[: len(part)] = part
+            each = (scale * exact.features(chunk))[: len(part)]
+            total += clipped_sums([each], self._clip)[0].to(total)
+        return total
+
+    def hear(self, unlabelled: torch.Tensor, view: View, fakes: Parameters) -> None:
+        """Learn from one release about unlabelled rows.
+
+        Parameters
+        ----------
+        unlabelled : torch.Tensor of shape (n_features,), float64
+            Released mean gradient.
+        view : View
+            What was seen of the rows.
+        fakes : dict of str to torch.Tensor
+            The generator's parameters, at that time.
+        """
+        share = 0.5 * view.n_features**-0.5
+        means = (unlabelled / share).to(self._sum)
+        self._sum = self._sum + generator_moments(fakes) + _moments_of(view, means)
+        self._n_released += 1
+
+
+def _in_double(view: View) -> View:
+    """Look in double precision."""
+    return replace(
+        view,
+        frame=view.frame.double(),
+        directions=view.directions.double(),
+        centre=view.centre.double(),
+    )
+
+
+def _moments_of(view: View, means: torch.Tensor) -> torch.Tensor:
+    """Give the change of the mean ``r r^T`` that mean features stand for.
+
+    The matrix M for which ``r^T M r`` is the features of r times `means`.
+    """
+    eye = torch.eye(len(view.frame)).to(view.frame)
+    plain = replace(view, frame=eye, centre=torch.zeros_like(view.centre))
+    nothing = torch.zeros_like(eye).requires_grad_()
+    with torch.enable_grad():
+        product = (plain.expected(nothing) * means).sum()
+    gradient = torch.autograd.grad(product, nothing)[0]
+    change = gradient + gradient.T - torch.diag(gradient.diagonal())
+    inverse = torch.linalg.inv(view.frame)
+    return inverse @ change @ inverse.T

@@ -1,0 +1,356 @@
+"""The discriminator of one class: DP-SGD on its real rows, exact on the fakes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils import skip_init
+
+from skdpsynth.nn._clipping import clipped_sums, poisson_sample
+from skdpsynth.nn._generator import Student
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Draws, Features, Parameters
+    from skdpsynth.privacy import Reservation
+
+__all__ = ["Adam", "Discriminator", "PreciseStudent", "generator_gradient"]
+
+_CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
+_MAX_CHUNK = 4096
+
+
+class PreciseStudent(Student):
+    """A student in double precision, and so are the features that it defines.
+
+    Parameters
+    ----------
+    parameters, trained, n_steps, learning_rate, generator, device
+        As for `Student`.
+    """
+
+    def __init__(
+        self,
+        parameters: dict[str, NDArray[np.float64]],
+        trained: tuple[str, ...],
+        *,
+        n_steps: int,
+        learning_rate: float,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        super().__init__(
+            parameters,
+            trained,
+            n_steps=n_steps,
+            learning_rate=learning_rate,
+            generator=generator,
+            device=device,
+        )
+        self.parameters = {name: p.double() for name, p in self.parameters.items()}
+        self._sum = {name: p.double() for name, p in self._sum.items()}
+
+    def latent(self, *shape: int) -> torch.Tensor:
+        """Draw standard normal numbers from the public stream."""
+        return super().latent(*shape).double()
+
+
+class Discriminator:
+    """Tells real rows of one class from fakes; the real rows only through DP-SGD.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_columns), float32
+        Private rows of one class. There may be none.
+    n_features : int
+        Length of what the feature maps make of a row.
+    hidden_dims : sequence of int
+        Widths of the hidden layers, with the smooth activation SiLU.
+    loss : {"logistic", "wasserstein"}
+        Cross-entropy of "real", or the difference of mean scores.
+    learning_rate : float
+        Step of the gradient descent, positive.
+    weight_bound : float
+        Parameters are clipped to this size after a step; infinite for none.
+    max_grad_norm : float
+        Clipping norm C of a row's gradient, real or fake.
+    expected_batch_size : float
+        Public divisor of the sum over real rows, positive.
+    reservation : Reservation
+        Pays for one noisy sum per step, and knows the sampling rate.
+    rng : numpy.random.Generator
+        Secret; draws the Poisson samples.
+    generator : torch.Generator
+        Public, on the CPU; draws the initial weights.
+    device : torch.device
+        Where rows and weights live.
+
+    Notes
+    -----
+    *Privacy.* Between two releases the parameters are functions of released sums and
+    public numbers. A row enters a sum as its own term alone: there is no
+    normalisation over a batch, and rows pass in chunks of a fixed shape, filled up
+    with rows of weight 0. What its place in a chunk does to a row's term is rounding
+    in double precision, through smooth functions; `clipped_sums` leaves room for it.
+
+    Features are divided by the root of their number, so that the gradient of a row
+    has a norm about 1 whatever the number of columns.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.float32],
+        *,
+        n_features: int,
+        hidden_dims: Sequence[int],
+        loss: Literal["logistic", "wasserstein"],
+        learning_rate: float,
+        weight_bound: float,
+        max_grad_norm: float,
+        expected_batch_size: float,
+        reservation: Reservation,
+        rng: np.random.Generator,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        # Opacus takes a second to import, and other algorithms do not need it.
+        from opacus.grad_sample import GradSampleModule
+
+        from skdpsynth.nn._dp_sgd import ReservedOptimizer
+
+        self._rows = torch.from_numpy(rows).to(device)  # turned to double by chunks
+        self._scale = n_features**-0.5
+        self._loss = loss
+        self._bound = weight_bound
+        self._clip = max_grad_norm
+        self._rate = reservation.sampling_rate
+        self._noise = reservation.noise_std * max_grad_norm / expected_batch_size
+        self._rng, self._device = rng, device
+        network = _network(n_features, hidden_dims, generator).to(device)
+        self._network = GradSampleModule(network, loss_reduction="sum")
+        self._params = list(self._network.parameters())
+        self._optimizer = ReservedOptimizer(
+            torch.optim.SGD(self._params, lr=learning_rate),
+            max_grad_norm=max_grad_norm,
+            expected_batch_size=expected_batch_size,
+            reservation=reservation,
+        )
+        n_weights = sum(p.numel() for p in self._params)
+        self._chunk = max(
+            1, min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
+        )
+        self._start = self._released = [p.detach().clone() for p in self._params]
+
+    def __getstate__(self) -> NoReturn:
+        msg = (
+            "A Discriminator holds private rows and cannot be pickled, copied or "
+            "saved. Keep the generator instead."
+        )
+        raise TypeError(msg)
+
+    def train_step(self, fakes: torch.Tensor, features: Features) -> None:
+        """Take one step: the noisy gradient of real rows, and the fakes' own.
+
+        Parameters
+        ----------
+        fakes : torch.Tensor of shape (n_fakes, n_columns)
+            Public rows; their number is a public constant.
+        features : callable
+            Public map from rows to features, row by row.
+        """
+        self._start = [p.detach().clone() for p in self._params]
+        # A stream per step: where one ends is a function of the number of rows.
+        (rng,) = self._rng.spawn(1)
+        drawn = poisson_sample(len(self._rows), self._rate, rng)
+        chosen = self._rows[torch.from_numpy(drawn).to(self._device)]
+        for start in range(0, len(chosen), self._chunk):
+            self._backward(chosen[start : start + self._chunk], features, real=True)
+            self._optimizer.accumulate()
+        self._optimizer.release()
+        self._released = [p.grad.clone() for p in self._params]
+        self.follow(fakes, features)
+
+    def forget(self, share: float) -> None:
+        """Move every parameter towards 0 by a share of it, in [0, 1]."""
+        with torch.no_grad():
+            for p in self._params:
+                p.mul_(1.0 - share)
+
+    def follow(self, fakes: torch.Tensor, features: Features) -> None:
+        """Take the last step again, against other fakes: post-processing.
+
+        Parameters
+        ----------
+        fakes, features
+            As for `train_step`. The released gradient of the real rows is the same.
+        """
+        with torch.no_grad():
+            for p, start in zip(self._params, self._start, strict=True):
+                p.copy_(start)
+        sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
+        for first in range(0, len(fakes), self._chunk):
+            self._backward(fakes[first : first + self._chunk], features, real=False)
+            samples = [p.grad_sample for p in self._params]
+            for total, added in zip(
+                sums, clipped_sums(samples, self._clip), strict=True
+            ):
+                total += added
+            self._network.zero_grad()
+        for p, released, total in zip(self._params, self._released, sums, strict=True):
+            p.grad = released + (total / len(fakes)).to(p)
+        self._discount_noise()
+        self._optimizer.original_optimizer.step()
+        if self._bound < math.inf:
+            with torch.no_grad():
+                for p in self._params:
+                    p.clamp_(-self._bound, self._bound)
+
+    def logits(self, features: torch.Tensor) -> torch.Tensor:
+        """Score features of shape (n_rows, n_features); a released function."""
+        values = features * self._scale
+        for layer in self._network._module:
+            # Not called as modules: those record gradients per example.
+            if isinstance(layer, nn.Linear):
+                bias = None if layer.bias is None else layer.bias.detach()
+                values = functional.linear(values, layer.weight.detach(), bias)
+            else:
+                values = functional.silu(values)
+        return values.squeeze(-1)
+
+    def objective(self, features: torch.Tensor) -> torch.Tensor:
+        """Give what the generator wants to raise: mean log D, or the mean score."""
+        scores = self.logits(features)
+        if self._loss == "logistic":
+            scores = functional.logsigmoid(scores)
+        return scores.mean()
+
+    def _discount_noise(self) -> None:
+        """Shrink the step of a linear one by the share that is noise (James, Stein).
+
+        So the generator stops where all that is left of the difference is of the size
+        of the noise, which is public. Hidden layers learn over many steps instead.
+        """
+        if len(self._params) > 1 or self._noise == 0:
+            return
+        (p,) = self._params
+        noise = p.numel() * self._noise**2
+        p.grad *= max(0.0, 1.0 - noise / max(float(p.grad.square().sum()), 1e-300))
+
+    def _backward(self, rows: torch.Tensor, features: Features, *, real: bool) -> None:
+        """Compute the gradients of a chunk of rows; real ones in a fixed shape."""
+        size, double = self._chunk if real else len(rows), torch.float64
+        shape = (size, rows.shape[1])
+        padded = torch.zeros(shape, dtype=double, device=self._device)
+        padded[: len(rows)] = rows
+        weights = torch.zeros(size, dtype=double, device=self._device)
+        weights[: len(rows)] = 1.0
+        with torch.no_grad():
+            inputs = features(padded) * self._scale
+        with torch.enable_grad():
+            # Torch's hooks warn where the input needs no gradient.
+            scores = self._network(inputs.requires_grad_()).squeeze(-1)
+            signed = scores if real else -scores
+            if self._loss == "logistic":
+                losses = -functional.logsigmoid(signed)
+            else:
+                losses = -signed
+            (weights * losses).sum().backward()
+
+
+def generator_gradient(
+    discriminator: Discriminator, student: Student, draws: Draws, features: Features
+) -> torch.Tensor:
+    """Give the direction in which fakes look more real.
+
+    Parameters
+    ----------
+    discriminator : Discriminator
+        Of the student's class.
+    student : Student
+        The generator of the class.
+    draws : Draws
+        What the fakes are made of.
+    features : callable
+        What the discriminator looks at.
+
+    Returns
+    -------
+    torch.Tensor of shape (n_parameters,)
+        Gradient of the discriminator's objective with respect to the trained
+        parameters in their `units`; public.
+    """
+    moving = {name: student.parameters[name] for name in student.trained}
+
+    def objective(moving: Parameters) -> torch.Tensor:
+        rows = student.rows(draws, {**student.parameters, **moving})
+        return discriminator.objective(features(rows))
+
+    gradients = torch.func.grad(objective)(moving)
+    flat = torch.cat([gradients[name].flatten() for name in student.trained])
+    return student.units * flat
+
+
+class Adam:
+    """Turns gradients into steps of about unit size per parameter (Kingma, Ba 2015).
+
+    Parameters
+    ----------
+    n_parameters : int
+        Their number.
+    device : torch.device
+        Where they live.
+    """
+
+    _BETAS = (0.9, 0.99)
+
+    def __init__(self, n_parameters: int, device: torch.device) -> None:
+        self._mean = torch.zeros(n_parameters, device=device)
+        self._square = torch.zeros(n_parameters, device=device)
+        self._step = 0
+
+    def __call__(self, gradient: torch.Tensor) -> torch.Tensor:
+        """Give the direction of the next step."""
+        fast, slow = self._BETAS
+        self._step += 1
+        self._mean = fast * self._mean + (1 - fast) * gradient
+        self._square = slow * self._square + (1 - slow) * gradient**2
+        mean = self._mean / (1 - fast**self._step)
+        return mean / (self._square / (1 - slow**self._step)).sqrt().clamp_min(1e-12)
+
+
+def _network(
+    n_features: int, hidden_dims: Sequence[int], generator: torch.Generator
+) -> nn.Sequential:
+    """Make the network; without hidden layers it starts at zero."""
+    layers: list[nn.Module] = []
+    n_in = n_features
+    for n_out in hidden_dims:
+        layers += [_linear(n_in, n_out), nn.SiLU()]
+        n_in = n_out
+    # A bias of the score itself would say nothing about a direction.
+    layers.append(_linear(n_in, 1, bias=False))
+    with torch.no_grad():
+        for layer in layers:
+            if not isinstance(layer, nn.Linear):
+                continue
+            if layer.bias is not None:
+                layer.bias.zero_()
+            # He's rule; features were divided by the root of their number.
+            n_inputs = 1 if layer is layers[0] else layer.in_features
+            std = math.sqrt(2 / n_inputs) if hidden_dims else 0.0
+            drawn = torch.randn(layer.weight.shape, generator=generator)
+            layer.weight.copy_(std * drawn)
+    return nn.Sequential(*layers)
+
+
+def _linear(n_in: int, n_out: int, *, bias: bool = True) -> nn.Linear:
+    """Make a layer without torch's initial draws, which are global."""
+    return skip_init(nn.Linear, n_in, n_out, bias=bias, dtype=torch.float64)

@@ -1,0 +1,423 @@
+"""PATE-GAN's student discriminator: trained on generated rows with bought labels.
+
+It never sees a private row. What a label says about the private rows stays true while
+the generator moves, so every label is bought once and replayed until the end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Parameters, Student
+
+__all__ = [
+    "GeneratorAscent",
+    "LabelBuffer",
+    "StudentDiscriminator",
+    "View",
+    "generator_moments",
+    "label_slope",
+    "noise_of_moments",
+    "present_parameters",
+    "view_size",
+]
+
+_MOST_COLUMNS = 48  # up to here discriminators look at the product of every pair
+_LOGIT_PER_STD = 1.6  # a logistic curve with this slope is close to a normal one
+_AGREEMENT = 0.125  # what teachers have in common beyond the model, as a share of them
+_FAKES = 256  # fakes per step of the generator
+
+
+def view_size(n_columns: int, n_factors: int, *, only_pairs: bool) -> int:
+    """Give the number of features of a `View`."""
+    if n_columns > _MOST_COLUMNS:
+        return n_columns * (n_factors + (0 if only_pairs else 2))
+    pairs = n_columns * (n_columns - 1) // 2
+    return pairs if only_pairs else pairs + 2 * n_columns
+
+
+def label_slope(n_teachers: int, noise_scale: float, noise: str) -> float:
+    """Say how sharply a label follows its teachers.
+
+    Parameters
+    ----------
+    n_teachers : int
+        Teachers that vote.
+    noise_scale : float
+        Sigma of the Gaussian or scale of the Laplace noise, in votes.
+    noise : {"gaussian", "laplace"}
+        Its law.
+
+    Returns
+    -------
+    float
+        Log odds of the label "real" per standard deviation of a teacher's opinion:
+        near a tie n teachers give ``n / sqrt(2 pi)`` votes more for it, and the
+        number of votes varies with the noise, with n coins and with what the teachers
+        have in common: labels without noise must not look surer than they are.
+    """
+    variance = noise_scale**2 * (2.0 if noise == "laplace" else 1.0)
+    votes = n_teachers / math.sqrt(2 * math.pi)
+    variance += n_teachers / 4 + (_AGREEMENT * n_teachers) ** 2
+    return _LOGIT_PER_STD * votes / math.sqrt(variance)
+
+
+def noise_of_moments(
+    n_labels: int, n_features: int, n_columns: int, slope: float
+) -> float:
+    """Bound the eigenvalues that noise alone gives to what a student learns.
+
+    Parameters
+    ----------
+    n_labels : int
+        Labels in the buffer.
+    n_features : int
+        Size of the view.
+    n_columns : int
+        Columns of the matrix of second moments.
+    slope : float
+        Log odds per unit of a feature's mean, for features of unit length.
+
+    Returns
+    -------
+    float
+        Spectral norm of a symmetric matrix of independent noise, whose size is the
+        inverse square root of the labels' Fisher information.
+    """
+    information = n_labels * slope**2 / (4 * n_features)
+    return 2.0 * math.sqrt(n_columns / information)
+
+
+def generator_moments(parameters: Parameters) -> torch.Tensor:
+    """Give the mean of ``r r^T`` over rows r = (1, scores) of the generator.
+
+    Parameters
+    ----------
+    parameters : dict of str to torch.Tensor
+        As in `skdpsynth.nn._generator.Student`.
+
+    Returns
+    -------
+    torch.Tensor of shape (n_columns + 1, n_columns + 1)
+        Exact, not from draws.
+    """
+    loadings, location = parameters["loadings"], parameters["location"]
+    scale = torch.exp(parameters["log_scale"])
+    norm = torch.sqrt(1.0 + (loadings**2).sum(dim=1))
+    shared = loadings * (scale / norm).unsqueeze(1)
+    covariance = shared @ shared.T
+    covariance.diagonal().copy_(scale**2)
+    augmented = torch.cat([torch.ones_like(location[:1]), location])
+    moments = torch.outer(augmented, augmented)
+    moments[1:, 1:] += covariance
+    return moments
+
+
+def present_parameters(student: Student) -> dict[str, NDArray[np.float64]]:
+    """Give the generator's parameters as `FactorGenerator` keeps them."""
+    return {
+        name: value.cpu().double().numpy() for name, value in student.parameters.items()
+    }
+
+
+@dataclass(frozen=True)
+class View:
+    """What discriminators see of a row: products of its scores, less their mean.
+
+    Parameters
+    ----------
+    frame : torch.Tensor of shape (n_columns + 1, n_columns + 1)
+        Standardises a row (1, scores) by the generator's location and scale.
+    first, second : torch.Tensor of shape (n_features,), int64
+        Positions of the two factors of each product; from the end of the row on,
+        `second` counts directions.
+    directions : torch.Tensor of shape (n_columns + 1, n_directions)
+        Where the second factor is the row seen along a direction, the score that it
+        is multiplied by is left out.
+    centre : torch.Tensor of shape (n_features,)
+        Mean of each product in the generator's rows.
+
+    Notes
+    -----
+    All of it is public. Rows whose dependence is right have features of mean 0.
+    """
+
+    frame: torch.Tensor
+    first: torch.Tensor
+    second: torch.Tensor
+    directions: torch.Tensor
+    centre: torch.Tensor
+
+    @classmethod
+    def of(cls, parameters: Parameters, *, only_pairs: bool) -> View:
+        """Look from where the generator stands.
+
+        Parameters
+        ----------
+        parameters : dict of str to torch.Tensor
+            The generator's.
+        only_pairs : bool
+            Whether means and scales are right already, so that only products of two
+            columns can differ.
+
+        Returns
+        -------
+        View
+            Every pair of columns; in a wide table every column with each factor.
+        """
+        scale, loadings = torch.exp(parameters["log_scale"]), parameters["loadings"]
+        n_columns, n_factors = loadings.shape
+        frame = torch.diag(torch.cat([torch.ones_like(scale[:1]), 1.0 / scale]))
+        frame[1:, 0] = -parameters["location"] / scale
+        columns = torch.arange(n_columns, device=scale.device) + 1
+        if n_columns <= _MOST_COLUMNS:
+            n_factors = 0
+            pairs = torch.triu_indices(n_columns, n_columns, 1, device=scale.device)
+            first, second = pairs + 1
+        else:
+            first = columns.repeat_interleave(n_factors)
+            factors = torch.arange(n_factors, device=scale.device)
+            second = (n_columns + 1 + factors).repeat(n_columns)
+        if not only_pairs:  # each score and its square too
+            first = torch.cat([first, columns, columns])
+            second = torch.cat([second, torch.zeros_like(columns), columns])
+        unit = loadings / loadings.norm(dim=0).clamp_min(1e-6)
+        directions = torch.cat([torch.zeros_like(unit[:1]), unit])[:, :n_factors]
+        nothing = torch.zeros(len(first), device=scale.device)
+        view = cls(frame, first, second, directions, nothing)
+        return replace(view, centre=view.expected(generator_moments(parameters)))
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a row."""
+        return len(self.first)
+
+    def features(self, rows: torch.Tensor) -> torch.Tensor:
+        """Look at rows of shape (..., n_columns), row by row."""
+        rows = torch.cat([torch.ones_like(rows[..., :1]), rows], dim=-1)
+        rows = rows @ self.frame.T
+        left = rows[..., self.first]
+        if not self.directions.shape[1]:
+            return left * rows[..., self.second] - self.centre
+        sides = torch.cat([rows, rows @ self.directions], dim=-1)
+        return left * (sides[..., self.second] - left * self._own) - self.centre
+
+    def expected(self, moments: torch.Tensor) -> torch.Tensor:
+        """Give the mean features of rows whose mean of ``r r^T`` is `moments`."""
+        moments = self.frame @ moments @ self.frame.T
+        sides = torch.cat([moments, moments @ self.directions], dim=1)
+        own = moments[self.first, self.first] * self._own
+        return sides[self.first, self.second] - own - self.centre
+
+    @property
+    def _own(self) -> torch.Tensor:
+        """What a score contributes itself to the second factor of its product."""
+        nothing = torch.zeros_like(self.frame)
+        return torch.cat([nothing, self.directions], dim=1)[self.first, self.second]
+
+
+@dataclass(frozen=True)
+class LabelledFakes:
+    """The fakes of one round with their labels.
+
+    Parameters
+    ----------
+    view : View
+        What the teachers looked at.
+    slopes : torch.Tensor of shape (n_labels, n_features)
+        Log odds of "real" per unit of difference between the mean features of the
+        private and of the generated rows.
+    labels : torch.Tensor of shape (n_labels,)
+        1 where the noisy majority said "real".
+    """
+
+    view: View
+    slopes: torch.Tensor
+    labels: torch.Tensor
+
+
+class LabelBuffer:
+    """Every label that was bought, with the generated row that it is about."""
+
+    def __init__(self) -> None:
+        self.rounds: list[LabelledFakes] = []
+
+    def __len__(self) -> int:
+        return sum(len(bought.labels) for bought in self.rounds)
+
+    def add(
+        self,
+        view: View,
+        fakes: torch.Tensor,
+        labels: torch.Tensor,
+        pool: torch.Tensor,
+        slope: float,
+    ) -> None:
+        """Keep the labels of one round.
+
+        Parameters
+        ----------
+        view : View
+            What the teachers looked at.
+        fakes : torch.Tensor of shape (n_labels, n_columns)
+            The rows that they voted on.
+        labels : torch.Tensor of shape (n_labels,)
+            Released answers.
+        pool : torch.Tensor of shape (n_pool, n_columns)
+            Other fakes; they show how much a teacher's opinion of each of `fakes`
+            varies with its rows.
+        slope : float
+            Log odds of "real" per standard deviation of that opinion.
+        """
+        features = view.features(fakes)
+        spread = (view.features(pool) @ features.T).std(dim=0)
+        slopes = features * (slope / spread.clamp_min(1e-6)).unsqueeze(1)
+        self.rounds.append(LabelledFakes(view, slopes, labels.to(slopes)))
+
+
+class StudentDiscriminator:
+    """A discriminator that knows of the private rows what labels told it.
+
+    Its logit of a row u is ``<E - m, f(u)>`` up to a scale and a constant: f are the
+    features of a view, m their mean over generated rows, which is public, and E their
+    mean over private rows as the student believes. Training chooses E.
+
+    Parameters
+    ----------
+    n_columns : int
+        Modelled columns.
+    device : torch.device
+        Where it is trained.
+
+    Notes
+    -----
+    Teachers that are linear in the features vote with the sign of such a logit. Since
+    m was another at the time of each purchase, an old label still counts.
+    """
+
+    def __init__(self, n_columns: int, device: torch.device) -> None:
+        # Beliefs about the mean of r r^T, in the frame of the latest view.
+        self._moments = torch.eye(n_columns + 1, device=device)
+        self._inverse = torch.eye(n_columns + 1, device=device)
+        self._constant = torch.zeros((), device=device)
+
+    @property
+    def moments(self) -> torch.Tensor:
+        """Believed mean of ``r r^T`` over private rows r = (1, scores)."""
+        return self._inverse @ self._moments @ self._inverse.T
+
+    def train(self, buffer: LabelBuffer, n_steps: int, rate: float = 1.0) -> None:
+        """Take steps of proximal gradient descent on the labels' cross-entropy.
+
+        Parameters
+        ----------
+        buffer : LabelBuffer
+            All labels bought so far, one round or more.
+        n_steps : int
+            Number of steps.
+        rate : float, default=1.0
+            Their length as a share of the longest stable one, in (0, 1].
+
+        Notes
+        -----
+        The penalty shrinks the eigenvalues of what differs from independent columns
+        as noise of the size of the labels' would raise them, so that noise alone is
+        forgotten and strong factors are kept.
+        """
+        frame = buffer.rounds[-1].view.frame
+        change = frame @ self._inverse
+        believed = change @ self._moments @ change.T
+        self._inverse = torch.linalg.inv(frame)
+        independent = torch.eye(len(frame)).to(frame)
+        information, curvature = _information(buffer)
+        noise = 2.0 * math.sqrt(len(frame) / information)
+        curvature /= rate
+        difference = believed - independent
+        for _ in range(n_steps):
+            gradient = self._gradient(buffer, independent + difference)
+            moved = difference - (gradient + gradient.T) / curvature
+            values, vectors = torch.linalg.eigh(moved)
+            sizes = values.abs()
+            excess = torch.sqrt(sizes**2 + noise**2) - sizes
+            sizes = (sizes - excess * (information / curvature)).clamp_min(0.0)
+            difference = (vectors * (values.sign() * sizes)) @ vectors.T
+        # No further in one round than the labels of one view can tell.
+        moments = (independent + difference).clamp(-1.0, 1.0)
+        squares = (1.0 + difference.diagonal()).clamp(0.25, 4.0)
+        self._moments = moments.diagonal_scatter(squares)
+
+    def _gradient(self, buffer: LabelBuffer, moments: torch.Tensor) -> torch.Tensor:
+        """Move the constant, and give the loss's gradient in the beliefs."""
+        moments = moments.detach().requires_grad_()
+        constant = self._constant.clone().requires_grad_()
+        raw = self._inverse @ moments @ self._inverse.T
+        scores = torch.cat([b.slopes @ b.view.expected(raw) for b in buffer.rounds])
+        labels = torch.cat([bought.labels for bought in buffer.rounds])
+        loss = functional.binary_cross_entropy_with_logits(
+            scores + constant, labels, reduction="sum"
+        )
+        by_moments, by_constant = torch.autograd.grad(loss, (moments, constant))
+        self._constant = self._constant - 4.0 * by_constant / len(labels)
+        return by_moments
+
+
+def _information(buffer: LabelBuffer) -> tuple[float, float]:
+    """Give the Fisher information of a mean feature, on average and at most."""
+    slopes = [bought.slopes for bought in buffer.rounds]
+    n_features = slopes[0].shape[1]
+    mean = sum(float((part**2).sum()) for part in slopes) / (4 * n_features)
+    vector = torch.ones(n_features).to(slopes[0])
+    largest = 0.0
+    for _ in range(15):  # power iteration
+        product = sum((part.T @ (part @ vector) for part in slopes), 0 * vector)
+        largest = float(product.norm() / vector.norm())
+        vector = product / product.norm().clamp_min(1e-12)
+    return max(mean, 1e-12), max(1.1 * largest / 4, mean, 1e-12)
+
+
+class GeneratorAscent:
+    """The generator's steps through the student discriminator (Adam's direction).
+
+    Parameters
+    ----------
+    student : Student
+        The generator of the class.
+    only_pairs : bool
+        As in `View.of`.
+    """
+
+    def __init__(self, student: Student, *, only_pairs: bool) -> None:
+        self._student = student
+        self._only_pairs = only_pairs
+        self._mean = torch.zeros(student.n_parameters)
+        self._square = torch.zeros(student.n_parameters)
+        self._step = 0
+
+    def step(self, discriminator: StudentDiscriminator) -> None:
+        """Make fakes look more real to the discriminator: one step on fresh fakes."""
+        student = self._student
+        view = View.of(student.parameters, only_pairs=self._only_pairs)
+        weights = view.expected(discriminator.moments)
+        moving = {
+            name: student.parameters[name].clone().requires_grad_()
+            for name in student.trained
+        }
+        fakes = student.rows(student.draw(_FAKES), {**student.parameters, **moving})
+        logit = (view.features(fakes) @ weights).mean()
+        gradients = torch.autograd.grad(logit, list(moving.values()))
+        flat = student.units * torch.cat([part.flatten() for part in gradients])
+        self._step += 1
+        self._mean = self._mean.to(flat).lerp(flat, 0.1)
+        self._square = self._square.to(flat).lerp(flat**2, 0.01)
+        mean = self._mean / (1 - 0.9**self._step)
+        square = self._square / (1 - 0.99**self._step)
+        student.ascend(mean / (torch.sqrt(square) + 1e-3))

@@ -1,0 +1,166 @@
+"""How DP-CGAN and DPGAN plan and reserve the training of a class."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.privacy import PrivacyAccountant, Reservation
+    from skdpsynth.privacy._curves import Curve
+
+__all__ = ["n_factors", "plan_training", "reserve_steps"]
+
+_AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide
+_LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: Renyi is tight there
+_MAX_FACTORS = 8
+_MAX_ROUNDS = 12
+_MIN_ROUNDS = 3  # what cannot pay for so many leaves its budget to the marginals
+_COHERENCE = 0.15  # nominal norm of the mean gradient, in clipping norms
+_STEPS_LIMIT = 10**6
+
+
+def n_factors(
+    n_rows: float, n_columns: int, mu: float, latent_dim: int | Literal["auto"]
+) -> int:
+    """Give the number of factors that a class can pay for.
+
+    Parameters
+    ----------
+    n_rows : float
+        Its declared or noisy count.
+    n_columns : int
+        Number of modelled columns.
+    mu : float
+        Gaussian-DP parameter that its training may use, in (0, inf].
+    latent_dim : int or "auto"
+        As in `DPCGANSynthesizer`.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    if latent_dim != "auto":
+        return latent_dim
+    most = max(1, min(_MAX_FACTORS, n_columns // 2))
+    return max(1, int(min(_rounds(n_rows, n_columns, mu) / _MIN_ROUNDS, most)))
+
+
+def plan_training(
+    n_rows: float,
+    n_columns: int,
+    mu: float,
+    curve: Curve,
+    *,
+    optional: bool,
+    latent_dim: int | Literal["auto"],
+    batch_size: int | Literal["auto"],
+    n_discriminator_steps: int,
+    n_iter: int | Literal["auto"],
+    noise_multiplier: float | None,
+) -> dict[str, Any]:
+    """Plan the training of one class.
+
+    Parameters
+    ----------
+    n_rows : float
+        Its declared or noisy count.
+    n_columns : int
+        Number of modelled columns.
+    mu : float
+        Gaussian-DP parameter that its training may use, in (0, inf].
+    curve : Curve
+        Turns mu into noise.
+    optional : bool
+        Whether the class starts from marginals, so that training only adds
+        dependence between columns.
+    latent_dim, batch_size, n_discriminator_steps, n_iter, noise_multiplier
+        As in `DPCGANSynthesizer`.
+
+    Returns
+    -------
+    dict
+        Fields of `ClassPlan`; empty for a class that does not train.
+    """
+    if n_columns < (2 if optional else 1):
+        return {}
+    wanted_rows = _AUTO_BATCH if batch_size == "auto" else float(batch_size)
+    rate = min(1.0, wanted_rows / max(n_rows, 1.0))
+    if noise_multiplier is not None:
+        count = _affordable(curve, mu, rate, noise_multiplier)
+        n_iter = count // n_discriminator_steps
+    elif n_iter == "auto":
+        each = n_factors(n_rows, n_columns, mu, latent_dim) + (0 if optional else 2)
+        rounds = _rounds(n_rows, n_columns, mu) / each / n_discriminator_steps
+        n_iter = int(min(rounds, _MAX_ROUNDS))
+        if n_iter < _MIN_ROUNDS:
+            n_iter = 0 if optional else _MIN_ROUNDS
+    if n_iter == 0:
+        return {}
+    mu_step = mu / math.sqrt(n_iter * n_discriminator_steps)
+    noise = curve.sampled_noise_multiplier(mu_step, rate)
+    while noise_multiplier is None and noise < _LEAST_NOISE and rate < 1:
+        # More rows instead of less noise: the mean is as good, the accounting better.
+        rate = min(1.0, 2.0 * rate)
+        noise = curve.sampled_noise_multiplier(mu_step, rate)
+    return {
+        "n_iter": n_iter,
+        "n_queries": n_discriminator_steps,
+        "mu_step": mu_step,
+        "sampling_rate": rate,
+        "step_noise_std": noise,
+    }
+
+
+def reserve_steps(
+    plan: ClassPlan, scope: Hashable, accountant: PrivacyAccountant
+) -> Reservation:
+    """Set aside the noisy sums of all steps of a class: sensitivity C each.
+
+    Parameters
+    ----------
+    plan : ClassPlan
+        What the class pays for.
+    scope : hashable
+        The class.
+    accountant : PrivacyAccountant
+        Ledger of the fit.
+
+    Returns
+    -------
+    Reservation
+        One release per step of the discriminator.
+    """
+    return accountant.reserve_sampled_gaussian(
+        "discriminator's gradients",
+        mu=plan.mu_step,
+        sampling_rate=plan.sampling_rate,
+        count=plan.n_iter * plan.n_queries,
+        scope=scope,
+    )
+
+
+def _rounds(n_rows: float, n_columns: int, mu: float) -> float:
+    """Give the steps whose signal is above their noise, for one factor."""
+    return (_COHERENCE * mu * n_rows) ** 2 / n_columns
+
+
+def _affordable(curve: Curve, mu: float, rate: float, noise: float) -> int:
+    """Give the number of steps at no less than this noise."""
+
+    def enough(count: int) -> bool:
+        return curve.sampled_noise_multiplier(mu / math.sqrt(count), rate) <= noise
+
+    if not enough(1):
+        return 0
+    low, high = 1, 2
+    while high < _STEPS_LIMIT and enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low

@@ -1,0 +1,221 @@
+"""DPGAN: a Wasserstein GAN whose critic learns by DP-SGD."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from skdpsynth.nn._discriminator import Adam, generator_gradient
+from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
+from skdpsynth.utils._sklearn_compat import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    import numpy as np
+    import torch
+
+    from skdpsynth.nn._discriminator import Discriminator
+    from skdpsynth.nn._generator import Student
+    from skdpsynth.privacy import PrivacyBudget
+    from skdpsynth.schema import TableSchema
+
+__all__ = ["DPGANSynthesizer"]
+
+_FAKES = 512  # of every step: a public constant
+# A linear critic learns anew in every round, since what it looks at has turned.
+_FORGET, _HIDDEN_FORGET = 1.0, 0.05
+
+
+class DPGANSynthesizer(AdversarialSynthesizer):
+    """DPGAN for tables: the baseline of several papers.
+
+    A Wasserstein GAN with clipped weights, whose critic learns by DP-SGD. Every class
+    has a generator and a critic, and the generator starts from marginals bought with
+    the same budget.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
+    delta : float, default=1e-5
+        Total delta of a fit, in (0, 1).
+    target : column name, optional
+        The label column.
+    schema : TableSchema, optional
+        Public facts about the table; what it leaves out is bought.
+    budget : PrivacyBudget, optional
+        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    init : {"marginals", "random"}, default="marginals"
+        Start from bought marginals, or from scratch as in the paper.
+    n_iter : int or "auto", default="auto"
+        Rounds: `n_discriminator_steps` steps of the critic, then
+        `n_generator_steps` of the generator. "auto": as many as keep the signal of a
+        step above its noise, up to 12; a class that cannot pay for 3 leaves its
+        budget to the marginals.
+    noise_multiplier : float, optional
+        Noise of a step in clipping norms, positive. It fixes the number of rounds, so
+        it excludes `n_iter`.
+    max_grad_norm : float, default=1.0
+        Clipping norm of a row's gradient, real or fake. Positive.
+    weight_clip : float, default=0.1
+        Weights of the critic are clipped to this size after every step. Positive.
+    batch_size : int or "auto", default="auto"
+        Expected rows of a class's Poisson sample, at least 1; classes with fewer rows
+        are taken whole. An int is a floor: where the noise of a step would be below 3
+        clipping norms, samples are larger instead. "auto": 2**18, without claiming
+        that sampling amplifies privacy, so that smaller classes are accounted exactly.
+    n_discriminator_steps : int, default=1
+        Steps of the critic per round, at least 1; each is charged.
+    n_generator_steps : int, default=50
+        Steps of the generator per round, at least 1; they cost no privacy.
+    latent_dim : int or "auto", default="auto"
+        Factors by which the columns of a row depend on each other, at least 1. "auto":
+        as many as a class can pay for, up to 8.
+    hidden_dims : tuple of int, default=()
+        Widths of the critic's hidden layers. Without any it is linear.
+    learning_rate : float, default=0.1
+        Step of the generator (Adam), positive; it falls linearly to 0.
+    discriminator_learning_rate : float, default=1.0
+        Step of the critic (plain descent), positive.
+    device : str or torch.device, default="auto"
+        Where networks are trained; "auto" takes a GPU if there is one.
+    random_state : int, RandomState instance or None, default=None
+        Seeds initial weights, latent draws and `sample`, never noise or the
+        samples of real rows: two fits differ.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Certified epsilon, at most `epsilon`.
+    delta_ : float
+        Delta of the guarantee.
+    schema_ : TableSchema
+        The declared and the bought facts.
+    classes_ : ndarray of shape (n_classes,)
+        The labels; only with a target.
+    generator_ : FactorGenerator
+        The generators of all classes; public.
+    n_iter_ : int
+        Rounds: those of the class with most.
+    n_features_in_ : int
+        Number of columns without the target.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    See Also
+    --------
+    DPCGANSynthesizer : The conditional GAN trained in the same way.
+    IndependentSynthesizer : The same marginals, without training.
+
+    Notes
+    -----
+    **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
+    removing one row, by the argument of `DPCGANSynthesizer`: the sum of the clipped
+    gradients of a Poisson sample has L2 sensitivity C, the gradient of the fakes is
+    exact, the divisor is public, and classes compose in parallel. The noise is
+    floating-point Gaussian noise from the operating system's entropy.
+
+    Symbols of the paper ([1]_, Algorithm 1): sigma_n ``noise_multiplier``, c_g
+    ``max_grad_norm``, c_p ``weight_clip``, m ``batch_size``, n_d
+    ``n_discriminator_steps``, n_g ``n_iter``, alpha_d ``discriminator_learning_rate``,
+    alpha_g ``learning_rate``.
+
+    The paper derives c_g, the bound on a gradient, from the clipped weights and from a
+    bound on the data and on the derivatives of the network, and adds noise to the mean
+    over real rows and fakes together. Here every row's gradient is clipped to c_g, so
+    that the bound holds whatever the network, and the fakes need no noise. Steps of
+    the critic are plain, since RMSProp scales noise up to full steps.
+
+    References
+    ----------
+    .. [1] Xie, Lin, Wang, Wang, Zhou (2018). "Differentially Private Generative
+       Adversarial Network". :arxiv:`1802.06739`
+
+    Examples
+    --------
+    >>> from skdpsynth import DPGANSynthesizer
+    >>> from skdpsynth.datasets import load_thyroid
+    >>> synth = DPGANSynthesizer(epsilon=3.0, target="class", random_state=0)
+    >>> synth.fit(load_thyroid()).sample(5).shape
+    (5, 22)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AdversarialSynthesizer._parameter_constraints,
+        "weight_clip": [Interval(Real, 0, None, closed="neither")],
+    }
+    _loss = "wasserstein"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        target: Hashable = None,
+        schema: TableSchema | None = None,
+        budget: PrivacyBudget | None = None,
+        init: Literal["marginals", "random"] = "marginals",
+        n_iter: int | Literal["auto"] = "auto",
+        noise_multiplier: float | None = None,
+        max_grad_norm: float = 1.0,
+        weight_clip: float = 0.1,
+        batch_size: int | Literal["auto"] = "auto",
+        n_discriminator_steps: int = 1,
+        n_generator_steps: int = 50,
+        latent_dim: int | Literal["auto"] = "auto",
+        hidden_dims: Sequence[int] = (),
+        learning_rate: float = 0.1,
+        discriminator_learning_rate: float = 1.0,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+        self.schema = schema
+        self.budget = budget
+        self.init = init
+        self.n_iter = n_iter
+        self.noise_multiplier = noise_multiplier
+        self.max_grad_norm = max_grad_norm
+        self.weight_clip = weight_clip
+        self.batch_size = batch_size
+        self.n_discriminator_steps = n_discriminator_steps
+        self.n_generator_steps = n_generator_steps
+        self.latent_dim = latent_dim
+        self.hidden_dims = hidden_dims
+        self.learning_rate = learning_rate
+        self.discriminator_learning_rate = discriminator_learning_rate
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _train_class(
+        self,
+        student: Student,
+        discriminator: Discriminator,
+        rounds: Iterator[int],
+    ) -> None:
+        adam = Adam(student.n_parameters, student.scales.device)
+        for _ in rounds:  # for t_1 = 1 ... n_g
+            features = student.features()
+            discriminator.forget(_HIDDEN_FORGET if self.hidden_dims else _FORGET)
+            for _ in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
+                # Sample z and x; g_w with noise; step; clip w to (-c_p, c_p).
+                fakes = student.rows(student.draw(_FAKES))
+                discriminator.train_step(fakes, features)
+            for _ in range(self.n_generator_steps):
+                # The fakes' gradient follows the generator: post-processing.
+                fakes = student.rows(student.draw(_FAKES))
+                discriminator.follow(fakes, features)
+                # g_theta = - mean of the gradients of f_w(g_theta(z)), and its step.
+                draws = student.draw(_FAKES)
+                gradient = generator_gradient(discriminator, student, draws, features)
+                student.ascend(adam(gradient))
+
+    @property
+    def _weight_bound(self) -> float:  # type: ignore[override]
+        return self.weight_clip

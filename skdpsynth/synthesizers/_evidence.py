@@ -1,0 +1,222 @@
+"""What a row says about its class by the bought marginals: features of a classifier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from skdpsynth.nn._classifier import Classifier
+from skdpsynth.preprocessing._axes import NumericAxis
+from skdpsynth.preprocessing._columns import MISSING, ZERO
+from skdpsynth.privacy._random import secret_generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._model import TableModel
+    from skdpsynth.preprocessing._scores import ColumnScores
+    from skdpsynth.privacy import Reservation
+
+__all__ = ["Evidence", "train_classifier"]
+
+_CELLS = 128  # of a numeric column
+_BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
+_MOST = 3.0  # log odds that one column can give
+_CHUNK = 100_000
+_GENERATED = 512  # rows of each class that the classifier learns from
+_PAIRS_WEIGHT = 0.1  # the paper's alpha_p
+_CLIP = 1.0
+_LEARNING_RATE = 1.0
+
+
+class Evidence:
+    """Log odds of every class given each column of a row: naive Bayes.
+
+    Parameters
+    ----------
+    model : TableModel
+        The released marginals. Where all classes have the same, they say nothing, and
+        the features of a row are its scores and their squares.
+
+    Notes
+    -----
+    All of it is public. `features` looks at each row alone.
+    """
+
+    def __init__(self, model: TableModel) -> None:
+        self._model = model
+        self._masses = [
+            np.stack([_masses(by_class[j]) for by_class in model.scores])
+            for j in range(len(model.facts.axes))
+        ]
+        self._tables = []
+        for masses in self._masses:
+            even = 1.0 / masses.shape[1]
+            logs = np.log((1.0 - _BLUR) * masses + _BLUR * even)
+            self._tables.append(np.clip(logs - logs.mean(axis=0), -_MOST, _MOST))
+        self.informed = any(np.any(table != 0) for table in self._tables)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self._model.scores)
+
+    @property
+    def initial_weights(self) -> NDArray[np.float64]:
+        """Weights of the naive Bayes classifier, of shape (n_classes, n_features)."""
+        weights = np.zeros((self.n_classes, self.n_features))
+        if self.informed:
+            weights[:, :-1] = np.sqrt(len(self._tables)) * np.eye(self.n_classes)
+        return weights
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a row, with a constant at the end."""
+        n_columns = len(self._tables)
+        return 1 + (self.n_classes if self.informed else 2 * n_columns)
+
+    def features(self, rows: PrivateRows) -> NDArray[np.float64]:
+        """Give the features of rows; private if the rows are.
+
+        Parameters
+        ----------
+        rows : PrivateRows
+            Any rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features), float64
+            About 1 in size, whatever the number of columns.
+        """
+        features = np.ones((len(rows.members), self.n_features))
+        for start in range(0, len(features), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            units, codes = rows.units[part], rows.codes[part]
+            if self.informed:
+                cells = [self._cells(j, units, codes) for j in range(units.shape[1])]
+                features[part, :-1] = self._summed(cells)
+            else:
+                scores = self._model.score_rows(units, codes, 0).astype(np.float64)
+                both = np.hstack([scores, scores**2 - 1.0])
+                features[part, :-1] = both / np.sqrt(both.shape[1])
+        return features
+
+    def draw(
+        self, position: int, n_rows: int, generator: torch.Generator
+    ) -> NDArray[np.float64]:
+        """Give the features of rows that are drawn from the marginals of a class.
+
+        Parameters
+        ----------
+        position : int
+            Position of the class.
+        n_rows : int
+            Number of rows.
+        generator : torch.Generator
+            Public stream.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features), float64
+            As `features`; only where the classes differ.
+        """
+        cells = []
+        for masses in self._masses:
+            ends = np.cumsum(masses[position])
+            ranks = torch.rand(n_rows, generator=generator, dtype=torch.float64)
+            places = np.searchsorted(ends, ranks.numpy() * ends[-1], side="right")
+            cells.append(np.minimum(places, len(ends) - 1))
+        return np.hstack([self._summed(cells), np.ones((n_rows, 1))])
+
+    def _summed(self, cells: list[NDArray[np.int64]]) -> NDArray[np.float64]:
+        """Add up the log odds of all columns, over the root of their number."""
+        total = np.zeros((self.n_classes, len(cells[0])))
+        for table, places in zip(self._tables, cells, strict=True):
+            total += table[:, places]
+        return (total / np.sqrt(len(cells))).T
+
+    def _cells(
+        self, j: int, units: NDArray[np.floating], codes: NDArray[np.integer]
+    ) -> NDArray[np.int64]:
+        """Give the cell of every row in one column."""
+        if not isinstance(self._model.facts.axes[j], NumericAxis):
+            return codes[:, j].astype(np.int64)
+        cells = np.minimum((units[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
+        cells = np.where(codes[:, j] == ZERO, _CELLS, cells)
+        return np.where(codes[:, j] == MISSING, _CELLS + 1, cells)
+
+
+def train_classifier(
+    evidence: Evidence,
+    rows: PrivateRows,
+    reservations: list[Reservation | None],
+    expected_batch_sizes: list[float],
+    n_steps: int,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Train the classifier, and give its weights: public.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What it looks at.
+    rows : PrivateRows
+        The private table; rows of no class take no part.
+    reservations, expected_batch_sizes
+        As for `Classifier`.
+    n_steps : int
+        Number of steps.
+    generator : torch.Generator
+        Public stream of the generated rows.
+
+    Returns
+    -------
+    torch.Tensor of shape (n_classes, n_features), float64
+        Weights of a softmax regression in which every class weighs the same.
+    """
+    classes, generated = range(evidence.n_classes), None
+    if evidence.informed:
+        generated = [evidence.draw(c, _GENERATED, generator) for c in classes]
+    classifier = Classifier(
+        evidence.initial_weights,
+        [evidence.features(rows.of_class(c)) for c in classes],
+        generated,
+        reservations,
+        expected_batch_sizes,
+        max_grad_norm=_CLIP,
+        learning_rate=_LEARNING_RATE,
+        pairs_weight=_PAIRS_WEIGHT,
+        rng=secret_generator(),
+    )
+    for _ in range(n_steps):
+        classifier.train_step()
+    return classifier.weights
+
+
+def _masses(column: ColumnScores) -> NDArray[np.float64]:
+    """Give the probability of every cell: numbers, then zero and missing values.
+
+    Of levels: every level, then what is no level, and missing values.
+    """
+    present = 1.0 - column.missing
+    if not isinstance(column.axis, NumericAxis):
+        masses = np.zeros(len(column.axis.levels) + 2)
+        masses[column.points.astype(np.int64)] = present * np.diff(column.cumulative)
+        masses[-1] = column.missing
+        return masses
+    masses = np.zeros(_CELLS + 2)
+    edges = np.linspace(0.0, 1.0, _CELLS + 1)
+    masses[:_CELLS] = np.diff(np.interp(edges, column.points, column.cumulative))
+    doubled = np.flatnonzero(np.diff(column.points) == 0)
+    if len(doubled):  # the jump at an exact zero
+        first = doubled[0]
+        zero = column.cumulative[first + 1] - column.cumulative[first]
+        cell = min(int(column.points[first] * _CELLS), _CELLS - 1)
+        masses[cell] = max(masses[cell] - zero, 0.0)
+        masses[_CELLS] = zero
+    masses[:-1] *= present
+    masses[-1] = column.missing
+    return masses

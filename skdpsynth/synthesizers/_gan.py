@@ -1,0 +1,167 @@
+"""A conditional GAN without privacy: the upper bound of the private ones."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from skdpsynth.nn._discriminator import Adam, generator_gradient
+from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    import numpy as np
+    import torch
+
+    from skdpsynth.nn._discriminator import Discriminator
+    from skdpsynth.nn._generator import Student
+    from skdpsynth.schema import TableSchema
+
+__all__ = ["GANSynthesizer"]
+
+_FAKES = 512
+_FORGET, _HIDDEN_FORGET = 1.0, 0.05
+
+
+class GANSynthesizer(AdversarialSynthesizer):
+    """A conditional GAN. It is not private.
+
+    The reference point of `DPCGANSynthesizer`: the same generators and
+    discriminators, with more factors, and without clipping or noise.
+
+    Parameters
+    ----------
+    target : column name, optional
+        The label column.
+    schema : TableSchema, optional
+        Public facts about the table; what it leaves out is measured.
+    init : {"marginals", "random"}, default="marginals"
+        Start from measured marginals, or from scratch.
+    n_iter : int or "auto", default="auto"
+        Rounds: `n_discriminator_steps` steps of the discriminator, then
+        `n_generator_steps` of the generator. "auto": 12.
+    batch_size : int or "auto", default="auto"
+        Expected rows of a class's sample, at least 1. "auto": 2**18.
+    n_discriminator_steps : int, default=1
+        Steps of the discriminator per round, at least 1.
+    n_generator_steps : int, default=50
+        Steps of the generator per round, at least 1.
+    latent_dim : int or "auto", default=16
+        Factors by which the columns of a row depend on each other, at least 1. "auto":
+        8, or half the columns.
+    hidden_dims : tuple of int, default=()
+        Widths of the discriminator's hidden layers. Without any it is linear.
+    learning_rate : float, default=0.1
+        Step of the generator (Adam), positive; it falls linearly to 0.
+    discriminator_learning_rate : float, default=1.0
+        Step of the discriminator (plain descent), positive.
+    device : str or torch.device, default="auto"
+        Where networks are trained; "auto" takes a GPU if there is one.
+    random_state : int, RandomState instance or None, default=None
+        Seeds initial weights, latent draws and `sample`.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Always infinite.
+    delta_ : float
+        Of no meaning: there is no guarantee.
+    schema_ : TableSchema
+        The declared and the measured facts.
+    classes_ : ndarray of shape (n_classes,)
+        The labels; only with a target.
+    generator_ : FactorGenerator
+        The generators of all classes.
+    n_iter_ : int
+        Rounds: those of the class with most.
+    n_features_in_ : int
+        Number of columns without the target.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    See Also
+    --------
+    DPCGANSynthesizer : The private one.
+
+    Notes
+    -----
+    **Privacy guarantee.** None: `epsilon_` is infinite, and the report says so. Do not
+    publish what it makes of private rows.
+
+    Labels, ranges, categories and marginals are measured by the code that other
+    synthesizers buy them with, at infinite epsilon.
+
+    References
+    ----------
+    .. [1] Mirza, Osindero (2014). "Conditional Generative Adversarial Nets".
+       :arxiv:`1411.1784`
+
+    Examples
+    --------
+    >>> from skdpsynth import GANSynthesizer
+    >>> from skdpsynth.datasets import load_thyroid
+    >>> synth = GANSynthesizer(target="class", n_iter=3, random_state=0)
+    >>> synth.fit(load_thyroid()).epsilon_
+    inf
+    """
+
+    _loss = "logistic"
+    # What the private ones take as parameters.
+    epsilon, delta, budget = math.inf, 1e-5, None
+    noise_multiplier = None
+    max_grad_norm = 1e6
+
+    def __init__(
+        self,
+        target: Hashable = None,
+        schema: TableSchema | None = None,
+        init: Literal["marginals", "random"] = "marginals",
+        n_iter: int | Literal["auto"] = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        n_discriminator_steps: int = 1,
+        n_generator_steps: int = 50,
+        latent_dim: int | Literal["auto"] = 16,
+        hidden_dims: Sequence[int] = (),
+        learning_rate: float = 0.1,
+        discriminator_learning_rate: float = 1.0,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.target = target
+        self.schema = schema
+        self.init = init
+        self.n_iter = n_iter
+        self.batch_size = batch_size
+        self.n_discriminator_steps = n_discriminator_steps
+        self.n_generator_steps = n_generator_steps
+        self.latent_dim = latent_dim
+        self.hidden_dims = hidden_dims
+        self.learning_rate = learning_rate
+        self.discriminator_learning_rate = discriminator_learning_rate
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _train_class(
+        self,
+        student: Student,
+        discriminator: Discriminator,
+        rounds: Iterator[int],
+    ) -> None:
+        adam = Adam(student.n_parameters, student.scales.device)
+        for _ in rounds:
+            features = student.features()
+            discriminator.forget(_HIDDEN_FORGET if self.hidden_dims else _FORGET)
+            for _ in range(self.n_discriminator_steps):
+                fakes = student.rows(student.draw(_FAKES))
+                discriminator.train_step(fakes, features)
+            for _ in range(self.n_generator_steps):
+                fakes = student.rows(student.draw(_FAKES))
+                discriminator.follow(fakes, features)
+                draws = student.draw(_FAKES)
+                gradient = generator_gradient(discriminator, student, draws, features)
+                student.ascend(adam(gradient))

@@ -1,0 +1,523 @@
+"""PATE-TripleGAN: generator, classifier and discriminator; some rows have no label."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from skdpsynth.base import BaseSynthesizer
+from skdpsynth.nn._branch import UnlabelledBranch
+from skdpsynth.nn._classifier import call_rows
+from skdpsynth.nn._device import resolve_device
+from skdpsynth.nn._discriminator import PreciseStudent
+from skdpsynth.nn._generator import FactorGenerator, Student
+from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
+from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.privacy._aggregators import noisy_counts
+from skdpsynth.privacy._random import secret_generator
+from skdpsynth.privacy._reservation import UNLABELLED
+from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
+from skdpsynth.synthesizers._evidence import Evidence, train_classifier
+from skdpsynth.synthesizers._pate_triplegan_plan import (
+    CLASSIFIER_STEPS,
+    TriplePlan,
+    plan_class,
+    reserve_branch,
+    reserve_calls,
+    reserve_classifier,
+    sampling_rate,
+)
+from skdpsynth.synthesizers._pate_triplegan_players import StepPlayer, VotePlayer
+from skdpsynth.utils._sklearn_compat import Interval, StrOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
+    from skdpsynth.schema import TableSchema
+    from skdpsynth.synthesizers._pate_triplegan_players import Player
+
+__all__ = ["PATETripleGANSynthesizer"]
+
+_TRAINED = {
+    "marginals": ("loadings",),
+    "random": ("loadings", "location", "log_scale"),
+}
+_PARAMETERS = ("loadings", "location", "log_scale")
+
+
+class PATETripleGANSynthesizer(BaseSynthesizer):
+    """PATE-TripleGAN for tables of which some rows have no label.
+
+    Three players: a classifier gives unlabelled rows a label, a discriminator of every
+    class tells labelled rows from the generator's and from those, and the generator
+    learns from the discriminator alone. Rows whose target is missing are the
+    unlabelled part. The generator starts from marginals bought with the same budget.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
+    delta : float, default=1e-5
+        Total delta of a fit, in (0, 1).
+    target : column name, optional
+        The label column. Without one there is one class and no unlabelled row.
+    schema : TableSchema, optional
+        Public facts about the table; what it leaves out is bought.
+    budget : PrivacyBudget, optional
+        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    desensitization : {"hybrid", "dpsgd"}, default="hybrid"
+        How discriminators learn from labelled rows: by noisy votes of teachers on the
+        generator's rows, or by DP-SGD. Unlabelled rows come in by DP-SGD always.
+    init : {"marginals", "random"}, default="marginals"
+        Start from bought marginals, or from scratch as in the paper.
+    unlabelled_weight : float, default=0.05
+        Weight of unlabelled rows among a discriminator's fakes, in [0, 1).
+    n_teachers : int or "auto", default="auto"
+        "hybrid": teachers of each class. "auto": one for 4 rows of the noisy count,
+        at most 2048.
+    n_iter : int or "auto", default="auto"
+        Rounds. "auto": as many as keep the signal of a round above its noise. If the
+        rows of one class cannot pay for a few, all classes leave their budgets to the
+        marginals.
+    batch_size : int, default=512
+        "hybrid": generated rows that the teachers vote on in a round, at least 1.
+    noise_multiplier : float, optional
+        Noise of a vote in votes, or of a step in clipping norms; positive. It fixes
+        the number of rounds, so it excludes `n_iter`.
+    max_grad_norm : float, default=0.5
+        Clipping norm of a row's gradient. Positive.
+    latent_dim : int or "auto", default="auto"
+        Factors by which the columns of a row depend on each other, at least 1. "auto":
+        4 for "hybrid", and as many as a class can pay for, up to 8, for "dpsgd".
+    hidden_dims : tuple of int, default=()
+        Widths of the hidden layers of teachers ("hybrid") or discriminators ("dpsgd").
+    learning_rate : float, default=0.05
+        Step of the generator (Adam), positive; it falls linearly to 0.
+    n_teacher_steps : int, default=4
+        "hybrid": steps of the teachers per round, at least 1.
+    n_student_steps : int, default=30
+        "hybrid": steps of the discriminator on all bought labels per round, at least 1.
+    n_generator_steps : int, default=50
+        Steps of the generator per round, at least 1.
+    teacher_learning_rate : float, default=0.05
+        "hybrid": step of the teachers, positive.
+    discriminator_learning_rate : float, default=1.0
+        Step of the discriminator, positive; at most 1 for "hybrid".
+    device : str or torch.device, default="auto"
+        Where networks are trained; "auto" takes a GPU if there is one.
+    random_state : int, RandomState instance or None, default=None
+        Seeds initial weights, latent draws and `sample`, never noise, the teachers'
+        parts or samples of private rows: two fits differ.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Certified epsilon, at most `epsilon`: the larger of the two below.
+    epsilon_labelled_ : float
+        What rows with a label pay, of the class that pays most.
+    epsilon_unlabelled_ : float
+        What rows without a released label pay.
+    delta_ : float
+        Delta of the guarantee.
+    schema_ : TableSchema
+        The declared and the bought facts.
+    classes_ : ndarray of shape (n_classes,)
+        The labels; only with a target.
+    generator_ : FactorGenerator
+        The generators of all classes; public.
+    n_teachers_ : ndarray of shape (n_classes,), int
+        Teachers of each class, 0 where none voted.
+    n_iter_ : int
+        Rounds: those of the class with most.
+    n_features_in_ : int
+        Number of columns without the target.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    See Also
+    --------
+    PATEGANSynthesizer : Votes, and no use of unlabelled rows.
+    DPCGANSynthesizer : DP-SGD, and no use of unlabelled rows.
+    IndependentSynthesizer : The same marginals, without training.
+
+    Notes
+    -----
+    **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
+    removing one row, labelled or not. Labelled rows pay for what their class buys:
+    marginals; their part in the classifier, one clipped noisy sum per step; and
+    one-bit noisy votes of teachers, of which a row touches one, or clipped noisy sums
+    ("dpsgd"). No vote is on a private row. Unlabelled rows pay for a count and for
+    one clipped noisy sum per round: the classifier is frozen and its weights are
+    released, and their target is the constant "fake", so a row is in a sum as its own
+    term only. A row is labelled or it is not, so the claim is the larger epsilon. It
+    holds for one row: a person with rows of both kinds pays both. All is reserved
+    without regard to whether there are unlabelled rows. The noise of gradients is
+    floating-point Gaussian noise from the operating system's entropy; all other noise
+    is discrete.
+
+    **What the paper does, and why it is not private.** It shows the discriminator
+    unlabelled rows with the teachers' majority on them, without noise (``r_c``), and
+    labels by a classifier that is trained without noise. One labelled row can then
+    flip every label and every term of a sum of which clipping and noise cover one
+    term: 128 flipped terms move it by up to 256 clipping norms, where 1 is accounted.
+    Sampling of unlabelled rows amplifies nothing for that row. The paper also leaves
+    the threshold test of votes unpaid, reads a limit theorem as a bound, and picks the
+    best of several runs by their scores. Here r_c is the constant 0, as in Triple-GAN
+    ([2]_); the classifier learns by DP-SGD; votes are on generated rows and charged
+    each; no cost depends on the data.
+
+    Symbols of the paper: S_l rows with and S_d rows without a label, k ``n_teachers``,
+    n_g ``batch_size``, n_s ``n_iter``, R ``max_grad_norm``, sigma_0 and sigma_2
+    ``noise_multiplier``, alpha ``unlabelled_weight``, mu_0 what (epsilon, delta) allow,
+    r_g the bought labels, S the discriminator. The threshold test (T_e, sigma_1) is
+    left out: of two answers one always has a majority, and asking costs as much as
+    the answer.
+
+    The classifier is a softmax regression on the log odds of each class that the
+    bought marginals give a row. It starts as naive Bayes and learns before the other
+    two, on labelled rows (R_c) and on rows drawn from the marginals (R_p). Every class
+    weighs the same, and pays for its own sums at its own sampling rate; one sum for
+    all would need the noise of the smallest class for all. The weight of unlabelled
+    rows falls where few are called a class, so that they do not add more noise than
+    sense. If the classifier were right about them, they would not move the
+    discriminator at all: they are real, and stand where fakes do.
+
+    References
+    ----------
+    .. [1] Jiang, Ni, Zhang (2024). "PATE-TripleGAN: Privacy-Preserving Image Synthesis
+       with Gaussian Differential Privacy". :arxiv:`2404.12730`
+    .. [2] Li, Xu, Zhu, Zhang (2017). "Triple Generative Adversarial Nets". NeurIPS
+       2017. :arxiv:`1703.02291`
+
+    Examples
+    --------
+    >>> from skdpsynth import PATETripleGANSynthesizer
+    >>> from skdpsynth.datasets import load_thyroid
+    >>> table = load_thyroid()
+    >>> table["class"] = table["class"].astype("Int64")
+    >>> table.loc[table.index % 5 == 0, "class"] = None  # no label
+    >>> synth = PATETripleGANSynthesizer(epsilon=3.0, target="class", random_state=0)
+    >>> synth.fit(table).sample(5).shape
+    (5, 22)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSynthesizer._parameter_constraints,
+        "desensitization": [StrOptions({"hybrid", "dpsgd"})],
+        "init": [StrOptions({"marginals", "random"})],
+        "unlabelled_weight": [Interval(Real, 0, 1, closed="left")],
+        "n_teachers": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "n_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
+        "max_grad_norm": [Interval(Real, 0, None, closed="neither")],
+        "latent_dim": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "hidden_dims": ["array-like"],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "n_teacher_steps": [Interval(Integral, 1, None, closed="left")],
+        "n_student_steps": [Interval(Integral, 1, None, closed="left")],
+        "n_generator_steps": [Interval(Integral, 1, None, closed="left")],
+        "teacher_learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "discriminator_learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "device": [str, torch.device],
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        target: Hashable = None,
+        schema: TableSchema | None = None,
+        budget: PrivacyBudget | None = None,
+        desensitization: Literal["hybrid", "dpsgd"] = "hybrid",
+        init: Literal["marginals", "random"] = "marginals",
+        unlabelled_weight: float = 0.05,
+        n_teachers: int | Literal["auto"] = "auto",
+        n_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 512,
+        noise_multiplier: float | None = None,
+        max_grad_norm: float = 0.5,
+        latent_dim: int | Literal["auto"] = "auto",
+        hidden_dims: Sequence[int] = (),
+        learning_rate: float = 0.05,
+        n_teacher_steps: int = 4,
+        n_student_steps: int = 30,
+        n_generator_steps: int = 50,
+        teacher_learning_rate: float = 0.05,
+        discriminator_learning_rate: float = 1.0,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+        self.schema = schema
+        self.budget = budget
+        self.desensitization = desensitization
+        self.init = init
+        self.unlabelled_weight = unlabelled_weight
+        self.n_teachers = n_teachers
+        self.n_iter = n_iter
+        self.batch_size = batch_size
+        self.noise_multiplier = noise_multiplier
+        self.max_grad_norm = max_grad_norm
+        self.latent_dim = latent_dim
+        self.hidden_dims = hidden_dims
+        self.learning_rate = learning_rate
+        self.n_teacher_steps = n_teacher_steps
+        self.n_student_steps = n_student_steps
+        self.n_generator_steps = n_generator_steps
+        self.teacher_learning_rate = teacher_learning_rate
+        self.discriminator_learning_rate = discriminator_learning_rate
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(
+        self,
+        rows: PrivateRows,
+        facts: TableFacts,
+        plans: list[ClassPlan],
+        accountant: PrivacyAccountant,
+        seed: int,
+    ) -> TableModel:
+        device = resolve_device(self.device)
+        public = torch.Generator().manual_seed(seed)
+        scopes, axes = facts.classes.scopes, list(facts.axes)
+        triples = [plan for plan in plans if isinstance(plan, TriplePlan)]
+        # What labelled rows pay is reserved before anything is trained.
+        reserved = {
+            c: self._reserve(plan, scopes[c], accountant)
+            for c, plan in enumerate(triples)
+            if plan.n_iter
+        }
+        of_classifier = [
+            reserve_classifier(plan, scope, accountant)
+            for plan, scope in zip(triples, scopes, strict=True)
+        ]
+        mus = np.array([plan.mu_marginals for plan in triples])
+        bought = (
+            buy_marginals(rows, axes, facts.classes, accountant, mus=mus)
+            if self.init == "marginals"
+            else flat_marginals(axes, len(triples))
+        )
+        model = TableModel(facts, bought)
+        self.n_iter_ = max(plan.n_iter for plan in triples)
+        self.n_teachers_ = np.array([plan.n_teachers for plan in triples])
+        n_factors = max(plan.n_factors for plan in triples)
+        generator = FactorGenerator.initial(len(triples), len(axes), n_factors, seed)
+        players: dict[int, Player] = {}
+        votes = self.desensitization == "hybrid"
+        make = VotePlayer if votes else StepPlayer
+        for c, reservation in reserved.items():
+            own = dict(generator.parameters[c])
+            own["loadings"] = own["loadings"][:, : triples[c].n_factors]
+            student = (Student if votes else PreciseStudent)(
+                own,
+                _TRAINED[self.init],
+                n_steps=triples[c].n_iter * self.n_generator_steps,
+                learning_rate=self.learning_rate,
+                generator=public,
+                device=device,
+            )
+            of_class = rows.of_class(c)
+            scores = model.score_rows(of_class.units, of_class.codes, c)
+            players[c] = make(
+                self, scores, student, triples[c], reservation, public, device
+            )
+        branch = None
+        # Without a class there are no pairs. Whether a row lacks a label is private.
+        if players and facts.classes.levels:
+            evidence = Evidence(model)
+            sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in triples]
+            weights = train_classifier(
+                evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
+            )  # lines 18-20
+            branch = self._branch(evidence, weights, rows, model, players, accountant)
+        self._play(players, branch, triples)
+        for c, parameters in enumerate(generator.parameters):
+            kept = players[c].result() if c in players else {}
+            learnt = kept.pop("loadings", np.empty((len(axes), 0)))
+            parameters["loadings"][:] = 0.0  # of what was not learnt
+            parameters["loadings"][:, : learnt.shape[1]] = learnt
+            parameters.update(kept)
+        self.generator_ = generator
+        self._tell(accountant, scopes)
+        return model
+
+    def _branch(
+        self,
+        evidence: Evidence,
+        weights: torch.Tensor,
+        rows: PrivateRows,
+        model: TableModel,
+        players: Mapping[int, Player],
+        accountant: PrivacyAccountant,
+    ) -> UnlabelledBranch:
+        """Label the unlabelled rows by the frozen classifier: pairs (d, C(d))."""
+        classes = model.facts.classes
+        unlabelled = rows.of_class(-1)
+        called = call_rows(weights, evidence.features(unlabelled), classes.prior)
+        counts = noisy_counts(called, len(classes), reserve_calls(accountant))
+        scores = {}
+        for c in players:
+            pairs = np.flatnonzero(called == c)
+            units, codes = unlabelled.units[pairs], unlabelled.codes[pairs]
+            scores[c] = model.score_rows(units, codes, c)
+        branch = UnlabelledBranch(
+            scores,
+            weight=self.unlabelled_weight,
+            counts={c: float(counts[c]) for c in players},
+            n_parameters={c: player.n_parameters for c, player in players.items()},
+            max_grad_norm=self.max_grad_norm,
+            reservation=reserve_branch(
+                self.n_iter_, float(np.maximum(counts, 0).sum()), accountant
+            ),
+            rng=secret_generator(),
+            device=resolve_device(self.device),
+        )
+        for c, player in players.items():
+            player.alpha = branch.weights[c]
+        return branch
+
+    def _play(
+        self,
+        players: Mapping[int, Player],
+        branch: UnlabelledBranch | None,
+        plans: list[TriplePlan],
+    ) -> None:
+        """Train discriminators and generators (Algorithm 2)."""
+        with tqdm(
+            total=self.n_iter_, disable=not self.verbose, desc="PATE-TripleGAN"
+        ) as progress:
+            for step in range(self.n_iter_):  # line 6
+                playing = {c: p for c, p in players.items() if step < plans[c].n_iter}
+                for player in playing.values():
+                    player.look()
+                released: dict[int, torch.Tensor] = {}
+                if branch is not None:  # lines 7-9, with r_c = 0, and 14-15
+                    released = branch.release(
+                        {c: player.clipped_sum for c, player in playing.items()}
+                    )
+                for c, player in playing.items():
+                    player.learn(released.get(c))  # lines 4-5, 10-12, 16-17
+                    player.generate()  # lines 21-23
+                progress.update()
+
+    def _tell(
+        self, accountant: PrivacyAccountant, scopes: Sequence[Hashable | None]
+    ) -> None:
+        """Say what rows of both kinds pay."""
+        of_classes = [accountant.epsilon_of(scope) for scope in scopes]
+        self.epsilon_labelled_ = max(of_classes)
+        self.epsilon_unlabelled_ = accountant.epsilon_of(UNLABELLED)
+        accountant.remark(
+            f"Rows with a label pay epsilon {self.epsilon_labelled_:.4g}, rows without"
+            f" one {self.epsilon_unlabelled_:.4g}; a row is of one kind, so the total"
+            " is the larger."
+        )
+
+    def _reserve(
+        self, plan: TriplePlan, scope: Hashable, accountant: PrivacyAccountant
+    ) -> Reservation:
+        if self.desensitization == "hybrid":
+            return _pategan_plan.reserve_labels(plan, scope, accountant, "gaussian")
+        return _dpcgan_plan.reserve_steps(plan, scope, accountant)
+
+    def _plan_classes(
+        self,
+        labels: Sequence[Hashable],
+        counts: NDArray[np.float64],
+        n_numeric: int,
+        n_levels: int,
+        mu: float,
+    ) -> list[ClassPlan]:
+        def plan_all(*, may_train: bool) -> list[ClassPlan]:
+            return [
+                plan_class(
+                    label,
+                    float(count),
+                    n_numeric,
+                    n_levels,
+                    mu,
+                    # Without a label there is nothing to classify.
+                    n_labels=0 if tuple(labels) == (None,) else len(labels),
+                    settings=self,
+                    curve=self._planning_curve,
+                    may_train=may_train,
+                )
+                for label, count in zip(labels, counts, strict=True)
+            ]
+
+        plans = plan_all(may_train=True)
+        # If one class has dependence between columns and another cannot pay for it,
+        # dependence itself would look like a sign of the class. So all, or none.
+        alike = all(plan.n_iter for plan in plans)
+        return plans if alike or self.init == "random" else plan_all(may_train=False)
+
+    def _check_parameters(self) -> None:
+        fixed = self.n_iter != "auto" or self.epsilon == math.inf
+        if fixed and self.noise_multiplier is not None:
+            msg = (
+                "epsilon, n_iter and noise_multiplier determine each other, but all "
+                "three were given (or no noise was asked for by an infinite epsilon). "
+                "Leave out n_iter or noise_multiplier."
+            )
+            raise ValueError(msg)
+        if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):
+            msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
+            raise ValueError(msg)
+        resolve_device(self.device)
+
+    def _scores(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        return self.generator_.scores(members, rng)
+
+    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        arrays: dict[str, NDArray[Any]] = {
+            f"generator.{c}.{name}": value
+            for c, parameters in enumerate(self.generator_.parameters)
+            for name, value in parameters.items()
+        }
+        arrays["n_teachers"] = self.n_teachers_
+        arrays["epsilons"] = np.array(
+            [self.epsilon_labelled_, self.epsilon_unlabelled_]
+        )
+        n_classes = len(self.generator_.parameters)
+        return {"n_classes": n_classes, "n_iter_": self.n_iter_}, arrays
+
+    def _restore_generator(
+        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        self.generator_ = FactorGenerator(
+            [
+                {name: arrays[f"generator.{c}.{name}"] for name in _PARAMETERS}
+                for c in range(document["n_classes"])
+            ]
+        )
+        self.n_iter_ = int(document["n_iter_"])
+        self.n_teachers_ = arrays["n_teachers"]
+        labelled, unlabelled = arrays["epsilons"]
+        self.epsilon_labelled_ = float(labelled)
+        self.epsilon_unlabelled_ = float(unlabelled)

@@ -1,0 +1,268 @@
+"""How PATE-TripleGAN divides what a class can pay, from public numbers alone.
+
+Discriminators are planned as those of PATE-GAN (by votes) or of DP-CGAN (by DP-SGD);
+here is what the classifier costs, and what unlabelled rows pay.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
+from skdpsynth.privacy._reservation import UNLABELLED
+from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from skdpsynth.privacy import PrivacyAccountant, Reservation
+    from skdpsynth.privacy._curves import Curve
+    from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
+
+__all__ = [
+    "CLASSIFIER_STEPS",
+    "TriplePlan",
+    "classifier_mu",
+    "plan_class",
+    "reserve_branch",
+    "reserve_calls",
+    "reserve_classifier",
+    "sampling_rate",
+]
+
+CLASSIFIER_STEPS = 4
+_TRAINING_SHARE = 0.25  # of the squared mu of a class that starts from marginals
+_AUTO_FACTORS = 4  # of a generator that learns from votes
+_CLASSIFIER_SHARE = 0.05  # of the squared mu of a class
+_CALLS_SHARE = 0.05  # of the squared mu of the unlabelled rows
+_COHERENCE = 0.25  # nominal norm of the mean gradient, in clipping norms
+_SAMPLE_ROWS = 2.0**18  # more of them say nothing that noise would hide
+
+
+@dataclass(frozen=True)
+class TriplePlan(ClassPlan):
+    """What one class pays for, with its part in the classifier.
+
+    Parameters
+    ----------
+    mu_classifier : float
+        Gaussian-DP parameter of all its steps; 0 if the class takes no part.
+    n_factors : int
+        Factors of its generator.
+    """
+
+    mu_classifier: float = 0.0
+    n_factors: int = 1
+
+
+def sampling_rate(n_rows: float) -> float:
+    """Give the probability of a row to be in a step, from a planned or noisy count."""
+    return min(1.0, _SAMPLE_ROWS / max(n_rows, 1.0))
+
+
+def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
+    """Say what a class pays for the classifier.
+
+    Parameters
+    ----------
+    n_rows : float
+        Its declared or noisy count.
+    n_weights : int
+        Weights of the classifier.
+    mu : float
+        What the class can pay in all, in (0, inf].
+
+    Returns
+    -------
+    float
+        0 where the noise of a step would be above its signal; generated rows then
+        stand for the class.
+    """
+    share = mu * math.sqrt(_CLASSIFIER_SHARE)
+    signal = _COHERENCE * n_rows * share / math.sqrt(CLASSIFIER_STEPS)
+    return share if signal >= math.sqrt(n_weights) else 0.0
+
+
+def plan_class(
+    label: Hashable,
+    n_rows: float,
+    n_numeric: int,
+    n_levels: int,
+    mu: float,
+    *,
+    n_labels: int,
+    settings: PATETripleGANSynthesizer,
+    curve: Curve,
+    may_train: bool = True,
+) -> TriplePlan:
+    """Plan one class.
+
+    Parameters
+    ----------
+    label : hashable
+        The class; None for all rows.
+    n_rows : float
+        Its declared or noisy count.
+    n_numeric, n_levels : int
+        Numbers of numeric and of level columns.
+    mu : float
+        What the class can pay in all, in (0, inf].
+    n_labels : int
+        Number of classes; 0 without labels, which leaves nothing to classify.
+    settings : PATETripleGANSynthesizer
+        Its parameters.
+    curve : Curve
+        What turns mu into noise.
+    may_train : bool, default=True
+        Whether its discriminator trains, if it can pay for it.
+
+    Returns
+    -------
+    TriplePlan
+        A class whose discriminator does not train has all for its marginals.
+    """
+    n_columns, from_marginals = n_numeric + n_levels, settings.init == "marginals"
+    n_features = 1 + (n_labels if from_marginals else 2 * n_columns)
+    spent = classifier_mu(n_rows, n_labels * n_features, mu) if n_labels else 0.0
+    left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
+    share = _TRAINING_SHARE if from_marginals else 1.0
+    trained = {}
+    if may_train:
+        trained = _plan_training(
+            n_rows, n_columns, left * math.sqrt(share), settings=settings, curve=curve
+        )
+    if not trained:
+        spent, left = 0.0, mu
+    base = ClassPlan(label, n_rows, 0.0, 0.0, 1)
+    if from_marginals:
+        if trained and mu < math.inf:
+            left *= math.sqrt(1.0 - _TRAINING_SHARE)
+        base = plan_marginals(label, n_rows, n_numeric, n_levels, left)
+    own = {field.name: getattr(base, field.name) for field in fields(base)}
+    return TriplePlan(**(own | trained), mu_classifier=spent)
+
+
+def _plan_training(
+    n_rows: float,
+    n_columns: int,
+    mu: float,
+    *,
+    settings: PATETripleGANSynthesizer,
+    curve: Curve,
+) -> dict[str, Any]:
+    """Plan the discriminator of one class; empty if it does not train."""
+    optional, wanted = settings.init == "marginals", settings.latent_dim
+    common: dict[str, Any] = {
+        "optional": optional,
+        "n_iter": settings.n_iter,
+        "noise_multiplier": settings.noise_multiplier,
+        "curve": curve,
+    }
+    if settings.desensitization == "dpsgd":
+        n_factors = _dpcgan_plan.n_factors(n_rows, n_columns, mu, wanted)
+        trained = _dpcgan_plan.plan_training(
+            n_rows,
+            n_columns,
+            mu,
+            latent_dim=wanted,
+            batch_size="auto",
+            n_discriminator_steps=1,
+            **common,
+        )
+    else:
+        n_factors = _AUTO_FACTORS if wanted == "auto" else wanted
+        trained = _pategan_plan.plan_training(
+            n_rows,
+            n_columns,
+            mu,
+            noise="gaussian",
+            n_factors=n_factors,
+            n_labels=settings.batch_size,
+            n_teacher_steps=settings.n_teacher_steps,
+            n_teachers=settings.n_teachers,
+            **common,
+        )
+    return trained and trained | {"n_factors": n_factors}
+
+
+def reserve_classifier(
+    plan: TriplePlan, scope: Hashable, accountant: PrivacyAccountant
+) -> Reservation | None:
+    """Set aside one noisy sum of a class's rows per step of the classifier.
+
+    Parameters
+    ----------
+    plan : TriplePlan
+        What the class pays for.
+    scope : hashable
+        The class.
+    accountant : PrivacyAccountant
+        Ledger of the fit.
+
+    Returns
+    -------
+    Reservation or None
+        Sensitivity: the clipping norm. None for a class that takes no part.
+    """
+    if plan.mu_classifier == 0:
+        return None
+    return accountant.reserve_sampled_gaussian(
+        "classifier's gradients",
+        mu=plan.mu_classifier / math.sqrt(CLASSIFIER_STEPS),
+        sampling_rate=sampling_rate(plan.n_rows),
+        count=CLASSIFIER_STEPS,
+        scope=scope,
+    )
+
+
+def reserve_calls(accountant: PrivacyAccountant) -> Reservation:
+    """Set aside the numbers of unlabelled rows that the classifier calls each class.
+
+    Parameters
+    ----------
+    accountant : PrivacyAccountant
+        Ledger of the fit.
+
+    Returns
+    -------
+    Reservation
+        Paid by unlabelled rows, whether or not there are any.
+    """
+    left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+    return accountant.reserve_gaussian(
+        "unlabelled rows of each class",
+        mu=left * math.sqrt(_CALLS_SHARE),
+        sensitivity=1.0,
+        scope=UNLABELLED,
+    )
+
+
+def reserve_branch(
+    n_rounds: int, n_rows: float, accountant: PrivacyAccountant
+) -> Reservation:
+    """Set aside one noisy sum of the unlabelled rows' gradients per round.
+
+    Parameters
+    ----------
+    n_rounds : int
+        Number of rounds; public.
+    n_rows : float
+        Noisy number of unlabelled rows.
+    accountant : PrivacyAccountant
+        Ledger of the fit.
+
+    Returns
+    -------
+    Reservation
+        All that unlabelled rows have left.
+    """
+    left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+    return accountant.reserve_sampled_gaussian(
+        "unlabelled rows' gradients",
+        mu=left / math.sqrt(n_rounds),
+        sampling_rate=sampling_rate(n_rows),
+        count=n_rounds,
+        scope=UNLABELLED,
+    )

@@ -1,0 +1,253 @@
+"""One class's discriminator and generator, in the two forms of PATE-TripleGAN.
+
+In a round a player looks, says what unlabelled rows mean to it, learns, and moves its
+generator. The loop is in `_pate_triplegan.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+
+from skdpsynth.nn._branch import BranchedDiscriminator, BranchedStudentDiscriminator
+from skdpsynth.nn._discriminator import Adam, generator_gradient
+from skdpsynth.nn._student import (
+    GeneratorAscent,
+    LabelBuffer,
+    View,
+    label_slope,
+    present_parameters,
+)
+from skdpsynth.nn._teachers import TeacherEnsemble
+from skdpsynth.privacy._aggregators import noisy_votes
+from skdpsynth.privacy._random import secret_generator
+from skdpsynth.synthesizers._pategan_plan import (
+    TEACHER_BATCH,
+    TEACHER_DECAY,
+    teacher_rows,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Student
+    from skdpsynth.privacy import Reservation
+    from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
+    from skdpsynth.synthesizers._pate_triplegan_plan import TriplePlan
+
+__all__ = ["Player", "StepPlayer", "VotePlayer"]
+
+_POOL = 512  # fakes that teachers draw theirs from
+_FAKES = 512  # of every step of a discriminator: a public constant
+# As in DP-CGAN: a linear discriminator learns anew in every round.
+_FORGET, _HIDDEN_FORGET = 1.0, 0.05
+
+
+class Player(Protocol):
+    """What the loop asks of a discriminator and its generator."""
+
+    alpha: float
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the discriminator's gradient."""
+
+    def look(self) -> None:
+        """Begin a round: fix what the discriminator sees of a row."""
+
+    def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
+        """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
+
+    def learn(self, unlabelled: torch.Tensor | None) -> None:
+        """Train the discriminator; `unlabelled` is a released mean gradient."""
+
+    def generate(self) -> None:
+        """Train the generator against the discriminator."""
+
+    def result(self) -> dict[str, NDArray[np.float64]]:
+        """Give the generator's parameters."""
+
+
+class VotePlayer:
+    """A student discriminator that learns of labelled rows by noisy votes.
+
+    Parameters
+    ----------
+    settings : PATETripleGANSynthesizer
+        Its parameters.
+    scores : ndarray of shape (n_rows, n_columns), float32
+        Labelled private rows of the class; only teachers get them.
+    student : Student
+        The generator of the class.
+    plan : TriplePlan
+        What the class pays for.
+    reservation : Reservation
+        All votes.
+    public : torch.Generator
+        Public stream.
+    device : torch.device
+        Where it is trained.
+    """
+
+    def __init__(
+        self,
+        settings: PATETripleGANSynthesizer,
+        scores: NDArray[np.float32],
+        student: Student,
+        plan: TriplePlan,
+        reservation: Reservation,
+        public: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        self._settings, self._student, self._plan = settings, student, plan
+        self._reservation = reservation
+        self._only_pairs = settings.init == "marginals"
+        self.look()
+        self._teachers = TeacherEnsemble(
+            scores,
+            plan.n_teachers,
+            n_features=self._view.n_features,
+            hidden_dims=tuple(settings.hidden_dims),
+            learning_rate=settings.teacher_learning_rate,
+            weight_decay=TEACHER_DECAY,
+            batch_size=TEACHER_BATCH,
+            rng=secret_generator(),
+            generator=public,
+            device=device,
+        )
+        # How sharply a label follows what a teacher's rows are worth.
+        worth = teacher_rows(plan.n_rows, plan.n_teachers, settings.n_teacher_steps)
+        slope = label_slope(plan.n_teachers, plan.step_noise_std, "gaussian")
+        self._slope = slope * math.sqrt(worth)
+        self._discriminator = BranchedStudentDiscriminator(
+            scores.shape[1], device, max_grad_norm=settings.max_grad_norm
+        )
+        self._ascent = GeneratorAscent(student, only_pairs=self._only_pairs)
+        self._buffer = LabelBuffer()
+        self.alpha = 0.0
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the discriminator's gradient."""
+        return self._view.n_features
+
+    def look(self) -> None:
+        """Begin a round: fix what the discriminator sees of a row."""
+        self._view = View.of(self._student.parameters, only_pairs=self._only_pairs)
+
+    def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
+        """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
+        return self._discriminator.clipped_sum(rows, self._view)
+
+    def learn(self, unlabelled: torch.Tensor | None) -> None:
+        """Train teachers, buy labels of generated rows, and train the student."""
+        settings, student, view = self._settings, self._student, self._view
+        pool = student.rows(student.draw(_POOL))
+        for _ in range(settings.n_teacher_steps):
+            self._teachers.train_step(pool, view.features)  # lines 4-5
+        fakes = student.rows(student.draw(self._plan.n_queries))  # line 10
+        opinions = self._teachers.logits(fakes, view.features)
+        votes = (opinions > 0).sum(dim=0).cpu().numpy().astype(np.int64)
+        labels = noisy_votes(
+            votes, self._plan.n_teachers, self._reservation
+        )  # lines 11-12
+        self._buffer.add(view, fakes, torch.from_numpy(labels), pool, self._slope)
+        if unlabelled is not None:
+            self._discriminator.alpha = self.alpha
+            self._discriminator.hear(unlabelled, view, student.parameters)  # line 15
+        self._discriminator.train(
+            self._buffer,
+            settings.n_student_steps,
+            min(settings.discriminator_learning_rate, 1.0),
+        )  # lines 16-17
+
+    def generate(self) -> None:
+        """Train the generator against the discriminator."""
+        for _ in range(self._settings.n_generator_steps):
+            self._ascent.step(self._discriminator)
+
+    def result(self) -> dict[str, NDArray[np.float64]]:
+        """Give the generator's parameters."""
+        return present_parameters(self._student)
+
+
+class StepPlayer:
+    """A discriminator that learns of labelled rows by DP-SGD.
+
+    Parameters
+    ----------
+    settings, scores, student, plan, reservation, public, device
+        As for `VotePlayer`; the reservation is of all steps.
+    """
+
+    def __init__(
+        self,
+        settings: PATETripleGANSynthesizer,
+        scores: NDArray[np.float32],
+        student: Student,
+        plan: TriplePlan,
+        reservation: Reservation,
+        public: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        self._settings, self._student = settings, student
+        self._discriminator = BranchedDiscriminator(
+            scores,
+            n_features=student.n_features,
+            hidden_dims=tuple(settings.hidden_dims),
+            loss="logistic",
+            learning_rate=settings.discriminator_learning_rate,
+            weight_bound=math.inf,
+            max_grad_norm=settings.max_grad_norm,
+            expected_batch_size=plan.sampling_rate * max(plan.n_rows, 1.0),
+            reservation=reservation,
+            rng=secret_generator(),
+            generator=public,
+            device=device,
+        )
+        self._features = student.features()
+        self._adam = Adam(student.n_parameters, device)
+        self.alpha = 0.0
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the discriminator's gradient."""
+        return self._discriminator.n_parameters
+
+    def look(self) -> None:
+        """Begin a round: fix what the discriminator sees of a row."""
+        self._features = self._student.features()
+        hidden = self._settings.hidden_dims
+        self._discriminator.forget(_HIDDEN_FORGET if hidden else _FORGET)
+
+    def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
+        """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
+        return self._discriminator.clipped_sum(rows, self._features)
+
+    def learn(self, unlabelled: torch.Tensor | None) -> None:
+        """Take one step of DP-SGD on labelled rows, and an exact one on fakes."""
+        fakes = self._student.rows(self._student.draw(_FAKES))  # line 10
+        if unlabelled is None:
+            self._discriminator.train_step(fakes, self._features)
+        else:
+            self._discriminator.alpha = self.alpha
+            self._discriminator.triple_step(
+                fakes, unlabelled, self._features
+            )  # lines 13-17
+
+    def generate(self) -> None:
+        """Train the generator against the discriminator, which follows it."""
+        student, discriminator = self._student, self._discriminator
+        for _ in range(self._settings.n_generator_steps):
+            fakes = student.rows(student.draw(_FAKES))
+            discriminator.follow(fakes, self._features)  # post-processing
+            draws = student.draw(_FAKES)
+            gradient = generator_gradient(discriminator, student, draws, self._features)
+            student.ascend(self._adam(gradient))
+
+    def result(self) -> dict[str, NDArray[np.float64]]:
+        """Give the generator's parameters."""
+        return self._student.result()

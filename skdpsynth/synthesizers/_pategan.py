@@ -1,0 +1,435 @@
+"""PATE-GAN: a generator against a student that teachers' noisy votes have taught."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from skdpsynth.base import BaseSynthesizer
+from skdpsynth.nn._device import resolve_device
+from skdpsynth.nn._generator import FactorGenerator, Student
+from skdpsynth.nn._student import (
+    GeneratorAscent,
+    LabelBuffer,
+    StudentDiscriminator,
+    View,
+    label_slope,
+    present_parameters,
+)
+from skdpsynth.nn._teachers import TeacherEnsemble
+from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
+from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
+from skdpsynth.privacy._aggregators import noisy_votes
+from skdpsynth.privacy._random import secret_generator
+from skdpsynth.synthesizers._pategan_plan import (
+    TEACHER_BATCH,
+    TEACHER_DECAY,
+    plan_training,
+    reserve_labels,
+    teacher_rows,
+)
+from skdpsynth.utils._sklearn_compat import Interval, StrOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
+    from skdpsynth.schema import TableSchema
+
+__all__ = ["PATEGANSynthesizer"]
+
+_TRAINING_SHARE = 0.25  # of the squared mu of a class that starts from marginals
+_POOL = 512  # fakes that teachers draw theirs from
+_TRAINED = {
+    "marginals": ("loadings",),
+    "random": ("loadings", "location", "log_scale"),
+}
+
+
+class PATEGANSynthesizer(BaseSynthesizer):
+    """PATE-GAN for tables.
+
+    Teacher discriminators see disjoint parts of the private rows and vote on generated
+    rows: real or fake. A student discriminator learns from the noisy majorities, and
+    the generator from the student; neither sees a row. Each class has its own
+    teachers, and the generator starts from marginals bought with the same budget.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
+    delta : float, default=1e-5
+        Total delta of a fit, in (0, 1).
+    target : column name, optional
+        The label column.
+    schema : TableSchema, optional
+        Public facts about the table; what it leaves out is bought.
+    budget : PrivacyBudget, optional
+        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    noise : {"gaussian", "laplace"}, default="gaussian"
+        Law of the discrete noise on a number of votes; the paper's is "laplace".
+    init : {"marginals", "random"}, default="marginals"
+        Start from bought marginals, or from scratch as in the paper.
+    n_teachers : int or "auto", default="auto"
+        Teachers of each class. "auto": one for 4 rows of the noisy count, at most
+        2048.
+    n_iter : int or "auto", default="auto"
+        Rounds in which labels are bought. "auto": 8 (24 from scratch); a class in
+        which strong dependence would not stand out of the noise leaves its budget to
+        the marginals.
+    batch_size : int, default=512
+        Labels bought per round and class, at least 1.
+    noise_multiplier : float, optional
+        Noise of a vote, in votes (the sensitivity is 1); positive. It fixes the
+        number of rounds, so it excludes `n_iter`.
+    n_teacher_steps : int, default=2
+        Steps of the teachers per round, at least 1.
+    n_student_steps : int, default=30
+        Steps of the student discriminator per round, at least 1.
+    n_generator_steps : int, default=50
+        Steps of the generator per round, at least 1.
+    latent_dim : int, default=4
+        Factors by which the columns of a row depend on each other, at least 1.
+    hidden_dims : tuple of int, default=()
+        Widths of the teachers' hidden layers. Without any they are logistic.
+    learning_rate : float, default=0.05
+        Step of the generator, positive.
+    student_learning_rate : float, default=1.0
+        Step of the student, in (0, 1], as a share of the longest stable one.
+    teacher_learning_rate : float, default=0.05
+        Step of the teachers, positive.
+    device : str or torch.device, default="auto"
+        Where networks are trained; "auto" takes a GPU if there is one.
+    random_state : int, RandomState instance or None, default=None
+        Seeds initial weights, latent draws and `sample`, never noise, the teachers'
+        parts or their minibatches: two fits differ.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Certified epsilon, at most `epsilon`.
+    delta_ : float
+        Delta of the guarantee.
+    schema_ : TableSchema
+        The declared and the bought facts.
+    classes_ : ndarray of shape (n_classes,)
+        The labels; only with a target.
+    generator_ : FactorGenerator
+        The generator; public.
+    n_teachers_ : ndarray of shape (n_classes,), int
+        Teachers of each class, 0 where it did not train.
+    n_iter_ : int
+        Rounds: those of the class with most.
+    n_features_in_ : int
+        Number of columns without the target.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    See Also
+    --------
+    GPATESynthesizer : Teachers tell more than a vote: a sum of gradients.
+    IndependentSynthesizer : The same marginals, without training.
+
+    Notes
+    -----
+    **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
+    removing one row. A row is assigned to one teacher of its class by its own secret
+    draw, so it changes every number of votes by at most 1. Every label is a release of
+    one bit, ``votes + noise > n_teachers / 2``, charged by the largest Renyi divergence
+    over all numbers of votes; their number is fixed and all are reserved before
+    training. Classes are disjoint and compose in parallel. Noise is discrete. Labels,
+    counts, ranges, categories and marginals come out of the same budget.
+
+    The paper stops when an epsilon computed from the votes is reached, and publishes
+    it. That epsilon is a function of the private votes, as is the time of stopping, so
+    no theorem covers either; the bound is also used outside its range of validity, and
+    its noise parameter is a scale in Equation 4 and an inverse scale in Algorithm 1.
+    Here cost never depends on the data. Bounds and class shares, which the paper takes
+    from the data, are declared or bought.
+
+    Symbols of the paper: k ``n_teachers``, n ``batch_size``, n_T ``n_teacher_steps``,
+    n_S ``n_student_steps``, 1 / lambda (of Algorithm 1) the noise of a vote.
+
+    In the paper a label teaches once. Here all labels are kept and replayed in every
+    round. What makes old labels true still is the student's form: it compares mean
+    products of columns that it believes of private rows with those of the generator
+    at the time of purchase, which are public. The generator maps normal scores to
+    values by the marginals, so what training adds is dependence between columns:
+    `latent_dim` factors per class. Rows without a released label train nothing.
+
+    References
+    ----------
+    .. [1] Jordon, Yoon, van der Schaar (2019). "PATE-GAN: Generating Synthetic Data
+       with Differential Privacy Guarantees". ICLR 2019.
+       https://openreview.net/forum?id=S1zk9iRqF7
+
+    Examples
+    --------
+    >>> from skdpsynth import PATEGANSynthesizer
+    >>> from skdpsynth.datasets import load_thyroid
+    >>> synth = PATEGANSynthesizer(epsilon=3.0, target="class", random_state=0)
+    >>> synth.fit(load_thyroid()).sample(5).shape
+    (5, 22)
+    """
+
+    _curve = "renyi"
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSynthesizer._parameter_constraints,
+        "noise": [StrOptions({"gaussian", "laplace"})],
+        "init": [StrOptions({"marginals", "random"})],
+        "n_teachers": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "n_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
+        "n_teacher_steps": [Interval(Integral, 1, None, closed="left")],
+        "n_student_steps": [Interval(Integral, 1, None, closed="left")],
+        "n_generator_steps": [Interval(Integral, 1, None, closed="left")],
+        "latent_dim": [Interval(Integral, 1, None, closed="left")],
+        "hidden_dims": ["array-like"],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "student_learning_rate": [Interval(Real, 0, 1, closed="right")],
+        "teacher_learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "device": [str, torch.device],
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        target: Hashable = None,
+        schema: TableSchema | None = None,
+        budget: PrivacyBudget | None = None,
+        noise: Literal["gaussian", "laplace"] = "gaussian",
+        init: Literal["marginals", "random"] = "marginals",
+        n_teachers: int | Literal["auto"] = "auto",
+        n_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 512,
+        noise_multiplier: float | None = None,
+        n_teacher_steps: int = 2,
+        n_student_steps: int = 30,
+        n_generator_steps: int = 50,
+        latent_dim: int = 4,
+        hidden_dims: Sequence[int] = (),
+        learning_rate: float = 0.05,
+        student_learning_rate: float = 1.0,
+        teacher_learning_rate: float = 0.05,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+        self.schema = schema
+        self.budget = budget
+        self.noise = noise
+        self.init = init
+        self.n_teachers = n_teachers
+        self.n_iter = n_iter
+        self.batch_size = batch_size
+        self.noise_multiplier = noise_multiplier
+        self.n_teacher_steps = n_teacher_steps
+        self.n_student_steps = n_student_steps
+        self.n_generator_steps = n_generator_steps
+        self.latent_dim = latent_dim
+        self.hidden_dims = hidden_dims
+        self.learning_rate = learning_rate
+        self.student_learning_rate = student_learning_rate
+        self.teacher_learning_rate = teacher_learning_rate
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(
+        self,
+        rows: PrivateRows,
+        facts: TableFacts,
+        plans: list[ClassPlan],
+        accountant: PrivacyAccountant,
+        seed: int,
+    ) -> TableModel:
+        device = resolve_device(self.device)
+        public = torch.Generator().manual_seed(seed)
+        scopes = facts.classes.scopes
+        # The whole run is reserved before anything is trained.
+        training = [c for c, plan in enumerate(plans) if plan.n_iter]
+        reserved = {
+            c: reserve_labels(plans[c], scopes[c], accountant, self.noise)
+            for c in training
+        }
+        bought = (
+            buy_marginals(
+                rows,
+                list(facts.axes),
+                facts.classes,
+                accountant,
+                mus=np.array([plan.mu_marginals for plan in plans]),
+            )
+            if self.init == "marginals"
+            else flat_marginals(list(facts.axes), len(plans))
+        )
+        model = TableModel(facts, bought)
+        generator = FactorGenerator.initial(
+            len(plans), len(facts.columns), self.latent_dim, seed
+        )
+        total = sum(plan.n_iter for plan in plans)
+        with tqdm(total=total, disable=not self.verbose, desc="PATE-GAN") as progress:
+            for c, parameters in enumerate(generator.parameters):
+                if c not in reserved:  # nothing was learnt: no dependence
+                    parameters["loadings"][:] = 0.0
+                    continue
+                of_class = rows.of_class(c)
+                scores = model.score_rows(of_class.units, of_class.codes, c)
+                student = Student(
+                    parameters,
+                    _TRAINED[self.init],
+                    n_steps=plans[c].n_iter * self.n_generator_steps,
+                    learning_rate=self.learning_rate,
+                    generator=public,
+                    device=device,
+                )
+                self._train(scores, student, plans[c], reserved[c], public, progress)
+                parameters.update(present_parameters(student))
+        self.n_iter_ = max(plan.n_iter for plan in plans)
+        self.generator_ = generator
+        self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
+        return model
+
+    def _train(
+        self,
+        scores: NDArray[np.float32],
+        student: Student,
+        plan: ClassPlan,
+        reservation: Reservation,
+        public: torch.Generator,
+        progress: tqdm[Any],
+    ) -> None:
+        """Train the generator of one class (Algorithm 1)."""
+        device, only_pairs = resolve_device(self.device), self.init == "marginals"
+        teachers = TeacherEnsemble(
+            scores,
+            plan.n_teachers,
+            n_features=View.of(student.parameters, only_pairs=only_pairs).n_features,
+            hidden_dims=tuple(self.hidden_dims),
+            learning_rate=self.teacher_learning_rate,
+            weight_decay=TEACHER_DECAY,
+            batch_size=TEACHER_BATCH,
+            rng=secret_generator(),
+            generator=public,
+            device=device,
+        )  # lines 2-3
+        worth = teacher_rows(plan.n_rows, plan.n_teachers, self.n_teacher_steps)
+        slope = label_slope(plan.n_teachers, plan.step_noise_std, self.noise)
+        discriminator = StudentDiscriminator(scores.shape[1], device)
+        ascent = GeneratorAscent(student, only_pairs=only_pairs)
+        buffer = LabelBuffer()
+        for _ in range(plan.n_iter):
+            view = View.of(student.parameters, only_pairs=only_pairs)
+            pool = student.rows(student.draw(_POOL))
+            for _ in range(self.n_teacher_steps):
+                teachers.train_step(pool, view.features)  # lines 5-9
+            fakes = student.rows(student.draw(plan.n_queries))  # lines 11-14
+            opinions = teachers.logits(fakes, view.features)
+            votes = (opinions > 0).sum(dim=0).cpu().numpy().astype(np.int64)
+            labels = noisy_votes(votes, plan.n_teachers, reservation)  # line 15
+            buffer.add(
+                view, fakes, torch.from_numpy(labels), pool, slope * math.sqrt(worth)
+            )
+            discriminator.train(
+                buffer, self.n_student_steps, self.student_learning_rate
+            )  # lines 19-20
+            for _ in range(self.n_generator_steps):
+                ascent.step(discriminator)  # lines 21-23
+            progress.update()
+
+    def _plan_classes(
+        self,
+        labels: Sequence[Hashable],
+        counts: NDArray[np.float64],
+        n_numeric: int,
+        n_levels: int,
+        mu: float,
+    ) -> list[ClassPlan]:
+        from_marginals = self.init == "marginals"
+        plans = []
+        for label, count in zip(labels, counts, strict=True):
+            trained = plan_training(
+                float(count),
+                n_numeric + n_levels,
+                mu * math.sqrt(_TRAINING_SHARE) if from_marginals else mu,
+                curve=self._planning_curve,
+                noise=self.noise,
+                optional=from_marginals,
+                n_factors=self.latent_dim,
+                n_labels=self.batch_size,
+                n_teacher_steps=self.n_teacher_steps,
+                n_teachers=self.n_teachers,
+                n_iter=self.n_iter,
+                noise_multiplier=self.noise_multiplier,
+            )
+            base = ClassPlan(label, float(count), 0.0, 0.0, 1)
+            if from_marginals:
+                # A class that does not train has all for its marginals.
+                left = 1.0 - _TRAINING_SHARE if trained and mu < math.inf else 1.0
+                base = plan_marginals(
+                    label, float(count), n_numeric, n_levels, mu * math.sqrt(left)
+                )
+            plans.append(replace(base, **trained))
+        return plans
+
+    def _check_parameters(self) -> None:
+        fixed = self.n_iter != "auto" or self.epsilon == math.inf
+        if fixed and self.noise_multiplier is not None:
+            msg = (
+                "epsilon, n_iter and noise_multiplier determine each other, but all "
+                "three were given (or no noise was asked for by an infinite epsilon). "
+                "Leave out n_iter or noise_multiplier."
+            )
+            raise ValueError(msg)
+        if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):
+            msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
+            raise ValueError(msg)
+        resolve_device(self.device)
+
+    def _scores(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        return self.generator_.scores(members, rng)
+
+    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        arrays: dict[str, NDArray[Any]] = {"n_teachers": self.n_teachers_}
+        for c, parameters in enumerate(self.generator_.parameters):
+            for name, value in parameters.items():
+                arrays[f"generator.{c}.{name}"] = value
+        n_classes = len(self.generator_.parameters)
+        return {"n_classes": n_classes, "n_iter_": self.n_iter_}, arrays
+
+    def _restore_generator(
+        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        names = ("loadings", "location", "log_scale")
+        self.generator_ = FactorGenerator(
+            [
+                {name: arrays[f"generator.{c}.{name}"] for name in names}
+                for c in range(document["n_classes"])
+            ]
+        )
+        self.n_iter_ = int(document["n_iter_"])
+        self.n_teachers_ = arrays["n_teachers"]

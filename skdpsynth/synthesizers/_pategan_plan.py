@@ -1,0 +1,180 @@
+"""How PATE-GAN plans and reserves the labels of a class, from public numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from skdpsynth.nn._student import label_slope, noise_of_moments, view_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.privacy import PrivacyAccountant, Reservation
+    from skdpsynth.privacy._curves import Curve
+
+__all__ = [
+    "TEACHER_BATCH",
+    "TEACHER_DECAY",
+    "plan_training",
+    "reserve_labels",
+    "teacher_rows",
+]
+
+TEACHER_BATCH = 32
+TEACHER_DECAY = 0.3  # share of its weights that a teacher forgets at a step
+_MAX_TEACHERS = 2048
+_ROWS_PER_TEACHER = 4
+_ROUNDS, _ROUNDS_FROM_SCRATCH = 8, 24
+_ROUNDS_LIMIT = 10**4
+# A factor that moves this share of the columns must stand out of the noise.
+_SHARED = 0.05
+
+
+def teacher_rows(n_rows: float, n_teachers: int, n_teacher_steps: int) -> float:
+    """Give the real rows that a teacher's opinion is worth, from public numbers.
+
+    Parameters
+    ----------
+    n_rows : float
+        Planned rows of the class.
+    n_teachers : int
+        Its teachers.
+    n_teacher_steps : int
+        Their steps per round.
+
+    Returns
+    -------
+    float
+        Fewer than its part has: minibatches hold some rows twice, and fakes vary too.
+    """
+    part = max(n_rows / n_teachers, 1.0)
+    remembered = min(n_teacher_steps, (2.0 - TEACHER_DECAY) / TEACHER_DECAY)
+    return 1.0 / (1.0 / part + 2.0 / (TEACHER_BATCH * remembered))
+
+
+def plan_training(
+    n_rows: float,
+    n_columns: int,
+    mu: float,
+    *,
+    curve: Curve,
+    noise: Literal["gaussian", "laplace"],
+    optional: bool,
+    n_factors: int,
+    n_labels: int,
+    n_teacher_steps: int,
+    n_teachers: int | Literal["auto"],
+    n_iter: int | Literal["auto"],
+    noise_multiplier: float | None,
+) -> dict[str, Any]:
+    """Plan the labels of one class.
+
+    Parameters
+    ----------
+    n_rows : float
+        Its declared or noisy count.
+    n_columns : int
+        Number of modelled columns.
+    mu : float
+        What its labels may cost together, in (0, inf].
+    curve : Curve
+        What turns the cost of a vote into noise.
+    noise : {"gaussian", "laplace"}
+        Law of the noise.
+    optional : bool
+        Whether the class starts from marginals, so that training only adds
+        dependence between columns.
+    n_factors : int
+        Factors of the generator.
+    n_labels : int
+        Labels bought per round.
+    n_teacher_steps : int
+        Steps of the teachers per round.
+    n_teachers, n_iter, noise_multiplier : int, float, "auto" or None
+        As in `PATEGANSynthesizer`.
+
+    Returns
+    -------
+    dict
+        Fields of `ClassPlan`; empty for a class that does not train.
+    """
+    if n_columns < (2 if optional else 1):
+        return {}
+    if n_teachers == "auto":
+        n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
+
+    def noise_std(rounds: int) -> float:
+        mu_label = mu / math.sqrt(rounds * n_labels)
+        return curve.vote_noise_std(mu_label, n_teachers, noise)
+
+    if n_iter != "auto":
+        rounds = n_iter
+    elif noise_multiplier is not None and mu < math.inf:
+        rounds = _most(lambda rounds: noise_std(rounds) <= noise_multiplier)
+    else:
+        rounds = _ROUNDS if optional else _ROUNDS_FROM_SCRATCH
+        blur = noise_of_moments(
+            rounds * n_labels,
+            view_size(n_columns, n_factors, only_pairs=optional),
+            n_columns,
+            slope=label_slope(n_teachers, noise_std(rounds), noise)
+            * math.sqrt(teacher_rows(n_rows, n_teachers, n_teacher_steps)),
+        )
+        if optional and mu < math.inf and blur > _SHARED * n_columns:
+            rounds = 0
+    if rounds == 0:
+        return {}
+    return {
+        "n_teachers": n_teachers,
+        "n_iter": int(rounds),
+        "n_queries": n_labels,
+        "mu_step": mu / math.sqrt(rounds),
+        "step_noise_std": noise_std(rounds),
+    }
+
+
+def _most(fits: Callable[[int], bool]) -> int:
+    """Find the largest number of rounds that fits, 0 if one does not."""
+    low, high = 0, _ROUNDS_LIMIT + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def reserve_labels(
+    plan: ClassPlan,
+    scope: Hashable,
+    accountant: PrivacyAccountant,
+    noise: Literal["gaussian", "laplace"],
+) -> Reservation:
+    """Set aside every label of every round: one noisy vote each (`noisy_votes`).
+
+    Parameters
+    ----------
+    plan : ClassPlan
+        What the class pays for.
+    scope : hashable
+        The class.
+    accountant : PrivacyAccountant
+        Ledger of the fit.
+    noise : {"gaussian", "laplace"}
+        Law of the noise.
+
+    Returns
+    -------
+    Reservation
+        All labels of the class.
+    """
+    return accountant.reserve_votes(
+        "labels by vote",
+        mu=plan.mu_step / math.sqrt(plan.n_queries),
+        n_teachers=plan.n_teachers,
+        count=plan.n_iter * plan.n_queries,
+        scope=scope,
+        noise=noise,
+    )

@@ -1,0 +1,484 @@
+"""DP-CGAN's privacy argument: influence, flow and ledger, with broken twins.
+
+The twins are the defects of the published versions (DP-CGAN as in the thesis and its
+notebook): labels and numbers of the fakes from the real batch, clipped means of
+several rows, shuffled batches, the realised size as divisor, scaling by the data,
+seeded noise. Each is caught here or in `tests/nn/test_dp_sgd.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer
+from skdpsynth.nn import _discriminator, _dp_sgd
+from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.preprocessing._columns import PrivateRows
+from skdpsynth.preprocessing._marginals import flat_marginals
+from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.privacy import PrivacyAccountant, _aggregators
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.synthesizers import _adversarial
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsynth.exceptions.DegradedResultWarning"
+)
+
+DELTA = 1e-5
+CLIP = 0.5
+COLUMNS = {
+    "a": Continuous(-6, 8, scale="linear"),
+    "b": Continuous(-6, 6, nullable=True, scale="linear"),
+    "c": Categorical(["p", "q", "r"]),
+    "y": Categorical(["u", "v"]),
+}
+COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
+SMALL = {
+    "n_iter": 3,
+    "n_generator_steps": 2,
+    "latent_dim": 2,
+    "max_grad_norm": CLIP,
+    "random_state": 0,
+    "delta": DELTA,
+}
+CLASSES = [DPCGANSynthesizer, DPGANSynthesizer]
+MODES = [
+    {},
+    {"init": "random"},
+    {"hidden_dims": (4,)},
+    {"batch_size": 20},
+    {"n_discriminator_steps": 2},
+]
+
+
+def make_table(n_rows=150, seed=0):
+    rng = np.random.default_rng(seed)
+    label = rng.random(n_rows) < 0.4
+    a = rng.normal(size=n_rows)
+    b = np.where(label, -a, a) + 0.4 * rng.normal(size=n_rows)
+    b[rng.random(n_rows) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "a": a + label,
+            "b": b,
+            "c": np.array(["p", "q", "r"])[rng.integers(3, size=n_rows)],
+            "y": np.where(label, "v", "u"),
+        }
+    )
+
+
+def fit(table, cls=DPCGANSynthesizer, **parameters):
+    return cls(**(SMALL | {"schema": COUNTED} | parameters)).fit(table)
+
+
+# --- Influence -------------------------------------------------------------------
+
+
+def sums_of(table, cls, **parameters):
+    """Fit with frozen secrets and history; give (class, private sum) in order.
+
+    The releases are replaced by a fixed sequence that moves the networks, so that two
+    tables have equal histories.
+    """
+    sums = []
+
+    def frozen(total, clip, reservation):
+        sums.append((reservation.scope, total.copy()))
+        return np.random.default_rng(len(sums)).normal(0, 30 * clip, total.shape)
+
+    def no_purchase(rows, axes, classes, accountant, *, mus):
+        return flat_marginals(axes, len(classes))
+
+    with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
+        patch.setattr(_dp_sgd, "release_float_gaussian", frozen)
+        patch.setattr(_adversarial, "buy_marginals", no_purchase)
+        fit(table, cls, **parameters)
+    return sums
+
+
+def assert_small_influence(before, after, label):
+    """Sums of the row's class move by at most C, the others not by one bit.
+
+    Gives the number of sums that moved.
+    """
+    assert len(before) == len(after) > 0
+    moved = 0
+    for (scope, ours), (other_scope, theirs) in zip(before, after, strict=True):
+        assert scope == other_scope
+        if scope != label:
+            np.testing.assert_array_equal(ours, theirs)
+            continue
+        distance = np.linalg.norm(ours - theirs)
+        assert distance <= CLIP
+        moved += distance > 1e-3 * CLIP
+    return moved
+
+
+def neighbours(table, label, *, sampled):
+    """Tables with one row of a class more or less, by name.
+
+    Where rows are sampled, a row is removed or added at the end: a row in between has
+    a draw of its own too, but the test's frozen draws go by place.
+    """
+    rows = np.flatnonzero(table["y"] == label)
+    extreme = pd.DataFrame({"a": [1e6], "b": [-1e6], "c": ["never seen"], "y": [label]})
+    missing = pd.DataFrame({"a": [-5.0], "b": [np.nan], "c": ["r"], "y": [label]})
+    found = {
+        "last removed": table.drop(index=rows[-1]),
+        "extreme added": pd.concat([table, extreme], ignore_index=True),
+        "one added": pd.concat([table, missing], ignore_index=True),
+    }
+    if not sampled:
+        found["first removed"] = table.drop(index=rows[0])
+    return found
+
+
+def influences(cls, label, **mode):
+    table = make_table()
+    before = sums_of(table, cls, **mode)
+    for other in neighbours(table, label, sampled="batch_size" in mode).values():
+        yield before, sums_of(other, cls, **mode)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize(
+    "mode", [m | {"batch_size": 45} if "batch_size" in m else m for m in MODES], ids=str
+)
+@pytest.mark.parametrize("label", ["u", "v"])
+def test_one_row_moves_the_sums_of_its_class_by_the_clipping_norm(label, mode, cls):
+    pairs = influences(cls, label, **mode)
+    assert sum(assert_small_influence(*pair, label) for pair in pairs) > 0
+
+
+def all_rows(rows, position):
+    return PrivateRows(rows.units, rows.codes, rows.members)
+
+
+def standardised_together(model, units, codes, position):
+    scores = score_rows(model, units, codes, position)
+    return ((scores - scores.mean(axis=0)) / np.float32(scores.std())).astype("f4")
+
+
+def clipped_pairs(gradients, clip):
+    """Microbatches of two rows: the thesis with m = B / 2."""
+    n_pairs = len(gradients[0]) // 2
+    means = [2 * g[: 2 * n_pairs].unflatten(0, (-1, 2)).mean(1) for g in gradients]
+    return clipped_sums(means, 2 * clip)
+
+
+def shuffled(n_rows, rate, rng):
+    return rng.permutation(n_rows)[: int(rate * n_rows)]
+
+
+score_rows = TableModel.score_rows
+clipped_sums = _dp_sgd.clipped_sums
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "twin", "mode"),
+    [
+        (PrivateRows, "of_class", all_rows, {}),
+        (TableModel, "score_rows", standardised_together, {}),
+        (_dp_sgd, "clipped_sums", clipped_pairs, {}),
+        (_discriminator, "poisson_sample", shuffled, {"batch_size": 45}),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_broken_twins_move_more(where, name, twin, mode, monkeypatch):
+    monkeypatch.setattr(where, name, twin)
+    caught = 0
+    for before, after in influences(DPCGANSynthesizer, "u", **mode):
+        try:
+            assert_small_influence(before, after, "u")
+        except AssertionError:
+            caught += 1
+    assert caught > 0
+
+
+def samples_of(monkeypatch):
+    """Rows drawn in two fits with equal `random_state`."""
+    drawn = []
+
+    def keep(n_rows, rate, rng):
+        drawn.append(poisson_sample(n_rows, rate, rng))
+        return drawn[-1]
+
+    poisson_sample = _discriminator.poisson_sample
+    monkeypatch.setattr(_discriminator, "poisson_sample", keep)
+    for _ in range(2):
+        fit(make_table(), batch_size=20, init="random", n_iter=1)
+    return drawn[0], drawn[2]
+
+
+def test_samples_are_secret(monkeypatch):
+    ours, theirs = samples_of(monkeypatch)
+    assert not np.array_equal(ours, theirs)
+
+
+def test_the_twin_that_seeds_them_is_caught(monkeypatch):
+    twin = lambda: np.random.default_rng(0)  # noqa: E731
+    monkeypatch.setattr(_adversarial, "secret_generator", twin)
+    ours, theirs = samples_of(monkeypatch)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_equal_random_state_gives_another_fit():
+    first, second = (fit(make_table()) for _ in range(2))
+    loadings = [s.generator_.parameters[0]["loadings"] for s in (first, second)]
+    assert not np.array_equal(*loadings)
+
+
+# --- Flow ------------------------------------------------------------------------
+
+
+def everything_public(synthesizer):
+    """Whatever a fitted synthesizer shows."""
+    arrays = [
+        value
+        for parameters in synthesizer.generator_.parameters
+        for value in parameters.values()
+    ]
+    return {
+        "arrays": arrays,
+        "sample": synthesizer.sample(100, random_state=3),
+        "stream": synthesizer.sample(20),
+        "schema": synthesizer.schema_.to_dict(),
+        "report": synthesizer.privacy_report().to_dict(),
+        "n_iter": synthesizer.n_iter_,
+    }
+
+
+def fit_twice(monkeypatch, **parameters):
+    """Fit one table; then quite another one, but with the releases of the first."""
+    homes = [
+        (_aggregators, "release_gaussian"),
+        (_dp_sgd, "release_float_gaussian"),
+    ]
+    released = []
+
+    def recording(real):
+        def record(values, *others):
+            noisy = real(values, *others)
+            released.append(noisy)
+            return noisy
+
+        return record
+
+    def replaying(real):
+        def replay(values, *others):
+            real(values, *others)
+            noisy = released.pop(0)
+            assert noisy.shape == values.shape
+            return noisy
+
+        return replay
+
+    originals = [getattr(home, name) for home, name in homes]
+    for (home, name), real in zip(homes, originals, strict=True):
+        monkeypatch.setattr(home, name, recording(real))
+    ours = fit(make_table(4000, seed=1), **parameters)
+    for (home, name), real in zip(homes, originals, strict=True):
+        monkeypatch.setattr(home, name, replaying(real))
+    theirs = fit(make_table(2500, seed=2), **parameters)
+    assert not released
+    return everything_public(ours), everything_public(theirs)
+
+
+def assert_equal_results(ours, theirs):
+    for mine, other in zip(ours.pop("arrays"), theirs.pop("arrays"), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    for name in ("sample", "stream"):
+        pd.testing.assert_frame_equal(ours.pop(name), theirs.pop(name))
+    assert ours == theirs
+
+
+NOTHING_GIVEN = {"schema": None, "target": "y", "epsilon": 8.0}
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("mode", [*MODES, {"n_iter": "auto"}], ids=str)
+def test_the_result_is_a_function_of_the_releases(mode, cls, monkeypatch):
+    """Other rows, another number of rows, other secrets: the same result to the bit.
+
+    Nothing private reaches the generator, the plan, the schema, the report or a public
+    stream but through a mechanism.
+    """
+    parameters = NOTHING_GIVEN | mode | {"cls": cls}
+    assert_equal_results(*fit_twice(monkeypatch, **parameters))
+
+
+def exact_sum(total, clip, reservation):
+    release_float_gaussian(total, clip, reservation)
+    return total
+
+
+release_float_gaussian = _dp_sgd.release_float_gaussian
+
+
+class RealisedDivisor(Discriminator):
+    """Divides by the number of rows, as `make_private` does."""
+
+    def __init__(self, rows, *, expected_batch_size, **settings):
+        size = max(len(rows), 1)
+        super().__init__(rows, expected_batch_size=size, **settings)
+
+
+class FakesOfTheBatch(Discriminator):
+    """L^t = Y^t: as many fakes of the class as the real batch has rows of it."""
+
+    def follow(self, fakes, features):
+        super().follow(fakes[: 1 + len(self._rows) % 400], features)
+
+
+class PublicDrawsByRow(Discriminator):
+    """Uses the public stream once per row; the latent draws come from it later."""
+
+    def __init__(self, rows, *, generator, **settings):
+        torch.randn(len(rows), generator=generator)
+        super().__init__(rows, generator=generator, **settings)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "twin"),
+    [
+        (_dp_sgd, "release_float_gaussian", exact_sum),
+        (_adversarial, "Discriminator", RealisedDivisor),
+        (_adversarial, "Discriminator", FakesOfTheBatch),
+        (_adversarial, "Discriminator", PublicDrawsByRow),
+    ],
+)
+def test_flow_round_the_mechanism_is_caught(where, name, twin, monkeypatch):
+    if twin is exact_sum:  # round the record: what is recorded is noisy
+        monkeypatch.setattr(
+            _dp_sgd.ReservedOptimizer, "add_noise", add_noise_of(exact_sum)
+        )
+    else:
+        monkeypatch.setattr(where, name, twin)
+    ours, theirs = fit_twice(monkeypatch, **NOTHING_GIVEN)
+    with pytest.raises(AssertionError):
+        assert_equal_results(ours, theirs)
+
+
+def add_noise_of(release):
+    """The optimizer's method, with another release beside the recorded one."""
+
+    def add_noise(self):
+        before = [p.summed_grad.clone() for p in self.params]
+        original(self)
+        for p, total in zip(self.params, before, strict=True):
+            p.grad = total.reshape(p.shape).to(p)
+
+    original = _dp_sgd.ReservedOptimizer.add_noise
+    return add_noise
+
+
+def test_real_rows_never_reach_the_generator(monkeypatch):
+    """Scores of real rows are marked; what fakes are made of has no mark."""
+    mark = 2.71828
+
+    def marked(model, units, codes, position):
+        return np.full(units.shape, mark, dtype=np.float32)
+
+    def check(self, fakes, features):
+        assert not (fakes == np.float32(mark)).any()
+        assert len(fakes) == 512
+        follow(self, fakes, features)
+
+    follow = Discriminator.follow
+    monkeypatch.setattr(TableModel, "score_rows", marked)
+    monkeypatch.setattr(Discriminator, "follow", check)
+    fit(make_table())
+
+
+# --- Ledger ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_every_release_is_in_the_plan_and_used_up(mode, cls, monkeypatch):
+    """Steps drawn = reserved = planned, at the planned noise, in every class."""
+    drawn, reservations = [], {}
+
+    def keep(total, clip, reservation):
+        drawn.append((reservation.scope, len(total)))
+        reservations[reservation.scope] = reservation
+        return release_float_gaussian(total, clip, reservation)
+
+    monkeypatch.setattr(_dp_sgd, "release_float_gaussian", keep)
+    synthesizer = fit(make_table(), cls, **mode)
+    plan = synthesizer.plan().set_index("class")
+    per_round = mode.get("n_discriminator_steps", 1)
+    for label in ("u", "v"):
+        reservation = reservations[label]
+        assert reservation.count == reservation.used == 3 * per_round
+        assert sum(scope == label for scope, _ in drawn) == 3 * per_round
+        assert plan.loc[label, "n_iter"] == 3
+        noise = plan.loc[label, "step_noise_std"]
+        assert reservation.noise_std == pytest.approx(noise, rel=1e-6)
+    names = [entry.name for entry in synthesizer.privacy_report().entries]
+    assert sum("discriminator" in name for name in names) == 2
+    assert synthesizer.epsilon_ <= 1
+
+
+@pytest.mark.parametrize("mode", [{}, {"batch_size": 20}], ids=str)
+def test_the_certified_epsilon_uses_the_budget(mode):
+    synthesizer = fit(make_table(), **mode)
+    assert 0.98 <= synthesizer.epsilon_ <= 1
+
+
+def test_the_divisor_is_rate_times_the_planned_count(monkeypatch):
+    seen = {}
+
+    class Seen(Discriminator):
+        def __init__(self, rows, *, expected_batch_size, reservation, **settings):
+            seen[reservation.scope] = expected_batch_size, reservation.sampling_rate
+            super().__init__(
+                rows,
+                expected_batch_size=expected_batch_size,
+                reservation=reservation,
+                **settings,
+            )
+
+    monkeypatch.setattr(_adversarial, "Discriminator", Seen)
+    fit(make_table(), batch_size=75, n_iter=3, epsilon=0.5)
+    (size_u, rate_u), (size_v, rate_v) = seen["u"], seen["v"]
+    assert rate_u == pytest.approx(75 / 90)
+    assert rate_v == 1.0
+    assert (size_u, size_v) == (pytest.approx(75), pytest.approx(60))
+
+
+@pytest.mark.parametrize("n_rows", [1_000, 10**5, 10**7])
+def test_noise_of_a_sampled_step_is_at_least_3_clipping_norms(n_rows):
+    """Otherwise samples are larger: the mean is as good, the accounting tighter."""
+    synthesizer = DPCGANSynthesizer(
+        epsilon=8.0, schema=TableSchema(COLUMNS, target="y"), batch_size=100
+    )
+    plans = synthesizer._plan_classes(
+        ["u"], np.array([float(n_rows)]), 2, 1, curve_of(synthesizer)
+    )
+    for plan in plans:
+        assert plan.sampling_rate == 1 or plan.step_noise_std >= 3
+        assert plan.sampling_rate >= 100 / n_rows
+
+
+def curve_of(synthesizer):
+    accountant = PrivacyAccountant(synthesizer.epsilon, DELTA, curve="renyi")
+    synthesizer._planning_curve = accountant.curve
+    return accountant.mu_cap
+
+
+def test_auto_batches_claim_no_amplification():
+    """A Gaussian curve: noise 1 / mu at any rate, so whole classes are exact."""
+    synthesizer = DPCGANSynthesizer(schema=TableSchema(COLUMNS, target="y"))
+    synthesizer._planning_curve = PrivacyAccountant(1.0, DELTA).curve
+    (plan,) = synthesizer._plan_classes(["u"], np.array([1e7]), 2, 1, 0.25)
+    assert plan.sampling_rate == pytest.approx(2**18 / 1e7)
+    assert plan.step_noise_std == pytest.approx(1 / plan.mu_step)
+    share = plan.n_iter * plan.mu_step**2 + plan.mu_marginals**2
+    assert math.sqrt(share) == pytest.approx(0.25)

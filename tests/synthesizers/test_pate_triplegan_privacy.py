@@ -1,0 +1,467 @@
+"""PATE-TripleGAN's privacy argument: ledger, influence, flow; broken twins are caught.
+
+Influence: given what was released, a labelled row changes one vote, one term of its
+class's sums, and no sum of unlabelled rows; an unlabelled row changes one term of that
+sum alone. Flow: the result is a function of what was released and of public seeds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import chi2
+
+from skdpsynth import PATETripleGANSynthesizer
+from skdpsynth.nn import _branch, _classifier, _dp_sgd
+from skdpsynth.preprocessing._columns import PrivateRows
+from skdpsynth.preprocessing._marginals import flat_marginals
+from skdpsynth.privacy import _aggregators, _mechanisms
+from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy._reservation import UNLABELLED
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.synthesizers import _pate_triplegan, _pate_triplegan_players
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsynth.exceptions.DegradedResultWarning"
+)
+
+DELTA = 1e-5
+COLUMNS = {
+    "a": Continuous(-6, 8, scale="linear"),
+    "b": Continuous(-6, 6, nullable=True, scale="linear"),
+    "c": Categorical(["p", "q", "r"]),
+    "y": Categorical(["u", "v"]),
+}
+UNCOUNTED = TableSchema(COLUMNS, target="y")
+COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 900, "v": 600})
+SMALL = {
+    "n_iter": 3,
+    "n_teachers": 12,
+    "batch_size": 8,
+    "n_generator_steps": 2,
+    "n_student_steps": 2,
+    "latent_dim": 2,
+    "epsilon": 4.0,
+    "delta": DELTA,
+    "random_state": 0,
+}
+BRANCH, CLASSIFIER = "unlabelled rows' gradients", "classifier's gradients"
+CLIPS = {BRANCH: 0.5, "discriminator's gradients": 0.5, CLASSIFIER: 1.0}
+FLOAT_RELEASES = (_branch, _classifier, _dp_sgd)
+MODES = [{}, {"desensitization": "dpsgd"}]
+
+
+def make_table(n_rows=200, seed=0, unlabelled=0.3):
+    rng = np.random.default_rng(seed)
+    label = rng.random(n_rows) < 0.4
+    a = rng.normal(size=n_rows)
+    b = np.where(label, -a, a) + 0.4 * rng.normal(size=n_rows)
+    b[rng.random(n_rows) < 0.1] = np.nan
+    names = np.where(label, "v", "u").astype(object)
+    names[rng.random(n_rows) < unlabelled] = None
+    return pd.DataFrame(
+        {
+            "a": a + label,
+            "b": b,
+            "c": np.array(["p", "q", "r"])[rng.integers(3, size=n_rows)],
+            "y": names,
+        }
+    )
+
+
+def fit(table, **parameters):
+    settings = SMALL | {"schema": COUNTED} | parameters
+    return PATETripleGANSynthesizer(**settings).fit(table)
+
+
+# --- Ledger ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("unlabelled", [0.0, 0.3, 1.0])
+def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(
+    unlabelled, mode
+):
+    synthesizer = fit(make_table(unlabelled=unlabelled), **mode)
+    entries = synthesizer.privacy_report().entries
+    assert all(entry.used == entry.releases > 0 for entry in entries)
+    full = fit(make_table(), **mode).privacy_report().entries
+    assert [(e.name, e.mu_total, e.releases) for e in entries] == [
+        (e.name, e.mu_total, e.releases) for e in full
+    ]
+    assert BRANCH in {entry.name for entry in entries}
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_both_kinds_of_rows_have_an_epsilon_and_the_claim_is_the_larger(mode):
+    synthesizer = fit(make_table(), **mode)
+    report = synthesizer.privacy_report()
+    kinds = synthesizer.epsilon_labelled_, synthesizer.epsilon_unlabelled_
+    assert synthesizer.epsilon_ == pytest.approx(max(kinds))
+    assert max(kinds) <= 4.0
+    assert "Rows with a label pay" in str(report)
+    # By hand: Gaussian costs add up in squares.
+    for payers, claimed in zip(
+        ({"class u", "class 'u'"}, {"rows without a label"}), kinds, strict=True
+    ):
+        paid = [
+            entry.mu_total**2
+            for entry in report.entries
+            if entry.scope in payers | {"all rows"}
+        ]
+        assert gdp_epsilon(math.sqrt(sum(paid)), DELTA) == pytest.approx(
+            claimed, rel=5e-3
+        )
+
+
+def test_every_vote_is_charged(monkeypatch):
+    real, asked = _pate_triplegan_players.noisy_votes, []
+
+    def keep(counts, n_teachers, reservation):
+        asked.append((reservation.scope, len(counts), n_teachers))
+        return real(counts, n_teachers, reservation)
+
+    monkeypatch.setattr(_pate_triplegan_players, "noisy_votes", keep)
+    fit(make_table())
+    assert sorted(asked) == [("u", 8, 12)] * 3 + [("v", 8, 12)] * 3
+
+
+# --- Influence -------------------------------------------------------------------
+
+
+def what_is_summed(table, **parameters):
+    """Fit with frozen secrets and releases; give what was to be noised, in order.
+
+    A list of name, scope and exact statistic. The releases are a fixed sequence, so
+    that two tables have equal histories.
+    """
+    said = []
+
+    def frozen_float(total, clip, reservation):
+        said.append((reservation.name, reservation.scope, total.copy()))
+        return clip * np.random.default_rng(len(said)).normal(0, 9.0, total.shape)
+
+    def frozen_votes(counts, n_teachers, reservation):
+        said.append(("votes", reservation.scope, counts.copy()))
+        return np.random.default_rng(len(said)).random(len(counts)) < 0.5
+
+    def frozen_counts(bins, n_bins, reservation):
+        said.append(("calls", reservation.scope, np.bincount(bins, minlength=n_bins)))
+        return np.full(n_bins, 40)
+
+    def no_purchase(rows, axes, classes, accountant, *, mus):
+        return flat_marginals(axes, len(classes))
+
+    with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
+        for module in FLOAT_RELEASES:
+            if module.release_float_gaussian is real_float:
+                patch.setattr(module, "release_float_gaussian", frozen_float)
+        patch.setattr(_pate_triplegan_players, "noisy_votes", frozen_votes)
+        patch.setattr(_pate_triplegan, "noisy_counts", frozen_counts)
+        patch.setattr(_pate_triplegan, "buy_marginals", no_purchase)
+        fit(table, **parameters)
+    return said
+
+
+real_float = _mechanisms.release_float_gaussian
+
+
+def neighbours(table, which):
+    """Tables with one row of a kind less, or more, at the end; and how far sums go."""
+    rows = np.flatnonzero(table["y"].isna() if which is None else table["y"] == which)
+    extra = pd.DataFrame({"a": [7.5], "b": [5.0], "c": ["q"], "y": [which]})
+    return [
+        table.drop(index=rows[-1]),
+        pd.concat([table, extra], ignore_index=True),
+    ]
+
+
+def assert_one_term_moves(before, after, payer):
+    """Only what the row's scope pays for moves, and by one term at most."""
+    assert len(before) == len(after) > 0
+    moved = set()
+    for (name, scope, ours), (_, other, theirs) in zip(before, after, strict=True):
+        assert scope == other
+        if scope != payer:
+            np.testing.assert_array_equal(ours, theirs)
+            continue
+        if np.any(ours != theirs):
+            moved.add(name)
+        change = np.abs(ours - theirs)
+        if name == "votes":
+            assert change.max() <= 1
+        elif name == "calls":
+            assert change.sum() <= 1
+        else:
+            assert np.linalg.norm(change) <= CLIPS[name] * (1 + 1e-9)
+    return moved
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_a_labelled_row_moves_one_vote_and_one_term_and_no_unlabelled_sum(mode):
+    table = make_table()
+    before = what_is_summed(table, **mode)
+    moved = set()
+    for other in neighbours(table, "u"):
+        moved |= assert_one_term_moves(before, what_is_summed(other, **mode), "u")
+    assert CLASSIFIER in moved
+    assert moved & {"votes", "discriminator's gradients"}
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_an_unlabelled_row_moves_one_term_of_one_sum(mode):
+    table = make_table()
+    before = what_is_summed(table, **mode)
+    moved = set()
+    for other in neighbours(table, None):
+        after = what_is_summed(other, **mode)
+        moved |= assert_one_term_moves(before, after, UNLABELLED)
+    assert moved == {"calls", BRANCH}
+
+
+def caught(payer, which, **mode):
+    table, found = make_table(), 0
+    before = what_is_summed(table, **mode)
+    for other in neighbours(table, which):
+        try:
+            assert_one_term_moves(before, what_is_summed(other, **mode), payer)
+        except AssertionError:
+            found += 1
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_the_classifier_without_noise_is_caught(mode, monkeypatch):
+    """The published C: a labelled row moves the labels of unlabelled ones."""
+    monkeypatch.setattr(
+        _classifier, "release_float_gaussian", lambda total, clip, reservation: total
+    )
+    assert caught("u", "u", **mode) > 0
+
+
+def test_majority_votes_on_unlabelled_rows_are_caught(monkeypatch):
+    """The published r_c: the target is what the teachers say, without noise."""
+    real = _pate_triplegan_players.VotePlayer.clipped_sum
+
+    def published(player, rows):
+        opinions = player._teachers.logits(rows, player._view.features)
+        fake = (opinions > 0).sum(dim=0) * 2 <= player._plan.n_teachers
+        return real(player, rows[fake]) - real(player, rows[~fake])
+
+    monkeypatch.setattr(_pate_triplegan_players.VotePlayer, "clipped_sum", published)
+    assert caught("u", "u") > 0
+
+
+def test_one_labelled_row_flips_every_published_label():
+    """Proof of concept: 51 teachers, 26 to 25 on 128 rows; the sum moves by 256 C.
+
+    Its noise covers C. With a fixed target nothing moves, since no vote enters.
+    """
+    clip, n_rows = 1.0, 128
+    terms = torch.zeros(n_rows, 5)
+    terms[:, 0] = 3.0  # collinear gradients
+    target = {
+        votes: np.where(2 * np.full(n_rows, votes) > 51, 1.0, -1.0) for votes in (26, 25)
+    }
+    assert np.count_nonzero(target[26] != target[25]) == n_rows
+    sums = [
+        _classifier.clipped_sums([terms * torch.tensor(sign)[:, None]], clip)[0]
+        for sign in target.values()
+    ]
+    assert float((sums[0] - sums[1]).norm()) == pytest.approx(2 * n_rows * clip)
+
+
+def test_normalised_terms_are_caught(monkeypatch):
+    """A twin that divides by what it finds: other rows' terms move too."""
+    real = _branch.clipped_sums
+
+    def together(gradients, clip):
+        norm = max(float(gradients[0].norm()), 1e-9)
+        return real([100 * g / norm for g in gradients], clip)
+
+    monkeypatch.setattr(_branch, "clipped_sums", together)
+    table = make_table()
+    sums = [
+        [total for name, _, total in what_is_summed(t) if name == BRANCH]
+        for t in (table, neighbours(table, None)[1])
+    ]
+    change = max(np.linalg.norm(a - b) for a, b in zip(*sums, strict=True))
+    monkeypatch.setattr(_branch, "clipped_sums", lambda g, clip: [g[0].sum(0).double()])
+    unclipped = [
+        [total for name, _, total in what_is_summed(t) if name == BRANCH]
+        for t in (table, neighbours(table, None)[1])
+    ]
+    raw = max(np.linalg.norm(a - b) for a, b in zip(*unclipped, strict=True))
+    assert max(change, raw) > CLIPS[BRANCH]
+
+
+# --- Flow ------------------------------------------------------------------------
+
+
+def everything_public(synthesizer):
+    arrays = [
+        value
+        for parameters in synthesizer.generator_.parameters
+        for value in parameters.values()
+    ]
+    return {
+        "names": sorted(vars(synthesizer)),
+        "hash": joblib.hash(synthesizer),
+        "arrays": arrays,
+        "sample": synthesizer.sample(60, random_state=3),
+        "report": synthesizer.privacy_report().to_dict(),
+        "n_teachers": list(synthesizer.n_teachers_),
+    }
+
+
+def fit_twice(monkeypatch, **parameters):
+    """Fit one table; then quite another one, but with the releases of the first."""
+    released = []
+
+    def spied(module, name):
+        real = getattr(module, name)
+
+        def record(*arguments):
+            released.append(real(*arguments))
+            return released[-1]
+
+        def replay(*arguments):
+            real(*arguments)
+            return released.pop(0)
+
+        return record, replay
+
+    places = [(m, "release_float_gaussian") for m in FLOAT_RELEASES]
+    places += [
+        (_aggregators, "release_gaussian"),
+        (_pate_triplegan_players, "noisy_votes"),
+    ]
+    spies = [(*place, *spied(*place)) for place in places]
+    for module, name, record, _ in spies:
+        monkeypatch.setattr(module, name, record)
+    ours = fit(make_table(1500, seed=1), **parameters)
+    for module, name, _, replay in spies:
+        monkeypatch.setattr(module, name, replay)
+    theirs = fit(make_table(900, seed=2, unlabelled=0.6), **parameters)
+    assert not released
+    return everything_public(ours), everything_public(theirs)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [*MODES, {"init": "random"}, {"schema": UNCOUNTED}, {"target": None}],
+    ids=["hybrid", "dpsgd", "random", "uncounted", "no target given"],
+)
+def test_the_result_is_a_function_of_the_releases(mode, monkeypatch):
+    """Other rows, other numbers of both kinds of rows, other secrets: the same bits.
+
+    So no private row reaches a generator, a student, the plan, the report or a public
+    stream but through a mechanism.
+    """
+    ours, theirs = fit_twice(monkeypatch, **mode)
+    for mine, other in zip(ours.pop("arrays"), theirs.pop("arrays"), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    pd.testing.assert_frame_equal(ours.pop("sample"), theirs.pop("sample"))
+    assert ours == theirs
+
+
+def leaks_size(self, rows):
+    """A twin: the generator's stream moves with the number of unlabelled rows."""
+    torch.randn(len(rows), generator=self._student._generator)
+    return self._discriminator.clipped_sum(rows, self._view)
+
+
+def test_a_public_stream_that_counts_rows_is_caught(monkeypatch):
+    monkeypatch.setattr(_pate_triplegan_players.VotePlayer, "clipped_sum", leaks_size)
+    ours, theirs = fit_twice(monkeypatch)
+    assert any(
+        not np.array_equal(mine, other)
+        for mine, other in zip(ours["arrays"], theirs["arrays"], strict=True)
+    )
+
+
+def test_only_teachers_and_mechanisms_see_rows(monkeypatch):
+    """Taint: rows of one odd value never reach a student's or generator's input."""
+    seen = []
+    for name in ("add", "train"):
+        owner = {
+            "add": _pate_triplegan_players.LabelBuffer,
+            "train": _branch.StudentDiscriminator,
+        }[name]
+        real = getattr(owner, name)
+
+        def keep(self, *arguments, real=real, **named):
+            seen.extend(a for a in arguments if isinstance(a, torch.Tensor))
+            return real(self, *arguments, **named)
+
+        monkeypatch.setattr(owner, name, keep)
+    private = []
+    real_rows = PrivateRows.of_class
+    score_rows = _pate_triplegan.TableModel.score_rows
+
+    def keep_scores(self, units, codes, position):
+        private.append(score_rows(self, units, codes, position))
+        return private[-1]
+
+    monkeypatch.setattr(_pate_triplegan.TableModel, "score_rows", keep_scores)
+    fit(make_table())
+    assert real_rows is PrivateRows.of_class
+    assert len(private) == 4  # labelled and unlabelled rows of two classes
+    rows = {row.tobytes() for part in private for row in part}
+    fakes = [t for t in seen if t.ndim == 2 and t.shape[1] == 3]
+    assert fakes
+    for part in fakes:
+        assert not any(row.tobytes() in rows for row in part.float().numpy())
+
+
+# --- Noise -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.7, 0.0])
+def test_the_noise_of_gradients_has_the_size_of_the_ledger(factor, monkeypatch):
+    """Two-sided chi-square tests at 1e-6 on each of three releases.
+
+    Noise of 0.7 sigma, and none, are caught.
+    """
+    noise = {}
+
+    def spy(total, clip, reservation):
+        noisy = total + factor * (real_float(total, clip, reservation) - total)
+        scaled = (noisy - total) / (clip * reservation.noise_std)
+        noise.setdefault(reservation.name, []).append(scaled)
+        return noisy
+
+    for module in FLOAT_RELEASES:
+        monkeypatch.setattr(module, "release_float_gaussian", spy)
+    fit(make_table(), n_iter=40, n_generator_steps=1, desensitization="dpsgd")
+    assert set(noise) == set(CLIPS)
+    for name, parts in noise.items():
+        values = np.concatenate([part.ravel() for part in parts])
+        assert values.size > (20 if name == CLASSIFIER else 200)
+        low, high = chi2.ppf([5e-7, 1 - 5e-7], values.size)
+        right = bool(low < (values**2).sum() < high)
+        if factor in (0.0, 1.0) or name != CLASSIFIER:  # too few numbers for 0.7
+            assert right == (factor == 1.0)
+
+
+def test_infinite_epsilon_draws_no_noise(monkeypatch):
+    stds = []
+
+    def spy(total, clip, reservation):
+        stds.append(reservation.noise_std)
+        noisy = real_float(total, clip, reservation)
+        np.testing.assert_array_equal(noisy, total)
+        return noisy
+
+    for module in FLOAT_RELEASES:
+        monkeypatch.setattr(module, "release_float_gaussian", spy)
+    for mode in MODES:
+        synthesizer = fit(make_table(), epsilon=math.inf, **mode)
+        assert synthesizer.epsilon_ == synthesizer.epsilon_labelled_ == math.inf
+    assert set(stds) == {0.0}

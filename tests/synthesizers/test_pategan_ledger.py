@@ -1,0 +1,237 @@
+"""PATE-GAN's privacy argument: ledger and noise, with broken twins that are caught.
+
+Ledger: what was drawn is what was planned. Noise: it has the size that the ledger says.
+Influence, flow, and the list of known defects are in `test_pategan_privacy.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import binomtest
+
+from skdpsynth import PATEGANSynthesizer
+from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy import _aggregators, _mechanisms
+from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.synthesizers import _pategan
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsynth.exceptions.DegradedResultWarning"
+)
+
+DELTA = 1e-5
+COLUMNS = {
+    "a": Continuous(-6, 8, scale="linear"),
+    "b": Continuous(-6, 6, nullable=True, scale="linear"),
+    "c": Categorical(["p", "q", "r"]),
+    "y": Categorical(["u", "v"]),
+}
+COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
+SMALL = {
+    "batch_size": 16,
+    "n_student_steps": 3,
+    "n_generator_steps": 3,
+    "n_iter": 3,
+    "latent_dim": 2,
+    "random_state": 0,
+    "delta": DELTA,
+}
+LABELS = "labels by vote"
+
+
+def make_table(n_rows=150, seed=0):
+    rng = np.random.default_rng(seed)
+    label = rng.random(n_rows) < 0.4
+    a = rng.normal(size=n_rows)
+    b = np.where(label, -a, a) + 0.4 * rng.normal(size=n_rows)
+    b[rng.random(n_rows) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "a": a + label,
+            "b": b,
+            "c": np.array(["p", "q", "r"])[rng.integers(3, size=n_rows)],
+            "y": np.where(label, "v", "u"),
+        }
+    )
+
+
+def fit(table, **parameters):
+    return PATEGANSynthesizer(**(SMALL | {"schema": COUNTED} | parameters)).fit(table)
+
+
+# --- Ledger ----------------------------------------------------------------------
+
+
+def fit_spied(monkeypatch, **parameters):
+    """Fit, and list every release: its name, class, number, noise and teachers."""
+    draws = []
+
+    def spy_on(name):
+        real = getattr(_aggregators, name)
+
+        def spy(values, reservation, n_releases=1):
+            votes = name == "release_votes"
+            answers = real(values, reservation, *([] if votes else [n_releases]))
+            n = len(values) if votes else n_releases
+            draws.append((reservation, n, values.copy(), answers))
+            return answers
+
+        monkeypatch.setattr(_aggregators, name, spy)
+
+    spy_on("release_gaussian")
+    spy_on("release_votes")
+    return fit(make_table(), **parameters), draws
+
+
+def test_the_ledger_is_the_plan_and_all_is_used(monkeypatch):
+    synthesizer, draws = fit_spied(monkeypatch)
+    plan = synthesizer.plan(class_counts={"u": 90, "v": 60}).set_index("class")
+    for scope in ("u", "v"):
+        labels = [d for d in draws if d[0].name == LABELS and d[0].scope == scope]
+        assert sum(n for _, n, _, _ in labels) == 3 * 16
+        for reservation, *_ in labels:
+            planned = plan["step_noise_std"][scope]
+            assert reservation.noise_std == pytest.approx(planned, rel=1e-9)
+        assert {d[0].n_teachers for d in labels} == {plan["n_teachers"][scope]}
+    names = [entry.name for entry in synthesizer.privacy_report().entries]
+    assert names.index(LABELS) < names.index("coarse marginals")
+    for entry in synthesizer.privacy_report().entries:
+        assert entry.used == entry.releases > 0
+
+
+def discrete_tails(scale, noise):
+    """P(noise >= j) for all j near 0, summed from the masses."""
+    values = np.arange(-int(60 * scale) - 200, int(60 * scale) + 201)
+    power = (values / scale) ** 2 / 2 if noise == "gaussian" else np.abs(values) / scale
+    mass = np.exp(-power)
+    return dict(zip(values, np.cumsum((mass / mass.sum())[::-1])[::-1], strict=True))
+
+
+def divergence_of_vote(order, scale, n_teachers, noise):
+    """Renyi divergence of one bit, largest over all numbers of votes."""
+    tails, worst = discrete_tails(scale, noise), 0.0
+    for votes in range(n_teachers):
+        ones = [tails[n_teachers // 2 + 1 - n] for n in (votes, votes + 1)]
+        for p, q in (ones, ones[::-1]):
+            mean = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (
+                1 - order
+            )
+            worst = max(worst, math.log(mean) / (order - 1))
+    return worst
+
+
+# By the proofs, not by the package: 3 columns, 2 of them numeric.
+SENSITIVITIES = {"coarse marginals": math.sqrt(2), "marginals": math.sqrt(3)}
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_epsilon_by_own_arithmetic_is_what_was_asked_for(epsilon, noise, monkeypatch):
+    """Renyi divergences of all draws of a class, added up and converted here."""
+    synthesizer, draws = fit_spied(monkeypatch, epsilon=epsilon, noise=noise)
+    for scope in ("u", "v"):
+        found = math.inf
+        for order in range(2, 60):
+            total = 0.0
+            for reservation, n, _, _ in draws:
+                if reservation.scope not in (None, scope):
+                    continue
+                std = reservation.noise_std
+                if reservation.name == LABELS:
+                    total += n * divergence_of_vote(
+                        order, std, reservation.n_teachers, noise
+                    )
+                else:
+                    one = SENSITIVITIES[reservation.name] ** 2 / (2 * std**2)
+                    total += n * order * one
+            total += math.log1p(-1 / order)
+            total -= (math.log(DELTA) + math.log(order)) / (order - 1)
+            found = min(found, total)
+        assert 0.8 * epsilon <= found <= epsilon  # one order is charged, not the best
+    assert synthesizer.epsilon_ <= epsilon
+
+
+def test_votes_are_read_once_and_only_by_the_mechanism(monkeypatch):
+    """Opinions are asked for once per round; each set goes into one release."""
+    asked = []
+    real = _pategan.TeacherEnsemble.logits
+
+    def count(self, rows, features):
+        asked.append(len(rows))
+        return real(self, rows, features)
+
+    monkeypatch.setattr(_pategan.TeacherEnsemble, "logits", count)
+    _, draws = fit_spied(monkeypatch)
+    assert asked == [d[1] for d in draws if d[0].name == LABELS] == [16] * 6
+
+
+def test_more_labels_than_reserved_cannot_be_had(monkeypatch):
+    """The twin that asks twice per round runs out; nothing is drawn unpaid."""
+
+    def twice(votes, n_teachers, reservation):
+        _aggregators.noisy_votes(votes, n_teachers, reservation)
+        return _aggregators.noisy_votes(votes, n_teachers, reservation)
+
+    monkeypatch.setattr(_pategan, "noisy_votes", twice)
+    with pytest.raises(ReservationError):
+        fit(make_table())
+
+
+# --- Noise -----------------------------------------------------------------------
+
+
+def flips(monkeypatch, noise, scale_by=None):
+    """Labels of one fit whose teachers all but tie; with the noise's planned scale."""
+    if scale_by is not None:
+        for name in ("_measurement", "_laplace_measurement"):
+            real = getattr(_mechanisms, name)
+            monkeypatch.setattr(
+                _mechanisms, name, lambda scale, real=real: real(scale_by(scale))
+            )
+
+    def near_tie(self, rows, features):
+        said = torch.full((self._n_teachers, len(rows)), -1.0)
+        said[: 3 * self._n_teachers // 5] = 1.0
+        return said
+
+    monkeypatch.setattr(_pategan.TeacherEnsemble, "logits", near_tie)
+    settings = {"batch_size": 2000, "n_iter": 1, "n_teachers": 200, "epsilon": 20.0}
+    _, draws = fit_spied(monkeypatch, noise=noise, **settings)
+    (draw,) = [d for d in draws if d[0].name == LABELS and d[0].scope == "u"]
+    assert set(draw[2]) == {120}
+    return int(draw[3].sum()), draw[0].noise_std
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize(
+    ("scale_by", "right"),
+    [(None, True), (lambda s: s / 2, False), (lambda s: 1 / s, False)],
+    ids=["as planned", "halved", "inverse"],
+)
+def test_the_noise_of_a_vote_is_what_the_ledger_says(
+    noise, scale_by, right, monkeypatch
+):
+    """2,000 labels for 120 of 200 votes; two-sided exact binomial test at 1e-6.
+
+    The probability of a label is summed from the masses of the discrete noise. The
+    twins draw half the noise (O3, T2), or take the scale for its inverse (U2).
+    """
+    said_real, scale = flips(monkeypatch, noise, scale_by)
+    expected = discrete_tails(scale, noise)[101 - 120]
+    assert 0.6 < expected < 0.9
+    found = binomtest(said_real, 2000, expected).pvalue
+    assert (found > 1e-6) == right
+
+
+def test_infinite_epsilon_draws_no_noise(monkeypatch):
+    _, draws = fit_spied(monkeypatch, epsilon=math.inf)
+    labels = [d for d in draws if d[0].name == LABELS]
+    assert len(labels) == 6
+    for reservation, _, votes, answers in labels:
+        assert reservation.noise_std == 0
+        np.testing.assert_array_equal(answers, 2 * votes > reservation.n_teachers)
