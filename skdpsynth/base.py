@@ -332,7 +332,7 @@ class BaseSynthesizer(BaseEstimator):
         own, own_arrays = self._generator_state()
         parameters = self.get_params(deep=False)
         for name in ("budget", "schema"):
-            del parameters[name]
+            parameters.pop(name, None)
         if not isinstance(self.random_state, Integral):
             del parameters["random_state"]
         try:
@@ -400,8 +400,8 @@ class BaseSynthesizer(BaseEstimator):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_numeric: int,
-        n_levels: int,
+        n_wide: int,
+        n_others: int,
         mu: float,
     ) -> list[ClassPlan]:
         """Divide what each class can pay (mu) into marginals and training."""

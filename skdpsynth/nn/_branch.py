@@ -231,17 +231,15 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         super().__init__(n_columns, device)
         self.alpha = 0.0
         self._clip = max_grad_norm
-        self._sum = torch.zeros(n_columns + 1, n_columns + 1, device=device)
-        self._n_released = 0
+        self._unlabelled: torch.Tensor | None = None
 
     @property
     def moments(self) -> torch.Tensor:
         """Mean of ``r r^T`` that the generator's rows should have, (1, scores) = r."""
         believed = super().moments
-        if not self._n_released:
+        if self._unlabelled is None:
             return believed
-        unlabelled = self._sum / self._n_released
-        return (believed - self.alpha * unlabelled) / (1.0 - self.alpha)
+        return (believed - self.alpha * self._unlabelled) / (1.0 - self.alpha)
 
     def clipped_sum(self, rows: torch.Tensor, view: View) -> torch.Tensor:
         """Sum the clipped gradients of rows whose target is "fake".
@@ -270,7 +268,7 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         return total
 
     def hear(self, unlabelled: torch.Tensor, view: View, fakes: Parameters) -> None:
-        """Learn from one release about unlabelled rows.
+        """Learn from one release about unlabelled rows; it replaces the last one.
 
         Parameters
         ----------
@@ -281,10 +279,11 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         fakes : dict of str to torch.Tensor
             The generator's parameters, at that time.
         """
-        share = 0.5 * view.n_features**-0.5
-        means = (unlabelled / share).to(self._sum)
-        self._sum = self._sum + generator_moments(fakes) + _moments_of(view, means)
-        self._n_released += 1
+        own = generator_moments(fakes)
+        means = (unlabelled / (0.5 * view.n_features**-0.5)).to(own)
+        # Clipping draws the means towards the generator's: the nearer it is to the
+        # truth, the less. So the latest is the best.
+        self._unlabelled = own + _moments_of(view, means)
 
 
 def _in_double(view: View) -> View:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Axis", "LevelAxis", "NumericAxis", "axis_from_dict"]
+__all__ = ["Axis", "LevelAxis", "NumericAxis", "axis_from_dict", "is_wide"]
 
 
 _FEW_NUMBERS = 32  # whole numbers that can have a cell each
+_FEWER_NUMBERS = 4  # so few that the range says all
 
 
 @dataclass(frozen=True)
@@ -199,3 +200,22 @@ def axis_from_dict(data: Mapping[str, Any]) -> Axis:
         return NumericAxis(**fields)
     levels = tuple(decode_value(level) for level in data["levels"])
     return LevelAxis(levels, data["nullable"], data["ordered"])
+
+
+def is_wide(axis: Axis) -> bool:
+    """Tell whether it must be found out where on an axis the rows are.
+
+    Parameters
+    ----------
+    axis : NumericAxis or LevelAxis
+        Public by now.
+
+    Returns
+    -------
+    bool
+        False for levels, for a few whole numbers, and for the range from 0 to 1.
+    """
+    if not isinstance(axis, NumericAxis):
+        return False
+    few = axis.integer and axis.high - axis.low < _FEWER_NUMBERS
+    return not few and (axis.low, axis.high) != (0.0, 1.0)

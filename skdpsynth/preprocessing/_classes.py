@@ -276,20 +276,21 @@ def _found_classes(
     for position, count in zip(kept, noisy, strict=True):
         if is_finite(keys[position]):  # an infinite label is no class
             found[keys[position]] = float(count)
-    sure = _KEPT_BESIDE_OTHERS * noise_std if found else -math.inf
+    alone = not found and noise_std > 0
+    sure = -math.inf if alone else _KEPT_BESIDE_OTHERS * noise_std
     found |= {
         level: float(likely_counts(np.array(count), noise_std))
         for level, count in counted.items()
         if count > sure
     }
+    if counted and not found:  # an integer column must hold some label
+        found = dict([max(counted.items(), key=lambda item: item[1])])
     levels = tuple(sorted(found))  # type: ignore[type-var]
     values = np.array([found[level] for level in levels], dtype=np.float64)
     return Classes(levels, np.maximum(values, 1.0)), _positions(codes, keys, levels)
 
 
-def likely_counts(
-    noisy: NDArray[np.float64], noise_std: float
-) -> NDArray[np.float64]:
+def likely_counts(noisy: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
     """Give the mean of counts that cannot be negative, after noisy ones were seen.
 
     Parameters

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
+from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis, is_wide
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
 from skdpsynth.preprocessing._density import (
     Histogram,
@@ -33,6 +33,7 @@ __all__ = ["N_CELLS", "bins_for", "buy_marginals", "coarse_share", "flat_margina
 
 N_CELLS = 64  # cells of the final density of a numeric column
 _COARSE_SHARE = 0.4  # of the squared mu of the marginals, for round 1
+_TWO_ROUNDS_FROM = 20.0  # bins that the largest class must be able to fill
 _COARSE_BINS = (4, 16)
 _FINE_BINS = (4, 64)
 _WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell edges
@@ -44,12 +45,29 @@ _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may diff
 _ZERO_FROM, _CORE_FROM, _GROWTH_FROM = 3.0, 5.0, 2.0
 
 
-def coarse_share(n_numeric: int, n_levels: int) -> float:
-    """Share of the squared mu of the marginals that round 1 gets.
+def coarse_share(largest: float, n_wide: int, n_others: int, mu: float) -> float:
+    """Share of the squared mu of the marginals of a class that round 1 gets.
 
-    It counts numeric columns only, so it needs less where there are other ones.
+    Parameters
+    ----------
+    largest : float
+        Planned number of rows of the largest class of the table.
+    n_wide, n_others : int
+        Numbers of columns whose rows round 1 must find, and of all others: levels,
+        and numeric columns of few values.
+    mu : float
+        Gaussian-DP parameter of both rounds together.
+
+    Returns
+    -------
+    float
+        In [0, 1). 0 where even the largest class could fill only a few bins: all is
+        then for round 2, whose bins are spread evenly.
     """
-    return _COARSE_SHARE * n_numeric / max(n_numeric + n_levels, 1)
+    n_columns = max(n_wide + n_others, 1)
+    if largest * mu < _TWO_ROUNDS_FROM * 2.0 * math.sqrt(n_columns):
+        return 0.0
+    return _COARSE_SHARE * n_wide / n_columns
 
 
 def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
@@ -103,35 +121,35 @@ def buy_marginals(
         The released marginals, as maps between values and normal scores.
     """
     numeric = [j for j, axis in enumerate(axes) if isinstance(axis, NumericAxis)]
-    share = coarse_share(len(numeric), len(axes) - len(numeric))
+    wide = [j for j in numeric if is_wide(axes[j])]
+    largest, n_others = float(classes.planned.max()), len(axes) - len(wide)
+    shares = [coarse_share(largest, len(wide), n_others, float(mu)) for mu in mus]
     members = [rows.of_class(c) for c in range(len(classes))]
     coarse: list[dict[int, _Counted]] = [{} for _ in members]
     for c, of_class in enumerate(members):
-        if not numeric:
-            break
+        if shares[c] == 0:
+            continue
         reservation = accountant.reserve_gaussian(
             "coarse marginals",
-            mu=float(mus[c]) * math.sqrt(share),
-            sensitivity=math.sqrt(len(numeric)),
+            mu=float(mus[c]) * math.sqrt(shares[c]),
+            sensitivity=math.sqrt(len(wide)),
             scope=classes.scopes[c],
         )
         n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=True)
-        edges = {
-            j: _numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in numeric
-        }
+        edges = {j: _numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in wide}
         released = noisy_histogram(
-            _bin_codes(of_class, edges, numeric),
-            [len(edges[j]) + 1 for j in numeric],
+            _bin_codes(of_class, edges, wide),
+            [len(edges[j]) + 1 for j in wide],
             reservation,
         )
-        for j, counts in zip(numeric, released, strict=True):
+        for j, counts in zip(wide, released, strict=True):
             coarse[c][j] = _Counted.of(edges[j], counts, reservation.noise_std)
-    cdfs = [_coarse_cdfs(counted) for counted in coarse]
+    cdfs = _coarse_cdfs(coarse, numeric)
     cells = {
         j: _warped_cells(
             _numeric(axes[j]),
             [of_class[j] for of_class in cdfs],
-            _support([of_class[j].histogram for of_class in coarse]),
+            _support([of_class[j].histogram for of_class in coarse if j in of_class]),
         )
         for j in numeric
     }
@@ -141,7 +159,7 @@ def buy_marginals(
     for c, of_class in enumerate(members):
         reservation = accountant.reserve_gaussian(
             "marginals",
-            mu=float(mus[c]) * math.sqrt(1.0 - share),
+            mu=float(mus[c]) * math.sqrt(1.0 - shares[c]),
             sensitivity=math.sqrt(len(axes)),
             scope=classes.scopes[c],
         )
@@ -193,16 +211,28 @@ class _Counted:
         return self.histogram.noise_std
 
 
-def _coarse_cdfs(counted: dict[int, _Counted]) -> dict[int, NDArray[np.float64]]:
-    """Give the smooth distribution functions of round 1 at `_GRID`."""
-    histograms = [part.histogram for part in counted.values()]
-    totals = np.array([max(float(part.counts.sum()), 1.0) for part in histograms])
-    cells = [_GRID] * len(histograms)
-    masses = fit_masses([[part] for part in histograms], cells, totals)
-    return {
-        j: np.concatenate(([0.0], np.cumsum(mass)))
-        for j, mass in zip(counted, masses, strict=True)
-    }
+def _coarse_cdfs(
+    coarse: list[dict[int, _Counted]], numeric: list[int]
+) -> list[dict[int, NDArray[np.float64]]]:
+    """Give the smooth distribution functions of round 1 at `_GRID`, per class.
+
+    What had no round 1 gets an even one.
+    """
+    found: list[dict[int, NDArray[np.float64]]] = []
+    for counted in filter(None, coarse):
+        histograms = [part.histogram for part in counted.values()]
+        totals = np.array([max(float(part.counts.sum()), 1.0) for part in histograms])
+        cells = [_GRID] * len(histograms)
+        masses = fit_masses([[part] for part in histograms], cells, totals)
+        found.append(
+            {
+                j: np.concatenate(([0.0], np.cumsum(mass)))
+                for j, mass in zip(counted, masses, strict=True)
+            }
+        )
+    evenly = dict.fromkeys(numeric, _GRID)
+    own = iter(found)
+    return [evenly | (next(own) if counted else {}) for counted in coarse]
 
 
 def _numeric(axis: Axis) -> NumericAxis:
@@ -302,25 +332,21 @@ def _estimate(
     masses: list[list[NDArray[np.float64]]] = []
     atoms: list[list[tuple[float, float]]] = []
     second = [
-        {
-            j: _Counted.of(fine_edges[c][j], fine[c][j], float(stds[c]))
-            for j in numeric
-        }
+        {j: _Counted.of(fine_edges[c][j], fine[c][j], float(stds[c])) for j in numeric}
         for c in range(n_classes)
     ]
-    shares = {
-        j: _atoms(
-            _numeric(axes[j]),
-            [of_class[j] for of_class in coarse],
-            [of_class[j] for of_class in second],
-            classes.counts,
-        )
+    rounds = {
+        j: [
+            [part[c][j] for part in (coarse, second) if j in part[c]]
+            for c in range(n_classes)
+        ]
         for j in numeric
     }
+    shares = {j: _atoms(_numeric(axes[j]), rounds[j], classes.counts) for j in numeric}
     for c in range(n_classes):
         columns, totals, found = [], [], []
         for j in numeric:
-            columns.append([coarse[c][j].histogram, second[c][j].histogram])
+            columns.append([counted.histogram for counted in rounds[j][c]])
             atom = float(shares[j][c, 0]), float(shares[j][c, 1])
             found.append(atom)
             totals.append(max(float(classes.counts[c]) * (1.0 - sum(atom)), 1.0))
@@ -344,30 +370,25 @@ def _estimate(
 
 
 def _atoms(
-    axis: NumericAxis,
-    first: list[_Counted],
-    second: list[_Counted],
-    counts: NDArray[np.float64],
+    axis: NumericAxis, rounds: list[list[_Counted]], counts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
 
     Whether there are exact zeros is asked of all classes together. A share is drawn
     towards that of all classes, as far as the noise of the class makes it uncertain.
     """
-    stds = np.array([[part.noise_std for part in parts] for parts in (first, second)])
-    weights = 1.0 / np.maximum(stds, 0.5) ** 2
-    seen = np.array(
-        [[[part.zero, part.missing] for part in parts] for parts in (first, second)]
-    )
-    seen = (seen * weights[:, :, None]).sum(axis=0) / weights.sum(axis=0)[:, None]
-    variances = 1.0 / weights.sum(axis=0)
+    seen, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
+    for c, parts in enumerate(rounds):
+        weights = [1.0 / max(part.noise_std, 0.5) ** 2 for part in parts]
+        atoms = [(part.zero, part.missing) for part in parts]
+        seen[c] = np.average(atoms, axis=0, weights=weights)
+        variances[c] = 1.0 / sum(weights)
     pooled = np.maximum(seen.sum(axis=0), 0.0) / counts.sum()
     pooled /= max(float(pooled.sum()), 1.0)
     precision = counts**2 / variances
-    kept = precision / (precision + 1.0 / _BETWEEN_CLASSES**2)
-    shares = kept[:, None] * seen / counts[:, None] + (1.0 - kept[:, None]) * pooled
-    shares = np.maximum(shares, 0.0)
-    real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(variances.sum())
+    kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
+    shares = np.maximum(kept * seen / counts[:, None] + (1.0 - kept) * pooled, 0.0)
+    real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
     shares[:, 0] *= axis.zero is not None and real
     shares[:, 1] *= axis.nullable
     return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._axes import LevelAxis, is_wide
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share
 from skdpsynth.privacy._calibration import grid_noise_std
 
@@ -79,7 +79,7 @@ class ClassPlan:
         """What to expect of a class that starts from nothing."""
         if self.n_iter == 0:
             return "too small a budget for one step: nothing is learnt"
-        if self.step_noise_std > self.n_teachers:
+        if self.step_noise_std > max(self.n_teachers, self.n_rows * self.sampling_rate):
             return "too few rows for the budget: mostly noise"
         return ""
 
@@ -96,7 +96,13 @@ class ClassPlan:
 
 
 def plan_marginals(
-    label: Hashable, n_rows: float, n_numeric: int, n_levels: int, mu: float
+    label: Hashable,
+    n_rows: float,
+    n_wide: int,
+    n_others: int,
+    mu: float,
+    *,
+    largest: float | None = None,
 ) -> ClassPlan:
     """Plan the marginals of one class.
 
@@ -106,18 +112,21 @@ def plan_marginals(
         The class.
     n_rows : float
         Its declared or noisy count.
-    n_numeric, n_levels : int
-        Numbers of numeric and of level columns.
+    n_wide, n_others : int
+        Numbers of numeric columns whose rows must be found first, and of all others.
     mu : float
         Gaussian-DP parameter that it may use for them.
+    largest : float, optional
+        Rows of the largest class; by default it is this one.
 
     Returns
     -------
     ClassPlan
         Without training.
     """
-    fine = math.sqrt(1.0 - coarse_share(n_numeric, n_levels))
-    noise_std = grid_noise_std(mu * fine, math.sqrt(n_numeric + n_levels))
+    largest = n_rows if largest is None else largest
+    fine = math.sqrt(1.0 - coarse_share(largest, n_wide, n_others, mu))
+    noise_std = grid_noise_std(mu * fine, math.sqrt(n_wide + n_others))
     n_bins = bins_for(n_rows, noise_std, coarse=False)
     return ClassPlan(label, n_rows, mu, noise_std, n_bins)
 
@@ -144,10 +153,10 @@ def plan_facts(
         One per class.
     """
     classes = facts.classes
-    n_numeric = sum(isinstance(axis, NumericAxis) for axis in facts.axes)
-    n_levels = len(facts.axes) - n_numeric
+    n_wide = sum(is_wide(axis) for axis in facts.axes)
+    n_others = len(facts.axes) - n_wide
     # What is left is the same for all classes until one of them has paid.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
-    plans = plan_classes(classes.scopes, classes.planned, n_numeric, n_levels, mu)
+    plans = plan_classes(classes.scopes, classes.planned, n_wide, n_others, mu)
     most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in facts.axes)
     return [replace(plan, most_levels=most) for plan in plans]

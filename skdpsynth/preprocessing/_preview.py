@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, is_wide
 from skdpsynth.preprocessing._classes import (
     classes_are_public,
     label_thresholds,
@@ -238,9 +238,10 @@ def plan_table(
         mu = cap * math.sqrt(1.0 - bought_share(layout, schema))
     axes = [declared_axis(column, schema) for column in columns]
     keyed, numeric = bought_columns(layout, schema)
-    n_numeric = len(numeric) + sum(isinstance(axis, NumericAxis) for axis in axes)
+    # A range that must be bought may turn out to be narrow; that is not known yet.
+    n_wide = len(numeric) + sum(axis is not None and is_wide(axis) for axis in axes)
     plans = plan_classes(
-        guess.labels, rounded(guess.counts), n_numeric, len(columns) - n_numeric, mu
+        guess.labels, rounded(guess.counts), n_wide, len(columns) - n_wide, mu
     )
     most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in axes)
     plans = [replace(plan, most_levels=most) for plan in plans]

@@ -24,7 +24,12 @@ from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._dpcgan_plan import n_factors, plan_training, reserve_steps
+from skdpsynth.synthesizers._dpcgan_plan import (
+    n_factors,
+    plan_training,
+    reserve_steps,
+    training_share,
+)
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
@@ -39,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AdversarialSynthesizer"]
 
-_TRAINING_SHARE = 0.3  # of the squared mu of a class that starts from marginals
 _TRAINED = {
     "marginals": ("loadings",),
     "random": ("loadings", "location", "log_scale"),
@@ -193,17 +197,28 @@ class AdversarialSynthesizer(BaseSynthesizer):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_numeric: int,
-        n_levels: int,
+        n_wide: int,
+        n_others: int,
         mu: float,
     ) -> list[ClassPlan]:
         from_marginals = self.init == "marginals"
         plans = []
         for label, count in zip(labels, counts, strict=True):
+            share = 1.0
+            if from_marginals:
+                share = training_share(
+                    float(count),
+                    n_wide + n_others,
+                    mu,
+                    latent_dim=self.latent_dim,
+                    n_discriminator_steps=self.n_discriminator_steps,
+                    n_iter=self.n_iter,
+                    noise_multiplier=self.noise_multiplier,
+                )
             trained = plan_training(
                 float(count),
-                n_numeric + n_levels,
-                mu * math.sqrt(_TRAINING_SHARE) if from_marginals else mu,
+                n_wide + n_others,
+                mu * math.sqrt(share),
                 self._planning_curve,
                 optional=from_marginals,
                 latent_dim=self.latent_dim,
@@ -215,9 +230,14 @@ class AdversarialSynthesizer(BaseSynthesizer):
             base = ClassPlan(label, float(count), 0.0, 0.0, 1)
             if from_marginals:
                 # A class that does not train has all for its marginals.
-                left = 1.0 - _TRAINING_SHARE if trained and mu < math.inf else 1.0
+                left = 1.0 - share if trained and mu < math.inf else 1.0
                 base = plan_marginals(
-                    label, float(count), n_numeric, n_levels, mu * math.sqrt(left)
+                    label,
+                    float(count),
+                    n_wide,
+                    n_others,
+                    mu * math.sqrt(left),
+                    largest=float(np.max(counts)),
                 )
             plans.append(replace(base, **trained))
         return plans

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, Reservation
     from skdpsynth.privacy._curves import Curve
 
-__all__ = ["n_factors", "plan_training", "reserve_steps"]
+__all__ = ["n_factors", "plan_training", "reserve_steps", "training_share"]
 
 _AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: Renyi is tight there
@@ -21,6 +21,9 @@ _MAX_ROUNDS = 12
 _MIN_ROUNDS = 3  # what cannot pay for so many leaves its budget to the marginals
 _COHERENCE = 0.15  # nominal norm of the mean gradient, in clipping norms
 _STEPS_LIMIT = 10**6
+# Of the squared mu of a class that starts from marginals: what training may take, and
+# the squared signal-to-noise ratio of a step beyond which it takes no more.
+_MOST_SHARE, _CLEAR = 0.1, 25.0
 
 
 def n_factors(
@@ -48,6 +51,47 @@ def n_factors(
         return latent_dim
     most = max(1, min(_MAX_FACTORS, n_columns // 2))
     return max(1, int(min(_rounds(n_rows, n_columns, mu) / _MIN_ROUNDS, most)))
+
+
+def training_share(
+    n_rows: float,
+    n_columns: int,
+    mu: float,
+    *,
+    latent_dim: int | Literal["auto"],
+    n_discriminator_steps: int,
+    n_iter: int | Literal["auto"],
+    noise_multiplier: float | None,
+) -> float:
+    """Give the share of its squared mu that a class may train with.
+
+    Marginals are worth more than dependence, so training gets little; and a large
+    class pays only for steps whose signal is clearly above their noise.
+
+    Parameters
+    ----------
+    n_rows : float
+        Its declared or noisy count.
+    n_columns : int
+        Number of modelled columns.
+    mu : float
+        Gaussian-DP parameter of its marginals and its training together, in (0, inf].
+    latent_dim, n_discriminator_steps, n_iter, noise_multiplier
+        As in `DPCGANSynthesizer`.
+
+    Returns
+    -------
+    float
+        In (0, 1).
+    """
+    if noise_multiplier is not None or mu == math.inf:
+        return _MOST_SHARE
+    most = mu * math.sqrt(_MOST_SHARE)
+    factors = n_factors(n_rows, n_columns, most, latent_dim)
+    rounds = _MAX_ROUNDS if n_iter == "auto" else n_iter
+    wanted = _CLEAR * factors * rounds * n_discriminator_steps
+    available = _rounds(n_rows, n_columns, mu)
+    return min(wanted / max(available, wanted), _MOST_SHARE)
 
 
 def plan_training(

@@ -9,18 +9,22 @@ import torch
 
 from skdpsynth.nn._classifier import Classifier
 from skdpsynth.preprocessing._axes import NumericAxis
-from skdpsynth.preprocessing._columns import MISSING, ZERO
+from skdpsynth.preprocessing._columns import MISSING, ZERO, encode_rows
+from skdpsynth.preprocessing._table import factorize
 from skdpsynth.privacy._random import secret_generator
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._layout import TableLayout
     from skdpsynth.preprocessing._model import TableModel
+    from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.preprocessing._scores import ColumnScores
     from skdpsynth.privacy import Reservation
 
-__all__ = ["Evidence", "train_classifier"]
+__all__ = ["Evidence", "train_classifier", "unlabelled_rows"]
 
 _CELLS = 128  # of a numeric column
 _BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
@@ -147,6 +151,32 @@ class Evidence:
         cells = np.minimum((units[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
         cells = np.where(codes[:, j] == ZERO, _CELLS, cells)
         return np.where(codes[:, j] == MISSING, _CELLS + 1, cells)
+
+
+def unlabelled_rows(
+    frame: pd.DataFrame, layout: TableLayout, facts: TableFacts
+) -> PrivateRows:
+    """Give the rows that are of no class.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The private table.
+    layout : TableLayout
+        Its layout, with a target.
+    facts : TableFacts
+        What is public about it by now.
+
+    Returns
+    -------
+    PrivateRows
+        Rows whose label is missing or was not released; private.
+    """
+    codes, keys = factorize(frame[layout.target])
+    levels = set(facts.classes.levels)
+    labelled = np.array([key in levels for key in keys] + [False])[codes]
+    members = np.where(labelled, -1, 0)  # those with -1 are left out
+    return encode_rows(frame, list(facts.columns), list(facts.axes), members)
 
 
 def train_classifier(

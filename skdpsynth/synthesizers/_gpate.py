@@ -373,12 +373,12 @@ class GPATESynthesizer(BaseSynthesizer):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_numeric: int,
-        n_levels: int,
+        n_wide: int,
+        n_others: int,
         mu: float,
     ) -> list[ClassPlan]:
         from_marginals = self.init == "marginals"
-        n_columns = n_numeric + n_levels
+        n_columns = n_wide + n_others
         n_votes = None
         if self.aggregator == "confident_gnmax":
             n_votes = self.batch_size * self._n_projected(n_columns)
@@ -400,7 +400,12 @@ class GPATESynthesizer(BaseSynthesizer):
                 # A class that does not train has all for its marginals.
                 left = 1.0 - _TRAINING_SHARE if trained and mu < math.inf else 1.0
                 base = plan_marginals(
-                    label, float(count), n_numeric, n_levels, mu * math.sqrt(left)
+                    label,
+                    float(count),
+                    n_wide,
+                    n_others,
+                    mu * math.sqrt(left),
+                    largest=float(np.max(counts)),
                 )
             plans.append(replace(base, **trained))
         return plans

@@ -124,12 +124,14 @@ class IndependentSynthesizer(BaseSynthesizer):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_numeric: int,
-        n_levels: int,
+        n_wide: int,
+        n_others: int,
         mu: float,
     ) -> list[ClassPlan]:
         return [
-            plan_marginals(label, float(count), n_numeric, n_levels, mu)
+            plan_marginals(
+                label, float(count), n_wide, n_others, mu, largest=float(counts.max())
+            )
             for label, count in zip(labels, counts, strict=True)
         ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -18,11 +18,12 @@ from skdpsynth.nn._discriminator import PreciseStudent
 from skdpsynth.nn._generator import FactorGenerator, Student
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.preprocessing._table import read_table
 from skdpsynth.privacy._aggregators import noisy_counts
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
-from skdpsynth.synthesizers._evidence import Evidence, train_classifier
+from skdpsynth.synthesizers._evidence import Evidence, train_classifier, unlabelled_rows
 from skdpsynth.synthesizers._pate_triplegan_plan import (
     CLASSIFIER_STEPS,
     TriplePlan,
@@ -38,7 +39,8 @@ from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
 
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._plan import ClassPlan
@@ -293,6 +295,28 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
         self.random_state = random_state
         self.verbose = verbose
 
+    def fit(self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None) -> Self:
+        """Learn a private generator of tables like `X`, from partly labelled rows.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            The private table, as for every synthesizer. Rows whose target is missing
+            are the unlabelled part.
+        y : array-like of shape (n_rows,), optional
+            The labels, where they are not a column of X.
+
+        Returns
+        -------
+        self : object
+            The fitted synthesizer.
+        """
+        self._table = X, y  # `_fit` gets rows with a label only
+        try:
+            return super().fit(X, y)
+        finally:
+            del self._table
+
     def _fit(
         self,
         rows: PrivateRows,
@@ -353,7 +377,7 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
             weights = train_classifier(
                 evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
             )  # lines 18-20
-            branch = self._branch(evidence, weights, rows, model, players, accountant)
+            branch = self._branch(evidence, weights, model, players, accountant)
         self._play(players, branch, triples)
         for c, parameters in enumerate(generator.parameters):
             kept = players[c].result() if c in players else {}
@@ -369,14 +393,14 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
         self,
         evidence: Evidence,
         weights: torch.Tensor,
-        rows: PrivateRows,
         model: TableModel,
         players: Mapping[int, Player],
         accountant: PrivacyAccountant,
     ) -> UnlabelledBranch:
         """Label the unlabelled rows by the frozen classifier: pairs (d, C(d))."""
         classes = model.facts.classes
-        unlabelled = rows.of_class(-1)
+        frame, layout = read_table(*self._table, target=self.target, schema=self.schema)
+        unlabelled = unlabelled_rows(frame, layout, model.facts)
         called = call_rows(weights, evidence.features(unlabelled), classes.prior)
         counts = noisy_counts(called, len(classes), reserve_calls(accountant))
         scores = {}
@@ -448,8 +472,8 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_numeric: int,
-        n_levels: int,
+        n_wide: int,
+        n_others: int,
         mu: float,
     ) -> list[ClassPlan]:
         def plan_all(*, may_train: bool) -> list[ClassPlan]:
@@ -457,8 +481,8 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
                 plan_class(
                     label,
                     float(count),
-                    n_numeric,
-                    n_levels,
+                    n_wide,
+                    n_others,
                     mu,
                     # Without a label there is nothing to classify.
                     n_labels=0 if tuple(labels) == (None,) else len(labels),

@@ -88,8 +88,8 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
 def plan_class(
     label: Hashable,
     n_rows: float,
-    n_numeric: int,
-    n_levels: int,
+    n_wide: int,
+    n_others: int,
     mu: float,
     *,
     n_labels: int,
@@ -105,7 +105,7 @@ def plan_class(
         The class; None for all rows.
     n_rows : float
         Its declared or noisy count.
-    n_numeric, n_levels : int
+    n_wide, n_others : int
         Numbers of numeric and of level columns.
     mu : float
         What the class can pay in all, in (0, inf].
@@ -123,7 +123,7 @@ def plan_class(
     TriplePlan
         A class whose discriminator does not train has all for its marginals.
     """
-    n_columns, from_marginals = n_numeric + n_levels, settings.init == "marginals"
+    n_columns, from_marginals = n_wide + n_others, settings.init == "marginals"
     n_features = 1 + (n_labels if from_marginals else 2 * n_columns)
     spent = classifier_mu(n_rows, n_labels * n_features, mu) if n_labels else 0.0
     left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
@@ -139,7 +139,7 @@ def plan_class(
     if from_marginals:
         if trained and mu < math.inf:
             left *= math.sqrt(1.0 - _TRAINING_SHARE)
-        base = plan_marginals(label, n_rows, n_numeric, n_levels, left)
+        base = plan_marginals(label, n_rows, n_wide, n_others, left)
     own = {field.name: getattr(base, field.name) for field in fields(base)}
     return TriplePlan(**(own | trained), mu_classifier=spent)
 

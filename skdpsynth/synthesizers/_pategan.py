@@ -363,8 +363,8 @@ class PATEGANSynthesizer(BaseSynthesizer):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_numeric: int,
-        n_levels: int,
+        n_wide: int,
+        n_others: int,
         mu: float,
     ) -> list[ClassPlan]:
         from_marginals = self.init == "marginals"
@@ -372,7 +372,7 @@ class PATEGANSynthesizer(BaseSynthesizer):
         for label, count in zip(labels, counts, strict=True):
             trained = plan_training(
                 float(count),
-                n_numeric + n_levels,
+                n_wide + n_others,
                 mu * math.sqrt(_TRAINING_SHARE) if from_marginals else mu,
                 curve=self._planning_curve,
                 noise=self.noise,
@@ -389,7 +389,12 @@ class PATEGANSynthesizer(BaseSynthesizer):
                 # A class that does not train has all for its marginals.
                 left = 1.0 - _TRAINING_SHARE if trained and mu < math.inf else 1.0
                 base = plan_marginals(
-                    label, float(count), n_numeric, n_levels, mu * math.sqrt(left)
+                    label,
+                    float(count),
+                    n_wide,
+                    n_others,
+                    mu * math.sqrt(left),
+                    largest=float(np.max(counts)),
                 )
             plans.append(replace(base, **trained))
         return plans

@@ -8,7 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.preprocessing._classes import Classes, buy_classes, rounded
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.preprocessing._classes import (
+    Classes,
+    buy_classes,
+    likely_counts,
+    rounded,
+)
 from skdpsynth.preprocessing._table import ColumnLayout
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, TableSchema
@@ -134,3 +140,27 @@ def test_planned_counts_have_two_digits():
     classes = Classes(("a", "b"), np.array([104.0, 312.0]))
     assert classes.planned.tolist() == [100, 310]
     assert classes.prior.tolist() == [0.25, 0.75]
+
+
+def test_likely_counts_are_the_mean_of_what_can_be():
+    """Independently: sample counts of at least 0 given the released one."""
+    rng = np.random.default_rng(0)
+    for released in (-60.0, 0.0, 30.0, 500.0):
+        prior = rng.uniform(0, 900, 2_000_000)
+        weight = np.exp(-0.5 * ((prior - released) / 25.0) ** 2)
+        expected = float((prior * weight).sum() / weight.sum())
+        got = float(likely_counts(np.array(released), 25.0))
+        assert got == pytest.approx(expected, rel=0.02)
+    assert likely_counts(np.array([-1e9, 0.0, 7.0]), 0.0).tolist() == [1.0, 1.0, 7.0]
+    assert (likely_counts(np.array([-1e9, 1e9]), 3.0) >= 1.0).all()
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+def test_a_rare_usual_label_is_not_lost():
+    """Fewer positives than the noise: both labels are there all the same."""
+    target = pd.Series([0] * 800 + [1] * 10, name="y")
+    for _ in range(20):
+        fitted = IndependentSynthesizer(target="y").fit(
+            pd.DataFrame({"u": np.linspace(0, 1, 810), "y": target})
+        )
+        assert fitted.classes_.tolist() == [0, 1]

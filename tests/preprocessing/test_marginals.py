@@ -81,8 +81,11 @@ def test_both_rounds_are_paid_and_nothing_else():
     for scope in {entry.scope for entry in report.entries}:
         total = sum(e.mu_total**2 for e in report.entries if e.scope == scope)
         assert total == pytest.approx(accountant.mu_cap**2)
-    assert coarse_share(2, 1) < coarse_share(3, 0)
-    assert coarse_share(0, 3) == 0
+    assert 0 < coarse_share(1e6, 2, 1, 0.3) < coarse_share(1e6, 3, 0, 0.3)
+    assert coarse_share(1e6, 0, 3, 0.3) == 0
+    # Too few rows to look twice.
+    assert coarse_share(100, 3, 0, 0.3) == 0
+    assert coarse_share(10, 3, 0, math.inf) > 0
 
 
 def test_every_row_is_counted_once_in_every_column(monkeypatch):
@@ -99,7 +102,7 @@ def test_every_row_is_counted_once_in_every_column(monkeypatch):
     rows = table(np.random.default_rng(2), 500)
     edge = PrivateRows(rows.units.copy(), rows.codes, rows.members)
     edge.units[:100, :2] = [0.0, 1.0]  # both ends of the axes
-    buy(edge, 1.0)
+    buy(edge, 9.0)
     assert sorted(seen) == [
         ("coarse marginals", "n", (400, 2)),
         ("coarse marginals", "p", (100, 2)),

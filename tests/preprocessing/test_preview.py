@@ -11,7 +11,7 @@ from skdpsynth.exceptions import DegradedResultWarning, SkdpsynthError
 from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
 
 N_ROWS = 6000
-UNIT = Continuous(0, 1)
+UNIT = Continuous(0, 50)
 COUNTS = {"m": 4000, "n": 2000}
 BOTH = [IndependentSynthesizer, GPATESynthesizer]
 
@@ -27,8 +27,8 @@ def make_table(label="text") -> pd.DataFrame:
     }
     return pd.DataFrame(
         {
-            "a": number / N_ROWS,
-            "b": (number % 7).astype(float),
+            "a": 50 * number / N_ROWS,
+            "b": 3.0 * (number % 7),
             "s": np.where(number % 2, "odd", "even"),
             "t": np.where(number % 3, "x", "y"),
             "id": number.astype(str),

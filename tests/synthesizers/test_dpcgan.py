@@ -182,7 +182,6 @@ FEW = {"epsilon": 8.0, "n_iter": 2, "n_generator_steps": 3, "random_state": 0}
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 def test_a_saved_synthesizer_is_the_same(mode, tmp_path):
     synthesizer = DPCGANSynthesizer(schema=make_schema(), **FEW, **mode)
     synthesizer.fit(make_table(400)).save(tmp_path / "model.skdp")
@@ -220,7 +219,6 @@ def test_without_a_target_all_rows_are_one_class():
 
 
 @pytest.mark.parametrize("init", ["marginals", "random"])
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 def test_mixed_types_train(init):
     table = make_table(600)
     rng = np.random.default_rng(0)

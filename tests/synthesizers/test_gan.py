@@ -65,7 +65,6 @@ def test_it_samples_without_a_target_and_from_few_rows():
     assert synthesizer.fit(table).sample(7).shape == (7, 6)
 
 
-@pytest.mark.xfail(raises=KeyError, reason="`save` expects a parameter `budget`")
 def test_it_is_saved(tmp_path):
     synthesizer = GANSynthesizer(target="y", n_iter=1, n_generator_steps=1)
     synthesizer.fit(make_table(200)).save(tmp_path / "model.skdp")
