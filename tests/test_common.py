@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks as sklearn_checks
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer
+from skdpsynth import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GANSynthesizer,
+    GPATESynthesizer,
+    IndependentSynthesizer,
+)
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.utils.estimator_checks import (
     check_synthesizer,
@@ -25,12 +31,22 @@ SYNTHESIZERS = [
     GPATESynthesizer(
         aggregator="confident_gnmax", n_iter=2, batch_size=4, projection_dim=2
     ),
+    DPCGANSynthesizer(n_iter=2, n_generator_steps=2),
+    DPCGANSynthesizer(batch_size=50, n_iter=2, n_generator_steps=2),
+    DPGANSynthesizer(init="random", n_iter=2, n_generator_steps=2, hidden_dims=(4,)),
 ]
 
 
 # The tables of scikit-learn have 20 to 200 rows: the result is poor, and says so.
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@sklearn_checks(SYNTHESIZERS[:2])
+@sklearn_checks(
+    [
+        *SYNTHESIZERS[:2],
+        DPCGANSynthesizer(n_iter=2, n_generator_steps=2),
+        DPGANSynthesizer(n_iter=2, n_generator_steps=2),
+        GANSynthesizer(n_iter=2, n_generator_steps=2),  # not private: no battery
+    ]
+)
 def test_sklearn(estimator, check):
     check(estimator)
 

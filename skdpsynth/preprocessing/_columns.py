@@ -61,7 +61,7 @@ class PrivateRows:
         Numeric columns: 0 for a value, 1 for an exact zero with a cell of its own, 2
         for missing. Level columns: codes of `LevelAxis`.
     members : ndarray of shape (n_rows,), int64
-        Position of each row's class.
+        Position of each row's class; -1 where it is missing or was not released.
     """
 
     units: NDArray[np.float32]
@@ -69,7 +69,7 @@ class PrivateRows:
     members: NDArray[np.int64]
 
     def of_class(self, position: int) -> PrivateRows:
-        """Give the rows of one class."""
+        """Give the rows of one class; of -1, those of none."""
         rows = np.flatnonzero(self.members == position)
         if len(rows) == len(self.members):
             return self
@@ -320,23 +320,21 @@ def encode_rows(
     axes : list of Axis
         Their axes.
     members : ndarray of shape (n_rows,), int64
-        Class of each row; rows with -1 are left out.
+        Class of each row; -1 for rows of none.
 
     Returns
     -------
     PrivateRows
         Rows in the order of the frame.
     """
-    kept = np.flatnonzero(members >= 0)
-    units = np.zeros((len(kept), len(columns)), dtype=np.float32)
+    units = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in axes if isinstance(a, LevelAxis)), default=0)
     narrow = np.min_scalar_type(max(most - 1, MISSING))
-    codes = np.zeros((len(kept), len(columns)), dtype=narrow)
+    codes = np.zeros((len(frame), len(columns)), dtype=narrow)
     for position, (column, axis) in enumerate(zip(columns, axes, strict=True)):
         series = frame[column.name]
         if isinstance(axis, NumericAxis):
             values, missing = numeric_values(series, column)
-            values, missing = values[kept], missing[kept]
             if axis.step is not None:
                 values = to_wall(values, column)
             units[:, position] = axis.to_unit(values)
@@ -351,5 +349,5 @@ def encode_rows(
                 [place_of.get(key, other) for key in keys] + [missing_code],
                 dtype=narrow,
             )
-            codes[:, position] = table[found[kept]]
-    return PrivateRows(units, codes, members[kept])
+            codes[:, position] = table[found]
+    return PrivateRows(units, codes, members)

@@ -75,6 +75,11 @@ class ReportEntry:
     share : float or None
         Percentage of the ``mu^2`` that the fit may spend; None for an infinite
         epsilon.
+    kind : {"gaussian", "sampled gaussian", "gaussian vote", "laplace vote"}
+        The mechanism: discrete Gaussian noise on whole numbers, a step on a Poisson
+        sample, or a one-bit vote.
+    sampling_rate : float
+        Probability with which a row is in a release; 1 unless sampled.
     """
 
     name: str
@@ -85,6 +90,8 @@ class ReportEntry:
     noise_std: float
     mu_total: float
     share: float | None
+    kind: str = "gaussian"
+    sampling_rate: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -391,6 +398,8 @@ def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:
         noise_std=entry.noise_std,
         mu_total=mu_total,
         share=100 * (mu_total / mu_cap) ** 2 if mu_cap < math.inf else None,
+        kind=entry.kind,
+        sampling_rate=entry.sampling_rate,
     )
 
 

@@ -21,9 +21,9 @@ _MAX_ROUNDS = 12
 _MIN_ROUNDS = 3  # what cannot pay for so many leaves its budget to the marginals
 _COHERENCE = 0.15  # nominal norm of the mean gradient, in clipping norms
 _STEPS_LIMIT = 10**6
-# Of the squared mu of a class that starts from marginals: what training may take, and
-# the squared signal-to-noise ratio of a step beyond which it takes no more.
-_MOST_SHARE, _CLEAR = 0.1, 25.0
+# Of the squared mu of a class that starts from marginals: what training may take. It
+# takes no more than the least where a step has this squared signal-to-noise ratio.
+_LEAST_SHARE, _MOST_SHARE, _CLEAR = 0.02, 0.1, 25.0
 
 
 def n_factors(
@@ -91,7 +91,8 @@ def training_share(
     rounds = _MAX_ROUNDS if n_iter == "auto" else n_iter
     wanted = _CLEAR * factors * rounds * n_discriminator_steps
     available = _rounds(n_rows, n_columns, mu)
-    return min(wanted / max(available, wanted), _MOST_SHARE)
+    share = wanted / max(available, wanted)
+    return min(max(share, _LEAST_SHARE), _MOST_SHARE)
 
 
 def plan_training(

@@ -172,8 +172,11 @@ def _check_budget_is_kept_and_used(synthesizer: BaseSynthesizer) -> None:
     # Once more, from the noise itself: all that the worst class pays.
     paid: dict[str, float] = {}
     for entry in report.entries:
-        _require(entry.noise_std >= 3, f"{entry.name!r} has too little noise")
-        mu_squared = entry.releases * entry.sensitivity**2 / (entry.noise_std**2 - 4)
+        mu_squared = entry.mu_total**2
+        if entry.kind == "gaussian":
+            _require(entry.noise_std >= 3, f"{entry.name!r} has too little noise")
+            ratio = entry.sensitivity**2 / (entry.noise_std**2 - 4)
+            mu_squared = entry.releases * ratio
         paid[entry.scope] = paid.get(entry.scope, 0.0) + mu_squared
     for_all = paid.pop("all rows", 0.0)
     mu = math.sqrt(for_all + max(paid.values(), default=0.0))

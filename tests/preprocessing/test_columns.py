@@ -13,6 +13,7 @@ from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import (
     MISSING,
     ZERO,
+    PrivateRows,
     buy_levels,
     buy_ranges,
     declared_axis,
@@ -251,7 +252,9 @@ def test_rows_become_places_and_codes():
         LevelAxis(("u", "v"), nullable=True),
     ]
     rows = encode_rows(frame, columns, axes, np.array([0, 1, 0, 1, -1]))
-    assert rows.members.tolist() == [0, 1, 0, 1]  # the row without a class is gone
+    assert rows.members.tolist() == [0, 1, 0, 1, -1]
+    assert rows.of_class(-1).members.tolist() == [-1]
+    rows = PrivateRows(rows.units[:4], rows.codes[:4], rows.members[:4])
     assert rows.codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
     assert rows.codes[:, 1].tolist() == [0, 0, 0, 0]
     assert rows.codes[:, 2].tolist() == [0, 2, 3, 1]

@@ -314,8 +314,9 @@ def test_rows_without_a_label_train_nothing():
     _, layout = read_table(frame, target="label")
     accountant = PrivacyAccountant(math.inf, 1e-5, discovery_delta=1e-6)
     facts, rows = buy_facts(frame, layout, None, accountant)
-    assert len(rows.members) == frame["label"].notna().sum()
-    assert facts.classes.counts.sum() == len(rows.members)
+    in_classes = sum(len(rows.of_class(c).members) for c in range(len(facts.classes)))
+    assert in_classes == frame["label"].notna().sum() == facts.classes.counts.sum()
+    assert len(rows.of_class(-1).members) == frame["label"].isna().sum()
 
 
 def test_wide_tables_and_many_categories_take_seconds():
