@@ -7,24 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from skdpsynth.nn._classifier import Classifier
+from skdpsynth.nn._classifier import Classifier, call_rows
 from skdpsynth.preprocessing._axes import NumericAxis
-from skdpsynth.preprocessing._columns import MISSING, ZERO, encode_rows
-from skdpsynth.preprocessing._table import factorize
+from skdpsynth.preprocessing._columns import MISSING, ZERO
+from skdpsynth.privacy._aggregators import noisy_counts
 from skdpsynth.privacy._random import secret_generator
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._columns import PrivateRows
-    from skdpsynth.preprocessing._layout import TableLayout
     from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.preprocessing._scores import ColumnScores
     from skdpsynth.privacy import Reservation
 
-__all__ = ["Evidence", "train_classifier", "unlabelled_rows"]
+__all__ = ["Evidence", "call_unlabelled", "train_classifier"]
 
 _CELLS = 128  # of a numeric column
 _BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
@@ -153,32 +150,6 @@ class Evidence:
         return np.where(codes[:, j] == MISSING, _CELLS + 1, cells)
 
 
-def unlabelled_rows(
-    frame: pd.DataFrame, layout: TableLayout, facts: TableFacts
-) -> PrivateRows:
-    """Give the rows that are of no class.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        The private table.
-    layout : TableLayout
-        Its layout, with a target.
-    facts : TableFacts
-        What is public about it by now.
-
-    Returns
-    -------
-    PrivateRows
-        Rows whose label is missing or was not released; private.
-    """
-    codes, keys = factorize(frame[layout.target])
-    levels = set(facts.classes.levels)
-    labelled = np.array([key in levels for key in keys] + [False])[codes]
-    members = np.where(labelled, -1, 0)  # those with -1 are left out
-    return encode_rows(frame, list(facts.columns), list(facts.axes), members)
-
-
 def train_classifier(
     evidence: Evidence,
     rows: PrivateRows,
@@ -224,6 +195,44 @@ def train_classifier(
     for _ in range(n_steps):
         classifier.train_step()
     return classifier.weights
+
+
+def call_unlabelled(
+    evidence: Evidence,
+    weights: torch.Tensor,
+    model: TableModel,
+    rows: PrivateRows,
+    reservation: Reservation,
+) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
+    """Label rows of no class by the frozen classifier: pairs (d, C(d)).
+
+    Parameters
+    ----------
+    evidence, weights
+        The classifier.
+    model : TableModel
+        The released marginals.
+    rows : PrivateRows
+        The private table; rows of a class take no part.
+    reservation : Reservation
+        Pays for the counts; only rows of no class do.
+
+    Returns
+    -------
+    scores : list of n_classes ndarrays of shape (n_rows, n_columns), float32
+        The rows that are called each class; private.
+    counts : ndarray of shape (n_classes,), int64
+        Noisy numbers of those rows.
+    """
+    unlabelled, classes = rows.of_class(-1), model.facts.classes
+    called = call_rows(weights, evidence.features(unlabelled), classes.prior)
+    counts = noisy_counts(called, len(classes), reservation)
+    scores = []
+    for c in range(len(classes)):
+        pairs = np.flatnonzero(called == c)
+        part = unlabelled.units[pairs], unlabelled.codes[pairs]
+        scores.append(model.score_rows(*part, c))
+    return scores, counts
 
 
 def _masses(column: ColumnScores) -> NDArray[np.float64]:

@@ -4,44 +4,37 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from tqdm.auto import tqdm
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.nn._branch import UnlabelledBranch
-from skdpsynth.nn._classifier import call_rows
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.nn._discriminator import PreciseStudent
-from skdpsynth.nn._generator import FactorGenerator, Student
+from skdpsynth.nn._generator import FactorGenerator
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._table import read_table
-from skdpsynth.privacy._aggregators import noisy_counts
-from skdpsynth.privacy._random import secret_generator
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
-from skdpsynth.synthesizers._evidence import Evidence, train_classifier, unlabelled_rows
+from skdpsynth.synthesizers._evidence import Evidence, call_unlabelled, train_classifier
 from skdpsynth.synthesizers._pate_triplegan_plan import (
     CLASSIFIER_STEPS,
     TriplePlan,
     plan_class,
-    reserve_branch,
     reserve_calls,
     reserve_classifier,
     sampling_rate,
 )
-from skdpsynth.synthesizers._pate_triplegan_players import StepPlayer, VotePlayer
+from skdpsynth.synthesizers._pate_triplegan_players import make_branch, make_players
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
+    from skdpsynth.nn._branch import UnlabelledBranch
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
@@ -51,10 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PATETripleGANSynthesizer"]
 
-_TRAINED = {
-    "marginals": ("loadings",),
-    "random": ("loadings", "location", "log_scale"),
-}
 _PARAMETERS = ("loadings", "location", "log_scale")
 
 
@@ -89,9 +78,8 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
         "hybrid": teachers of each class. "auto": one for 4 rows of the noisy count,
         at most 2048.
     n_iter : int or "auto", default="auto"
-        Rounds. "auto": as many as keep the signal of a round above its noise. If the
-        rows of one class cannot pay for a few, all classes leave their budgets to the
-        marginals.
+        Rounds. "auto": as many as keep the signal of a round above its noise. A class
+        that cannot pay for a few leaves its budget to its marginals.
     batch_size : int, default=512
         "hybrid": generated rows that the teachers vote on in a round, at least 1.
     noise_multiplier : float, optional
@@ -171,15 +159,12 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
     is discrete.
 
     **What the paper does, and why it is not private.** It shows the discriminator
-    unlabelled rows with the teachers' majority on them, without noise (``r_c``), and
-    labels by a classifier that is trained without noise. One labelled row can then
-    flip every label and every term of a sum of which clipping and noise cover one
-    term: 128 flipped terms move it by up to 256 clipping norms, where 1 is accounted.
-    Sampling of unlabelled rows amplifies nothing for that row. The paper also leaves
-    the threshold test of votes unpaid, reads a limit theorem as a bound, and picks the
-    best of several runs by their scores. Here r_c is the constant 0, as in Triple-GAN
-    ([2]_); the classifier learns by DP-SGD; votes are on generated rows and charged
-    each; no cost depends on the data.
+    unlabelled rows with the teachers' majority on them (``r_c``) and labels by a
+    classifier, both without noise. One labelled row can flip every label and every
+    term of a sum whose noise covers one: 128 terms move it by up to 256 clipping
+    norms. The threshold test of votes is not paid for, and the best of several runs
+    is picked by its scores. Here r_c is the constant 0, as in Triple-GAN ([2]_); the
+    classifier learns by DP-SGD; votes are on generated rows and charged each.
 
     Symbols of the paper: S_l rows with and S_d rows without a label, k ``n_teachers``,
     n_g ``batch_size``, n_s ``n_iter``, R ``max_grad_norm``, sigma_0 and sigma_2
@@ -194,8 +179,7 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
     weighs the same, and pays for its own sums at its own sampling rate; one sum for
     all would need the noise of the smallest class for all. The weight of unlabelled
     rows falls where few are called a class, so that they do not add more noise than
-    sense. If the classifier were right about them, they would not move the
-    discriminator at all: they are real, and stand where fakes do.
+    sense.
 
     References
     ----------
@@ -295,28 +279,6 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None) -> Self:
-        """Learn a private generator of tables like `X`, from partly labelled rows.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            The private table, as for every synthesizer. Rows whose target is missing
-            are the unlabelled part.
-        y : array-like of shape (n_rows,), optional
-            The labels, where they are not a column of X.
-
-        Returns
-        -------
-        self : object
-            The fitted synthesizer.
-        """
-        self._table = X, y  # `_fit` gets rows with a label only
-        try:
-            return super().fit(X, y)
-        finally:
-            del self._table
-
     def _fit(
         self,
         rows: PrivateRows,
@@ -350,25 +312,9 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
         self.n_teachers_ = np.array([plan.n_teachers for plan in triples])
         n_factors = max(plan.n_factors for plan in triples)
         generator = FactorGenerator.initial(len(triples), len(axes), n_factors, seed)
-        players: dict[int, Player] = {}
-        votes = self.desensitization == "hybrid"
-        make = VotePlayer if votes else StepPlayer
-        for c, reservation in reserved.items():
-            own = dict(generator.parameters[c])
-            own["loadings"] = own["loadings"][:, : triples[c].n_factors]
-            student = (Student if votes else PreciseStudent)(
-                own,
-                _TRAINED[self.init],
-                n_steps=triples[c].n_iter * self.n_generator_steps,
-                learning_rate=self.learning_rate,
-                generator=public,
-                device=device,
-            )
-            of_class = rows.of_class(c)
-            scores = model.score_rows(of_class.units, of_class.codes, c)
-            players[c] = make(
-                self, scores, student, triples[c], reservation, public, device
-            )
+        players = make_players(
+            self, rows, model, generator, triples, reserved, public, device
+        )
         branch = None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and facts.classes.levels:
@@ -377,7 +323,15 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
             weights = train_classifier(
                 evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
             )  # lines 18-20
-            branch = self._branch(evidence, weights, model, players, accountant)
+            branch = make_branch(
+                self,
+                *call_unlabelled(
+                    evidence, weights, model, rows, reserve_calls(accountant)
+                ),
+                players,
+                accountant,
+                device,
+            )  # pairs (d, C(d))
         self._play(players, branch, triples)
         for c, parameters in enumerate(generator.parameters):
             kept = players[c].result() if c in players else {}
@@ -388,41 +342,6 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
         self.generator_ = generator
         self._tell(accountant, scopes)
         return model
-
-    def _branch(
-        self,
-        evidence: Evidence,
-        weights: torch.Tensor,
-        model: TableModel,
-        players: Mapping[int, Player],
-        accountant: PrivacyAccountant,
-    ) -> UnlabelledBranch:
-        """Label the unlabelled rows by the frozen classifier: pairs (d, C(d))."""
-        classes = model.facts.classes
-        frame, layout = read_table(*self._table, target=self.target, schema=self.schema)
-        unlabelled = unlabelled_rows(frame, layout, model.facts)
-        called = call_rows(weights, evidence.features(unlabelled), classes.prior)
-        counts = noisy_counts(called, len(classes), reserve_calls(accountant))
-        scores = {}
-        for c in players:
-            pairs = np.flatnonzero(called == c)
-            units, codes = unlabelled.units[pairs], unlabelled.codes[pairs]
-            scores[c] = model.score_rows(units, codes, c)
-        branch = UnlabelledBranch(
-            scores,
-            weight=self.unlabelled_weight,
-            counts={c: float(counts[c]) for c in players},
-            n_parameters={c: player.n_parameters for c, player in players.items()},
-            max_grad_norm=self.max_grad_norm,
-            reservation=reserve_branch(
-                self.n_iter_, float(np.maximum(counts, 0).sum()), accountant
-            ),
-            rng=secret_generator(),
-            device=resolve_device(self.device),
-        )
-        for c, player in players.items():
-            player.alpha = branch.weights[c]
-        return branch
 
     def _play(
         self,
@@ -476,28 +395,21 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
         n_others: int,
         mu: float,
     ) -> list[ClassPlan]:
-        def plan_all(*, may_train: bool) -> list[ClassPlan]:
-            return [
-                plan_class(
-                    label,
-                    float(count),
-                    n_wide,
-                    n_others,
-                    mu,
-                    # Without a label there is nothing to classify.
-                    n_labels=0 if tuple(labels) == (None,) else len(labels),
-                    settings=self,
-                    curve=self._planning_curve,
-                    may_train=may_train,
-                )
-                for label, count in zip(labels, counts, strict=True)
-            ]
-
-        plans = plan_all(may_train=True)
-        # If one class has dependence between columns and another cannot pay for it,
-        # dependence itself would look like a sign of the class. So all, or none.
-        alike = all(plan.n_iter for plan in plans)
-        return plans if alike or self.init == "random" else plan_all(may_train=False)
+        return [
+            plan_class(
+                label,
+                float(count),
+                n_wide,
+                n_others,
+                mu,
+                # Without a label there is nothing to classify.
+                n_labels=0 if tuple(labels) == (None,) else len(labels),
+                settings=self,
+                curve=self._planning_curve,
+                largest=float(np.max(counts)),
+            )
+            for label, count in zip(labels, counts, strict=True)
+        ]
 
     def _check_parameters(self) -> None:
         fixed = self.n_iter != "auto" or self.epsilon == math.inf

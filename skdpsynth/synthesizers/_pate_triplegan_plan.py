@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
 from skdpsynth.privacy._reservation import UNLABELLED
@@ -33,9 +33,11 @@ __all__ = [
 ]
 
 CLASSIFIER_STEPS = 4
-_TRAINING_SHARE = 0.25  # of the squared mu of a class that starts from marginals
+# Shares of the squared mu of a class that starts from marginals: what training may
+# take. The least is taken whose planned signal is so many times its noise.
+_TRAINING_SHARES, _CLEAR = (0.02, 0.03, 0.05, 0.1), 3.0
 _AUTO_FACTORS = 4  # of a generator that learns from votes
-_CLASSIFIER_SHARE = 0.05  # of the squared mu of a class
+_CLASSIFIER_SHARE = 0.05  # of the squared mu of a class: the most
 _CALLS_SHARE = 0.05  # of the squared mu of the unlabelled rows
 _COHERENCE = 0.25  # nominal norm of the mean gradient, in clipping norms
 _SAMPLE_ROWS = 2.0**18  # more of them say nothing that noise would hide
@@ -77,12 +79,14 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
     Returns
     -------
     float
-        0 where the noise of a step would be above its signal; generated rows then
-        stand for the class.
+        No more than a signal well above the noise of a step takes. 0 where the noise
+        would be above the signal; generated rows then stand for the class.
     """
-    share = mu * math.sqrt(_CLASSIFIER_SHARE)
-    signal = _COHERENCE * n_rows * share / math.sqrt(CLASSIFIER_STEPS)
-    return share if signal >= math.sqrt(n_weights) else 0.0
+    most = mu * math.sqrt(_CLASSIFIER_SHARE)
+    if mu == math.inf:
+        return most
+    least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_COHERENCE * max(n_rows, 1.0))
+    return min(_CLEAR * least, most) if least <= most else 0.0
 
 
 def plan_class(
@@ -95,7 +99,7 @@ def plan_class(
     n_labels: int,
     settings: PATETripleGANSynthesizer,
     curve: Curve,
-    may_train: bool = True,
+    largest: float,
 ) -> TriplePlan:
     """Plan one class.
 
@@ -115,8 +119,8 @@ def plan_class(
         Its parameters.
     curve : Curve
         What turns mu into noise.
-    may_train : bool, default=True
-        Whether its discriminator trains, if it can pay for it.
+    largest : float
+        Planned rows of the largest class.
 
     Returns
     -------
@@ -127,21 +131,58 @@ def plan_class(
     n_features = 1 + (n_labels if from_marginals else 2 * n_columns)
     spent = classifier_mu(n_rows, n_labels * n_features, mu) if n_labels else 0.0
     left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
-    share = _TRAINING_SHARE if from_marginals else 1.0
-    trained = {}
-    if may_train:
-        trained = _plan_training(
-            n_rows, n_columns, left * math.sqrt(share), settings=settings, curve=curve
-        )
+    share = 1.0
+    if from_marginals:
+        share = _training_share(n_rows, n_columns, left, settings=settings, curve=curve)
+    trained = _plan_training(
+        n_rows,
+        n_columns,
+        left * math.sqrt(share),
+        settings=settings,
+        curve=curve,
+        n_iter=settings.n_iter,
+    )
     if not trained:
-        spent, left = 0.0, mu
+        spent, left, share = 0.0, mu, 0.0
     base = ClassPlan(label, n_rows, 0.0, 0.0, 1)
     if from_marginals:
-        if trained and mu < math.inf:
-            left *= math.sqrt(1.0 - _TRAINING_SHARE)
-        base = plan_marginals(label, n_rows, n_wide, n_others, left)
+        if mu < math.inf:
+            left *= math.sqrt(1.0 - share)
+        base = plan_marginals(label, n_rows, n_wide, n_others, left, largest=largest)
     own = {field.name: getattr(base, field.name) for field in fields(base)}
     return TriplePlan(**(own | trained), mu_classifier=spent)
+
+
+def _training_share(
+    n_rows: float,
+    n_columns: int,
+    mu: float,
+    *,
+    settings: PATETripleGANSynthesizer,
+    curve: Curve,
+) -> float:
+    """Give the share of its squared mu that a class may train with."""
+    if settings.desensitization == "dpsgd":
+        return _dpcgan_plan.training_share(
+            n_rows,
+            n_columns,
+            mu,
+            latent_dim=settings.latent_dim,
+            n_discriminator_steps=1,
+            n_iter=settings.n_iter,
+            noise_multiplier=settings.noise_multiplier,
+        )
+    most = _TRAINING_SHARES[-1]
+    if settings.noise_multiplier is not None or mu == math.inf:
+        return most
+    for share in _TRAINING_SHARES:
+        # With so much less the signal would still be above the noise.
+        less = mu * math.sqrt(share) / _CLEAR
+        if _plan_training(
+            n_rows, n_columns, less, settings=settings, curve=curve, n_iter="auto"
+        ):
+            return share
+    return most
 
 
 def _plan_training(
@@ -151,12 +192,13 @@ def _plan_training(
     *,
     settings: PATETripleGANSynthesizer,
     curve: Curve,
+    n_iter: int | Literal["auto"],
 ) -> dict[str, Any]:
     """Plan the discriminator of one class; empty if it does not train."""
     optional, wanted = settings.init == "marginals", settings.latent_dim
     common: dict[str, Any] = {
         "optional": optional,
-        "n_iter": settings.n_iter,
+        "n_iter": n_iter,
         "noise_multiplier": settings.noise_multiplier,
         "curve": curve,
     }

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import torch
 
-from skdpsynth.nn._branch import BranchedDiscriminator, BranchedStudentDiscriminator
-from skdpsynth.nn._discriminator import Adam, generator_gradient
+from skdpsynth.nn._branch import (
+    BranchedDiscriminator,
+    BranchedStudentDiscriminator,
+    UnlabelledBranch,
+)
+from skdpsynth.nn._discriminator import Adam, PreciseStudent, generator_gradient
+from skdpsynth.nn._generator import Student
 from skdpsynth.nn._student import (
     GeneratorAscent,
     LabelBuffer,
@@ -24,6 +29,7 @@ from skdpsynth.nn._student import (
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.privacy._aggregators import noisy_votes
 from skdpsynth.privacy._random import secret_generator
+from skdpsynth.synthesizers._pate_triplegan_plan import reserve_branch
 from skdpsynth.synthesizers._pategan_plan import (
     TEACHER_BATCH,
     TEACHER_DECAY,
@@ -31,14 +37,23 @@ from skdpsynth.synthesizers._pategan_plan import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Student
-    from skdpsynth.privacy import Reservation
+    from skdpsynth.nn._generator import FactorGenerator
+    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._model import TableModel
+    from skdpsynth.privacy import PrivacyAccountant, Reservation
     from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
     from skdpsynth.synthesizers._pate_triplegan_plan import TriplePlan
 
-__all__ = ["Player", "StepPlayer", "VotePlayer"]
+__all__ = ["Player", "StepPlayer", "VotePlayer", "make_branch", "make_players"]
+
+_TRAINED = {
+    "marginals": ("loadings",),
+    "random": ("loadings", "location", "log_scale"),
+}
 
 _POOL = 512  # fakes that teachers draw theirs from
 _FAKES = 512  # of every step of a discriminator: a public constant
@@ -251,3 +266,106 @@ class StepPlayer:
     def result(self) -> dict[str, NDArray[np.float64]]:
         """Give the generator's parameters."""
         return self._student.result()
+
+
+def make_players(
+    settings: PATETripleGANSynthesizer,
+    rows: PrivateRows,
+    model: TableModel,
+    generator: FactorGenerator,
+    plans: list[TriplePlan],
+    reserved: Mapping[int, Reservation],
+    public: torch.Generator,
+    device: torch.device,
+) -> dict[int, Player]:
+    """Make the players of all classes that train.
+
+    Parameters
+    ----------
+    settings : PATETripleGANSynthesizer
+        Its parameters.
+    rows : PrivateRows
+        The private table; rows of no class take no part.
+    model : TableModel
+        The released marginals.
+    generator : FactorGenerator
+        Initial generators of all classes.
+    plans : list of TriplePlan
+        What every class pays for.
+    reserved : mapping of int to Reservation
+        Position of a class that trains to its votes or steps.
+    public : torch.Generator
+        Public stream.
+    device : torch.device
+        Where they are trained.
+
+    Returns
+    -------
+    dict of int to Player
+        By position of the class.
+    """
+    players: dict[int, Player] = {}
+    votes = settings.desensitization == "hybrid"
+    for c, reservation in reserved.items():
+        own = dict(generator.parameters[c])
+        own["loadings"] = own["loadings"][:, : plans[c].n_factors]
+        student = (Student if votes else PreciseStudent)(
+            own,
+            _TRAINED[settings.init],
+            n_steps=plans[c].n_iter * settings.n_generator_steps,
+            learning_rate=settings.learning_rate,
+            generator=public,
+            device=device,
+        )
+        part = rows.of_class(c)
+        scores = model.score_rows(part.units, part.codes, c)
+        players[c] = (VotePlayer if votes else StepPlayer)(
+            settings, scores, student, plans[c], reservation, public, device
+        )
+    return players
+
+
+def make_branch(
+    settings: PATETripleGANSynthesizer,
+    scores: list[NDArray[np.float32]],
+    counts: NDArray[np.int64],
+    players: Mapping[int, Player],
+    accountant: PrivacyAccountant,
+    device: torch.device,
+) -> UnlabelledBranch:
+    """Make what shows the discriminators pairs (d, C(d)), and set their alpha.
+
+    Parameters
+    ----------
+    settings : PATETripleGANSynthesizer
+        Its parameters.
+    scores : list of n_classes ndarrays of shape (n_rows, n_columns), float32
+        The unlabelled rows that the classifier calls each class; private.
+    counts : ndarray of shape (n_classes,), int64
+        Noisy numbers of those rows.
+    players : mapping of int to Player
+        By position of the class.
+    accountant : PrivacyAccountant
+        Ledger of the fit.
+    device : torch.device
+        Where they are trained.
+
+    Returns
+    -------
+    UnlabelledBranch
+        One release per round, with all that unlabelled rows have left.
+    """
+    n_rows = float(np.maximum(counts, 0).sum())
+    branch = UnlabelledBranch(
+        {c: scores[c] for c in players},
+        weight=settings.unlabelled_weight,
+        counts={c: float(counts[c]) for c in players},
+        n_parameters={c: player.n_parameters for c, player in players.items()},
+        max_grad_norm=settings.max_grad_norm,
+        reservation=reserve_branch(settings.n_iter_, n_rows, accountant),
+        rng=secret_generator(),
+        device=device,
+    )
+    for c, player in players.items():
+        player.alpha = branch.weights[c]
+    return branch

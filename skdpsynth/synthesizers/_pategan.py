@@ -28,6 +28,7 @@ from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
 from skdpsynth.privacy._aggregators import noisy_votes
 from skdpsynth.privacy._random import secret_generator
+from skdpsynth.synthesizers._factor_model import FactorSynthesizer
 from skdpsynth.synthesizers._pategan_plan import (
     TEACHER_BATCH,
     TEACHER_DECAY,
@@ -38,7 +39,7 @@ from skdpsynth.synthesizers._pategan_plan import (
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,7 +58,7 @@ _TRAINED = {
 }
 
 
-class PATEGANSynthesizer(BaseSynthesizer):
+class PATEGANSynthesizer(FactorSynthesizer):
     """PATE-GAN for tables.
 
     Teacher discriminators see disjoint parts of the private rows and vote on generated
@@ -412,29 +413,3 @@ class PATEGANSynthesizer(BaseSynthesizer):
             msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
             raise ValueError(msg)
         resolve_device(self.device)
-
-    def _scores(
-        self, members: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        return self.generator_.scores(members, rng)
-
-    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        arrays: dict[str, NDArray[Any]] = {"n_teachers": self.n_teachers_}
-        for c, parameters in enumerate(self.generator_.parameters):
-            for name, value in parameters.items():
-                arrays[f"generator.{c}.{name}"] = value
-        n_classes = len(self.generator_.parameters)
-        return {"n_classes": n_classes, "n_iter_": self.n_iter_}, arrays
-
-    def _restore_generator(
-        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> None:
-        names = ("loadings", "location", "log_scale")
-        self.generator_ = FactorGenerator(
-            [
-                {name: arrays[f"generator.{c}.{name}"] for name in names}
-                for c in range(document["n_classes"])
-            ]
-        )
-        self.n_iter_ = int(document["n_iter_"])
-        self.n_teachers_ = arrays["n_teachers"]

@@ -1,8 +1,9 @@
-"""PATE-TripleGAN's privacy argument: ledger, influence, flow; broken twins are caught.
+"""PATE-TripleGAN's privacy argument: influence and flow; broken twins are caught.
 
 Influence: given what was released, a labelled row changes one vote, one term of its
 class's sums, and no sum of unlabelled rows; an unlabelled row changes one term of that
 sum alone. Flow: the result is a function of what was released and of public seeds.
+Ledger and noise are in `test_pate_triplegan_ledger.py`.
 """
 
 from __future__ import annotations
@@ -15,16 +16,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import chi2
 
 from skdpsynth import PATETripleGANSynthesizer
 from skdpsynth.nn import _branch, _classifier, _dp_sgd
 from skdpsynth.privacy import _aggregators, _mechanisms
-from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _pate_triplegan, _pate_triplegan_players
+from skdpsynth.synthesizers import _evidence, _pate_triplegan, _pate_triplegan_players
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.DegradedResultWarning"
@@ -79,58 +78,6 @@ def fit(table, **parameters):
     return PATETripleGANSynthesizer(**settings).fit(table)
 
 
-# --- Ledger ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", MODES, ids=str)
-@pytest.mark.parametrize("unlabelled", [0.0, 0.3, 1.0])
-def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(
-    unlabelled, mode
-):
-    synthesizer = fit(make_table(unlabelled=unlabelled), **mode)
-    entries = synthesizer.privacy_report().entries
-    assert all(entry.used == entry.releases > 0 for entry in entries)
-    full = fit(make_table(), **mode).privacy_report().entries
-    assert [(e.name, e.mu_total, e.releases) for e in entries] == [
-        (e.name, e.mu_total, e.releases) for e in full
-    ]
-    assert BRANCH in {entry.name for entry in entries}
-
-
-@pytest.mark.parametrize("mode", MODES, ids=str)
-def test_both_kinds_of_rows_have_an_epsilon_and_the_claim_is_the_larger(mode):
-    synthesizer = fit(make_table(), **mode)
-    report = synthesizer.privacy_report()
-    kinds = synthesizer.epsilon_labelled_, synthesizer.epsilon_unlabelled_
-    assert synthesizer.epsilon_ == pytest.approx(max(kinds))
-    assert max(kinds) <= 4.0
-    assert "Rows with a label pay" in str(report)
-    # By hand: Gaussian costs add up in squares.
-    for payers, claimed in zip(
-        ({"class u", "class 'u'"}, {"rows without a label"}), kinds, strict=True
-    ):
-        paid = [
-            entry.mu_total**2
-            for entry in report.entries
-            if entry.scope in payers | {"all rows"}
-        ]
-        assert gdp_epsilon(math.sqrt(sum(paid)), DELTA) == pytest.approx(
-            claimed, rel=5e-3
-        )
-
-
-def test_every_vote_is_charged(monkeypatch):
-    real, asked = _pate_triplegan_players.noisy_votes, []
-
-    def keep(counts, n_teachers, reservation):
-        asked.append((reservation.scope, len(counts), n_teachers))
-        return real(counts, n_teachers, reservation)
-
-    monkeypatch.setattr(_pate_triplegan_players, "noisy_votes", keep)
-    fit(make_table())
-    assert sorted(asked) == [("u", 8, 12)] * 3 + [("v", 8, 12)] * 3
-
-
 # --- Influence -------------------------------------------------------------------
 
 
@@ -169,7 +116,7 @@ def what_is_summed(table, **parameters):
             if module.release_float_gaussian is real_float:
                 patch.setattr(module, "release_float_gaussian", frozen_float)
         patch.setattr(_pate_triplegan_players, "noisy_votes", frozen_votes)
-        patch.setattr(_pate_triplegan, "noisy_counts", frozen_counts)
+        patch.setattr(_evidence, "noisy_counts", frozen_counts)
         patch.setattr(_pate_triplegan, "buy_marginals", no_purchase)
         fit(table, **parameters)
     return said
@@ -428,50 +375,3 @@ def test_only_teachers_and_mechanisms_see_rows(monkeypatch):
     assert fakes
     for part in fakes:
         assert not any(row.tobytes() in rows for row in part.float().numpy())
-
-
-# --- Noise -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("factor", [1.0, 0.7, 0.0])
-def test_the_noise_of_gradients_has_the_size_of_the_ledger(factor, monkeypatch):
-    """Two-sided chi-square tests at 1e-6 on each of three releases.
-
-    Noise of 0.7 sigma, and none, are caught.
-    """
-    noise = {}
-
-    def spy(total, clip, reservation):
-        noisy = total + factor * (real_float(total, clip, reservation) - total)
-        scaled = (noisy - total) / (clip * reservation.noise_std)
-        noise.setdefault(reservation.name, []).append(scaled)
-        return noisy
-
-    for module in FLOAT_RELEASES:
-        monkeypatch.setattr(module, "release_float_gaussian", spy)
-    fit(make_table(), n_iter=40, n_generator_steps=1, desensitization="dpsgd")
-    assert set(noise) == set(CLIPS)
-    for name, parts in noise.items():
-        values = np.concatenate([part.ravel() for part in parts])
-        assert values.size > (20 if name == CLASSIFIER else 200)
-        low, high = chi2.ppf([5e-7, 1 - 5e-7], values.size)
-        right = bool(low < (values**2).sum() < high)
-        if factor in (0.0, 1.0) or name != CLASSIFIER:  # too few numbers for 0.7
-            assert right == (factor == 1.0)
-
-
-def test_infinite_epsilon_draws_no_noise(monkeypatch):
-    stds = []
-
-    def spy(total, clip, reservation):
-        stds.append(reservation.noise_std)
-        noisy = real_float(total, clip, reservation)
-        np.testing.assert_array_equal(noisy, total)
-        return noisy
-
-    for module in FLOAT_RELEASES:
-        monkeypatch.setattr(module, "release_float_gaussian", spy)
-    for mode in MODES:
-        synthesizer = fit(make_table(), epsilon=math.inf, **mode)
-        assert synthesizer.epsilon_ == synthesizer.epsilon_labelled_ == math.inf
-    assert set(stds) == {0.0}
