@@ -108,7 +108,7 @@ class BaseSynthesizer(BaseEstimator):
             DataFrame where the values must not choose them.
         y : array-like of shape (n_rows,), optional
             The labels, where they are not a column of X. Rows whose label is missing
-            train nothing, and no label comes out missing if any could be released.
+            are in no class, and no label comes out missing if any could be released.
 
         Returns
         -------
@@ -271,7 +271,7 @@ class BaseSynthesizer(BaseEstimator):
         dtypes : Series or mapping of column name to dtype, optional
             ``df.dtypes``. Columns that the schema leaves out are planned as bought.
             By default the columns are those of `schema`, of the last fit, or of the
-            constructor's schema.
+            constructor's schema; then what a schema leaves out is not planned for.
         schema : TableSchema, optional
             Public facts; by default those of the constructor.
         class_counts : mapping of class to int, optional
@@ -296,14 +296,16 @@ class BaseSynthesizer(BaseEstimator):
         """
         self._validate_params()
         self._check_parameters()
-        given = schema or self.schema
+        if schema is not None and not isinstance(schema, TableSchema):
+            msg = f"schema must be a TableSchema. Got {type(schema).__name__} instead."
+            raise ValueError(msg)
+        given = self.schema if schema is None else schema
         target = agreed_target(self.target, given)
-        if hasattr(self, "_model"):
-            known = self._model.facts
-            labels = known.classes.levels
-            last = known.layout if schema is None else None
-        else:
-            labels, last = (), None
+        facts = self._model.facts if hasattr(self, "_model") else None
+        if facts is not None and target != facts.layout.target:
+            facts = None if target is not None or not facts.layout.y_given else facts
+        last = None if facts is None or schema is not None else facts.layout
+        labels = () if facts is None else facts.classes.levels
         layout = guessed_layout(dtypes, given, target, last)
         guess = guess_table(layout, given, n_rows, class_counts, labels)
         accountant = self._accountant(guess.layout, given)

@@ -92,7 +92,8 @@ def save(
         os.replace(partial, target)
     except OSError as error:
         if error.filename == partial:  # a name that the user has never seen
-            error.filename, error.filename2 = target, None
+            error.filename = target
+            del error.filename2
         raise
     finally:
         if os.path.exists(partial):

@@ -15,6 +15,7 @@ from skdpsynth import (
     GANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
+    PATETripleGANSynthesizer,
 )
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.utils.estimator_checks import (
@@ -34,6 +35,10 @@ SYNTHESIZERS = [
     DPCGANSynthesizer(n_iter=2, n_generator_steps=2),
     DPCGANSynthesizer(batch_size=50, n_iter=2, n_generator_steps=2),
     DPGANSynthesizer(init="random", n_iter=2, n_generator_steps=2, hidden_dims=(4,)),
+    PATETripleGANSynthesizer(n_iter=2, n_generator_steps=2, batch_size=16),
+    PATETripleGANSynthesizer(
+        desensitization="dpsgd", init="random", n_iter=2, n_generator_steps=2
+    ),
 ]
 
 
@@ -44,6 +49,7 @@ SYNTHESIZERS = [
         *SYNTHESIZERS[:2],
         DPCGANSynthesizer(n_iter=2, n_generator_steps=2),
         DPGANSynthesizer(n_iter=2, n_generator_steps=2),
+        PATETripleGANSynthesizer(n_iter=2, n_generator_steps=2, batch_size=16),
         GANSynthesizer(n_iter=2, n_generator_steps=2),  # not private: no battery
     ]
 )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from skdpsynth.preprocessing._axes import LevelAxis
 
 if TYPE_CHECKING:
-    from skdpsynth.preprocessing._axes import Axis
+    from collections.abc import Hashable
+
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.schema import TableSchema
@@ -65,23 +66,23 @@ def degradation(
             f"The result says little: {'; '.join(parts)}. Use a larger epsilon, "
             "declare more in a schema, or leave out columns; plan() shows the numbers."
         )
+    levels: dict[Hashable, tuple[Hashable, ...]] = {
+        column.name: axis.levels
+        for column, axis in zip(facts.columns, facts.axes, strict=True)
+        if isinstance(axis, LevelAxis)
+    }
+    levels[facts.layout.target] = facts.classes.levels
     unsorted = [
         column.name
-        for column, axis in zip(facts.columns, facts.axes, strict=True)
-        if _order_is_lost(axis)
+        for column in facts.layout.columns
+        if getattr(column.dtype, "ordered", False)
+        and len(levels.get(column.name, ())) > 1
         and (declared is None or column.name not in declared.columns)
     ]
     if unsorted:
         said += (" " if said else "") + (
             f"The order of the categories of {unsorted!r} is not public, so they come "
-            "back in alphabetical order. State the order by Categorical([...], "
+            "back sorted by name or number. State the order by Categorical([...], "
             "ordered=True) in a schema."
         )
     return said
-
-
-def _order_is_lost(axis: Axis) -> bool:
-    """Whether texts were sorted that had an order of their own."""
-    if not isinstance(axis, LevelAxis) or not axis.ordered:
-        return False
-    return sum(isinstance(level, str) for level in axis.levels) > 1

@@ -175,9 +175,14 @@ def guess_table(
         else:
             labels = tuple(class_counts or known_labels)
             layout = _with_labels(layout, labels)
+            target = layout.target_column
+            if labels and target is not None:
+                labels = _likely_labels(target, labels)
+            if class_counts is not None:  # a usual label that was left out is empty
+                class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
         if not labels:
             msg = (
-                f"plan needs to know the classes of the target {target.name!r}. Give "
+                f"plan needs to know the classes of the target {layout.target!r}. Give "
                 "class_counts={label: rows, ...}, or describe it in the schema."
             )
             raise InvalidSchemaError(msg)
@@ -258,7 +263,9 @@ def plan_table(
     of_all = _notes_of_all(guess, axes, categories_from)
     notes = []
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
-        rare = "too few rows for its label to be found" if rows <= needed else ""
+        rare = ""
+        if needed > 0 and rows <= needed:
+            rare = "too few rows for its label to be found"
         notes.append("; ".join(note for note in (plan.note, rare, *of_all) if note))
     return pd.DataFrame(
         {
@@ -303,6 +310,9 @@ def _read_dtypes(
     dtypes: object, described: Mapping[Hashable, Column]
 ) -> tuple[ColumnLayout, ...]:
     """Lay out columns of which only names and dtypes are known."""
+    if isinstance(dtypes, pd.Series) and not dtypes.index.is_unique:
+        msg = "dtypes must have one entry per column. Got a name more than once."
+        raise ValueError(msg)
     if not isinstance(dtypes, Mapping | pd.Series):
         msg = (
             "dtypes must be df.dtypes or a dict from column name to dtype. Got "
@@ -311,7 +321,14 @@ def _read_dtypes(
         raise ValueError(msg)
     columns = []
     for name, given in dtypes.items():
-        dtype = pd.api.types.pandas_dtype(given)
+        try:
+            dtype = pd.api.types.pandas_dtype(given)
+        except TypeError as error:
+            msg = (
+                f"The dtype of column {name!r} is none that pandas knows. Give "
+                "dtypes=df.dtypes."
+            )
+            raise ValueError(msg) from error
         found = kind_of_dtype(dtype)
         if found is None:
             raise unsupported_dtype(name, dtype)
@@ -347,6 +364,32 @@ def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayo
     name = "target" if target is None else target.name
     others = layout.feature_columns
     return TableLayout((*others, ColumnLayout(name, None, kind, True)), name)
+
+
+def _likely_labels(
+    target: ColumnLayout, labels: tuple[Hashable, ...]
+) -> tuple[Hashable, ...]:
+    """Give the labels that a fit will find: both usual ones, where it finds no other.
+
+    Raises ValueError for labels that no target of that kind can have.
+    """
+    if target.kind in ("continuous", "timedelta"):
+        msg = (
+            f"The target {target.name!r} has dtype {target.dtype}, but classes must be "
+            "strings, integers or booleans. Cast it, or use target=None."
+        )
+        raise ValueError(msg)
+    whole = [isinstance(label, Integral) for label in labels]
+    missing = [bool(pd.api.types.is_scalar(x) and pd.isna(x)) for x in labels]
+    if any(missing) or (target.kind == "integer" and not all(whole)):
+        msg = (
+            f"The labels in class_counts are none of a column of {target.kind} kind: "
+            f"{list(labels)!r}. Give labels as the column {target.name!r} holds them."
+        )
+        raise ValueError(msg)
+    if target.kind == "integer" and set(labels) <= {0, 1}:
+        return (0, 1)
+    return labels
 
 
 def _public_labels(

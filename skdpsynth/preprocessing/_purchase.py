@@ -28,6 +28,7 @@ from skdpsynth.preprocessing._columns import (
     encode_rows,
     public_levels,
 )
+from skdpsynth.preprocessing._sampling import largest_remainder
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -103,9 +104,9 @@ class TableFacts:
                 columns[column.name] = given[column.name]
             elif column is self.layout.target_column:
                 if self.classes.levels:
-                    columns[column.name] = _described_levels(
-                        column, LevelAxis(self.classes.levels, nullable=False)
-                    )
+                    ordered = bool(getattr(column.dtype, "ordered", False))
+                    levels = LevelAxis(self.classes.levels, False, ordered)
+                    columns[column.name] = _described_levels(column, levels)
             elif (axis := axis_of[column]) is not None:
                 described = _described(column, axis)
                 if described is not None:
@@ -113,12 +114,12 @@ class TableFacts:
         target = self.layout.target if self.layout.target in columns else None
         n_rows = None if declared is None else declared.n_rows
         counts = None if declared is None else declared.class_counts
-        bought = [round(count) for count in self.classes.counts]
-        if n_rows is None and counts is None:
-            if target is not None and self.classes.levels:
-                counts = dict(zip(self.classes.levels, bought, strict=True))
-            elif self.layout.target is None:
-                n_rows = bought[0]
+        total = round(float(self.classes.counts.sum())) if n_rows is None else n_rows
+        if counts is None and target is not None and self.classes.levels:
+            bought = largest_remainder(self.classes.prior, total).tolist()
+            counts = dict(zip(self.classes.levels, bought, strict=True))
+        elif self.layout.target is None:
+            n_rows = total
         return TableSchema(columns, target=target, n_rows=n_rows, class_counts=counts)
 
 

@@ -52,8 +52,8 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
 
     Three players: a classifier gives unlabelled rows a label, a discriminator of every
     class tells labelled rows from the generator's and from those, and the generator
-    learns from the discriminator alone. Rows whose target is missing are the
-    unlabelled part. The generator starts from marginals bought with the same budget.
+    learns from the discriminator alone. Rows whose target is missing are unlabelled.
+    The generator starts from marginals bought with the same budget.
 
     Parameters
     ----------
@@ -152,34 +152,30 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
     ("dpsgd"). No vote is on a private row. Unlabelled rows pay for a count and for
     one clipped noisy sum per round: the classifier is frozen and its weights are
     released, and their target is the constant "fake", so a row is in a sum as its own
-    term only. A row is labelled or it is not, so the claim is the larger epsilon. It
-    holds for one row: a person with rows of both kinds pays both. All is reserved
-    without regard to whether there are unlabelled rows. The noise of gradients is
-    floating-point Gaussian noise from the operating system's entropy; all other noise
-    is discrete.
+    term only. A row is labelled or it is not, so the claim is the larger epsilon; a
+    person with rows of both kinds pays both. All is reserved without regard to
+    whether there are unlabelled rows. The noise of gradients is floating-point
+    Gaussian noise from the operating system's entropy; all other noise is discrete.
 
     **What the paper does, and why it is not private.** It shows the discriminator
     unlabelled rows with the teachers' majority on them (``r_c``) and labels by a
     classifier, both without noise. One labelled row can flip every label and every
     term of a sum whose noise covers one: 128 terms move it by up to 256 clipping
     norms. The threshold test of votes is not paid for, and the best of several runs
-    is picked by its scores. Here r_c is the constant 0, as in Triple-GAN ([2]_); the
-    classifier learns by DP-SGD; votes are on generated rows and charged each.
+    is picked by its scores. Here r_c is 0, as in Triple-GAN ([2]_), the classifier
+    learns by DP-SGD, and votes are on generated rows and charged each.
 
     Symbols of the paper: S_l rows with and S_d rows without a label, k ``n_teachers``,
     n_g ``batch_size``, n_s ``n_iter``, R ``max_grad_norm``, sigma_0 and sigma_2
     ``noise_multiplier``, alpha ``unlabelled_weight``, mu_0 what (epsilon, delta) allow,
     r_g the bought labels, S the discriminator. The threshold test (T_e, sigma_1) is
-    left out: of two answers one always has a majority, and asking costs as much as
-    the answer.
+    left out: of two answers one always leads, and asking costs as much.
 
     The classifier is a softmax regression on the log odds of each class that the
     bought marginals give a row. It starts as naive Bayes and learns before the other
-    two, on labelled rows (R_c) and on rows drawn from the marginals (R_p). Every class
-    weighs the same, and pays for its own sums at its own sampling rate; one sum for
-    all would need the noise of the smallest class for all. The weight of unlabelled
-    rows falls where few are called a class, so that they do not add more noise than
-    sense.
+    two, on labelled rows (R_c) of classes that train, each at its own cost and noise,
+    and on rows drawn from the marginals (R_p). Where few unlabelled rows are called a
+    class, they weigh less.
 
     References
     ----------
@@ -323,15 +319,10 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
             weights = train_classifier(
                 evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
             )  # lines 18-20
-            branch = make_branch(
-                self,
-                *call_unlabelled(
-                    evidence, weights, model, rows, reserve_calls(accountant)
-                ),
-                players,
-                accountant,
-                device,
-            )  # pairs (d, C(d))
+            pairs = call_unlabelled(
+                evidence, weights, model, rows, reserve_calls(accountant)
+            )
+            branch = make_branch(self, *pairs, players, accountant, device)
         self._play(players, branch, triples)
         for c, parameters in enumerate(generator.parameters):
             kept = players[c].result() if c in players else {}

@@ -239,3 +239,82 @@ def test_a_lost_order_warns(declared):
     fake = synth.sample(50)
     assert fake["s"].cat.ordered
     assert fake["s"].cat.categories.tolist() == sorted(levels)
+
+
+@pytest.mark.parametrize("levels", [["low", "mid", "high"], [3, 1, 2]])
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_lost_order_of_the_target_warns(levels, beside):
+    labels = pd.Series(pd.Categorical(levels * 1000, levels, ordered=True), name="y")
+    table = pd.DataFrame({"u": np.linspace(0, 9, 3000)})
+    synth = IndependentSynthesizer(target=None if beside else "y")
+    with pytest.warns(DegradedResultWarning, match=r"order of the categories of \['y'"):
+        synth.fit(*((table, labels) if beside else (table.assign(y=labels),)))
+    assert synth.schema_.columns["y"].ordered
+    assert synth.sample(9)["y"].cat.categories.tolist() == sorted(levels)
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+def test_a_refit_with_the_schema_of_a_fit_pays_for_marginals_alone(nullable):
+    """Also where the number of rows was declared, and the counts were bought."""
+    table = make_table("integer").drop(columns="id")
+    labels = Categorical([0, 1], nullable=nullable)
+    for declared in (
+        None,
+        TableSchema({"a": UNIT}, n_rows=N_ROWS),
+        TableSchema({"y": labels}, target="y", n_rows=N_ROWS),
+    ):
+        first = IndependentSynthesizer(schema=declared, target="y").fit(table)
+        again = IndependentSynthesizer(schema=first.schema_).fit(table)
+        names = {entry.name for entry in again.privacy_report().entries}
+        assert names <= {"coarse marginals", "marginals"}
+        counts = first.schema_.class_counts
+        assert counts[0] == pytest.approx(4000, abs=200)
+        if declared is not None:
+            assert sum(counts.values()) == first.schema_.n_rows == N_ROWS
+
+
+def test_one_whole_number_label_is_planned_as_it_is_fitted():
+    synth = IndependentSynthesizer(target="y")
+    dtypes = {"u": "float64", "y": "int64"}
+    plan = synth.plan(dtypes=dtypes, class_counts={1: 3000})
+    assert plan["class"].tolist() == [0, 1]
+    assert plan["rows"].tolist() == [1, 3000]
+    table = pd.DataFrame({"u": np.linspace(0, 9, 3000), "y": 1})
+    with pytest.warns(DegradedResultWarning, match="1 of 2 classes"):
+        synth.fit(table)
+    assert synth.classes_.tolist() == [0, 1]
+
+
+def test_an_empty_declared_class_is_not_called_unfound():
+    schema = TableSchema({"a": UNIT, "y": Categorical(["m", "n"])}, target="y")
+    plan = IndependentSynthesizer(schema=schema).plan(class_counts={"m": 5000, "n": 0})
+    assert plan["label_threshold"].tolist() == [0, 0]
+    assert not plan["note"].str.contains("to be found").any()
+
+
+def test_a_plan_forgets_the_fit_of_another_target():
+    table = make_table().drop(columns="id")
+    synth = IndependentSynthesizer(target="y").fit(table)
+    assert synth.plan(6000)["class"].tolist() == ["m", "n"]
+    synth.set_params(target="t")
+    with pytest.raises(SkdpsynthError, match="needs to know the classes"):
+        synth.plan(6000, dtypes=table.dtypes)
+    plan = synth.plan(dtypes=table.dtypes, class_counts={"x": 4000, "y": 2000})
+    assert plan["class"].tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"schema": {"a": 1}}, "schema must be a TableSchema. Got dict"),
+        ({"schema": True}, "schema must be a TableSchema. Got bool"),
+        ({"dtypes": {"a": "nosuch", "y": "str"}}, "none that pandas knows"),
+        ({"dtypes": pd.Series(["str"] * 3, ["a", "a", "y"])}, "more than once"),
+        ({"dtypes": {"a": "float64", "y": "float64"}}, "classes must be"),
+        ({"dtypes": {"a": "float64", "y": "int64"}}, "labels in class_counts"),
+    ],
+)
+def test_a_plan_refuses_what_a_fit_refuses(parameters, words):
+    synth = IndependentSynthesizer(target="y")
+    with pytest.raises(ValueError, match=words):
+        synth.plan(class_counts={"m": 60, "n": 40}, **parameters)

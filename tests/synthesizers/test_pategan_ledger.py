@@ -99,7 +99,7 @@ def test_the_ledger_is_the_plan_and_all_is_used(monkeypatch):
             assert reservation.noise_std == pytest.approx(planned, rel=1e-9)
         assert {d[0].n_teachers for d in labels} == {plan["n_teachers"][scope]}
     names = [entry.name for entry in synthesizer.privacy_report().entries]
-    assert names.index(LABELS) < names.index("coarse marginals")
+    assert names.index(LABELS) < names.index("marginals")
     for entry in synthesizer.privacy_report().entries:
         assert entry.used == entry.releases > 0
 
