@@ -15,6 +15,7 @@ from skdpsynth import (
     GANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
+    PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
 from skdpsynth.privacy.testing import insecure_randomness
@@ -32,6 +33,10 @@ SYNTHESIZERS = [
     GPATESynthesizer(
         aggregator="confident_gnmax", n_iter=2, batch_size=4, projection_dim=2
     ),
+    PATEGANSynthesizer(n_iter=2, n_generator_steps=2, batch_size=16),
+    PATEGANSynthesizer(
+        noise="laplace", init="random", n_iter=2, n_generator_steps=2, batch_size=16
+    ),
     DPCGANSynthesizer(n_iter=2, n_generator_steps=2),
     DPCGANSynthesizer(batch_size=50, n_iter=2, n_generator_steps=2),
     DPGANSynthesizer(init="random", n_iter=2, n_generator_steps=2, hidden_dims=(4,)),
@@ -47,6 +52,7 @@ SYNTHESIZERS = [
 @sklearn_checks(
     [
         *SYNTHESIZERS[:2],
+        PATEGANSynthesizer(n_iter=2, n_generator_steps=2, batch_size=16),
         DPCGANSynthesizer(n_iter=2, n_generator_steps=2),
         DPGANSynthesizer(n_iter=2, n_generator_steps=2),
         PATETripleGANSynthesizer(n_iter=2, n_generator_steps=2, batch_size=16),

@@ -132,6 +132,7 @@ class Discriminator:
         self._bound = weight_bound
         self._clip = max_grad_norm
         self._rate = reservation.sampling_rate
+        self._noise = reservation.noise_std * max_grad_norm / expected_batch_size
         self._rng, self._device = rng, device
         network = _network(n_features, hidden_dims, generator).to(device)
         self._network = GradSampleModule(network, loss_reduction="sum")
@@ -205,6 +206,7 @@ class Discriminator:
             self._network.zero_grad()
         for p, released, total in zip(self._params, self._released, sums, strict=True):
             p.grad = released + (total / len(fakes)).to(p)
+        self._discount_noise()
         self._optimizer.original_optimizer.step()
         if self._bound < math.inf:
             with torch.no_grad():
@@ -229,6 +231,18 @@ class Discriminator:
         if self._loss == "logistic":
             scores = functional.logsigmoid(scores)
         return scores.mean()
+
+    def _discount_noise(self) -> None:
+        """Shrink the step of a linear one by the share that is noise (James, Stein).
+
+        So the generator stops where all that is left of the difference is of the size
+        of the noise, which is public. Hidden layers learn over many steps instead.
+        """
+        if len(self._params) > 1 or self._noise == 0:
+            return
+        (p,) = self._params
+        noise = p.numel() * self._noise**2
+        p.grad *= max(0.0, 1.0 - noise / max(float(p.grad.square().sum()), 1e-300))
 
     def _backward(self, rows: torch.Tensor, features: Features, *, real: bool) -> None:
         """Compute the gradients of a chunk of rows; real ones in a fixed shape."""

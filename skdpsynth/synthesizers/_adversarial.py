@@ -30,10 +30,11 @@ from skdpsynth.synthesizers._dpcgan_plan import (
     reserve_steps,
     training_share,
 )
+from skdpsynth.synthesizers._factor_model import FactorSynthesizer
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,10 +49,9 @@ _TRAINED = {
     "marginals": ("loadings",),
     "random": ("loadings", "location", "log_scale"),
 }
-_PARAMETERS = ("loadings", "location", "log_scale")
 
 
-class AdversarialSynthesizer(BaseSynthesizer):
+class AdversarialSynthesizer(FactorSynthesizer):
     """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`.
 
     A subclass names its loss and fills in ``_train_class``.
@@ -255,28 +255,3 @@ class AdversarialSynthesizer(BaseSynthesizer):
             msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
             raise ValueError(msg)
         resolve_device(self.device)
-
-    def _scores(
-        self, members: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        return self.generator_.scores(members, rng)
-
-    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        arrays: dict[str, NDArray[Any]] = {
-            f"generator.{c}.{name}": value
-            for c, parameters in enumerate(self.generator_.parameters)
-            for name, value in parameters.items()
-        }
-        n_classes = len(self.generator_.parameters)
-        return {"n_classes": n_classes, "n_iter_": self.n_iter_}, arrays
-
-    def _restore_generator(
-        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> None:
-        self.generator_ = FactorGenerator(
-            [
-                {name: arrays[f"generator.{c}.{name}"] for name in _PARAMETERS}
-                for c in range(document["n_classes"])
-            ]
-        )
-        self.n_iter_ = int(document["n_iter_"])

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PATETripleGANSynthesizer"]
 
+_COUNT_OR_AUTO = [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})]
 _PARAMETERS = ("loadings", "location", "log_scale")
 
 
@@ -201,18 +202,12 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
         "desensitization": [StrOptions({"hybrid", "dpsgd"})],
         "init": [StrOptions({"marginals", "random"})],
         "unlabelled_weight": [Interval(Real, 0, 1, closed="left")],
-        "n_teachers": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "n_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_teachers": _COUNT_OR_AUTO,
+        "n_iter": _COUNT_OR_AUTO,
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
         "max_grad_norm": [Interval(Real, 0, None, closed="neither")],
-        "latent_dim": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "latent_dim": _COUNT_OR_AUTO,
         "hidden_dims": ["array-like"],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "n_teacher_steps": [Interval(Integral, 1, None, closed="left")],

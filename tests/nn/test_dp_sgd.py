@@ -392,3 +392,25 @@ def test_weights_stay_in_their_bound():
 def test_it_holds_rows_so_it_is_not_copied(copier):
     with pytest.raises(TypeError, match="holds private rows"):
         copier(make_discriminator(make_rows(5)))
+
+
+def test_the_share_of_a_step_that_is_noise_is_taken_off():
+    """E |signal + noise|^2 = |signal|^2 + n s^2: the share n s^2 is taken off."""
+    linear = make_discriminator(make_rows(20), reservation=reserve(epsilon=1.0))
+    (weight,) = linear._params
+    n_weights, noise = weight.numel(), linear._noise
+    assert noise == pytest.approx(linear._optimizer.noise_multiplier * CLIP / 10)
+    for size in (0.0, 0.5, 30.0):
+        gradient = torch.full_like(weight, size * noise)
+        weight.grad = gradient.clone()
+        linear._discount_noise()
+        kept = max(0.0, 1 - 1 / size**2) if size else 0.0
+        torch.testing.assert_close(weight.grad, kept * gradient)
+    assert n_weights > 1
+    deep = make_discriminator(
+        make_rows(20), reservation=reserve(epsilon=1.0), hidden_dims=(3,)
+    )
+    for p in deep._params:
+        p.grad = torch.ones_like(p)
+    deep._discount_noise()
+    assert all(bool((p.grad == 1).all()) for p in deep._params)
