@@ -18,6 +18,7 @@ from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
 from skdpsynth.synthesizers._evidence import Evidence, call_unlabelled, train_classifier
+from skdpsynth.synthesizers._factor_model import FactorSynthesizer
 from skdpsynth.synthesizers._pate_triplegan_plan import (
     CLASSIFIER_STEPS,
     TriplePlan,
@@ -45,10 +46,9 @@ if TYPE_CHECKING:
 __all__ = ["PATETripleGANSynthesizer"]
 
 _COUNT_OR_AUTO = [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})]
-_PARAMETERS = ("loadings", "location", "log_scale")
 
 
-class PATETripleGANSynthesizer(BaseSynthesizer):
+class PATETripleGANSynthesizer(FactorSynthesizer):
     """PATE-TripleGAN for tables of which some rows have no label.
 
     Three players: a classifier gives unlabelled rows a label, a discriminator of every
@@ -411,35 +411,15 @@ class PATETripleGANSynthesizer(BaseSynthesizer):
             raise ValueError(msg)
         resolve_device(self.device)
 
-    def _scores(
-        self, members: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        return self.generator_.scores(members, rng)
-
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        arrays: dict[str, NDArray[Any]] = {
-            f"generator.{c}.{name}": value
-            for c, parameters in enumerate(self.generator_.parameters)
-            for name, value in parameters.items()
-        }
-        arrays["n_teachers"] = self.n_teachers_
-        arrays["epsilons"] = np.array(
-            [self.epsilon_labelled_, self.epsilon_unlabelled_]
-        )
-        n_classes = len(self.generator_.parameters)
-        return {"n_classes": n_classes, "n_iter_": self.n_iter_}, arrays
+        document, arrays = super()._generator_state()
+        epsilons = [self.epsilon_labelled_, self.epsilon_unlabelled_]
+        return document, arrays | {"epsilons": np.array(epsilons)}
 
     def _restore_generator(
         self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
-        self.generator_ = FactorGenerator(
-            [
-                {name: arrays[f"generator.{c}.{name}"] for name in _PARAMETERS}
-                for c in range(document["n_classes"])
-            ]
-        )
-        self.n_iter_ = int(document["n_iter_"])
-        self.n_teachers_ = arrays["n_teachers"]
+        super()._restore_generator(document, arrays)
         labelled, unlabelled = arrays["epsilons"]
         self.epsilon_labelled_ = float(labelled)
         self.epsilon_unlabelled_ = float(unlabelled)
