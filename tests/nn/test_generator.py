@@ -167,6 +167,8 @@ def test_teacher_gradients_equal_a_loop_over_teachers(trained, hidden_dims):
             gradients["location"] = gradients["location"] * student.scales
         expected = torch.cat([gradients[name].flatten() for name in trained])
         assert expected.any() or not teachers._counts[teacher]
+        if not teachers._counts[teacher]:  # it saw no row, and gives no advice
+            expected = torch.zeros_like(expected)
         np.testing.assert_allclose(found[teacher], expected.numpy(), atol=2e-6)
 
 
