@@ -170,7 +170,8 @@ class BranchedDiscriminator(Discriminator):
         """
         total = torch.zeros(self.n_parameters, dtype=torch.float64)
         for start in range(0, len(rows), self._chunk):
-            self._backward(rows[start : start + self._chunk], features, real=False)
+            part = rows[start : start + self._chunk]
+            self._backward(part, features, real=False, private=True)
             samples = [p.grad_sample for p in self._params]
             sums = clipped_sums(samples, self._clip)
             total += torch.cat([part.flatten() for part in sums]).to(total)

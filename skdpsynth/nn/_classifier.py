@@ -158,7 +158,9 @@ def call_rows(
     shift = torch.from_numpy(np.log(prior))
     for start in range(0, len(features), _CHUNK):
         rows = torch.from_numpy(features[start : start + _CHUNK])
-        logits = _padded(rows)[0] @ weights.T + shift
+        # Not a matrix product, whose rounding of a row depends on its place.
+        products = _padded(rows)[0][:, None, :] * weights
+        logits = products.sum(dim=-1) + shift
         called[start : start + _CHUNK] = logits.argmax(dim=1)[: len(rows)].numpy()
     return called
 

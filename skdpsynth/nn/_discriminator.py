@@ -244,9 +244,17 @@ class Discriminator:
         noise = p.numel() * self._noise**2
         p.grad *= max(0.0, 1.0 - noise / max(float(p.grad.square().sum()), 1e-300))
 
-    def _backward(self, rows: torch.Tensor, features: Features, *, real: bool) -> None:
-        """Compute the gradients of a chunk of rows; real ones in a fixed shape."""
-        size, double = self._chunk if real else len(rows), torch.float64
+    def _backward(
+        self,
+        rows: torch.Tensor,
+        features: Features,
+        *,
+        real: bool,
+        private: bool | None = None,
+    ) -> None:
+        """Compute the gradients of a chunk of rows; private ones in a fixed shape."""
+        private = real if private is None else private
+        size, double = self._chunk if private else len(rows), torch.float64
         shape = (size, rows.shape[1])
         padded = torch.zeros(shape, dtype=double, device=self._device)
         padded[: len(rows)] = rows

@@ -338,9 +338,11 @@ def build_report(
     if any(entry.scope is not None for entry in entries):
         replace_one = math.inf
         if private:
-            sampled = any(entry.sampling_rate < 1 for entry in entries)
-            bound = _replaced_by_group if sampled else _replace_one
-            replace_one = bound(curve, mu, delta, discovery_delta)
+            replace_one = _replace_one(curve, entries, delta, discovery_delta)
+            if isinstance(curve, RenyiCurve) and any(
+                entry.sampling_rate < 1 for entry in entries
+            ):
+                replace_one = _replaced_by_group(curve, mu, delta, discovery_delta)
     return PrivacyReport(
         epsilon=epsilon,
         delta=delta,
@@ -356,15 +358,24 @@ def build_report(
 
 
 def _replace_one(
-    curve: Curve, mu: float, delta: float, discovery_delta: float
+    curve: Curve, entries: Sequence[Entry], delta: float, discovery_delta: float
 ) -> float:
     """Bound epsilon when one row is replaced.
 
     The old and the new row may be of two classes, or move two bins of a histogram:
-    ``sqrt(mu_1^2 + mu_2^2) <= sqrt(2) mu``. Each of them may discover a key.
+    ``mu_1^2 + mu_2^2 <= 2 mu^2``. In a sum of clipped rows (DP-SGD) a row may turn into
+    its opposite, which moves the sum by 2C instead of C: ``4 mu^2``; a sample that
+    either row is in with the same probability makes it no dearer. A teacher's vector
+    counts 2C already. Each of the two rows may discover a key.
     """
+    paid: dict[Hashable | None, float] = {None: 0.0}
+    for entry in entries:
+        factor = 4.0 if entry.kind == "sampled gaussian" else 2.0
+        added = factor * entry.count * entry.mu**2
+        paid[entry.scope] = paid.get(entry.scope, 0.0) + added
+    worst = max((v for scope, v in paid.items() if scope is not None), default=0.0)
     left = delta - 2 * discovery_delta
-    return curve.epsilon(math.sqrt(2) * mu, left) if left > 0 else math.inf
+    return curve.epsilon(math.sqrt(paid[None] + worst), left) if left > 0 else math.inf
 
 
 def _replaced_by_group(

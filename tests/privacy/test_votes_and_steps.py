@@ -85,6 +85,15 @@ def test_replacing_a_row_costs_twice_where_rows_are_sampled():
     report = ledger.report()
     epsilon = report.epsilon_replace_one
     assert 2 * report.epsilon < epsilon < 2.6 * report.epsilon
+    whole = accountant()
+    whole.reserve_sampled_gaussian("s", mu=whole.mu_cap, sampling_rate=1.0, scope="a")
+    twice = whole.curve.epsilon(2 * whole.mu_cap, 1e-5)  # x becomes -x: 2C for C
+    assert whole.report().epsilon_replace_one == pytest.approx(twice)
+    gaussian = PrivacyAccountant(1.0, 1e-5)
+    gaussian.reserve_sampled_gaussian(
+        "s", mu=gaussian.mu_cap, sampling_rate=0.5, scope=1
+    )
+    assert gaussian.report().epsilon_replace_one == pytest.approx(2.154, abs=2e-3)
     voted = accountant()
     voted.reserve_votes("votes", mu=voted.mu_cap, n_teachers=9, scope="a")
     assert report.epsilon < voted.report().epsilon_replace_one < epsilon
@@ -108,6 +117,10 @@ def test_two_kinds_of_rows_are_told_apart():
     assert unlabelled == pytest.approx(expected, rel=1e-6)
     assert report.entries[2].scope == "rows without a label"
     assert "Two kinds of rows." in report.notes
+    found = accountant(discovery_delta=4e-6)
+    found.reserve_gaussian("keys", mu=0.9 * found.mu_cap, sensitivity=1, delta=4e-6)
+    left = found.curve.epsilon(0.9 * found.mu_cap, 6e-6)
+    assert found.epsilon_of("a") == pytest.approx(left, rel=1e-6)
     free = PrivacyAccountant(math.inf, 1e-5)
     assert free.epsilon_of("a") == math.inf
 

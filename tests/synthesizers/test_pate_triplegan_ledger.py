@@ -17,7 +17,14 @@ from scipy.stats import binomtest, chi2
 
 from skdpsynth import PATETripleGANSynthesizer
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.nn import _branch, _classifier, _dp_sgd
+from skdpsynth.nn import (
+    _branch,
+    _classifier,
+    _clipping,
+    _discriminator,
+    _dp_sgd,
+    _teachers,
+)
 from skdpsynth.privacy import _aggregators, _mechanisms
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -245,3 +252,29 @@ def test_a_vote_is_a_majority_with_the_noise_of_the_ledger(twin, monkeypatch):
         assert 0.55 < expected < 0.9
         found = binomtest(ones, 2000, expected).pvalue
         assert (found > 1e-6) == (twin is None)
+
+
+def drawn_by(monkeypatch, name):
+    """Fit with a fixed random_state; give all that a secret function drew."""
+    drawn = []
+
+    def keep(*args):
+        drawn.append(originals[0](*args))
+        return drawn[-1]
+
+    modules = (_teachers, _clipping, _branch, _classifier, _discriminator)
+    users = [m for m in (*modules, _pate_triplegan_players) if hasattr(m, name)]
+    originals = [getattr(module, name) for module in users]
+    with monkeypatch.context() as patch:
+        for module in users:
+            patch.setattr(module, name, keep)
+        fit(make_table(400), random_state=3, batch_size=8)
+    return np.concatenate(drawn)
+
+
+@pytest.mark.parametrize("name", ["assign_teachers", "poisson_sample"])
+def test_random_state_draws_no_secret(monkeypatch, name):
+    """Who teaches, and who is in a sample: equal by chance below 1e-20."""
+    first, second = (drawn_by(monkeypatch, name) for _ in range(2))
+    assert len(first) > 50
+    assert len(first) != len(second) or not np.array_equal(first, second)
