@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from skdpsynth.metrics._classifiers import default_classifiers
+from skdpsynth.metrics._fidelity import (
+    column_fidelity,
+    pair_fidelity,
+    two_sample_scores,
+)
 from skdpsynth.metrics._ranking import (
     feature_ranking_agreement,
     synthetic_ranking_agreement,
@@ -10,9 +15,12 @@ from skdpsynth.metrics._ranking import (
 from skdpsynth.metrics._tstr import setting_scores, tstr_scores
 
 __all__ = [
+    "column_fidelity",
     "default_classifiers",
     "feature_ranking_agreement",
+    "pair_fidelity",
     "setting_scores",
     "synthetic_ranking_agreement",
     "tstr_scores",
+    "two_sample_scores",
 ]

@@ -227,7 +227,63 @@ def setting_scores(
     return scores
 
 
-def _labels_to_score(column: pd.Series, pos_label: object) -> list[Any]:
+def synthetic_only_scores(
+    synthetic: pd.DataFrame,
+    *,
+    target: str,
+    classifiers: Classifiers = None,
+    pos_label: object = None,
+    held_out: float = 0.2,
+) -> pd.DataFrame:
+    """Score classifiers in Setting C alone, without a look at a real row.
+
+    Parameters
+    ----------
+    synthetic : DataFrame
+        Synthetic table, at least two rows.
+    target : str
+        Name of the label column.
+    classifiers : dict of str to classifier, list of str, or None, default=None
+        As in `tstr_scores`.
+    pos_label : object, default=None
+        As in `tstr_scores`, among the labels of `synthetic`.
+    held_out : float, default=0.2
+        Share of the rows to test on, in (0, 1). In `setting_scores` it is that of the
+        real rows, whose number is private.
+
+    Returns
+    -------
+    DataFrame of shape (n_classifiers + 1, 2)
+        As from `tstr_scores`, but as private as `synthetic` is.
+
+    Raises
+    ------
+    InvalidTableError
+        If the labels are missing, continuous or fewer than two, a value is infinite,
+        or there is one row.
+    ValueError
+        If `classifiers` or `pos_label` is not as above.
+    """
+    panel = resolve_classifiers(classifiers)
+    table = check_tables(target, synthetic=synthetic)["synthetic"]
+    if len(table) < 2:
+        raise InvalidTableError(
+            "Expected at least two rows in 'synthetic' for Setting C, but got one. "
+            "Sample more rows."
+        )
+    labels = _labels_to_score(table[target], pos_label, of="synthetic")
+    kept, tested = _split(table, target, held_out)
+    own = isinstance(classifiers, Mapping)
+    scores = _score_panel(
+        kept, tested, target, labels, panel, own=own, n_jobs=1, setting="C"
+    )
+    scores.attrs["contains_private_statistics"] = False
+    return scores
+
+
+def _labels_to_score(
+    column: pd.Series, pos_label: object, *, of: str = "test"
+) -> list[Any]:
     """Say which labels are scored against the rest."""
     if pd.api.types.is_float_dtype(column.dtype) and (column % 1 != 0).any():
         raise InvalidTableError(
@@ -245,13 +301,13 @@ def _labels_to_score(column: pd.Series, pos_label: object) -> list[Any]:
     if len(labels) < 2:
         raise InvalidTableError(
             f"Expected at least two labels in the target column {column.name!r} of "
-            "'test', but there is one. Test on a table with both classes."
+            f"'{of}', but there is one. Test on a table with both classes."
         )
     if pos_label is None:
         return labels[-1:] if len(labels) == 2 else labels
     if pos_label not in labels:
         raise ValueError(
-            "The 'pos_label' parameter must be one of the labels in 'test'. Got a "
+            f"The 'pos_label' parameter must be one of the labels in '{of}'. Got a "
             f"{type(pos_label).__name__} that is none of them instead."
         )
     return [pos_label]

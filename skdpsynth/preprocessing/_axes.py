@@ -213,9 +213,9 @@ def is_wide(axis: Axis) -> bool:
     Returns
     -------
     bool
-        False for levels, for a few whole numbers, and for the range from 0 to 1.
+        False for levels and for a few whole numbers.
     """
     if not isinstance(axis, NumericAxis):
         return False
     few = axis.integer and axis.high - axis.low < _FEWER_NUMBERS
-    return not few and (axis.low, axis.high) != (0.0, 1.0)
+    return not few

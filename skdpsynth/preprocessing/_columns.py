@@ -39,9 +39,11 @@ ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
 # A complete column shows missing values with probability below 1e-6.
 _MISSING_FROM = 4.76
-# Noise standard deviations of a bin that is surely not empty, of one beside it, and of
-# the fullest one where none is sure.
-_CORE_FROM, _GROWTH_FROM, _GUESS_FROM = 5.0, 2.0, 3.5
+# Noise standard deviations of a bin that is surely not empty, and of the fullest one
+# where none is sure; and of the next one, two, three and four bins of a tail together.
+_CORE_FROM, _GUESS_FROM = 5.0, 3.5
+_TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
+_NEAR_ZERO = 8.0  # a range that starts this near 0, seen from its far end, starts at 0
 _YEAR = 31_556_952.0  # seconds
 # Of a column of which nothing could be learnt.
 _DEFAULT_RANGE = (-4.0, 4.0)
@@ -283,24 +285,37 @@ def _bought_range(
     zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
     lowest = zero if first >= zero and not dated else 0
     highest = zero if last <= zero and not dated else len(counts) - 1
-    while first > lowest and counts[first - 1] > _GROWTH_FROM * noise_std:
-        first -= 1
-    while last < highest and counts[last + 1] > _GROWTH_FROM * noise_std:
-        last += 1
+    first -= _growth(counts[lowest:first][::-1], noise_std)
+    last += _growth(counts[last + 1 : highest + 1], noise_std)
     low, high = float(edges[first]), float(edges[last + 1])
     if dated:
         return low, high
-    # A range that starts near 0, seen from its far end, starts at 0. Of the other
-    # side of 0 only the middle bin may be cut off: there are no values in it.
+    # Of the other side of 0 only the middle bin may be cut off: no values are in it.
     middle = float(np.abs(edges).min())
-    if -middle <= low <= high / 64:
+    if -middle <= low <= high / _NEAR_ZERO:
         low = 0.0
-    elif low / 64 <= high <= middle:
+    elif low / _NEAR_ZERO <= high <= middle:
         high = 0.0
     # Columns of zeros and ones: the rarer of the two may be too rare to be seen.
     if -middle <= low and high <= middle:
         return 0.0, 2.0 if column.kind == "integer" else 1.0
     return (0.0 if 0 < low <= 1 <= high else low), high
+
+
+def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
+    """Count the bins beyond the end of a range, nearest first, that belong to it.
+
+    A tail may be too thin for any bin of it to be seen alone.
+    """
+    grown = 0
+    while grown < len(counts):
+        sums = np.cumsum(counts[grown : grown + len(_TAIL_FROM)])
+        widths = np.arange(1, len(sums) + 1)
+        seen = sums > _TAIL_FROM[: len(sums)] * noise_std * np.sqrt(widths)
+        if not seen.any():
+            break
+        grown += int(np.flatnonzero(seen)[-1]) + 1
+    return grown
 
 
 def encode_rows(

@@ -164,7 +164,8 @@ def buy_marginals(
             scope=classes.scopes[c],
         )
         n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=False)
-        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in numeric}
+        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in wide}
+        edges |= {j: cells[j] for j in numeric if j not in wide}  # a number each
         widths = [
             len(edges[j]) + 1 if isinstance(axis, NumericAxis) else axis.n_codes
             for j, axis in enumerate(axes)
@@ -353,6 +354,11 @@ def _estimate(
         fitted = fit_masses(columns, [cells[j] for j in numeric], np.array(totals))
         masses.append(fitted if numeric else [])
         atoms.append(found)
+    for at, j in enumerate(numeric):
+        if not is_wide(axes[j]):
+            few = _few_numbers([counted[j] for counted in second])
+            for mass, shares_of_class in zip(masses, few, strict=True):
+                mass[at] = shares_of_class
     for j, axis in enumerate(axes):
         if isinstance(axis, NumericAxis):
             at = numeric.index(j)
@@ -367,6 +373,15 @@ def _estimate(
             for c, scores in enumerate(_level_scores(axis, [f[j] for f in fine], stds)):
                 result[c].append(scores)
     return result
+
+
+def _few_numbers(counted: list[_Counted]) -> NDArray[np.float64]:
+    """Shares of a few whole numbers in each class, drawn towards those of all.
+
+    Every number has a bin of its own, so there is nothing to smooth.
+    """
+    counts = np.array([part.histogram.counts for part in counted])
+    return shrunk_distributions(counts, np.array([part.noise_std for part in counted]))
 
 
 def _atoms(

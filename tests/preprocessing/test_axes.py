@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, axis_from_dict
+from skdpsynth.preprocessing._axes import (
+    LevelAxis,
+    NumericAxis,
+    axis_from_dict,
+    is_wide,
+)
 
 BOUNDS = st.floats(-1e9, 1e9, allow_subnormal=False)
 
@@ -134,3 +139,17 @@ def test_axes_survive_json():
 def test_levels_have_codes_for_other_and_missing():
     assert LevelAxis(("a", "b"), nullable=False).n_codes == 4
     assert LevelAxis((), nullable=True).n_codes == 2
+
+
+@pytest.mark.parametrize(
+    ("axis", "wide"),
+    [
+        (NumericAxis(0.0, 1.0, log=False, integer=False, nullable=False), True),
+        (NumericAxis(0.0, 3.0, log=False, integer=True, nullable=False), False),
+        (NumericAxis(0.0, 4.0, log=False, integer=True, nullable=False), True),
+        (LevelAxis(("a", "b"), nullable=False), False),
+    ],
+)
+def test_where_rows_are_must_be_found_but_for_levels_and_few_numbers(axis, wide):
+    """Floats from 0 to 1 are wide: nearly all may lie below 0.01."""
+    assert is_wide(axis) == wide

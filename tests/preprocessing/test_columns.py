@@ -14,6 +14,7 @@ from skdpsynth.preprocessing._columns import (
     MISSING,
     ZERO,
     PrivateRows,
+    _growth,
     buy_levels,
     buy_ranges,
     declared_axis,
@@ -193,6 +194,42 @@ def test_rare_values_do_not_set_the_range(position):
         axis = bought(values, epsilon=1.0)
     assert axis.low >= 0
     assert axis.high <= 8
+
+
+@pytest.mark.parametrize(
+    ("counts", "grown"),
+    [
+        ([0, 0, 0, 0, 0, 0], 0),
+        ([19, 0, 0, 0, 0, 0], 0),  # 2 standard deviations are no evidence
+        ([21, 0, 0, 0, 0, 0], 1),
+        ([16, 16, 16, 16, 0, 0], 4),  # none of them alone, all together: 64 against 60
+        ([14, 14, 14, 14, 0, 0], 0),
+        ([0, 0, 53, 0, 0, 90], 6),  # two gaps, each with enough behind it
+        ([0, 0, 0, 0, 1000, 0], 0),  # too far to belong to it
+        ([], 0),
+    ],
+)
+def test_a_tail_too_thin_for_its_bins_is_seen_as_a_whole(counts, grown):
+    """With noise 10, sums of 2 to 4 bins need 42, 52 and 60."""
+    assert _growth(np.array(counts, dtype=np.int64), 10.0) == grown
+
+
+def test_a_rare_class_far_from_the_others_is_in_the_range():
+    """As in ann-thyroid: 90 rows of 3,000 have 20 to 300 times the usual value.
+
+    The noise of an octave is about 10, so the chance that a fit does not see a tail of
+    90 rows in four octaves is below 1e-4; two of 20 fits are below 1e-6.
+    """
+    usual = np.geomspace(0.0005, 0.005, 2910)
+    values = np.concatenate([usual, np.geomspace(0.03, 0.49, 90)])
+    highs = [bought(values, epsilon=1.0).high for _ in range(20)]
+    assert sum(high < 0.25 for high in highs) < 2
+
+
+def test_a_range_that_starts_near_zero_starts_at_zero():
+    assert bought(np.repeat([0.04, 0.2], 50)).low == 0
+    assert bought(np.repeat([-0.04, -0.2], 50)).high == 0
+    assert bought(np.repeat([0.07, 0.2], 50)).low == 0.0625
 
 
 def test_every_row_is_in_one_bin_of_every_column(monkeypatch):

@@ -169,3 +169,37 @@ def test_round_two_looks_where_round_one_saw_rows():
     assert ((edges >= 0.49) & (edges <= 0.61)).sum() >= 9
     assert set(edges) <= set(cells)
     assert (edges[0], edges[-1]) == (0.0, 1.0)
+
+
+def test_shares_of_a_few_numbers_are_drawn_towards_those_of_all_classes():
+    """Noise makes the classes of an unrelated column differ; most of that is undone.
+
+    Without it, the 320 squared deviations have mean 1 in units of the noise, and a mean
+    below 0.6 has probability below 1e-8 (chi-square, 320 degrees of freedom).
+    """
+    n_columns, n_classes, n_rows = 40, 8, 400
+    axis = NumericAxis(0.0, 1.0, log=False, integer=True, nullable=False)
+    classes = Classes(tuple("abcdefgh"), np.full(n_classes, float(n_rows)))
+    ones = np.arange(n_classes * n_rows) // n_classes % 2
+    units = np.repeat(axis.to_unit(ones.astype(float))[:, None], n_columns, axis=1)
+    members = np.arange(n_classes * n_rows) % n_classes
+    codes = np.zeros(units.shape, dtype=np.uint8)
+    rows = PrivateRows(units.astype(np.float32), codes, members)
+    scores, accountant = buy(rows, 1.0, [axis] * n_columns, classes)
+    noise_std = accountant.report().entries[0].noise_std
+    shares = np.array([[s.decode(SCORES)[0].mean() for s in own] for own in scores])
+    # Two noisy counts a share: their difference has twice the variance of one.
+    deviations = (shares - shares.mean(axis=0)) * n_rows * math.sqrt(2) / noise_std
+    assert (deviations**2).mean() < 0.6
+
+
+def test_a_class_that_differs_keeps_its_numbers():
+    """400 of 400 rows against noise of about 30: far from all other classes."""
+    axis = NumericAxis(0.0, 1.0, log=False, integer=True, nullable=False)
+    members = np.repeat([0, 1], [4000, 400])
+    units = axis.to_unit(members.astype(float))[:, None].astype(np.float32)
+    rows = PrivateRows(units, np.zeros(units.shape, dtype=np.uint8), members)
+    classes = Classes(("n", "p"), np.array([4000.0, 400.0]))
+    scores, _ = buy(rows, 1.0, [axis], classes)
+    assert scores[0][0].decode(SCORES)[0].mean() < 0.05
+    assert scores[1][0].decode(SCORES)[0].mean() > 0.9

@@ -1,0 +1,185 @@
+"""Lower bounds of epsilon on a worst-case pair of tables, for every synthesizer.
+
+Run ``python benchmarks/audit.py``; what is in benchmarks/results/audit.csv is skipped,
+and an audit that was broken off goes on. Then it writes the table in docs/audit.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from _common import use_one_thread
+
+import skdpsynth
+from skdpsynth.audit import GeneratorAudit, audit_generator
+from skdpsynth.schema import Continuous, TableSchema
+
+if TYPE_CHECKING:
+    from skdpsynth.base import BaseSynthesizer
+
+EPSILON, DELTA = 1.0, 1e-5
+N_RUNS, N_SAMPLES = 200, 300
+N_RUNS_WITHOUT_NOISE = 80  # to see what the attack can do
+_HERE = Path(__file__).parent
+_RESULTS = _HERE / "results" / "audit.csv"
+_PAGE = _HERE.parent / "docs" / "audit.md"
+_BEGIN = "<!-- benchmarks/audit.py writes from here -->"
+_END = "<!-- to here -->"
+
+# Two rows in one corner of the domain, and the canary in the opposite one.
+_COLUMNS = {name: Continuous(-10, 10, scale="linear") for name in ("a", "b")}
+SCHEMA = TableSchema(_COLUMNS, n_rows=2)
+TABLE = pd.DataFrame({"a": [-8.2, -8.9], "b": [-8.5, -8.1]})
+CANARY = {"a": 9.5, "b": 9.5}
+
+_G_PATE = {"batch_size": 4, "latent_dim": 1}
+_ALONE = {"init": "random", "n_teachers": 1, "n_iter": 10}
+_VOTES = {"aggregator": "confident_gnmax", "n_bins": 2}
+_SHORT = {"init": "random", "n_iter": 10, "n_generator_steps": 2}
+_LABELS = {
+    **{"init": "random", "n_teachers": 1, "n_iter": 3, "batch_size": 8},
+    **{"n_student_steps": 5, "n_generator_steps": 5},
+}
+CASES: dict[str, tuple[str, dict[str, object]]] = {
+    "independent": ("IndependentSynthesizer", {}),
+    "G-PATE": ("GPATESynthesizer", {**_G_PATE, "n_teachers": 4, "n_iter": 4}),
+    "G-PATE, one teacher": ("GPATESynthesizer", {**_G_PATE, **_ALONE}),
+    "G-PATE, votes": ("GPATESynthesizer", {**_G_PATE, **_ALONE, **_VOTES}),
+    "PATE-GAN": ("PATEGANSynthesizer", _LABELS),
+    "PATE-GAN, Laplace": ("PATEGANSynthesizer", {**_LABELS, "noise": "laplace"}),
+    "DP-CGAN": ("DPCGANSynthesizer", _SHORT),
+    "DP-CGAN, sampled": ("DPCGANSynthesizer", {**_SHORT, "batch_size": 1}),
+    "DPGAN": ("DPGANSynthesizer", _SHORT),
+    "PATE-TripleGAN": ("PATETripleGANSynthesizer", _LABELS),
+    "PATE-TripleGAN, DP-SGD": (
+        "PATETripleGANSynthesizer",
+        {**_SHORT, "desensitization": "dpsgd"},
+    ),
+}
+
+
+def synthesizer(name: str, epsilon: float = EPSILON) -> BaseSynthesizer:
+    """Make the unfitted synthesizer of a case."""
+    cls, settings = CASES[name]
+    made: BaseSynthesizer = getattr(skdpsynth, cls)(
+        epsilon=epsilon, delta=DELTA, schema=SCHEMA, random_state=0, **settings
+    )
+    return made
+
+
+def run(name: str, n_runs: int, epsilon: float = EPSILON) -> GeneratorAudit:
+    """Audit one case; runs of an audit that was broken off are kept."""
+    part = f"{name}-{epsilon:g}".replace(" ", "-")
+    folder = Path(tempfile.gettempdir()) / "skdpsynth-audit" / part
+    found = audit_generator(
+        synthesizer(name, epsilon),
+        TABLE,
+        CANARY,
+        epsilon=EPSILON,  # the claim, also where there is no noise
+        n_runs=n_runs,
+        n_samples=N_SAMPLES,
+        folder=folder,
+        verbose=1,
+    )
+    shutil.rmtree(folder)
+    return found
+
+
+def row_of(
+    name: str, found: GeneratorAudit, silent: GeneratorAudit, seconds: float
+) -> dict[str, object]:
+    """Put a result, and that of the same fit without noise, into one line."""
+    return {
+        "synthesizer": name,
+        "runs": 2 * N_RUNS,
+        "claim": found.claim,
+        "delta": found.delta,
+        "lower_bound": found.lower_bound,
+        "mu_lower_bound": found.mu_lower_bound,
+        "gdp_lower_bound": found.gdp_lower_bound,
+        "confidence": found.confidence,
+        "power": found.power,
+        "false_alarms": found.false_alarms,
+        "misses": found.misses,
+        "judged": found.n_judged,
+        "score": found.score,
+        "without_noise": silent.lower_bound,
+        "seconds": seconds,
+        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "version": skdpsynth.__version__,
+    }
+
+
+def page_table(done: pd.DataFrame) -> str:
+    """Write the table of the page."""
+    heads = [
+        *("synthesizer", "claim", "lower bound", "of mu", "power"),
+        *("false alarms", "misses", "without noise", "seconds"),
+    ]
+    rows = [
+        [
+            f"{row.synthesizer}",
+            f"{row.claim:g}",
+            f"{row.lower_bound:.2f}",
+            f"{row.mu_lower_bound:.2f}",
+            f"{row.power:.2f}",
+            f"{row.false_alarms} of {row.judged}",
+            f"{row.misses} of {row.judged}",
+            f"{row.without_noise:.2f}",
+            f"{row.seconds:.0f}",
+        ]
+        for row in done.itertuples()
+    ]
+    lines = [
+        "| " + " | ".join(cells) + " |"
+        for cells in (heads, ["---"] * len(heads), *rows)
+    ]
+    dates = sorted(set(done["date"]))
+    return "\n".join([*lines, "", f"Runs of {dates[0]} to {dates[-1]}."])
+
+
+def write_page(done: pd.DataFrame) -> None:
+    """Replace the table in docs/audit.md."""
+    text = _PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(_BEGIN)
+    after = rest.split(_END)[1]
+    text = f"{before}{_BEGIN}\n\n{page_table(done)}\n\n{_END}{after}"
+    _PAGE.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Run what is not in the file of results yet, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fresh", action="store_true", help="start anew")
+    parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
+    options = parser.parse_args()
+    if options.fresh:
+        _RESULTS.unlink(missing_ok=True)
+    use_one_thread()
+    done = pd.read_csv(_RESULTS) if _RESULTS.exists() else pd.DataFrame()
+    known = set(done.get("synthesizer", []))
+    for name in options.only:
+        if name in known:
+            continue
+        print(name, flush=True)
+        start = time.perf_counter()
+        found = run(name, N_RUNS)
+        print(found, flush=True)
+        seconds = time.perf_counter() - start
+        silent = run(name, N_RUNS_WITHOUT_NOISE, float("inf"))
+        line = pd.DataFrame([row_of(name, found, silent, seconds)])
+        header = not _RESULTS.exists()
+        line.to_csv(_RESULTS, mode="a", header=header, index=False)
+    done = pd.read_csv(_RESULTS).set_index("synthesizer", drop=False)
+    write_page(done.loc[[name for name in CASES if name in done.index]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""Tests of the privacy claim that anybody can run, on any synthesizer."""
+
+from __future__ import annotations
+
+from skdpsynth.audit._bounds import (
+    epsilon_lower_bound,
+    mu_lower_bound,
+    one_run_lower_bound,
+)
+from skdpsynth.audit._generator import audit_generator
+from skdpsynth.audit._ledger import LedgerAudit, ReleaseCheck, audit_ledger
+from skdpsynth.audit._mechanism import MechanismAudit, audit_mechanism
+from skdpsynth.audit._results import GeneratorAudit
+
+__all__ = [
+    "GeneratorAudit",
+    "LedgerAudit",
+    "MechanismAudit",
+    "ReleaseCheck",
+    "audit_generator",
+    "audit_ledger",
+    "audit_mechanism",
+    "epsilon_lower_bound",
+    "mu_lower_bound",
+    "one_run_lower_bound",
+]

@@ -1,0 +1,363 @@
+"""Exact lower bounds of epsilon from the errors of an attack.
+
+Every bound is a one-sided confidence bound: it exceeds the true parameter with
+probability at most `alpha`, however good or bad the attack is.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import beta, binom
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "detectable_epsilon",
+    "epsilon_bounds",
+    "epsilon_lower_bound",
+    "mu_bounds",
+    "mu_lower_bound",
+    "one_run_lower_bound",
+    "rate_upper_bound",
+]
+
+_BISECTIONS = 60
+_MAX_EPSILON = 64.0  # no number of runs that fits in memory proves more
+
+
+def rate_upper_bound(
+    n_errors: int | NDArray[np.int64], n_trials: int, alpha: float
+) -> NDArray[np.float64]:
+    """Bound an error rate from above by Clopper and Pearson's exact method.
+
+    Parameters
+    ----------
+    n_errors : int or ndarray of int
+        Number of errors, in [0, `n_trials`].
+    n_trials : int
+        Number of independent trials, at least 1.
+    alpha : float
+        Probability that the true rate is above the bound, in (0, 1).
+
+    Returns
+    -------
+    ndarray of the shape of `n_errors`, float64
+        The bound, in (0, 1].
+    """
+    errors = np.asarray(n_errors)
+    # With n_trials errors the second parameter is 0, where beta.ppf is not defined.
+    others = np.maximum(n_trials - errors, 1)
+    bound = beta.ppf(1 - alpha, errors + 1, others)
+    return np.where(errors == n_trials, 1.0, bound)
+
+
+@lru_cache(maxsize=64)
+def _rates(n_runs: int, alpha: float) -> NDArray[np.float64]:
+    """Bound the rate for every number of errors; each of two rates gets half alpha."""
+    rates = rate_upper_bound(np.arange(n_runs + 1), n_runs, alpha / 2)
+    rates.flags.writeable = False  # it is cached
+    return rates
+
+
+def epsilon_bounds(
+    false_alarms: NDArray[np.int64],
+    misses: NDArray[np.int64],
+    n_runs: int,
+    delta: float,
+    alpha: float,
+) -> NDArray[np.float64]:
+    """Compute the bound of epsilon for many pairs of error counts.
+
+    Parameters
+    ----------
+    false_alarms, misses : ndarray of int
+        Numbers of errors, in [0, `n_runs`]; they broadcast.
+    n_runs : int
+        Number of runs in each world, at least 1.
+    delta : float
+        The delta at which epsilon is bounded, in [0, 1).
+    alpha : float
+        Probability of a bound above the truth, in (0, 1); each error rate gets half.
+
+    Returns
+    -------
+    ndarray, float64
+        At least 0.
+    """
+    rates = _rates(n_runs, alpha)
+    alarmed, missed = rates[false_alarms], rates[misses]
+    best = np.zeros(np.broadcast_shapes(alarmed.shape, missed.shape))
+    for ours, other in ((alarmed, missed), (missed, alarmed)):
+        with np.errstate(divide="ignore"):
+            bound = np.log(np.maximum(1 - ours - delta, 0.0) / other)
+        best = np.maximum(best, bound)
+    return best
+
+
+def mu_bounds(
+    false_alarms: NDArray[np.int64],
+    misses: NDArray[np.int64],
+    n_runs: int,
+    alpha: float,
+) -> NDArray[np.float64]:
+    """Compute the bound of the Gaussian-DP parameter for many pairs of error counts.
+
+    Parameters
+    ----------
+    false_alarms, misses : ndarray of int
+        Numbers of errors, in [0, `n_runs`]; they broadcast.
+    n_runs : int
+        Number of runs in each world, at least 1.
+    alpha : float
+        Probability of a bound above the truth, in (0, 1); each error rate gets half.
+
+    Returns
+    -------
+    ndarray, float64
+        Below 0, even -inf, where the errors are those of a guess: use the maximum
+        with 0.
+    """
+    quantiles = ndtri(_rates(n_runs, alpha))  # inf where the rate is 1
+    return np.asarray(-(quantiles[false_alarms] + quantiles[misses]))
+
+
+def epsilon_lower_bound(
+    false_alarms: int, misses: int, n_runs: int, *, delta: float, alpha: float = 0.05
+) -> float:
+    """Bound epsilon from below by the errors of an attack that tells two worlds apart.
+
+    Parameters
+    ----------
+    false_alarms : int
+        Runs without the canary in which the attack saw it, in [0, `n_runs`].
+    misses : int
+        Runs with the canary in which the attack did not see it, in [0, `n_runs`].
+    n_runs : int
+        Runs in each world, at least 1. None of them may have chosen the attack.
+    delta : float
+        The delta of the claim, in [0, 1).
+    alpha : float, default=0.05
+        Probability of a bound above the true epsilon, in (0, 1).
+
+    Returns
+    -------
+    float
+        At least 0. A mechanism that is (epsilon, delta)-private for a smaller epsilon
+        shows such errors with probability at most `alpha`.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    Both error rates are bounded from above by Clopper and Pearson's method at
+    ``alpha / 2`` each; then ``log((1 - misses - delta) / false alarms)``, or the same
+    with the two exchanged, whichever is larger.
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import epsilon_lower_bound
+    >>> round(epsilon_lower_bound(0, 0, 100, delta=1e-5), 2)
+    3.28
+    """
+    _check_counts(false_alarms, misses, n_runs, alpha)
+    if not 0 <= delta < 1:
+        msg = f"delta must be in [0, 1). Got {delta!r} instead."
+        raise ValueError(msg)
+    errors = (np.asarray(false_alarms), np.asarray(misses))
+    return float(epsilon_bounds(*errors, n_runs, delta, alpha))
+
+
+def mu_lower_bound(
+    false_alarms: int, misses: int, n_runs: int, *, alpha: float = 0.05
+) -> float:
+    """Bound the Gaussian-DP parameter mu from below by the errors of an attack.
+
+    Parameters
+    ----------
+    false_alarms : int
+        Runs without the canary in which the attack saw it, in [0, `n_runs`].
+    misses : int
+        Runs with the canary in which the attack did not see it, in [0, `n_runs`].
+    n_runs : int
+        Runs in each world, at least 1. None of them may have chosen the attack.
+    alpha : float, default=0.05
+        Probability of a bound above the true mu, in (0, 1).
+
+    Returns
+    -------
+    float
+        At least 0. It contradicts a claim only where the claim is a Gaussian curve.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    References
+    ----------
+    Dong, Roth, Su (2022), "Gaussian Differential Privacy".
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import mu_lower_bound
+    >>> round(mu_lower_bound(10, 10, 100), 2)
+    1.86
+    """
+    _check_counts(false_alarms, misses, n_runs, alpha)
+    errors = (np.asarray(false_alarms), np.asarray(misses))
+    return max(0.0, float(mu_bounds(*errors, n_runs, alpha)))
+
+
+def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> None:
+    if not (0 <= false_alarms <= n_runs and 0 <= misses <= n_runs and n_runs >= 1):
+        msg = (
+            "Expected false_alarms and misses in [0, n_runs] and n_runs >= 1. Got "
+            f"{false_alarms!r}, {misses!r} and {n_runs!r} instead."
+        )
+        raise ValueError(msg)
+    if not 0 < alpha < 1:
+        msg = f"alpha must be in (0, 1). Got {alpha!r} instead."
+        raise ValueError(msg)
+
+
+def detectable_epsilon(
+    claim: float, n_runs: int, *, delta: float, alpha: float, power: float
+) -> float:
+    """Find the smallest leak that an audit of this size would have rejected.
+
+    Parameters
+    ----------
+    claim : float
+        The epsilon that is claimed, at least 0.
+    n_runs : int
+        Judged runs in each world, at least 1.
+    delta : float
+        The delta of the claim, in [0, 1).
+    alpha : float
+        Probability of rejecting a true claim, in (0, 1).
+    power : float
+        Probability with which the leak is to be rejected, in (0, 1).
+
+    Returns
+    -------
+    float
+        Epsilon of a leak that the attack sees as randomized response, wrong in either
+        world with probability ``1 / (1 + exp(epsilon))``; inf where even an attack
+        without errors proves no more than the claim.
+    """
+    errors = np.arange(n_runs + 1)
+    pairs = (errors[:, None], errors[None, :])
+    rejected = epsilon_bounds(*pairs, n_runs, delta, alpha) > claim
+
+    def is_rejected(epsilon: float) -> bool:
+        law = binom.pmf(errors, n_runs, 1 / (1 + math.exp(epsilon)))
+        return bool(law @ rejected @ law >= power)
+
+    if not is_rejected(_MAX_EPSILON):
+        return math.inf
+    low, high = 0.0, _MAX_EPSILON
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_rejected(middle) else (middle, high)
+    return high
+
+
+def one_run_lower_bound(
+    n_correct: int,
+    n_guesses: int,
+    *,
+    n_canaries: int | None = None,
+    delta: float = 0.0,
+    alpha: float = 0.05,
+) -> float:
+    """Bound epsilon from below by one run with many canaries, each in or out by a coin.
+
+    Parameters
+    ----------
+    n_correct : int
+        Canaries of which the attack guessed rightly whether they were in.
+    n_guesses : int
+        Canaries about which it guessed at all, at least 1.
+    n_canaries : int, optional
+        Number of canaries, at least `n_guesses`; by default `n_guesses`.
+    delta : float, default=0.0
+        The delta of the claim, in [0, 1).
+    alpha : float, default=0.05
+        Probability of a bound above the true epsilon, in (0, 1).
+
+    Returns
+    -------
+    float
+        At least 0.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    Theorem 5.2 of the paper: if the mechanism is (epsilon, delta)-private for adding
+    or removing one row, at least v of r guesses are right with probability at most
+    ``f(v) + 2 m delta max_i (f(v - i) - f(v)) / i``. Here f is the upper tail of a
+    binomial law of r guesses with chance ``e^epsilon / (1 + e^epsilon)`` each, and m
+    the number of canaries.
+
+    References
+    ----------
+    Steinke, Nasr, Jagielski (2023), "Privacy Auditing with One (1) Training Run"
+    (https://arxiv.org/abs/2305.08846).
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import one_run_lower_bound
+    >>> one_run_lower_bound(81, 100) > 1 > one_run_lower_bound(80, 100)
+    True
+    """
+    canaries = n_guesses if n_canaries is None else n_canaries
+    if not 0 <= n_correct <= n_guesses <= canaries or n_guesses < 1:
+        msg = (
+            "Expected 0 <= n_correct <= n_guesses <= n_canaries and n_guesses >= 1. "
+            f"Got {n_correct!r}, {n_guesses!r} and {canaries!r} instead."
+        )
+        raise ValueError(msg)
+    if not (0 <= delta < 1 and 0 < alpha < 1):
+        msg = (
+            "Expected delta in [0, 1) and alpha in (0, 1). "
+            f"Got {delta!r} and {alpha!r} instead."
+        )
+        raise ValueError(msg)
+
+    def is_rejected(epsilon: float) -> bool:
+        return _one_run_tail(n_correct, n_guesses, canaries, epsilon, delta) < alpha
+
+    if not is_rejected(0.0):
+        return 0.0
+    low, high = 0.0, _MAX_EPSILON
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_rejected(middle) else (low, middle)
+    return low
+
+
+def _one_run_tail(
+    n_correct: int, n_guesses: int, n_canaries: int, epsilon: float, delta: float
+) -> float:
+    """Bound the probability of so many right guesses under the claim."""
+    chance = 1 / (1 + math.exp(-epsilon))
+    tail = float(binom.sf(n_correct - 1, n_guesses, chance))
+    if delta == 0 or n_correct == 0:
+        return tail
+    # Probability of i too few right guesses or less, for i = 1, 2, ...
+    near = np.cumsum(binom.pmf(np.arange(n_correct)[::-1], n_guesses, chance))
+    steepest = float((near / np.arange(1, n_correct + 1)).max())
+    return min(1.0, tail + 2 * n_canaries * delta * steepest)

@@ -1,0 +1,419 @@
+"""White-box audit of a fit: every release against the line that pays for it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from skdpsynth.audit._mechanism import is_vote
+from skdpsynth.audit._noise import noise_test, smallest_ratio, vote_test
+from skdpsynth.audit._recording import Release, SequenceError, recorded, replayed
+from skdpsynth.audit._results import POWER
+from skdpsynth.audit._scores import canary_row
+from skdpsynth.base import BaseSynthesizer
+from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.privacy._reservation import UNLABELLED
+from skdpsynth.privacy.testing import insecure_randomness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+__all__ = ["LedgerAudit", "ReleaseCheck", "audit_ledger"]
+
+_ROUNDING = 1e-9
+_SAMPLED_ROWS = 100
+_NOTHING_FOUND = (
+    "The audit found no violation. It saw one canary and one history of releases; "
+    "'power' is the share of the ledger's noise that it would have rejected as too "
+    "little. It is no proof of the claim."
+)
+
+
+@dataclass(frozen=True)
+class ReleaseCheck:
+    """What one line of the ledger was found to be.
+
+    Parameters
+    ----------
+    name : str
+        What is released.
+    scope : str
+        Whose rows pay.
+    reserved : int
+        Releases in the ledger.
+    charged : int
+        Releases that the ledger counted.
+    drawn : int
+        Releases that were seen.
+    noise_ratio : float
+        Measured noise over the ledger's; for votes, answers against the majority over
+        their expected number. nan where there is none.
+    p_value : float
+        Of noise like the ledger's.
+    power : float
+        Share of the ledger's noise that would have been rejected 8 times in 10; nan
+        for votes.
+    shift : float
+        The most by which the canary moved one release, over the sensitivity.
+
+    See Also
+    --------
+    LedgerAudit : All lines.
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import ReleaseCheck
+    >>> check = ReleaseCheck("counts", "all rows", 1, 1, 1, 0.99, 0.8, 0.7, 1.0)
+    >>> check.shift
+    1.0
+    """
+
+    name: str
+    scope: str
+    reserved: int
+    charged: int
+    drawn: int
+    noise_ratio: float
+    p_value: float
+    power: float
+    shift: float
+
+
+@dataclass(frozen=True)
+class LedgerAudit:
+    """Result of `audit_ledger`.
+
+    Parameters
+    ----------
+    lines : tuple of ReleaseCheck
+        One per reservation.
+    findings : tuple of str
+        What contradicts the ledger; empty where nothing does.
+    confidence : float
+        Probability of at least which a finding is no accident.
+
+    See Also
+    --------
+    audit_ledger : Makes one.
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import LedgerAudit
+    >>> LedgerAudit(lines=(), findings=(), confidence=0.999999).violated
+    False
+    """
+
+    lines: tuple[ReleaseCheck, ...]
+    findings: tuple[str, ...]
+    confidence: float
+
+    @property
+    def violated(self) -> bool:
+        """Whether anything contradicts the ledger."""
+        return bool(self.findings)
+
+    def __str__(self) -> str:
+        """List the lines and what was found."""
+        text = self.to_frame().to_string(index=False, float_format="{:.3g}".format)
+        found = [f"Contradiction: {finding}" for finding in self.findings]
+        return "\n".join([text, *(found or [_NOTHING_FOUND])])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Put the lines into a table.
+
+        Returns
+        -------
+        DataFrame
+            One row per reservation, columns as the fields of `ReleaseCheck`.
+        """
+        return pd.DataFrame([vars(line) for line in self.lines])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the measured noise of every line over the ledger's.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            One bar per line; 1 is what was paid for.
+        """
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.subplots()[1]
+        names = [f"{line.name} ({line.scope})" for line in self.lines]
+        ax.barh(np.arange(len(names)), [line.noise_ratio for line in self.lines])
+        ax.axvline(1.0, color="k", linestyle="--")
+        ax.set_yticks(np.arange(len(names)), names)
+        ax.set_xlabel("measured noise over the ledger's")
+        return ax
+
+
+def audit_ledger(
+    synthesizer: BaseSynthesizer,
+    table: pd.DataFrame,
+    canary: Mapping[str, object] | pd.DataFrame,
+    *,
+    alpha: float = 1e-6,
+    seed: int = 0,
+) -> LedgerAudit:
+    """Watch three fits and compare every release with the ledger.
+
+    Parameters
+    ----------
+    synthesizer : BaseSynthesizer
+        Of this package or your own, with a finite epsilon; it is cloned, and a shared
+        `budget` is left aside.
+    table : DataFrame
+        The table without the canary. Make it up: what an audit tells is computed from
+        its rows and is not private.
+    canary : mapping from column to value, or DataFrame of one row
+        The row that is added at the end in one of the fits; an extreme one shows most.
+    alpha : float, default=1e-6
+        Probability of a finding where there is none, in (0, 1).
+    seed : int, default=0
+        Of the secrets in the two fits that are compared; they are not private.
+
+    Returns
+    -------
+    LedgerAudit
+        Its `findings` are empty where all agrees.
+
+    Raises
+    ------
+    TypeError
+        If the synthesizer has no ledger.
+    ValueError
+        If `alpha` is out of range, or the canary does not fit the table.
+
+    See Also
+    --------
+    audit_generator : For objects without a ledger.
+
+    Notes
+    -----
+    1. One fit with secret noise: releases seen and charged are equal in number; what
+       came out minus what went in has the noise of the ledger (exact tests, `alpha`
+       over all lines).
+    2. Two fits with frozen secrets, without and with the canary, the second answered
+       with the releases of the first. Both ask for the same releases. The canary moves
+       each by at most its sensitivity, and those of one payer alone beside those that
+       all rows pay. The fitted objects are equal, sample the same rows and report the
+       same: what they know of the canary they know by the releases.
+
+    Not for several threads at a time: mechanisms are replaced while it runs.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdpsynth import IndependentSynthesizer
+    >>> from skdpsynth.audit import audit_ledger
+    >>> from skdpsynth.schema import Continuous, TableSchema
+    >>> synth = IndependentSynthesizer(schema=TableSchema({"x": Continuous(0, 9)}))
+    >>> table = pd.DataFrame({"x": [float(i % 7) for i in range(200)]})
+    >>> audit_ledger(synth, table, {"x": 9.0}).violated
+    False
+    """
+    if not isinstance(synthesizer, BaseSynthesizer):
+        msg = (
+            "Expected a BaseSynthesizer, which has a ledger. Got "
+            f"{type(synthesizer).__name__} instead; use audit_generator for it."
+        )
+        raise TypeError(msg)
+    if not 0 < alpha < 1:
+        msg = f"alpha must be in (0, 1). Got {alpha!r} instead."
+        raise ValueError(msg)
+    row = canary_row(table, canary)
+    other = pd.concat([table, row], ignore_index=True)
+    ready = clone(synthesizer).set_params(budget=None)
+    if ready.random_state is None:
+        ready.set_params(random_state=0)
+    with recorded() as secret:
+        fitted = _fitted(ready, table)
+    findings = _claim_findings(fitted)
+    lines, more = _compare_noise(secret, fitted, alpha)
+    findings += more
+    shifts, more = _compare_worlds(ready, table, other, seed)
+    findings += more
+    for index, shift in enumerate(shifts[: len(lines)]):
+        lines[index]["shift"] = shift
+    return LedgerAudit(
+        lines=tuple(ReleaseCheck(**line) for line in lines),
+        findings=tuple(findings),
+        confidence=1 - alpha,
+    )
+
+
+def _fitted(synthesizer: BaseSynthesizer, table: pd.DataFrame) -> BaseSynthesizer:
+    copy: BaseSynthesizer = clone(synthesizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegradedResultWarning)
+        return copy.fit(table)
+
+
+def _claim_findings(fitted: BaseSynthesizer) -> list[str]:
+    if fitted.epsilon_ <= fitted.epsilon:
+        return []
+    return [f"epsilon_ is {fitted.epsilon_:.6g}, above the {fitted.epsilon!r} asked."]
+
+
+def _entries(releases: list[Release]) -> list[Any]:
+    """Give the lines of the ledger that paid, in order of reservation."""
+    if not releases:
+        return []
+    return list(releases[0].reservation._known_ledger().entries)
+
+
+def _compare_noise(
+    releases: list[Release], fitted: BaseSynthesizer, alpha: float
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Compare what was seen of every line with the line."""
+    entries, lines, findings = _entries(releases), [], []
+    shown = [entry.name for entry in fitted.privacy_report().entries]
+    if shown != [entry.name for entry in entries]:
+        findings.append("the report lists other reservations than were seen to pay.")
+    known = {id(entry.reservation) for entry in entries}
+    if any(id(release.reservation) not in known for release in releases):
+        findings.append("a second ledger pays for some releases.")
+    for entry in entries:
+        own = [r for r in releases if r.reservation is entry.reservation]
+        drawn = sum(release.n_releases for release in own)
+        ratio, p_value, power = _noise_of(own, entry, alpha / len(entries))
+        where = f"{entry.name!r} ({_payer(entry.scope)})"
+        if drawn != entry.used:
+            findings.append(
+                f"{where}: {entry.used} releases were charged, but {drawn} were seen."
+            )
+        if p_value < alpha / len(entries):
+            findings.append(
+                f"{where}: the noise is {ratio:.4g} of the ledger's (p = {p_value:.3g})"
+            )
+        lines.append(
+            {
+                "name": entry.name,
+                "scope": _payer(entry.scope),
+                "reserved": entry.count,
+                "charged": entry.used,
+                "drawn": drawn,
+                "noise_ratio": ratio,
+                "p_value": p_value,
+                "power": power,
+                "shift": math.nan,
+            }
+        )
+    return lines, findings
+
+
+def _payer(scope: object) -> str:
+    if scope is None:
+        return "all rows"
+    return str(scope.value) if scope is UNLABELLED else f"class {scope}"
+
+
+def _noise_of(
+    own: list[Release],
+    entry: Any,  # noqa: ANN401 - Entry of the ledger
+    alpha: float,
+) -> tuple[float, float, float]:
+    """Test the noise of one line; give ratio, p-value and power."""
+    if not own:
+        return math.nan, 1.0, math.nan
+    if is_vote(entry.kind):
+        counts = np.concatenate([release.exact for release in own])
+        answers = np.concatenate([release.noisy for release in own])
+        ratio, p_value = vote_test(
+            counts, answers, entry.n_teachers, entry.noise_std, entry.kind
+        )
+        return ratio, p_value, math.nan
+    if entry.noise_std == 0:
+        return math.nan, 1.0, math.nan
+    residuals = np.concatenate(
+        [((r.noisy - r.exact) / r.unit / entry.noise_std).ravel() for r in own]
+    )
+    ratio, p_value = noise_test(residuals)
+    return ratio, p_value, smallest_ratio(residuals.size, alpha, POWER)
+
+
+def _compare_worlds(
+    ready: BaseSynthesizer, table: pd.DataFrame, other: pd.DataFrame, seed: int
+) -> tuple[list[float], list[str]]:
+    """Fit both tables with equal secrets and equal releases; compare what went in."""
+    with insecure_randomness(seed), recorded() as history:
+        first = _fitted(ready, table)
+    try:
+        with insecure_randomness(seed), replayed(history) as answered:
+            second = _fitted(ready, other)
+    except SequenceError as error:
+        return [], [f"the canary changes which releases are made: {error}."]
+    findings = []
+    if len(answered) < len(history):
+        findings.append(
+            f"the canary changes how many releases are made: {len(history)} without "
+            f"and {len(answered)} with it."
+        )
+    shifts, more = _compare_releases(history, answered)
+    findings += more
+    samples = [s.sample(_SAMPLED_ROWS, random_state=0) for s in (first, second)]
+    if not samples[0].equals(samples[1]):
+        findings.append("synthetic rows depend on the canary past all releases.")
+    if joblib.hash(first) != joblib.hash(second):
+        findings.append("the fitted object depends on the canary past all releases.")
+    reports = [s.privacy_report().to_dict() for s in (first, second)]
+    if reports[0] != reports[1]:
+        findings.append("the report depends on the canary past all releases.")
+    return shifts, findings
+
+
+def _compare_releases(
+    history: list[Release], answered: list[Release]
+) -> tuple[list[float], list[str]]:
+    """Give the largest shift of every line, and what moved too far."""
+    entries, findings = _entries(history), []
+    position = {id(entry.reservation): i for i, entry in enumerate(entries)}
+    shifts = [0.0] * len(entries)
+    moved = set()
+    for ours, theirs in zip(history, answered, strict=False):
+        index = position.get(id(ours.reservation))
+        if index is None:  # of a second ledger, which was found before
+            continue
+        shift = _shift(ours, theirs) / ours.reservation.sensitivity
+        if shift > 0 and ours.reservation.scope is not None:
+            moved.add(_payer(ours.reservation.scope))
+        shifts[index] = max(shifts[index], shift)
+    for entry, shift in zip(entries, shifts, strict=True):
+        if shift > 1 + _ROUNDING:
+            findings.append(
+                f"{entry.name!r} ({_payer(entry.scope)}): the canary moves a release by"
+                f" {shift:.4g} times its sensitivity."
+            )
+    if len(moved) > 1:
+        findings.append(
+            "one row moves releases that different rows pay for: "
+            + ", ".join(sorted(moved))
+        )
+    return shifts, findings
+
+
+def _shift(ours: Release, theirs: Release) -> float:
+    """Give the most by which one release moves, in ledger units."""
+    difference: NDArray[np.float64] = np.asarray(
+        ours.exact.astype(np.float64) - theirs.exact, dtype=np.float64
+    )
+    if is_vote(ours.reservation.kind):
+        return float(np.abs(difference).max())
+    by_release = difference.reshape(ours.n_releases, -1) / ours.unit
+    return float(np.linalg.norm(by_release, axis=1).max())

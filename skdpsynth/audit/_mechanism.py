@@ -1,0 +1,367 @@
+"""White-box audit of one mechanism: its noise and its sensitivity."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from skdpsynth.audit._bounds import epsilon_lower_bound
+from skdpsynth.audit._noise import noise_test, smallest_ratio, vote_test
+from skdpsynth.audit._results import POWER
+from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy._reservation import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy import Reservation
+
+    Mechanism = Callable[[Any, Reservation], NDArray[Any]]
+
+__all__ = ["MechanismAudit", "audit_mechanism", "is_vote"]
+
+_ROUNDING = 1e-9
+_PLENTY = 10**12  # releases of a line that is counted, not limited
+_NOTHING_FOUND = (
+    "The audit found no violation. It looked at these two inputs only: others may "
+    "move more."
+)
+
+
+@dataclass(frozen=True, eq=False)  # it holds arrays
+class MechanismAudit:
+    """Result of `audit_mechanism`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the reservation.
+    findings : tuple of str
+        What contradicts the ledger; empty where nothing does.
+    lower_bound : float
+        Lower bound of epsilon of one release at `delta`, given that the row is in its
+        sample where rows are sampled.
+    delta : float
+        At which `lower_bound` is.
+    confidence : float
+        Probability of at least which a finding is no accident.
+    power : float
+        Share of the ledger's noise that would have been rejected as too little, 8
+        times in 10; nan for votes.
+    noise_ratio : float
+        Measured noise over the ledger's. For votes: answers against the majority over
+        their expected number.
+    p_value : float
+        Of noise like the ledger's, two-sided.
+    shift : float
+        How far the neighbour moves the exact value, over the ledger's sensitivity.
+    n_draws : int
+        Releases drawn.
+    residuals : ndarray, float64
+        The noise drawn over the ledger's; empty for votes.
+
+    See Also
+    --------
+    audit_mechanism : Makes one.
+    audit_ledger : All releases of a fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.audit import MechanismAudit
+    >>> audit = MechanismAudit(
+    ...     name="counts", findings=(), lower_bound=0.9, delta=1e-5, confidence=0.999,
+    ...     power=0.9, noise_ratio=1.01, p_value=0.7, shift=1.0, n_draws=1000,
+    ...     residuals=np.zeros(3),
+    ... )
+    >>> audit.violated
+    False
+    """
+
+    name: str
+    findings: tuple[str, ...]
+    lower_bound: float
+    delta: float
+    confidence: float
+    power: float
+    noise_ratio: float
+    p_value: float
+    shift: float
+    n_draws: int
+    residuals: NDArray[np.float64]
+
+    @property
+    def violated(self) -> bool:
+        """Whether anything contradicts the ledger."""
+        return bool(self.findings)
+
+    def __str__(self) -> str:
+        """Say what was found, and what would have been found."""
+        lines = [
+            f"Audit of {self.name!r}: {self.n_draws} releases.",
+            *(f"Contradiction: {finding}" for finding in self.findings),
+        ]
+        if not self.findings:
+            lines.append(_NOTHING_FOUND)
+        if not math.isnan(self.power):
+            lines.append(
+                f"Power: would have rejected noise of {100 * self.power:.3g}% of the "
+                "ledger's, 8 times in 10."
+            )
+        lines.append(
+            f"Noise over the ledger's: {self.noise_ratio:.4g} "
+            f"(p = {self.p_value:.3g}). Shift over the sensitivity: {self.shift:.4g}."
+        )
+        lines.append(
+            f"With {100 * self.confidence:.6g}% confidence epsilon of one release is "
+            f"above {self.lower_bound:.4g} at delta = {self.delta:.3g}; how far above "
+            "no audit can say."
+        )
+        return "\n".join(lines)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the noise over the ledger's beside a standard normal law.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            A histogram; without bars for votes, whose noise stays hidden.
+        """
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.subplots()[1]
+        if self.residuals.size:
+            ax.hist(self.residuals, bins=50, density=True, color="tab:blue")
+        grid = np.linspace(-4, 4, 201)
+        ax.plot(grid, np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi), "k--")
+        ax.set(xlabel="noise over the ledger's", ylabel="density", title=self.name)
+        return ax
+
+
+def audit_mechanism(
+    mechanism: Mechanism,
+    data: Any,  # noqa: ANN401 - whatever the mechanism takes
+    neighbour: Any,  # noqa: ANN401
+    reservation: Reservation,
+    *,
+    unit: float = 1.0,
+    n_draws: int = 1_000,
+    delta: float = 1e-5,
+    alpha: float = 1e-6,
+) -> MechanismAudit:
+    """Compare one mechanism's noise and shift with what a reservation says.
+
+    Parameters
+    ----------
+    mechanism : callable
+        Called as ``mechanism(data, reservation)``; makes one release and returns it as
+        an array. For a reservation of votes `data` are the exact counts and each entry
+        is a release.
+    data, neighbour : object
+        Inputs that differ by one row. Choose the pair that moves the result most.
+    reservation : Reservation
+        What the mechanism claims. It is a pattern: the draws are charged to copies of
+        its line in ledgers of their own, one of them without noise.
+    unit : float, default=1.0
+        Size of one ledger unit in the result, positive: ``clip / GRID`` for a
+        Gaussian sum, the clipping norm for a step of DP-SGD.
+    n_draws : int, default=1000
+        Releases to draw, at least 2.
+    delta : float, default=1e-5
+        At which the lower bound of epsilon is given, in (0, 1).
+    alpha : float, default=1e-6
+        Probability of a finding where there is none, in (0, 1).
+
+    Returns
+    -------
+    MechanismAudit
+        Its `findings` are empty where the noise, the shift and the number of releases
+        agree with the reservation.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    audit_ledger : All releases of a fit at once.
+
+    Notes
+    -----
+    The noise is compared by the exact chi-square law of its squares, votes by the
+    exact law of the answers against the majority. The shift is exact: the noise is
+    switched off by a reservation without noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.audit import audit_mechanism
+    >>> from skdpsynth.privacy import PrivacyAccountant
+    >>> from skdpsynth.privacy._mechanisms import release_gaussian
+    >>> accountant = PrivacyAccountant(epsilon=1.0, delta=1e-5)
+    >>> counts = accountant.reserve_gaussian("counts", mu=0.2, sensitivity=1)
+    >>> data, neighbour = np.array([7, 3]), np.array([8, 3])
+    >>> audit = audit_mechanism(release_gaussian, data, neighbour, counts)
+    >>> audit.violated, audit.shift
+    (False, 1.0)
+    """
+    if not (unit > 0 and n_draws >= 2 and 0 < delta < 1 and 0 < alpha < 1):
+        msg = (
+            "Expected unit > 0, n_draws >= 2, and delta and alpha in (0, 1). Got "
+            f"{unit!r}, {n_draws!r}, {delta!r} and {alpha!r} instead."
+        )
+        raise ValueError(msg)
+    check = _audit_votes if is_vote(reservation.kind) else _audit_noise
+    return check(mechanism, data, neighbour, reservation, unit, n_draws, delta, alpha)
+
+
+def is_vote(kind: str) -> bool:
+    """Tell whether a reservation of this kind is for one-bit votes."""
+    return kind in ("gaussian vote", "laplace vote")
+
+
+def _line_like(
+    reservation: Reservation, count: int, *, noise: bool = True
+) -> Reservation:
+    """Copy a line into a ledger of its own, with or without its noise."""
+    return Ledger().issue(
+        reservation.name,
+        scope=reservation.scope,
+        mu=reservation.mu if noise else math.inf,
+        sensitivity=reservation.sensitivity,
+        noise_std=reservation.noise_std if noise else 0.0,
+        count=count,
+        delta=reservation.delta,
+        kind=reservation.kind,
+        sampling_rate=reservation.sampling_rate,
+        n_teachers=reservation.n_teachers,
+    )
+
+
+def _charged(used: int, expected: int) -> list[str]:
+    if used == expected:
+        return []
+    return [f"{expected} releases were made, but {used} were charged."]
+
+
+def _audit_noise(
+    mechanism: Mechanism,
+    data: Any,  # noqa: ANN401
+    neighbour: Any,  # noqa: ANN401
+    reservation: Reservation,
+    unit: float,
+    n_draws: int,
+    delta: float,
+    alpha: float,
+) -> MechanismAudit:
+    """Audit a release with Gaussian noise."""
+    silent = _line_like(reservation, _PLENTY, noise=False)
+    exact, again, other = (
+        np.asarray(mechanism(d, silent), dtype=np.float64) / unit
+        for d in (data, data, neighbour)
+    )
+    line = _line_like(reservation, _PLENTY)
+    draws = np.stack([np.asarray(mechanism(data, line)) for _ in range(n_draws)])
+    shift = float(np.linalg.norm((exact - other).ravel()))
+    findings = _charged(line.used, n_draws)
+    if not np.array_equal(exact, again):
+        findings.append("noise is drawn where the reservation has none.")
+    elif shift > reservation.sensitivity * (1 + _ROUNDING):
+        findings.append(
+            f"one row moves the value by {shift:.6g}, but the ledger's sensitivity is "
+            f"{reservation.sensitivity:.6g}."
+        )
+    residuals, ratio, p_value, bound = np.empty(0), math.nan, 1.0, math.inf
+    if reservation.noise_std > 0:
+        residuals = ((draws / unit - exact) / reservation.noise_std).ravel()
+        ratio, p_value = noise_test(residuals)
+        most = ratio / math.sqrt(chi2.ppf(alpha, residuals.size) / residuals.size)
+        mu = shift / (most * reservation.noise_std) if most > 0 else math.inf
+        bound = gdp_epsilon(mu if shift > 0 else 0.0, delta)
+    if p_value < alpha:
+        findings.append(
+            f"the noise is {ratio:.4g} times the ledger's (p = {p_value:.3g})."
+        )
+    return MechanismAudit(
+        name=reservation.name,
+        findings=tuple(findings),
+        lower_bound=bound,
+        delta=delta,
+        confidence=1 - alpha,
+        power=smallest_ratio(residuals.size, alpha, POWER),
+        noise_ratio=ratio,
+        p_value=p_value,
+        shift=shift / reservation.sensitivity,
+        n_draws=n_draws,
+        residuals=residuals,
+    )
+
+
+def _audit_votes(
+    mechanism: Mechanism,
+    data: Any,  # noqa: ANN401
+    neighbour: Any,  # noqa: ANN401
+    reservation: Reservation,
+    unit: float,
+    n_draws: int,
+    delta: float,
+    alpha: float,
+) -> MechanismAudit:
+    """Audit one-bit votes; the noise itself stays hidden."""
+    counts = [np.atleast_1d(np.asarray(d, dtype=np.int64)) for d in (data, neighbour)]
+    line = _line_like(reservation, _PLENTY)
+    answers = [
+        np.stack([mechanism(part, line) for _ in range(n_draws)]) for part in counts
+    ]
+    shift = float(np.abs(counts[0] - counts[1]).max())
+    findings = _charged(line.used, 2 * n_draws * len(counts[0]))
+    if shift > reservation.sensitivity:
+        findings.append(
+            f"one row moves a count by {shift:.6g}, but the ledger's sensitivity is "
+            f"{reservation.sensitivity:.6g}."
+        )
+    ratio, p_value = vote_test(
+        np.tile(counts[0], n_draws),
+        answers[0].ravel(),
+        reservation.n_teachers,
+        reservation.noise_std,
+        reservation.kind,
+    )
+    if p_value < alpha:
+        findings.append(
+            f"answers against the majority are {ratio:.4g} times as frequent as with "
+            f"the ledger's noise (p = {p_value:.3g})."
+        )
+    query = int(np.abs(counts[0] - counts[1]).argmax())
+    yes, other = (int(part[:, query].sum()) for part in answers)
+    bound = max(  # "the neighbour" is called by a yes, or by a no
+        epsilon_lower_bound(*errors, n_draws, delta=delta, alpha=alpha / 2)
+        for errors in ((yes, n_draws - other), (n_draws - yes, other))
+    )
+    return MechanismAudit(
+        name=reservation.name,
+        findings=tuple(findings),
+        lower_bound=bound,
+        delta=delta,
+        confidence=1 - alpha,
+        power=math.nan,
+        noise_ratio=ratio,
+        p_value=p_value,
+        shift=shift / reservation.sensitivity,
+        n_draws=n_draws,
+        residuals=np.empty(0),
+    )

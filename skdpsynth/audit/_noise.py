@@ -1,0 +1,145 @@
+"""Exact tests that noise has the size that the ledger charges for."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import binom, chi2
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy._reservation import Kind
+
+__all__ = ["flip_rates", "noise_test", "smallest_ratio", "vote_test"]
+
+# Tails of the noise beyond so many scales are below 1e-14.
+_SCALES = 36
+
+
+def noise_test(residuals: NDArray[np.float64]) -> tuple[float, float]:
+    """Test that Gaussian noise has the standard deviation of the ledger.
+
+    Parameters
+    ----------
+    residuals : ndarray, float64
+        Noise over the ledger's standard deviation, independent entries.
+
+    Returns
+    -------
+    ratio : float
+        Measured standard deviation over the ledger's.
+    p_value : float
+        Two-sided, by the chi-square law of the sum of squares; 1 without entries.
+
+    Notes
+    -----
+    Exact for Gaussian noise. The discrete Gaussian with sigma >= 3, which the package
+    uses, has the same variance to 1e-30 and the same fourth moment to 1e-30.
+    """
+    n = residuals.size
+    if n == 0:
+        return math.nan, 1.0
+    squares = float(np.square(residuals, dtype=np.float64).sum())
+    p_value = 2 * min(chi2.cdf(squares, n), chi2.sf(squares, n))
+    return math.sqrt(squares / n), min(1.0, float(p_value))
+
+
+def flip_rates(
+    counts: NDArray[np.int64], n_teachers: int, scale: float, kind: Kind
+) -> NDArray[np.float64]:
+    """Compute how often noise turns the majority round.
+
+    Parameters
+    ----------
+    counts : ndarray of int64
+        Exact numbers of votes.
+    n_teachers : int
+        Number of teachers; a majority is more than half of them.
+    scale : float
+        Sigma of the discrete Gaussian, or scale of the discrete Laplace law.
+    kind : {"gaussian vote", "laplace vote"}
+        Which of them.
+
+    Returns
+    -------
+    ndarray of the shape of `counts`, float64
+        Probability that the noisy answer is not the exact one.
+    """
+    if scale == 0:
+        return np.zeros(counts.shape)
+    reach = math.ceil(_SCALES * scale) + 1
+    noise = np.arange(-reach, reach + 1)
+    size = np.abs(noise) / scale
+    weights = np.exp(-size if kind == "laplace vote" else -(size**2) / 2)
+    tails = np.append(np.cumsum(weights[::-1])[::-1] / weights.sum(), 0.0)
+    # Yes where the noise is at least this.
+    needed = np.clip(n_teachers // 2 + 1 - counts, -reach, reach + 1)
+    yes = tails[needed + reach]
+    return np.where(2 * counts > n_teachers, 1 - yes, yes)
+
+
+def vote_test(
+    counts: NDArray[np.int64],
+    answers: NDArray[np.bool_],
+    n_teachers: int,
+    scale: float,
+    kind: Kind,
+) -> tuple[float, float]:
+    """Test that one-bit votes are turned round as often as the ledger's noise does.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_votes,), int64
+        Exact numbers of votes.
+    answers : ndarray of shape (n_votes,), bool
+        What was released.
+    n_teachers : int
+        Number of teachers.
+    scale : float
+        Of the noise in the ledger.
+    kind : {"gaussian vote", "laplace vote"}
+        Law of the noise.
+
+    Returns
+    -------
+    ratio : float
+        Answers against the majority over their expected number.
+    p_value : float
+        Two-sided, by the exact law of that number (a sum of binomial laws).
+    """
+    if counts.size == 0:
+        return math.nan, 1.0
+    flips = int((answers != (2 * counts > n_teachers)).sum())
+    law, expected = np.ones(1), 0.0
+    for count, times in zip(*np.unique(counts, return_counts=True), strict=True):
+        rate = float(flip_rates(np.array([count]), n_teachers, scale, kind)[0])
+        law = np.convolve(law, binom.pmf(np.arange(times + 1), times, rate))
+        expected += times * rate
+    p_value = 2 * min(law[: flips + 1].sum(), law[flips:].sum())
+    ratio = flips / expected if expected > 0 else math.nan
+    return ratio, min(1.0, float(p_value))
+
+
+def smallest_ratio(n: int, alpha: float, power: float) -> float:
+    """Find the noise that `noise_test` would have rejected as too small.
+
+    Parameters
+    ----------
+    n : int
+        Number of residuals.
+    alpha : float
+        Level of the test, two-sided.
+    power : float
+        Probability of rejection.
+
+    Returns
+    -------
+    float
+        Ratio of such noise to the ledger's, in [0, 1); 0 if there is no residual.
+    """
+    if n == 0:
+        return 0.0
+    return math.sqrt(chi2.ppf(alpha / 2, n) / chi2.ppf(power, n))

@@ -1,0 +1,79 @@
+"""From the records of single runs to the result of a comparison."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from skdpsynth.evaluation._marginals import marginal, plain_columns
+from skdpsynth.evaluation._results import ComparisonResult
+from skdpsynth.evaluation._runs import ALL
+from skdpsynth.exceptions import TiedScoresWarning
+from skdpsynth.metrics import synthetic_ranking_agreement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skdpsynth.evaluation._runs import RunRecord, Task
+
+_RUN = ["synthesizer", "epsilon", "repeat"]
+_SCORES = [*_RUN, "setting", "classifier", "metric", "value"]
+
+
+def assemble(
+    records: Sequence[RunRecord], *, test: pd.DataFrame, task: Task
+) -> ComparisonResult:
+    """Put the records of all runs together.
+
+    Parameters
+    ----------
+    records : sequence of RunRecord
+        In the order of the runs.
+    test : DataFrame
+        Real rows, whose marginals are drawn beside the synthetic ones.
+    task : Task
+        What the runs share.
+
+    Returns
+    -------
+    ComparisonResult
+        Everything, with the ranking agreements of A and C added.
+    """
+    rows = [
+        [*(record.facts[name] for name in _RUN), *score]
+        for record in records
+        for score in record.scores
+    ]
+    scores = pd.DataFrame(rows, columns=_SCORES)
+    scores = pd.concat([scores, _agreements(scores)], ignore_index=True)
+    runs = pd.DataFrame([record.facts for record in records])
+    samples = {
+        (record.facts["synthesizer"], record.facts["epsilon"]): record.sample
+        for record in records
+        if record.sample
+    }
+    real = [marginal(column) for column in plain_columns(test)]
+    return ComparisonResult(scores, runs, samples, real, task.target)
+
+
+def _agreements(scores: pd.DataFrame) -> pd.DataFrame:
+    """Compare Setting C of each run with Setting A of the same repeat."""
+    rows = []
+    classified = scores[scores["setting"].isin(["A", "C"])]
+    for (metric, repeat), group in classified.groupby(["metric", "repeat"], sort=False):
+        series = group.set_index("classifier")["value"]
+        real = series[(group["setting"] == "A").to_numpy()]
+        if len(real) < 2:
+            continue
+        parts = group[group["setting"] == "C"].groupby(["synthesizer", "epsilon"])
+        for (name, epsilon), part in parts:
+            with warnings.catch_warnings():
+                # A tied pair agrees with nothing; the guide says so.
+                warnings.simplefilter("ignore", TiedScoresWarning)
+                value = synthetic_ranking_agreement(
+                    real, part.set_index("classifier")["value"]
+                )
+            rows.append((name, epsilon, repeat, "AC", ALL, f"sra_{metric}", value))
+    return pd.DataFrame(rows, columns=_SCORES)

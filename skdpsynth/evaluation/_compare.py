@@ -1,0 +1,324 @@
+"""Fit several synthesizers several times, and score what they sample."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from tqdm.auto import tqdm
+
+from skdpsynth.evaluation._assemble import assemble
+from skdpsynth.evaluation._folder import RunFolder
+from skdpsynth.evaluation._runs import REAL, Job, RunRecord, Task, run
+from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.metrics._classifiers import resolve_classifiers
+from skdpsynth.metrics._encode import check_tables
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Hashable, Iterator
+
+    import pandas as pd
+    from sklearn.base import BaseEstimator
+
+    from skdpsynth.evaluation._results import ComparisonResult
+    from skdpsynth.metrics._classifiers import Classifiers
+
+
+def compare_synthesizers(
+    synthesizers: Mapping[str, BaseEstimator] | Sequence[BaseEstimator],
+    train: pd.DataFrame,
+    test: pd.DataFrame,
+    target: str,
+    epsilons: Sequence[float] = (1.0,),
+    n_repeats: int = 3,
+    n_samples: int = 10_000,
+    settings: str = "ABC",
+    n_jobs: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    classifiers: Classifiers = None,
+    pos_label: object = None,
+    sampling_strategy: str | Mapping[Hashable, float] | None = None,
+    fidelity: bool = True,
+    random_state: int = 0,
+    verbose: int = 0,
+) -> ComparisonResult:
+    """Fit synthesizers to a table, sample, and score what they sample.
+
+    Every synthesizer is fitted `n_repeats` times at every epsilon. Each fit touches the
+    private table and spends its own (epsilon, delta). What is computed from real rows
+    is not private, and neither is a choice that is made by it: see Notes.
+
+    Parameters
+    ----------
+    synthesizers : dict of str to synthesizer, or list of synthesizer
+        Unfitted, with their parameters. A list takes the names from the classes.
+    train : DataFrame
+        Private table to fit to.
+    test : DataFrame
+        Real table with the same columns, of other rows. At least two labels.
+    target : str
+        Name of the label column. A synthesizer without a target is given this one.
+    epsilons : sequence of float, default=(1.0,)
+        Budgets to fit with, positive. A synthesizer without the parameter `epsilon`
+        runs once, at infinite epsilon.
+    n_repeats : int, default=3
+        Fits of each synthesizer at each epsilon, at least 1.
+    n_samples : int, default=10000
+        Synthetic rows of each fit, at least 2, and real rows of the reference at most.
+    settings : str, default="ABC"
+        Which of the settings of the PATE-GAN paper [1]_: A (learn from real rows, test
+        on real rows; once per repeat, as the reference), B (synthetic, real) and C
+        (synthetic, synthetic).
+    n_jobs : int or None, default=None
+        Runs at the same time, as in joblib, in whatever backend is set there. A run is
+        one task.
+    folder : path-like or None, default=None
+        Where to keep finished runs. A comparison that finds its own runs there does not
+        repeat them; one that fails or is interrupted loses the unfinished ones only.
+        The folder holds statistics of real rows.
+    classifiers : dict of str to classifier, list of str, or None, default=None
+        As in `skdpsynth.metrics.tstr_scores`. None means all twelve.
+    pos_label : object, default=None
+        As in `skdpsynth.metrics.tstr_scores`.
+    sampling_strategy : {"balanced"}, dict or None, default=None
+        Class shares of the synthetic rows, as in ``sample``.
+    fidelity : bool, default=True
+        Whether to compare columns, pairs of columns and whole rows too.
+    random_state : int, default=0
+        At least 0. Seeds what is public: initial weights, sampling and the real rows of
+        the reference, the same for all synthesizers. Noise is always fresh, so a second
+        comparison gives other numbers; `folder` keeps the first ones.
+    verbose : int, default=0
+        1 shows a progress bar over the runs.
+
+    Returns
+    -------
+    ComparisonResult
+        Scores, costs, plots and report.
+
+    Raises
+    ------
+    InvalidTableError
+        If `train` and `test` do not have the same columns, one is empty, or its labels
+        are incomplete.
+    MissingDependencyError
+        If the twelve are asked for and the module xgboost is not installed.
+    TypeError
+        If a synthesizer is not an estimator, or a table not a DataFrame.
+    ValueError
+        If another parameter is out of range.
+
+    Warns
+    -----
+    DegradedResultWarning
+        If runs failed. Each is a row of ``runs`` with its error.
+
+    See Also
+    --------
+    skdpsynth.metrics.setting_scores : The three settings for one table.
+    skdpsynth.PrivacyBudget : Limits what the fits of a comparison spend together.
+
+    Notes
+    -----
+    Which synthesizer, epsilon or seed scores best on real rows depends on these rows,
+    and no epsilon of a fit covers that. Choose on a public table of the same kind, or
+    state the sum of the budgets of all candidates and score them without real rows.
+
+    Setting C is scored without real rows, also without their number: a fifth of the
+    synthetic rows is held out (`skdpsynth.metrics.setting_scores` holds out the share
+    that `test` has). Distances of the fidelity metrics are to `test`.
+
+    Warnings of a run are in the column `warned` of ``runs``. A worker process that is
+    killed, for instance for want of memory, ends the comparison.
+
+    References
+    ----------
+    .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
+       Data with Differential Privacy Guarantees", ICLR, 2019.
+
+    Examples
+    --------
+    >>> from skdpsynth import IndependentSynthesizer
+    >>> from skdpsynth.datasets import load_cervical_cancer
+    >>> from skdpsynth.evaluation import compare_synthesizers
+    >>> table = load_cervical_cancer()
+    >>> result = compare_synthesizers(
+    ...     [IndependentSynthesizer()],
+    ...     table[::2],
+    ...     table[1::2],
+    ...     "Biopsy",
+    ...     n_repeats=2,
+    ...     n_samples=400,
+    ...     classifiers=["GaussianNB"],
+    ...     fidelity=False,
+    ... )
+    >>> result.summary()["synthesizer"].tolist()
+    ['real data', 'IndependentSynthesizer']
+    """
+    check_tables(target, train=train, test=test)
+    resolve_classifiers(classifiers)
+    _check_numbers(epsilons, n_repeats, n_samples, settings, random_state)
+    task = Task(
+        target=target,
+        n_samples=int(n_samples),
+        settings="".join(sorted(set(settings))),
+        classifiers=classifiers,
+        pos_label=pos_label,
+        sampling_strategy=sampling_strategy,
+        fidelity=fidelity,
+    )
+    named = _named(synthesizers, target)
+    jobs = _jobs(named, task, epsilons, n_repeats, random_state)
+    kept = None if folder is None else RunFolder(folder, task, train, test)
+    records = {} if kept is None else _read(kept, jobs)
+    missing = [i for i in range(len(jobs)) if i not in records]
+    bar = tqdm(total=len(jobs), initial=len(records), disable=not verbose, unit="run")
+    with bar:
+        work = [(i, jobs[i]) for i in missing]
+        for i, record in _finished(work, task, train, test, n_jobs):
+            records[i] = record
+            if kept is not None:
+                kept.write(jobs[i], record)
+            bar.update()
+    ordered = [records[i] for i in range(len(jobs))]
+    _warn_of_failures(ordered)
+    return assemble(ordered, test=test, task=task)
+
+
+def _check_numbers(
+    epsilons: Sequence[float],
+    n_repeats: int,
+    n_samples: int,
+    settings: str,
+    random_state: int,
+) -> None:
+    """Check the parameters that no later step checks."""
+    if not len(epsilons) or not all(isinstance(e, Real) and e > 0 for e in epsilons):
+        msg = f"epsilons must hold positive numbers. Got {epsilons!r} instead."
+        raise ValueError(msg)
+    for name, value, low in (
+        ("n_repeats", n_repeats, 1),
+        ("n_samples", n_samples, 2),
+        ("random_state", random_state, 0),
+    ):
+        if not isinstance(value, Integral) or value < low:
+            msg = f"{name} must be an integer of at least {low}. Got {value!r} instead."
+            raise ValueError(msg)
+    if not settings or set(settings) - set("ABC"):
+        msg = f"settings must be letters out of 'ABC'. Got {settings!r} instead."
+        raise ValueError(msg)
+
+
+def _named(
+    synthesizers: Mapping[str, BaseEstimator] | Sequence[BaseEstimator], target: str
+) -> dict[str, BaseEstimator]:
+    """Give every synthesizer a name of its own, and the target."""
+    if isinstance(synthesizers, Mapping):
+        named = {str(name): value for name, value in synthesizers.items()}
+    else:
+        named = {}
+        for value in synthesizers:
+            name = type(value).__name__
+            same = sum(type(other) is type(value) for other in named.values())
+            named[f"{name} {same + 1}" if same else name] = value
+    if not named or REAL in named or "" in named:
+        msg = (
+            "synthesizers must hold at least one synthesizer, and none without a name "
+            f"or called {REAL!r}, the reference. Got {list(named)} instead."
+        )
+        raise ValueError(msg)
+    return {name: _with_target(value, name, target) for name, value in named.items()}
+
+
+def _with_target(synthesizer: BaseEstimator, name: str, target: str) -> BaseEstimator:
+    """Copy a synthesizer; give it the target if neither it nor its schema has one."""
+    if isinstance(synthesizer, type) or not all(
+        hasattr(synthesizer, method) for method in ("fit", "sample", "get_params")
+    ):
+        msg = (
+            "synthesizers must hold unfitted synthesizers, such as GPATESynthesizer(). "
+            f"Got {synthesizer!r:.100} under the name {name!r} instead."
+        )
+        raise TypeError(msg)
+    copy = clone(synthesizer)
+    parameters = copy.get_params(deep=False)
+    stated = getattr(parameters.get("schema"), "target", None)
+    if "target" in parameters and parameters["target"] is None and stated is None:
+        copy.set_params(target=target)
+    return copy
+
+
+def _jobs(
+    named: Mapping[str, BaseEstimator],
+    task: Task,
+    epsilons: Sequence[float],
+    n_repeats: int,
+    random_state: int,
+) -> list[Job]:
+    """List the runs, one repeat after the other."""
+    jobs = []
+    for repeat in range(n_repeats):
+        sequence = np.random.SeedSequence([random_state, repeat])
+        seed = int(sequence.generate_state(1, np.uint32)[0] >> 1)
+        if "A" in task.settings or task.fidelity:
+            jobs.append(Job(REAL, None, math.nan, repeat, seed))
+        for name, synthesizer in named.items():
+            has_budget = "epsilon" in synthesizer.get_params(deep=False)
+            for epsilon in dict.fromkeys(epsilons) if has_budget else [math.inf]:
+                changes: dict[str, Any] = {"epsilon": epsilon} if has_budget else {}
+                if "random_state" in synthesizer.get_params(deep=False):
+                    changes["random_state"] = seed
+                copy = clone(synthesizer).set_params(**changes)
+                jobs.append(Job(name, copy, float(epsilon), repeat, seed))
+    return jobs
+
+
+def _read(folder: RunFolder, jobs: Sequence[Job]) -> dict[int, RunRecord]:
+    """Read the runs that were finished before."""
+    found = ((i, folder.read(job)) for i, job in enumerate(jobs))
+    return {i: record for i, record in found if record is not None}
+
+
+def _finished(
+    work: Sequence[tuple[int, Job]],
+    task: Task,
+    train: pd.DataFrame,
+    test: pd.DataFrame,
+    n_jobs: int | None,
+) -> Iterator[tuple[int, RunRecord]]:
+    """Run in joblib's backend; yield each run as soon as the backend hands it over."""
+    # One run a batch, so that a finished run is not held back by another.
+    options: dict[str, Any] = {"n_jobs": n_jobs, "batch_size": 1}
+    try:
+        parallel = Parallel(return_as="generator_unordered", **options)
+    except ValueError:  # a registered backend that cannot give one result at a time
+        parallel = Parallel(**options)
+    calls = (delayed(_numbered_run)(i, job, task, train, test) for i, job in work)
+    yield from parallel(calls)
+
+
+def _numbered_run(
+    number: int, job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame
+) -> tuple[int, RunRecord]:
+    """Run, and say which run it was: they do not come back in order."""
+    return number, run(job, task, train, test)
+
+
+def _warn_of_failures(records: Sequence[RunRecord]) -> None:
+    failed = [record.facts for record in records if record.facts["error"]]
+    if failed:
+        names = ", ".join(sorted({facts["synthesizer"] for facts in failed}))
+        warnings.warn(
+            f"{len(failed)} of {len(records)} runs failed ({names}). The column "
+            "'error' of the result's `runs` says why.",
+            DegradedResultWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,407 @@
+"""The plots of a comparison, on axes that the caller may give."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skdpsynth.evaluation._marginals import PlainColumn, marginal, shares
+from skdpsynth.evaluation._runs import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from numpy.typing import NDArray
+
+    from skdpsynth.evaluation._marginals import Marginal
+    from skdpsynth.evaluation._results import ComparisonResult
+
+PRIVATE_FOOTER = (
+    "Contains private statistics: computed from real rows, covered by no epsilon"
+)
+PUBLIC_FOOTER = "Computed from synthetic rows only"
+_METRICS = {"auroc": "AUROC", "auprc": "AUPRC"}
+_SETTINGS = {
+    "B": "learnt from synthetic rows, tested on real rows",
+    "C": "learnt from synthetic rows, tested on synthetic rows",
+}
+_FLOOR_CLASS = "IndependentSynthesizer"
+_REAL_FILL = "0.8"
+# Told apart without colour too: by line and mark, and colours get lighter in order.
+_LINES = ["-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1))]
+_MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
+_SMALL = 8
+
+
+def draw_tradeoff(
+    result: ComparisonResult, ax: Axes | None, metric: str, setting: str
+) -> Axes:
+    """Draw `ComparisonResult.plot_tradeoff`."""
+    _check_choice(metric, setting)
+    curves = {name: _curve(result, name, setting, metric) for name in _names(result)}
+    curves = {name: curve for name, curve in curves.items() if curve}
+    if not curves:
+        raise ValueError(_nothing(f"scores {metric!r} in Setting {setting}"))
+    own = ax is None
+    ax = _new_axes((6.4, 4.4)) if ax is None else ax
+    positions = _positions({e for curve in curves.values() for e in curve})
+    floor = _floor(result)
+    lines = [name for name in curves if name != floor]
+    # Where all share one place, side by side.
+    one_place = len(positions) - (math.inf in positions) == 1
+    for number, name in enumerate(lines):
+        shift = 0.05 * (number - (len(lines) - 1) / 2) if one_place else 0.0
+        style = _styles(result)[name]
+        _draw_curve(ax, curves[name], positions, shift, style, label=_text(name))
+    if floor in curves:
+        ending = "" if "floor" in floor.lower() else " (floor)"
+        _draw_floor(ax, curves[floor], positions, _text(floor) + ending)
+    real = result.repeats(REAL, math.nan, "A", metric)
+    if setting == "B" and len(real):
+        ax.axhline(real.mean(), color="black", linestyle="--", label="real rows")
+    ticks = [f"{e:g}" if e < math.inf else "no noise" for e in positions]
+    ax.set_xticks(list(positions.values()), ticks)
+    ax.set_xmargin(0.12)
+    ax.set_xlabel("epsilon")
+    ax.set_ylabel(f"{_METRICS[metric]}, mean of classifiers")
+    ax.set_title(_SETTINGS[setting], fontsize=10)
+    _finish([ax], result, own)
+    return ax
+
+
+def draw_classifiers(
+    result: ComparisonResult,
+    ax: Axes | None,
+    metric: str,
+    setting: str,
+    epsilon: float | None,
+) -> Axes:
+    """Draw `ComparisonResult.plot_classifiers`."""
+    _check_choice(metric, setting)
+    scores = result.scores[result.scores["metric"] == metric]
+    chosen = _at(scores[scores["setting"] == setting], epsilon)
+    if chosen.empty:
+        raise ValueError(_nothing(f"scores {metric!r} in Setting {setting}"))
+    table = chosen.pivot_table(
+        index="classifier", columns="synthesizer", values="value", sort=False
+    )
+    real = scores[scores["setting"] == "A"] if setting == "B" else chosen[:0]
+    real = real.groupby("classifier")["value"].mean()
+    order = (real if len(real) else table.mean(axis=1)).sort_values().index
+    own = ax is None
+    ax = _new_axes((6.4, 1.7 + 0.3 * len(order))) if ax is None else ax
+    heights = np.arange(len(order))
+    if len(real):
+        bar: dict[str, Any] = {"color": "black", "marker": "|", "linewidth": 2}
+        ax.scatter(real[order], heights, s=190, label="real rows", **bar)
+    styles = {n: s for n, s in _styles(result).items() if n in table}
+    for (name, style), shift in zip(styles.items(), _shifts(styles), strict=True):
+        mark = {k: style[k] for k in ("color", "marker")}
+        x = table.loc[order, name]
+        ax.plot(x, heights + shift, linestyle="", label=_text(name), **mark)
+    ax.set_yticks(heights, [_text(name) for name in order], fontsize=_SMALL + 1)
+    ax.set_ylim(-0.7, len(order) - 0.3)
+    ax.grid(axis="y", color="0.9")
+    ax.set_axisbelow(True)
+    ax.set_xlabel(f"{_METRICS[metric]}, mean of repeats")
+    shown = sorted(e for e in set(chosen["epsilon"]) if e < math.inf)
+    at = f"epsilon = {shown[0]:g}: " if shown else ""
+    ax.set_title(at + _SETTINGS[setting], fontsize=10)
+    _finish([ax], result, own)
+    return ax
+
+
+def draw_marginals(
+    result: ComparisonResult,
+    axes: Axes | Sequence[Axes] | NDArray[Any] | None,
+    columns: Sequence[str] | None,
+    epsilon: float | None,
+) -> NDArray[Any]:
+    """Draw `ComparisonResult.plot_marginals`."""
+    samples = _samples_at(result, epsilon)
+    if not samples:
+        raise ValueError(_nothing("samples"))
+    first = next(iter(samples.values()))
+    names = [column.name for column in first]
+    if columns is None:
+        others = [name for name in names if name != result.target]
+        columns = [name for name in names if name == result.target] + others[:7]
+    unknown = [name for name in columns if name not in names]
+    if unknown:
+        msg = f"columns must be some of {names}. Got {unknown} instead."
+        raise ValueError(msg)
+    own = axes is None
+    given = _new_grid(len(columns)) if own else np.ravel(np.asarray(axes, dtype=object))
+    if len(given) < len(columns):
+        msg = f"axes must hold {len(columns)} Axes. Got {len(given)} instead."
+        raise ValueError(msg)
+    styles = {name: style for name, style in _styles(result).items() if name in samples}
+    for ax, name in zip(given, columns, strict=False):
+        drawn = {
+            of: next(column for column in sample if column.name == name)
+            for of, sample in samples.items()
+        }
+        _draw_marginal(ax, result, drawn, styles)
+    entries: dict[str, Any] = {
+        _text(name): mpl.lines.Line2D([], [], **style) for name, style in styles.items()
+    }
+    if result._real_marginals:
+        entries = {"real rows": mpl.patches.Patch(color=_REAL_FILL), **entries}
+    _finish(list(given[: len(columns)]), result, own, entries)
+    return given[: len(columns)]
+
+
+def _draw_marginal(
+    ax: Axes,
+    result: ComparisonResult,
+    drawn: dict[str, PlainColumn],
+    styles: dict[str, dict[str, Any]],
+) -> None:
+    """Draw one column of all tables."""
+    column = next(iter(drawn.values()))
+    real = next((m for m in result._real_marginals if m.name == column.name), None)
+    if real is not None and real.kind == column.kind:
+        bins = real
+    else:
+        # Without real rows the synthetic ones choose the bins.
+        pooled = [value for each in drawn.values() for value in each.items]
+        bins, real = marginal(PlainColumn(column.name, column.kind, pooled)), None
+    parts = {name: np.array(shares(each, bins)) for name, each in drawn.items()}
+    if bins.kind == "category":
+        _draw_levels(ax, bins.bins, real, parts, styles)
+    else:
+        if real is not None:
+            ax.stairs(real.shares, real.bins, fill=True, color=_REAL_FILL)
+        for name, part in parts.items():
+            style = {k: styles[name][k] for k in ("color", "linestyle")}
+            ax.stairs(part, bins.bins, linewidth=1.3, **style)
+        ax.set_ylabel("share of rows", fontsize=_SMALL - 1)
+        ax.locator_params(axis="x", nbins=5)
+        if bins.kind == "time":
+            ax.xaxis_date()
+            ax.tick_params(axis="x", rotation=30)
+    ax.set_title(_text(column.name), fontsize=10)
+    ax.tick_params(labelsize=_SMALL - 1)
+
+
+def _draw_levels(
+    ax: Axes,
+    levels: Sequence[str],
+    real: Marginal | None,
+    parts: dict[str, NDArray[np.float64]],
+    styles: dict[str, dict[str, Any]],
+) -> None:
+    """Draw the shares of categories: bars for real rows, marks for the others."""
+    bars = np.zeros(len(levels)) if real is None else np.array(real.shares)
+    largest = np.max([bars, *parts.values()], axis=0)
+    used = np.flatnonzero(largest > 0)[::-1]
+    heights = np.arange(len(used))
+    if real is not None:
+        ax.barh(heights, bars[used], 0.8, color=_REAL_FILL)
+    for (name, part), shift in zip(parts.items(), _shifts(parts), strict=True):
+        style = {k: styles[name][k] for k in ("color", "marker")}
+        ax.plot(part[used], heights + shift, linestyle="", markersize=4.5, **style)
+    ax.set_xlabel("share of rows", fontsize=_SMALL - 1)
+    ax.set_ylim(-0.8, len(used) - 0.2)
+    ax.set_yticks(heights, [_text(levels[i], 16) for i in used])
+    ax.set_xlim(left=0)
+
+
+def _draw_curve(
+    ax: Axes,
+    curve: dict[float, tuple[float, float]],
+    positions: dict[float, float],
+    shift: float,
+    style: dict[str, Any],
+    label: str,
+) -> None:
+    """Draw a line with its band, and single points with a bar."""
+    x = np.array([positions[e] + shift for e in curve])
+    mean, spread = np.array(list(curve.values())).T
+    finite = np.isfinite(list(curve))
+    ax.plot(x, mean, label=label, **style)
+    if finite.sum() > 1:
+        low, high = (mean - spread)[finite], (mean + spread)[finite]
+        ax.fill_between(x[finite], low, high, color=style["color"], alpha=0.15, lw=0)
+        x, mean, spread = x[~finite], mean[~finite], spread[~finite]
+    ax.errorbar(x, mean, spread, fmt="none", ecolor=style["color"], capsize=3)
+
+
+def _draw_floor(
+    ax: Axes,
+    curve: dict[float, tuple[float, float]],
+    positions: dict[float, float],
+    label: str,
+) -> None:
+    """Draw the floor: a line through its points, or across where there is one."""
+    style: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
+    heights = [mean for mean, _ in curve.values()]
+    if len(curve) == 1:
+        ax.axhline(heights[0], label=label, **style)
+    else:
+        ax.plot([positions[e] for e in curve], heights, label=label, **style)
+
+
+def _curve(
+    result: ComparisonResult, name: str, setting: str, metric: str
+) -> dict[float, tuple[float, float]]:
+    """Give mean and standard deviation of the repeats for each epsilon, in order."""
+    runs = result.runs
+    curve = {}
+    for epsilon in sorted(set(runs.loc[runs["synthesizer"] == name, "epsilon"])):
+        repeats = result.repeats(name, epsilon, setting, metric)
+        if len(repeats):
+            spread = repeats.std() if len(repeats) > 1 else 0.0
+            curve[epsilon] = (repeats.mean(), spread)
+    return curve
+
+
+def _positions(epsilons: set[float]) -> dict[float, float]:
+    """Place epsilons on a logarithmic axis, and the infinite one behind the last."""
+    finite = sorted(e for e in epsilons if e < math.inf)
+    positions = {e: math.log10(e) for e in finite}
+    if math.inf in epsilons:
+        gap = (positions[finite[-1]] - positions[finite[0]]) if finite else 0.0
+        gap = gap / (len(finite) - 1) if len(finite) > 1 else 0.5
+        positions[math.inf] = (positions[finite[-1]] if finite else 0.0) + gap
+    return positions
+
+
+def _samples_at(
+    result: ComparisonResult, epsilon: float | None
+) -> dict[str, Sequence[PlainColumn]]:
+    """Give the samples at one epsilon, and those without noise."""
+    chosen = _epsilon({e for _, e in result._samples}, epsilon)
+    return {
+        name: sample
+        for (name, e), sample in result._samples.items()
+        if e in (chosen, math.inf)
+    }
+
+
+def _at(scores: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
+    """Keep the scores at one epsilon, and those without noise."""
+    chosen = _epsilon(set(scores["epsilon"]), epsilon)
+    return scores[scores["epsilon"].isin([chosen, math.inf])]
+
+
+def _epsilon(available: set[float], epsilon: float | None) -> float:
+    """Choose the epsilon of a plot: the one asked for, or the smallest."""
+    if epsilon is not None and epsilon not in available:
+        msg = f"epsilon must be one of {sorted(available)}. Got {epsilon!r} instead."
+        raise ValueError(msg)
+    return min(available, default=math.inf) if epsilon is None else epsilon
+
+
+def _names(result: ComparisonResult) -> list[str]:
+    """List the synthesizers in the order given."""
+    return [name for name in dict.fromkeys(result.runs["synthesizer"]) if name != REAL]
+
+
+def _floor(result: ComparisonResult) -> str:
+    """Name the synthesizer that is the floor; empty if there is none."""
+    of_class = result.runs[result.runs["class"] == _FLOOR_CLASS]
+    return str(of_class["synthesizer"].iloc[0]) if len(of_class) else ""
+
+
+def _shifts(several: Collection[str]) -> NDArray[np.float64]:
+    """Move marks apart that would hide each other; the first is on top."""
+    places = np.arange(len(several), dtype=np.float64)
+    return 0.09 * ((len(several) - 1) / 2 - places)
+
+
+def _styles(result: ComparisonResult) -> dict[str, dict[str, Any]]:
+    """Give every synthesizer a colour, a line and a mark, in all plots the same."""
+    names = _names(result)
+    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.88, max(len(names), 2)))
+    return {
+        name: {
+            "color": mpl.colors.to_hex(colours[i]),
+            "linestyle": _LINES[i % len(_LINES)],
+            "marker": _MARKS[i % len(_MARKS)],
+        }
+        for i, name in enumerate(names)
+    }
+
+
+def _text(name: str, width: int = 32) -> str:
+    """Make a name fit to be drawn: neither mathematics, nor hidden, nor too long."""
+    name = " ".join(str(name).split())
+    name = name if len(name) <= width else f"{name[: width - 3]}..."
+    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
+
+
+def _new_axes(size: tuple[float, float]) -> Axes:
+    _, ax = plt.subplots(figsize=size, layout="constrained")
+    return ax
+
+
+def _new_grid(n_axes: int) -> NDArray[Any]:
+    """Make a figure with as many axes as asked for, at most three in a row."""
+    n_columns = min(n_axes, 3)
+    n_rows = -(-n_axes // n_columns)
+    size = (3.2 * n_columns + 0.4, 2.5 * n_rows + 0.8)
+    _, axes = plt.subplots(
+        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False
+    )
+    for ax in axes.flat[n_axes:]:
+        ax.remove()
+    return np.array(axes.flat[:n_axes], dtype=object)
+
+
+def _finish(
+    axes: Sequence[Axes],
+    result: ComparisonResult,
+    own: bool,
+    entries: dict[str, Any] | None = None,
+) -> None:
+    """Add legend and footer."""
+    figure = axes[0].figure
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    if entries is None:
+        handles, labels = axes[0].get_legend_handles_labels()
+        entries = dict(zip(labels, handles, strict=True))
+    options = {"fontsize": _SMALL, "frameon": False}
+    if own:
+        figure.legend(
+            entries.values(), entries, loc="outside upper center", ncols=3, **options
+        )
+    else:
+        axes[0].legend(entries.values(), entries, **options)
+    private = result.contains_private_statistics
+    _add_footer(figure, PRIVATE_FOOTER if private else PUBLIC_FOOTER)
+
+
+def _add_footer(figure: Figure | SubFigure, text: str) -> None:
+    """Write the footer once, where the figure has room."""
+    if text in [artist.get_text() for artist in figure.texts]:
+        return
+    if figure.get_supxlabel():
+        figure.text(0.99, 0.005, text, ha="right", fontsize=_SMALL - 1, color="0.35")
+    else:
+        figure.supxlabel(text, fontsize=_SMALL, color="0.35")
+
+
+def _check_choice(metric: str, setting: str) -> None:
+    for name, value, choices in (
+        ("metric", metric, _METRICS),
+        ("setting", setting, _SETTINGS),
+    ):
+        if value not in choices:
+            msg = f"{name} must be one of {list(choices)}. Got {value!r} instead."
+            raise ValueError(msg)
+
+
+def _nothing(what: str) -> str:
+    return (
+        f"Expected at least one run with {what}, but there is none. Compare with that "
+        "setting, and look at the column 'error' of `runs`."
+    )

@@ -1,0 +1,390 @@
+"""What a comparison found, in tables, plots and one HTML page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.evaluation._runs import REAL
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from skdpsynth.evaluation._marginals import Marginal, PlainColumn
+
+    Samples = Mapping[tuple[str, float], Sequence[PlainColumn]]
+
+_RUN = ["synthesizer", "epsilon", "repeat"]
+_COSTS = ["epsilon_spent", "delta", "fit_s", "sample_s", "peak_mb"]
+# What the curator may see of a run and others may not: time and memory follow the
+# number of rows, and errors and warnings their values.
+_CURATOR_ONLY = ["fit_s", "score_s", "peak_mb", "warned", "error"]
+# Metrics of whole tables in the order of the summary; the last two are not distances.
+_TABLE_METRICS = [
+    "sra_auroc",
+    "sra_auprc",
+    "feature_ranking",
+    "ks",
+    "tv",
+    "missing",
+    "pairs",
+    "two_sample_linear",
+    "two_sample_forest",
+]
+
+
+class ComparisonResult:
+    """What `compare_synthesizers` found.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        See Attributes.
+    runs : DataFrame
+        See Attributes.
+    samples : dict of (name, epsilon) to list of PlainColumn
+        Some synthetic rows of each synthesizer, for plots.
+    real_marginals : list of Marginal
+        Shares of the real columns; empty if none may be shown.
+    target : str
+        The label column.
+    contains_private_statistics : bool, default=True
+        See Attributes.
+
+    Attributes
+    ----------
+    scores : DataFrame
+        One row for each `synthesizer`, `epsilon`, `repeat`, `setting`, `classifier` and
+        `metric`, with its `value`. Settings "A", "B" and "C" have the metrics "auroc"
+        and "auprc" of each classifier. "AC" compares A with C ("sra_auroc",
+        "sra_auprc"), and "fidelity" the table with real rows; there the classifier is
+        "all". The synthesizer "real data" is the reference; its epsilon is NaN.
+    runs : DataFrame
+        One row for each `synthesizer`, `epsilon` and `repeat`: `class`,
+        `epsilon_spent` and `delta` (what the fit guarantees), `fit_s`, `sample_s` and
+        `score_s` (seconds), `peak_mb` (highest resident memory of the process while it
+        fitted and sampled, minus that before, in megabytes; the first run in a
+        process loads libraries too), `warned` and `error` (texts,
+        empty if all went well).
+    target : str
+        The label column.
+    contains_private_statistics : bool
+        True if anything here was computed from real rows beside the fits themselves.
+        Then no epsilon covers it.
+
+    See Also
+    --------
+    compare_synthesizers : Makes it.
+
+    Notes
+    -----
+    A plot on axes that the caller gives writes its footer on their figure.
+
+    Examples
+    --------
+    >>> from skdpsynth import IndependentSynthesizer
+    >>> from skdpsynth.datasets import load_cervical_cancer
+    >>> from skdpsynth.evaluation import compare_synthesizers
+    >>> table = load_cervical_cancer()
+    >>> result = compare_synthesizers(
+    ...     {"floor": IndependentSynthesizer()},
+    ...     table[::2],
+    ...     table[1::2],
+    ...     "Biopsy",
+    ...     n_repeats=1,
+    ...     n_samples=400,
+    ...     classifiers=["GaussianNB"],
+    ...     fidelity=False,
+    ... )
+    >>> result.contains_private_statistics
+    True
+    >>> sorted(result.public_part().scores["setting"].unique())
+    ['C']
+    """
+
+    def __init__(
+        self,
+        scores: pd.DataFrame,
+        runs: pd.DataFrame,
+        samples: Samples,
+        real_marginals: Sequence[Marginal],
+        target: str,
+        *,
+        contains_private_statistics: bool = True,
+    ) -> None:
+        self.scores = scores
+        self.runs = runs
+        self.target = target
+        self.contains_private_statistics = contains_private_statistics
+        self._samples = dict(samples)
+        self._real_marginals = list(real_marginals)
+        for table in (scores, runs):
+            table.attrs["contains_private_statistics"] = contains_private_statistics
+
+    def __repr__(self) -> str:
+        names = list(dict.fromkeys(self.runs["synthesizer"]))
+        private = self.contains_private_statistics
+        return f"ComparisonResult({names}, contains_private_statistics={private})"
+
+    def summary(self) -> pd.DataFrame:
+        """Average over the repeats.
+
+        Returns
+        -------
+        DataFrame
+            One row for each synthesizer and epsilon, the reference first. `auroc` and
+            `auprc` are means over classifiers and repeats, tested on real rows (Setting
+            B, for the reference A), `auroc_sd` and `auprc_sd` the standard deviations
+            of the repeats, `rank` the place by `auroc` at this epsilon, 1 the best;
+            then Setting C; the ranking agreements `sra_auroc`, `sra_auprc` and
+            `feature_ranking` (1 is best); the fidelity metrics, distances (0 is best)
+            and `two_sample_*` (0.5 is best); means of what the runs cost, of `peak_mb`
+            the maximum; `n_runs` and `n_failed`. What was not computed has no column,
+            or NaN.
+        """
+        rows = [self._summary_row(*key, group) for key, group in self._groups()]
+        table = pd.DataFrame(rows)
+        if "auroc" in table:
+            ranked = table.loc[table["synthesizer"] != REAL]
+            place = ranked.groupby("epsilon")["auroc"].rank(ascending=False)
+            table.insert(table.columns.get_loc("auroc"), "rank", place)
+        table = table.dropna(axis="columns", how="all")
+        table.attrs["contains_private_statistics"] = self.contains_private_statistics
+        return table
+
+    def public_part(self) -> ComparisonResult:
+        """Keep only what the guarantees of the fits cover.
+
+        Returns
+        -------
+        ComparisonResult
+            Setting C, plots of synthetic rows and what was spent, of the runs with a
+            finite epsilon. Left out is what was computed from real rows (Settings A and
+            B, ranking agreement, fidelity, marginals of real columns), runs without a
+            guarantee or with an error, and what only the curator of the table may see:
+            the time and memory of fits, errors and warnings. It is covered by the sum
+            of the budgets in ``runs``, and not by less, however few rows are shown.
+        """
+        runs = self.runs
+        kept = np.isfinite(runs["epsilon_spent"]) & (runs["synthesizer"] != REAL)
+        if "error" in runs:
+            kept &= runs["error"] == ""
+        runs = runs[kept].drop(columns=_CURATOR_ONLY, errors="ignore")
+        keys = set(runs[_RUN].itertuples(index=False, name=None))
+        of_kept = pd.MultiIndex.from_frame(self.scores[_RUN]).isin(sorted(keys))
+        within = of_kept & (self.scores["setting"] == "C")
+        samples = {
+            (name, epsilon): sample
+            for (name, epsilon), sample in self._samples.items()
+            if (name, epsilon, 0) in keys
+        }
+        return ComparisonResult(
+            self.scores[within].reset_index(drop=True),
+            runs.reset_index(drop=True),
+            samples,
+            [],
+            self.target,
+            contains_private_statistics=False,
+        )
+
+    def plot_tradeoff(
+        self,
+        ax: Axes | None = None,
+        *,
+        metric: Literal["auroc", "auprc"] = "auroc",
+        setting: Literal["B", "C"] = "B",
+    ) -> Axes:
+        """Plot a score against epsilon.
+
+        Parameters
+        ----------
+        ax : Axes or None, default=None
+            Where to draw. None makes a new figure.
+        metric : {"auroc", "auprc"}, default="auroc"
+            Mean over the classifiers, in [0, 1].
+        setting : {"B", "C"}, default="B"
+            Setting of the synthesizers; the line of real rows is there for B.
+
+        Returns
+        -------
+        Axes
+            A line for each synthesizer, with a band of one standard deviation of the
+            repeats on either side; a dashed line for real rows, and a dotted one for
+            the floor, the first `IndependentSynthesizer`, where there is one.
+
+        Raises
+        ------
+        ValueError
+            If no run has such scores.
+        """
+        from skdpsynth.evaluation import _plots
+
+        return _plots.draw_tradeoff(self, ax, metric, setting)
+
+    def plot_classifiers(
+        self,
+        ax: Axes | None = None,
+        *,
+        metric: Literal["auroc", "auprc"] = "auroc",
+        setting: Literal["B", "C"] = "B",
+        epsilon: float | None = None,
+    ) -> Axes:
+        """Plot the score of each classifier.
+
+        Parameters
+        ----------
+        ax : Axes or None, default=None
+            Where to draw. None makes a new figure.
+        metric : {"auroc", "auprc"}, default="auroc"
+            Mean over the repeats, in [0, 1].
+        setting : {"B", "C"}, default="B"
+            Setting of the synthesizers; the marks of real rows are there for B.
+        epsilon : float or None, default=None
+            Runs of this epsilon, and those without noise. None takes the smallest.
+
+        Returns
+        -------
+        Axes
+            A line for each classifier with a mark for each synthesizer.
+
+        Raises
+        ------
+        ValueError
+            If no run has such scores.
+        """
+        from skdpsynth.evaluation import _plots
+
+        return _plots.draw_classifiers(self, ax, metric, setting, epsilon)
+
+    def plot_marginals(
+        self,
+        axes: Axes | Sequence[Axes] | NDArray[Any] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        epsilon: float | None = None,
+    ) -> NDArray[Any]:
+        """Plot the shares of the values of columns, real and synthetic.
+
+        Parameters
+        ----------
+        axes : array of Axes or None, default=None
+            Where to draw, one for each column. None makes a new figure.
+        columns : sequence of str or None, default=None
+            Names of columns. None takes the target and the first seven others.
+        epsilon : float or None, default=None
+            Runs of this epsilon, and those without noise. None takes the smallest.
+
+        Returns
+        -------
+        ndarray of Axes
+            One for each column: real test rows as a grey area or bars, and up to 1,000
+            rows of the first run of each synthesizer.
+
+        Raises
+        ------
+        ValueError
+            If no run has samples, a column is not there, or the axes are too few.
+        """
+        from skdpsynth.evaluation import _plots
+
+        return _plots.draw_marginals(self, axes, columns, epsilon)
+
+    def to_html(self, path: str | os.PathLike[str], private: bool = True) -> None:
+        """Write one self-contained page: tables, plots, claims and how to read them.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced.
+        private : bool, default=True
+            False writes `public_part` only.
+        """
+        from skdpsynth.evaluation import _html
+
+        _html.write(self if private else self.public_part(), path)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write ``scores`` as CSV.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced.
+        """
+        self.scores.to_csv(path, index=False)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write ``scores`` as Parquet.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced.
+        """
+        self.scores.to_parquet(path, index=False)
+
+    def _groups(self) -> list[tuple[tuple[str, float], pd.DataFrame]]:
+        """Give the runs of each synthesizer and epsilon, in the order of the first."""
+        keys = ["synthesizer", "epsilon"]
+        return list(self.runs.groupby(keys, sort=False, dropna=False))
+
+    def _summary_row(
+        self, name: str, epsilon: float, runs: pd.DataFrame
+    ) -> dict[str, Any]:
+        """Make one row of the summary."""
+        row: dict[str, Any] = {"synthesizer": name, "epsilon": epsilon}
+        real = "A" if name == REAL else "B"
+        for setting, ending in ((real, ""), ("C", "_C")):
+            for metric in ("auroc", "auprc"):
+                repeats = self.repeats(name, epsilon, setting, metric)
+                row[f"{metric}{ending}"] = repeats.mean()
+                row[f"{metric}{ending}_sd"] = repeats.std()
+        for metric in _TABLE_METRICS:
+            setting = "AC" if metric.startswith("sra") else "fidelity"
+            row[metric] = self.repeats(name, epsilon, setting, metric).mean()
+        row |= {cost: runs[cost].mean() for cost in _COSTS if cost in runs}
+        if "peak_mb" in runs:
+            # The first run in a process loads libraries too; the table is for planning.
+            row["peak_mb"] = runs["peak_mb"].max()
+        row["n_runs"] = len(runs)
+        if "error" in runs:
+            row["n_failed"] = int((runs["error"] != "").sum())
+        return row
+
+    def repeats(
+        self, synthesizer: str, epsilon: float, setting: str, metric: str
+    ) -> pd.Series:
+        """Average a score over the classifiers, for each repeat.
+
+        Parameters
+        ----------
+        synthesizer : str
+            Its name, or "real data".
+        epsilon : float
+            Its epsilon; NaN for the reference.
+        setting : str
+            As in ``scores``.
+        metric : str
+            As in ``scores``.
+
+        Returns
+        -------
+        Series of shape (n_repeats_that_have_it,)
+            Values by repeat.
+        """
+        found = self._select(setting, metric)
+        missing = bool(np.isnan(epsilon))
+        same = found["epsilon"].isna() if missing else found["epsilon"] == epsilon
+        found = found[(found["synthesizer"] == synthesizer) & same]
+        return found.groupby("repeat")["value"].mean()
+
+    def _select(self, setting: str, metric: str) -> pd.DataFrame:
+        """Give the scores of one metric in one setting."""
+        scores = self.scores
+        return scores[(scores["setting"] == setting) & (scores["metric"] == metric)]

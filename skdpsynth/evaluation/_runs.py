@@ -1,0 +1,261 @@
+"""One run of a comparison: fit, sample, score, and what it cost."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import parallel_config
+from sklearn.base import clone
+
+from skdpsynth.evaluation._marginals import PlainColumn, plain_columns
+from skdpsynth.evaluation._memory import PeakMemory
+from skdpsynth.evaluation._warned import collected_warnings
+from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.metrics import (
+    column_fidelity,
+    feature_ranking_agreement,
+    pair_fidelity,
+    tstr_scores,
+    two_sample_scores,
+)
+from skdpsynth.metrics._tstr import synthetic_only_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    import pandas as pd
+    from sklearn.base import BaseEstimator
+
+    from skdpsynth.metrics._classifiers import Classifiers
+
+REAL = "real data"  # the name of the reference among the synthesizers
+ALL = "all"  # in the place of a classifier, for what is about the whole table
+_PLOTTED_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """What tells one run from the others.
+
+    Parameters
+    ----------
+    name : str
+        Name of the synthesizer, or `REAL`.
+    synthesizer : estimator or None
+        Unfitted, with all its parameters; None for the real-data reference.
+    epsilon : float
+        What is asked for; infinite without such a parameter, NaN for the reference.
+    repeat : int
+        From 0.
+    seed : int
+        Seeds what is public in this run.
+    """
+
+    name: str
+    synthesizer: BaseEstimator | None
+    epsilon: float
+    repeat: int
+    seed: int
+
+    @property
+    def class_name(self) -> str:
+        """Name of the synthesizer's class; empty for the reference."""
+        return "" if self.synthesizer is None else type(self.synthesizer).__name__
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all runs of a comparison share; see `compare_synthesizers`."""
+
+    target: str
+    n_samples: int
+    settings: str
+    classifiers: Classifiers
+    pos_label: object
+    sampling_strategy: str | Mapping[Hashable, float] | None
+    fidelity: bool
+
+
+@dataclass
+class RunRecord:
+    """What a run leaves: small, and of plain types, so that JSON can hold it.
+
+    Parameters
+    ----------
+    facts : dict of str to value
+        A row of `ComparisonResult.runs`.
+    scores : list of [setting, classifier, metric, value]
+        Rows of `ComparisonResult.scores`.
+    sample : list of PlainColumn
+        Some synthetic rows for plots; only of the first repeat.
+    """
+
+    facts: dict[str, Any]
+    scores: list[list[Any]] = field(default_factory=list)
+    sample: list[PlainColumn] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain dicts and lists."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> RunRecord:
+        """Undo `to_dict`."""
+        sample = [PlainColumn(**column) for column in document["sample"]]
+        return cls(dict(document["facts"]), list(document["scores"]), sample)
+
+
+def run(job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame) -> RunRecord:
+    """Fit, sample and score once; an error becomes a part of the record.
+
+    Parameters
+    ----------
+    job : Job
+        What to run.
+    task : Task
+        How to score it.
+    train, test : DataFrame
+        The real rows.
+
+    Returns
+    -------
+    RunRecord
+        With what was measured until the error, if there was one.
+    """
+    record = RunRecord(
+        {
+            "synthesizer": job.name,
+            "class": job.class_name,
+            "epsilon": job.epsilon,
+            "repeat": job.repeat,
+            "epsilon_spent": np.nan,
+            "delta": np.nan,
+            "fit_s": np.nan,
+            "sample_s": np.nan,
+            "score_s": np.nan,
+            "peak_mb": np.nan,
+            "warned": "",
+            "error": "",
+        }
+    )
+    # One task of joblib per run: inside it the classifiers take turns, so that no
+    # backend sends the tables around again.
+    with collected_warnings() as warned, parallel_config(backend="sequential"):
+        try:
+            table = _table(job, task, train, record.facts)
+            start = time.perf_counter()
+            _score(job, task, table, train, test, record)
+            record.facts["score_s"] = time.perf_counter() - start
+        except Exception as error:  # whatever it is, the other runs go on
+            record.facts["error"] = f"{type(error).__name__}: {error}"
+            record.scores.clear()
+    record.facts["warned"] = "\n".join(warned)
+    return record
+
+
+def _table(
+    job: Job, task: Task, train: pd.DataFrame, facts: dict[str, Any]
+) -> pd.DataFrame:
+    """Give the rows to score: synthetic ones, or as many real ones."""
+    if job.synthesizer is None:
+        return train.sample(min(task.n_samples, len(train)), random_state=job.seed)
+    synthesizer = clone(job.synthesizer)
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        synthesizer.fit(train)
+        facts["fit_s"] = time.perf_counter() - start
+        # What the fit charged, whatever happens next.
+        facts["epsilon_spent"] = float(getattr(synthesizer, "epsilon_", np.nan))
+        facts["delta"] = float(getattr(synthesizer, "delta_", np.nan))
+        start = time.perf_counter()
+        table: pd.DataFrame = synthesizer.sample(
+            task.n_samples,
+            sampling_strategy=task.sampling_strategy,
+            random_state=job.seed,
+        )
+        facts["sample_s"] = time.perf_counter() - start
+    facts["peak_mb"] = memory.megabytes
+    return table
+
+
+def _score(
+    job: Job,
+    task: Task,
+    table: pd.DataFrame,
+    train: pd.DataFrame,
+    test: pd.DataFrame,
+    record: RunRecord,
+) -> None:
+    """Fill the scores of a record, and its rows for plots."""
+    shared: dict[str, Any] = {
+        "target": task.target,
+        "classifiers": task.classifiers,
+        "pos_label": task.pos_label,
+    }
+    tested_on_real = "A" if job.synthesizer is None else "B"
+    if tested_on_real in task.settings:
+        scores = tstr_scores(table, test, n_jobs=1, **shared)
+        record.scores += _tidy(tested_on_real, scores)
+    synthetic = job.synthesizer is not None
+    if synthetic and "C" in task.settings and _has_labels(table, task):
+        record.scores += _tidy("C", synthetic_only_scores(table, **shared))
+    if task.fidelity:
+        found = _fidelity(table, train, test, task)
+        record.scores += [["fidelity", ALL, name, found[name]] for name in found]
+    if synthetic and job.repeat == 0:
+        record.sample = plain_columns(table.iloc[:_PLOTTED_ROWS])
+
+
+def _has_labels(table: pd.DataFrame, task: Task) -> bool:
+    """Say whether Setting C has something to tell apart, and warn if not."""
+    labels = set(table[task.target].dropna().unique())
+    if len(labels) > 1 and (task.pos_label is None or task.pos_label in labels):
+        return True
+    warnings.warn(
+        "The synthetic table has one label, or not the one in `pos_label`: it has no "
+        "scores in Setting C.",
+        DegradedResultWarning,
+        stacklevel=2,
+    )
+    return False
+
+
+def _tidy(setting: str, scores: pd.DataFrame) -> list[list[Any]]:
+    """Turn a table of scores into rows; the mean is left out, anybody can take it."""
+    return [
+        [setting, classifier, metric, float(scores.loc[classifier, metric])]
+        for classifier in scores.index
+        if classifier != "mean"
+        for metric in scores.columns
+    ]
+
+
+def _fidelity(
+    table: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, task: Task
+) -> dict[str, float]:
+    """Summarise the metrics of `skdpsynth.metrics` on the whole table.
+
+    Distances are to `test`: a copy of the training rows is no better than other real
+    rows then. The order of the features is compared with that in all of `train`, the
+    table that the paper calls the original one.
+    """
+    columns = column_fidelity(test, table)
+    by_kind = columns.groupby("kind")["distance"].mean()
+    two_sample = two_sample_scores(test, table)
+    found = {
+        "ks": by_kind.get("number", np.nan),
+        "tv": by_kind.get("category", np.nan),
+        "missing": columns["missing"].mean(),
+        "pairs": pair_fidelity(test, table)["difference"].mean(),
+        "two_sample_linear": two_sample["LogisticRegression"],
+        "two_sample_forest": two_sample["RandomForestClassifier"],
+    }
+    if train.shape[1] > 2:
+        found["feature_ranking"] = feature_ranking_agreement(
+            train, table, target=task.target, pos_label=task.pos_label
+        )
+    return {name: float(value) for name, value in found.items()}

@@ -1,0 +1,180 @@
+"""Lower bounds against closed forms, independent sums and the published figures."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom, binomtest, norm
+
+from skdpsynth.audit import (
+    epsilon_lower_bound,
+    mu_lower_bound,
+    one_run_lower_bound,
+)
+from skdpsynth.audit._bounds import (
+    _one_run_tail,
+    detectable_epsilon,
+    epsilon_bounds,
+    rate_upper_bound,
+)
+
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize("n_trials", [1, 7, 100])
+@pytest.mark.parametrize("alpha", [0.05, 1e-6])
+def test_the_rate_is_that_of_clopper_and_pearson(n_trials, alpha):
+    for n_errors in range(n_trials + 1):
+        ours = float(rate_upper_bound(n_errors, n_trials, alpha))
+        test = binomtest(n_errors, n_trials, alternative="less")
+        theirs = test.proportion_ci(1 - alpha, method="exact").high
+        assert ours == pytest.approx(theirs, rel=1e-9)
+        # What defines it: so few errors have just probability alpha there.
+        if n_errors < n_trials:
+            assert binom.cdf(n_errors, n_trials, ours) == pytest.approx(alpha)
+
+
+@pytest.mark.parametrize(
+    ("n_runs", "ceiling"),
+    [(20, 1.60), (40, 2.34), (100, 3.28), (200, 3.98), (500, 4.91), (1000, 5.60)],
+)
+def test_ceilings_of_a_perfect_attack(n_runs, ceiling):
+    """Published figures; without errors the rate is 1 - (alpha / 2)^(1 / n)."""
+    bound = epsilon_lower_bound(0, 0, n_runs, delta=DELTA)
+    assert bound == pytest.approx(ceiling, abs=0.006)
+    rate = 1 - 0.025 ** (1 / n_runs)
+    assert bound == pytest.approx(math.log((1 - rate - DELTA) / rate))
+
+
+@pytest.mark.parametrize(
+    ("hit", "alarm", "n_epsilon", "n_mu"),
+    [(1.0, 0.0, 15, 10), (0.9, 0.1, 30, 10), (0.8, 0.2, 200, 20), (0.5, 0.05, 80, 30)],
+)
+def test_runs_to_reject_an_epsilon_of_one(hit, alarm, n_epsilon, n_mu):
+    """Published figures: so many runs are enough for the attack's expected errors."""
+    errors = (round(alarm * n_epsilon), round((1 - hit) * n_epsilon))
+    assert epsilon_lower_bound(*errors, n_epsilon, delta=DELTA) > 1
+    errors = (round(alarm * n_mu), round((1 - hit) * n_mu))
+    assert mu_lower_bound(*errors, n_mu) > 0.268
+
+
+def test_both_directions_count():
+    assert epsilon_lower_bound(0, 50, 100, delta=DELTA) == pytest.approx(
+        epsilon_lower_bound(50, 0, 100, delta=DELTA)
+    )
+    assert epsilon_lower_bound(50, 0, 100, delta=DELTA) > 1
+
+
+def test_mu_in_closed_form():
+    """Without errors both quantiles are those of 1 - (alpha / 2)^(1 / n)."""
+    expected = -2 * norm.ppf(1 - 0.025 ** (1 / 50))
+    assert mu_lower_bound(0, 0, 50) == pytest.approx(expected)
+    assert mu_lower_bound(25, 25, 50) == mu_lower_bound(50, 50, 50) == 0
+
+
+@pytest.mark.parametrize("chance", [0.02, 0.2, 1 / (1 + math.e), 0.5])
+def test_a_true_claim_is_exceeded_with_probability_alpha_at_most(chance):
+    """Randomized response, by summing over all outcomes: no draw, no luck."""
+    n_runs, alpha = 60, 0.05
+    law = binom.pmf(np.arange(n_runs + 1), n_runs, chance)
+    truth = math.log((1 - chance) / chance)
+    errors = np.arange(n_runs + 1)
+    pairs = (errors[:, None], errors[None, :])
+    wrong = epsilon_bounds(*pairs, n_runs, 0.0, alpha) > truth
+    assert law @ wrong @ law <= alpha
+
+
+@pytest.mark.parametrize("bad", [(-1, 0, 5), (0, 6, 5), (0, 0, 0)])
+def test_counts_out_of_range(bad):
+    for bound in (mu_lower_bound, lambda *a: epsilon_lower_bound(*a, delta=DELTA)):
+        with pytest.raises(ValueError, match=r"Expected false_alarms and misses"):
+            bound(*bad)
+    with pytest.raises(ValueError, match="alpha must be in"):
+        mu_lower_bound(0, 0, 5, alpha=0.0)
+    with pytest.raises(ValueError, match="delta must be in"):
+        epsilon_lower_bound(0, 0, 5, delta=1.0)
+
+
+@pytest.mark.parametrize("n_runs", [30, 100])
+def test_power_is_the_chance_of_rejection(n_runs):
+    """By drawing: 20,000 audits of the leak named; 5 sigma is 1.5%."""
+    claim, power = 1.0, 0.8
+    settings = {"delta": DELTA, "alpha": 0.05}
+    epsilon = detectable_epsilon(claim, n_runs, power=power, **settings)
+    errors = np.random.default_rng(0).binomial(
+        n_runs, 1 / (1 + math.exp(epsilon)), (2, 20_000)
+    )
+    rejected = epsilon_bounds(*errors, n_runs, DELTA, 0.05) > claim
+    assert rejected.mean() == pytest.approx(power, abs=0.015)
+
+
+def test_too_few_runs_have_no_power():
+    """A perfect attack on 10 runs proves 0.81 only."""
+    assert epsilon_lower_bound(0, 0, 10, delta=DELTA) < 1
+    found = detectable_epsilon(1.0, 10, delta=DELTA, alpha=0.05, power=0.8)
+    assert found == math.inf
+
+
+# --- One run ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("claim", "n_guesses", "needed"),
+    [
+        (1.0, 20, 19),
+        (1.0, 50, 43),
+        (1.0, 100, 81),
+        (1.0, 200, 157),
+        (1.0, 500, 383),
+        (1.0, 1000, 755),
+        (4.0, 200, 200),
+        (4.0, 500, 497),
+    ],
+)
+def test_right_guesses_needed(claim, n_guesses, needed):
+    """Published figures."""
+    assert one_run_lower_bound(needed, n_guesses) > claim
+    assert one_run_lower_bound(needed - 1, n_guesses) <= claim
+
+
+def test_the_delta_term_against_the_formula():
+    """The theorem written out as it is printed, with loops."""
+    for v, r, m, epsilon, delta in product(
+        [0, 3, 17, 20], [20], [20, 50], [0.0, 1.0], [0.0, 1e-5, 0.01]
+    ):
+        chance = math.exp(epsilon) / (1 + math.exp(epsilon))
+        pmf = [
+            math.comb(r, k) * chance**k * (1 - chance) ** (r - k) for k in range(r + 1)
+        ]
+
+        def tail(least, pmf=pmf):
+            return sum(pmf[max(least, 0) :])
+
+        steepest = max((tail(v - i) - tail(v)) / i for i in range(1, m + 1))
+        expected = min(1.0, tail(v) + 2 * m * delta * steepest)
+        assert _one_run_tail(v, r, m, epsilon, delta) == pytest.approx(expected)
+
+
+def test_delta_and_abstaining_cost():
+    full = one_run_lower_bound(90, 100)
+    assert one_run_lower_bound(90, 100, delta=1e-4) < full
+    more = one_run_lower_bound(90, 100, n_canaries=1000, delta=1e-4)
+    assert more < one_run_lower_bound(90, 100, delta=1e-4)
+    assert one_run_lower_bound(50, 100) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"n_correct": 3, "n_guesses": 2}, "n_correct <= n_guesses"),
+        ({"n_correct": 1, "n_guesses": 2, "n_canaries": 1}, "n_canaries"),
+        ({"n_correct": 1, "n_guesses": 2, "delta": 1.0}, "delta in"),
+        ({"n_correct": 1, "n_guesses": 2, "alpha": 0.0}, "alpha in"),
+    ],
+)
+def test_one_run_out_of_range(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        one_run_lower_bound(**arguments)

@@ -1,0 +1,410 @@
+"""The black-box audit: what it proves of known mechanisms, and which twins it catches.
+
+Twins of a fit are deliberately broken. The published ones that generated rows cannot
+show (a student that sees real rows passed such audits) are in `test_ledger.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.audit import audit_generator, epsilon_lower_bound
+from skdpsynth.audit._attack import COMBINED, attack
+from skdpsynth.audit._scores import CanaryScores, canary_row
+from skdpsynth.preprocessing import _purchase
+from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.privacy import PrivacyBudget, _mechanisms
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, Continuous, TableSchema
+
+pytestmark = [
+    pytest.mark.statistical,
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
+
+DELTA, FALSE_ALARM = 1e-5, 1e-6
+TABLE = pd.DataFrame({"x": [-9.0, -8.0]})
+CANARY = {"x": 9.0}
+SCHEMA = TableSchema({"x": Continuous(-10, 10, scale="linear")}, n_rows=2)
+
+
+class Column:
+    """Anybody's object: one column of equal numbers, a statistic with noise."""
+
+    def __init__(self, noise, epsilon=1.0):
+        self.noise, self.epsilon, self.delta = noise, epsilon, DELTA
+
+    def fit(self, table):
+        self.value = float((table["x"] > 0).sum()) + self.noise()
+        return self
+
+    def sample(self, n_rows):
+        return pd.DataFrame({"x": np.full(n_rows, self.value)})
+
+
+def laplace(scale=1.0):
+    return float(np.random.default_rng().laplace(0, scale))
+
+
+def none():
+    return 0.0
+
+
+def audit(estimator, **settings):
+    arguments = {"n_runs": 40, "n_samples": 20, "alpha": FALSE_ALARM}
+    return audit_generator(estimator, TABLE, CANARY, **(arguments | settings))
+
+
+# --- What is proved ---------------------------------------------------------------
+
+
+def proved(noise, epsilon):
+    """Bound epsilon by 20,000 + 20,000 values with such noise, 1 apart."""
+    rng = np.random.default_rng(1)
+    absent, present = noise(rng, (20_000, 1)), 1 + noise(rng, (20_000, 1))
+    verdict = attack(absent, present, ["x"], delta=0.0, alpha=FALSE_ALARM)
+    errors = (verdict.false_alarms, verdict.misses, len(verdict.absent))
+    return epsilon_lower_bound(*errors, delta=0.0, alpha=FALSE_ALARM)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_laplace_noise_proves_nearly_what_it_costs_and_no_more(epsilon):
+    """Laplace noise of scale 1 / epsilon: at the best threshold an error has a chance
+    of ``exp(-epsilon / 2) / 2``. 10,000 judged runs put the bound within 10 standard
+    deviations of what that chance gives, but for a probability of 1e-6 in all."""
+
+    def noise(rng, shape):
+        return rng.laplace(0, 1 / epsilon, shape)
+
+    chance = math.exp(-epsilon / 2) / 2
+    spread = math.sqrt(chance / 10_000)
+    least = math.log((1 - chance - 10 * spread) / (chance + 10 * spread))
+    assert 0 < least <= proved(noise, epsilon) <= epsilon
+
+
+def test_half_the_noise_is_caught():
+    """A claim of 4, with the noise of 8: errors have a chance of exp(-4) / 2."""
+    assert proved(lambda rng, shape: rng.laplace(0, 1 / 16, shape), 4.0) > 4.0
+
+
+def test_no_noise_is_caught_up_to_the_ceiling():
+    found = audit(Column(none))
+    assert (found.false_alarms, found.misses) == (0, 0)
+    assert not found.violated  # 20 judged runs cannot prove it at this level
+    perfect = audit(Column(none), n_runs=200)
+    rate = 1 - (FALSE_ALARM / 2) ** (1 / 100)
+    assert perfect.lower_bound == pytest.approx(math.log((1 - rate - DELTA) / rate))
+    assert perfect.violated
+
+
+def test_what_chose_the_rule_does_not_judge_it():
+    """Scores are pure chance; on the runs that chose it a rule would look good."""
+    rng = np.random.default_rng(3)
+    absent, present = rng.normal(size=(2, 60, 50))
+    names = [str(i) for i in range(50)]
+    verdict = attack(absent, present, names, delta=DELTA, alpha=0.05)
+    judged = absent[30:], present[30:]
+    assert len(verdict.absent) == len(verdict.present) == 30
+    if verdict.score != COMBINED:
+        column = names.index(verdict.score)
+        np.testing.assert_array_equal(verdict.absent, judged[0][:, column])
+    assert verdict.false_alarms + verdict.misses > 15
+    again = attack(
+        np.vstack([absent[:30], judged[0] * 0]),
+        np.vstack([present[:30], judged[1] * 0]),
+        names,
+        delta=DELTA,
+        alpha=0.05,
+    )
+    assert (again.score, again.threshold) == (verdict.score, verdict.threshold)
+
+
+def test_either_direction_is_found():
+    absent, present = np.ones((40, 1)), np.zeros((40, 1))
+    for pair in ((absent, present), (present, absent)):
+        verdict = attack(*pair, ["x"], delta=DELTA, alpha=0.05)
+        assert (verdict.false_alarms, verdict.misses) == (0, 0)
+
+
+def test_many_weak_scores_are_combined():
+    """50 scores that each move by half a deviation: 3.5 together."""
+    rng = np.random.default_rng(0)
+    absent, present = rng.normal(size=(2, 200, 50))
+    names = [str(i) for i in range(50)]
+    verdict = attack(absent, present + 0.5, names, delta=DELTA, alpha=0.05)
+    assert verdict.score == COMBINED
+    assert verdict.false_alarms + verdict.misses < 2 * 100 * norm.cdf(-1)
+
+
+# --- Scores -----------------------------------------------------------------------
+
+
+def test_scores_of_a_table_by_hand():
+    table = pd.DataFrame({"x": [0.0, 8.0], "c": ["p", "q"]})
+    row = canary_row(table, {"x": 10.0, "c": "p"})
+    scores = CanaryScores(table, row)
+    sample = pd.DataFrame({"x": [10.0, 5.0, 0.0, np.nan], "c": ["p", "q", "p", None]})
+    found = dict(zip(scores.names, scores(sample), strict=True))
+    assert found["smallest distance"] == 0
+    assert found["mean distance"] == pytest.approx((0 + 0.75 + 0.5 + 1) / 4)
+    assert found["count in the narrow cell"] == 0.25
+    assert found["count near: c"] == 0.5
+    assert found["mean difference: x"] == pytest.approx((0 - 0.5 - 1 + 1) / 4)
+    assert found["density"] == pytest.approx(0.25, abs=1e-4)
+    assert len(found) == len(scores.names)
+
+
+def test_scores_of_every_dtype_are_finite():
+    times = pd.date_range("2020-01-01", periods=6, tz="UTC")
+    table = pd.DataFrame(
+        {
+            "number": [1.0, np.nan, 3, 4, 5, 6],
+            "whole": pd.array([1, None, 3, 4, 5, 6], dtype="Int64"),
+            "flag": [True, False] * 3,
+            "maybe": pd.array([True, None, False] * 2, dtype="boolean"),
+            "kind": pd.Categorical(["u", None, "w"] * 2),
+            "text": ["u", None, "w"] * 2,
+            "time": times,
+            "naive": times.tz_localize(None),
+        }
+    )
+    for position in range(6):
+        row = table.iloc[[position]].reset_index(drop=True)
+        scores = CanaryScores(table, canary_row(table, row))
+        values = scores(table)
+        assert np.isfinite(values).all()
+        # The canary is in the table: it is found at distance 0.
+        assert values[scores.names.index("smallest distance")] == 0
+
+
+@pytest.mark.parametrize(
+    ("canary", "match"),
+    [
+        ({"x": 1.0}, "one row with the columns"),
+        ({"x": 1.0, "c": "other"}, "'c'.*category"),
+        ({"x": "text", "c": "p"}, "'x'.*float64"),
+        (pd.DataFrame({"x": [1.0, 2.0], "c": ["p", "q"]}), "Got 2 rows"),
+    ],
+)
+def test_canaries_that_the_table_cannot_hold(canary, match):
+    table = pd.DataFrame({"x": [0.0, 8.0], "c": pd.Categorical(["p", "q"])})
+    with pytest.raises(ValueError, match=match):
+        canary_row(table, canary)
+
+
+# --- Words and pictures -----------------------------------------------------------
+
+
+def test_words_promise_nothing():
+    clean, broken = audit(Column(laplace), alpha=0.05), audit(Column(none), alpha=0.05)
+    assert "found no violation of epsilon = 1 " in str(clean)
+    assert f"at power {clean.power:.3g}" in str(clean)
+    assert "would have rejected epsilon >=" in str(clean)
+    assert "proves nothing" in str(clean)
+    assert "contradicts epsilon = 1 " in str(broken)
+    for text in (str(clean).lower(), str(broken).lower()):
+        assert not any(word in text for word in ("guarantee", "safe", "is private"))
+
+
+def test_a_claim_without_delta():
+    found = audit(Column(none), alpha=0.05, delta=0.0)
+    assert found.gdp_lower_bound == math.inf
+    assert "epsilon above inf" in str(found)
+    assert audit(Column(laplace), alpha=0.05, delta=0.0).delta == 0
+
+
+def test_too_few_runs_say_so():
+    few = audit(Column(laplace), n_runs=8, alpha=0.05)
+    assert few.power == math.inf
+    assert "run more" in str(few)
+
+
+def test_the_plot_shows_the_attack_and_the_limit():
+    found = audit(Column(none), alpha=0.05)
+    ax = found.plot()
+    limit, curve, point = (line.get_xydata() for line in ax.lines)
+    np.testing.assert_array_equal(point, [[0.0, 0.0]])
+    # The limit of (1, delta) at no false alarms, and its corner.
+    assert limit[0].tolist() == [0.0, pytest.approx(1 - DELTA)]
+    at = np.interp(1 / (1 + math.e), *limit.T)
+    assert at == pytest.approx(1 / (1 + math.e), abs=2e-3)
+    assert curve.min() == 0
+    assert found.plot(ax) is ax
+
+
+# --- Runs -------------------------------------------------------------------------
+
+
+def test_a_broken_off_audit_goes_on(tmp_path):
+    """Finished runs are taken from the folder, and the rest is done."""
+    fits = []
+
+    class Counting(Column):
+        def fit(self, table):
+            fits.append(len(table))
+            if len(fits) == 9:
+                raise KeyboardInterrupt
+            return super().fit(table)
+
+    make = lambda: Counting(laplace)  # noqa: E731
+    with pytest.raises(KeyboardInterrupt):
+        audit(make, folder=tmp_path, n_runs=10)
+    kept = sorted(path.name for path in tmp_path.glob("*-*.json"))
+    assert len(kept) == 8
+    assert not list(tmp_path.glob("*.part"))
+    audit(make, folder=tmp_path, n_runs=10)
+    assert len(fits) == 9 + 12
+    first = audit(make, folder=tmp_path, n_runs=10)
+    assert len(fits) == 21
+    second = audit(make, folder=tmp_path, n_runs=10)
+    np.testing.assert_array_equal(first.absent, second.absent)
+    assert fits[:8] == [2, 3] * 4  # the worlds take turns
+    for path in tmp_path.glob("*-*.json"):
+        assert np.isfinite(json.loads(path.read_text())).all()
+
+
+def test_a_folder_of_another_audit_is_refused(tmp_path):
+    audit(Column(laplace), folder=tmp_path, n_runs=4)
+    with pytest.raises(ValueError, match="folder of its own"):
+        audit(Column(laplace), folder=tmp_path, n_runs=4, n_samples=21)
+
+
+def test_processes_give_what_one_gives(tmp_path):
+    """Two processes: every run is done once, and the parent keeps it."""
+    budget = PrivacyBudget(1.0, DELTA)  # is left aside
+    synth = IndependentSynthesizer(
+        epsilon=1.0, delta=DELTA, schema=SCHEMA, random_state=0, budget=budget
+    )
+    found = audit_generator(
+        synth, TABLE, CANARY, n_runs=4, n_samples=10, n_jobs=2, folder=tmp_path
+    )
+    assert found.n_judged == 2
+    assert len(list(tmp_path.glob("*-*.json"))) == 8
+    assert budget.spent == (0.0, 0.0)
+
+
+class OneMore(Column):
+    """Returns as many rows as the table has: the number tells the world."""
+
+    def fit(self, table):
+        self.n_rows = len(table)
+        return super().fit(table)
+
+    def sample(self, n_rows):
+        return super().sample(self.n_rows)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "settings", "error", "match"),
+    [
+        (object(), {}, TypeError, "Got object"),
+        (OneMore(laplace), {}, ValueError, r"Got 2 rows .* Wrap"),
+        (Column(laplace), {"n_runs": 3}, ValueError, "n_runs must be an int >= 4"),
+        (Column(laplace), {"n_samples": 0}, ValueError, "n_samples must be an int"),
+        (Column(laplace), {"alpha": 1.0}, ValueError, "alpha must be in"),
+        (Column(laplace), {"epsilon": -1}, ValueError, "epsilon must be at least 0"),
+        (Column(laplace), {"delta": 1.0}, ValueError, "delta must be in"),
+        (Column(laplace, epsilon=None), {}, ValueError, "claim is unknown"),
+    ],
+)
+def test_what_cannot_be_audited(estimator, settings, error, match):
+    with pytest.raises(error, match=match):
+        audit(estimator, **settings)
+
+
+def test_arrays_are_taken_for_rows():
+    class Arrays(Column):
+        def sample(self, n_rows):
+            return super().sample(n_rows).to_numpy()
+
+    assert audit(Arrays(laplace), n_runs=4).n_judged == 2
+
+
+# --- Broken twins of a fit --------------------------------------------------------
+
+
+MIXED = pd.DataFrame({"x": [-9.0, -8.0] * 10, "c": ["p", "q"] * 10})
+MIXED_CANARY = {"x": 1e6, "c": "once"}
+N_RUNS = 120  # 60 judged: a perfect attack proves 1.3 at the level of 1e-6
+
+
+def exact_ranges(frame, columns, *args, **kwargs):
+    """Bounds from the data (O7, U5, S3, T3, B2, N2)."""
+    limits = [(float(frame[c.name].min()), float(frame[c.name].max())) for c in columns]
+    return [NumericAxis(*pair, False, False, False) for pair in limits]
+
+
+def exact_levels(frame, columns, *args, **kwargs):
+    """Categories from the data (T3, N2)."""
+    found = [tuple(sorted(frame[c.name].unique())) for c in columns]
+    return [LevelAxis(levels, False, False) for levels in found]
+
+
+class SeededNoise(IndependentSynthesizer):
+    """Noise that `random_state` decides (S6)."""
+
+    def fit(self, X, y=None):
+        with insecure_randomness(self.random_state):
+            return super().fit(X, y)
+
+
+def twin_audit(cls=IndependentSynthesizer, n_runs=N_RUNS, **schema):
+    """Attack a fit that has to buy what the schema does not say."""
+    synth = cls(
+        epsilon=1.0,
+        delta=DELTA,
+        schema=TableSchema(schema, n_rows=20),
+        random_state=0,
+    )
+    return audit_generator(
+        synth, MIXED, MIXED_CANARY, n_runs=n_runs, n_samples=200, alpha=FALSE_ALARM
+    )
+
+
+X, C = Continuous(-10, 10, scale="linear"), Categorical(["p", "q"])
+SITUATIONS = {
+    "bounds": ({"c": C}, "buy_ranges", exact_ranges, N_RUNS),
+    # Only about half of the fits give a level of one row any mass.
+    "categories": ({"x": X}, "buy_levels", exact_levels, 440),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_the_sound_fit_keeps_its_claim(situation):
+    """120 + 120 fits; a bound above the claim has probability 1e-6 at most."""
+    assert not twin_audit(**SITUATIONS[situation][0]).violated
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_facts_from_the_data_are_caught(situation, monkeypatch):
+    """No false alarm; no miss, or 0.45 of 220: 0.69 of them would be too many."""
+    schema, name, twin, n_runs = SITUATIONS[situation]
+    monkeypatch.setattr(_purchase, name, twin)
+    assert twin_audit(n_runs=n_runs, **schema).violated
+
+
+def test_a_fit_without_noise_is_caught(monkeypatch):
+    monkeypatch.setattr(_mechanisms, "_measurement", lambda std: list)
+    assert twin_audit(x=X, c=C).violated
+
+
+def test_noise_that_random_state_decides_is_caught():
+    """All fits of one world are equal, and those of the other world are others."""
+    sound, broken = twin_audit(x=X, c=C), twin_audit(SeededNoise, x=X, c=C)
+    assert len(np.unique(sound.absent)) > 10
+    assert not sound.violated
+    assert len(np.unique(broken.absent)) == 1
+    assert broken.violated
+
+
+def test_the_bound_never_falls_with_more_runs_of_a_perfect_attack():
+    bounds = [audit(Column(none), n_runs=n).lower_bound for n in (40, 80, 160)]
+    assert all(low <= high for low, high in pairwise(bounds))

@@ -1,0 +1,234 @@
+"""What holds for every synthesizer when its secrets and its releases are frozen.
+
+The tests of single synthesizers look at single teachers and gradients; these look at
+whole fits, so that a new synthesizer is covered before it has such tests. That equal
+`random_state` gives other noise, and that the ledger is used up, is in the battery
+(`skdpsynth.utils.estimator_checks`).
+"""
+
+from __future__ import annotations
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import skdpsynth
+from skdpsynth import GPATESynthesizer
+from skdpsynth.audit._recording import SequenceError, recorded, replayed
+from skdpsynth.nn import _clipping, _discriminator, _teachers
+from skdpsynth.privacy.testing import insecure_randomness
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsynth.exceptions.DegradedResultWarning"
+)
+
+
+def ready(synthesizer, schema):
+    return clone(synthesizer).set_params(schema=schema, random_state=0)
+
+
+def extreme(table):
+    """Make one row as extreme as the dtypes allow, but for its class."""
+    changed = table.copy()
+    changed.loc[31, ["a", "b", "c"]] = [1e6, np.nan, "never seen"]
+    return changed
+
+
+def appended(table):
+    extra = pd.DataFrame({"a": [-5.0], "b": [5.0], "c": ["q"], "y": ["u"]})
+    return pd.concat([table, extra], ignore_index=True)
+
+
+def two_fits(synthesizer, schema, tables, *, seeds=(7, 7)):
+    """Fit two tables, the second with the releases of the first."""
+    with insecure_randomness(seeds[0]), recorded() as history:
+        first = ready(synthesizer, schema).fit(tables[0])
+    with insecure_randomness(seeds[1]), replayed(history) as answered:
+        second = ready(synthesizer, schema).fit(tables[1])
+    return (first, history), (second, answered)
+
+
+def test_every_synthesizer_is_here(all_audited):
+    """A new one gets a row in `AUDITED` of conftest.py."""
+    names = {name for name in skdpsynth.__all__ if name.endswith("Synthesizer")}
+    assert {type(s).__name__ for s in all_audited.values()} == names - {
+        "GANSynthesizer"  # it is not private
+    }
+
+
+@pytest.mark.parametrize("change", [extreme, appended])
+def test_one_row_shows_in_its_releases_only(
+    change, audited, small_table, public_schema
+):
+    """Equal releases: the fitted objects are equal, whatever the row was.
+
+    The releases that other classes pay for are computed from equal numbers.
+    """
+    label = small_table.loc[31, "y"] if change is extreme else "u"
+    tables = (small_table, change(small_table))
+    (first, ours), (second, theirs) = two_fits(audited, public_schema, tables)
+    assert joblib.hash(first) == joblib.hash(second)
+    assert len(ours) == len(theirs) > 0
+    moved = {
+        mine.reservation.scope
+        for mine, other in zip(ours, theirs, strict=True)
+        if not np.array_equal(mine.exact, other.exact)
+    }
+    assert moved <= {label}
+    lines = [
+        [(r.what, r.reservation.noise_std, r.unit, r.n_releases) for r in releases]
+        for releases in (ours, theirs)
+    ]
+    assert lines[0] == lines[1]
+
+
+def test_another_table_shows_in_its_releases_only(audited, small_table, public_schema):
+    """Other rows, fewer of them, other secrets: the same fitted object to the bit."""
+    other = small_table.sample(97, random_state=1).assign(c="p")
+    other["a"] = other["a"] * 0.3 - 2
+    tables = (small_table, other.reset_index(drop=True))
+    (first, _), (second, _) = two_fits(audited, public_schema, tables, seeds=(7, 8))
+    assert joblib.hash(first) == joblib.hash(second)
+    ours, theirs = first.sample(30), second.sample(30)
+    pd.testing.assert_frame_equal(ours, theirs)
+
+
+def watch(monkeypatch):
+    """Keep teachers and samples of rows as they are drawn."""
+    drawn = []
+
+    def keeping(real):
+        def keep(n_rows, *others):
+            drawn.append((n_rows, real(n_rows, *others)))
+            return drawn[-1][1]
+
+        return keep
+
+    for module in (_teachers, _clipping, _discriminator):
+        for name in ("assign_teachers", "poisson_sample"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, keeping(getattr(module, name)))
+    return drawn
+
+
+def other_rows_stay(synthesizer, schema, table, monkeypatch):
+    """Whether a row that is appended leaves what is drawn for the others."""
+    with monkeypatch.context() as patch:
+        drawn = watch(patch)
+        try:
+            two_fits(synthesizer, schema, (table, appended(table)))
+        except SequenceError:
+            return False
+    half = len(drawn) // 2
+    for (n_rows, ours), (n_more, theirs) in zip(
+        drawn[:half], drawn[half:], strict=True
+    ):
+        if n_more - n_rows not in (0, 1):
+            return False
+        if len(ours) == n_rows and len(theirs) == n_more:  # a teacher for each row
+            same = np.array_equal(ours, theirs[:n_rows])
+        else:  # the rows in a sample
+            same = np.array_equal(ours, theirs[theirs < n_rows])
+        if not same:
+            return False
+    return True
+
+
+def test_a_row_leaves_what_is_drawn_for_the_others(
+    audited, small_table, public_schema, monkeypatch
+):
+    assert other_rows_stay(audited, public_schema, small_table, monkeypatch)
+
+
+def slices(n_units, n_teachers, rng):
+    """B3, N4: parts are slices of the table."""
+    return np.arange(n_units) * n_teachers // n_units
+
+
+def round_robin_after_shuffling(n_units, n_teachers, rng):
+    """A permutation of all rows, dealt out."""
+    return rng.permutation(n_units) % n_teachers
+
+
+def shuffled(n_rows, rate, rng):
+    """Batches of a shuffled table."""
+    return rng.permutation(n_rows)[: int(rate * n_rows)]
+
+
+@pytest.mark.parametrize("twin", [slices, round_robin_after_shuffling])
+def test_parts_that_depend_on_other_rows_are_caught(
+    twin, small_table, public_schema, monkeypatch
+):
+    monkeypatch.setattr(_teachers, "assign_teachers", twin)
+    synthesizer = GPATESynthesizer(init="random", n_iter=2, n_teachers=12)
+    assert not other_rows_stay(synthesizer, public_schema, small_table, monkeypatch)
+
+
+def test_samples_that_depend_on_other_rows_are_caught(
+    all_audited, small_table, public_schema, monkeypatch
+):
+    monkeypatch.setattr(_discriminator, "poisson_sample", shuffled)
+    synthesizer = all_audited["dpcgan sampled"]
+    assert not other_rows_stay(synthesizer, public_schema, small_table, monkeypatch)
+
+
+class StreamByRow(GPATESynthesizer):
+    """The fitted stream of `sample` moves with every row."""
+
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self._stream.random(len(X))
+        return self
+
+
+class KeepsNumberOfRows(GPATESynthesizer):
+    """An attribute from the number of rows."""
+
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.n_samples_fit_ = len(X)
+        return self
+
+
+@pytest.mark.parametrize("twin", [StreamByRow, KeepsNumberOfRows])
+def test_objects_that_know_the_number_of_rows_are_caught(
+    twin, small_table, public_schema
+):
+    synthesizer = twin(init="random", n_iter=2, n_teachers=4)
+    tables = (small_table, appended(small_table))
+    (first, _), (second, _) = two_fits(synthesizer, public_schema, tables)
+    assert joblib.hash(first) != joblib.hash(second)
+
+
+def make_private_settings(n_rows):
+    """What Opacus's `make_private` derives from the table, before any noise."""
+    import torch
+    from opacus import PrivacyEngine
+
+    model = torch.nn.Linear(2, 1)
+    rows = torch.utils.data.TensorDataset(torch.zeros(n_rows, 2))
+    _, optimizer, loader = PrivacyEngine().make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=torch.utils.data.DataLoader(rows, batch_size=100),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+    )
+    return loader.sample_rate, optimizer.expected_batch_size, len(loader)
+
+
+@pytest.mark.filterwarnings("ignore:Secure RNG turned off")
+def test_make_private_of_opacus_shows_the_number_of_rows():
+    """Why the package never calls it: rate, steps and divisor follow the exact N."""
+    first, second = make_private_settings(1000), make_private_settings(1001)
+    assert all(ours != theirs for ours, theirs in zip(first, second, strict=True))
+
+
+def test_the_package_never_calls_make_private():
+    from pathlib import Path
+
+    sources = Path(skdpsynth.__file__).parent.rglob("*.py")
+    for source in sources:
+        assert "make_private(" not in source.read_text(encoding="utf-8")

@@ -1,0 +1,370 @@
+"""The white-box audit of one mechanism: the package's pass, broken ones do not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom, norm
+
+from skdpsynth.audit import audit_mechanism
+from skdpsynth.audit._mechanism import _line_like
+from skdpsynth.audit._noise import flip_rates, noise_test, smallest_ratio, vote_test
+from skdpsynth.nn._clipping import clipped_sums
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._aggregators import (
+    GRID,
+    _on_grid,
+    gaussian_sum,
+    noisy_histogram,
+    noisy_votes,
+)
+from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy._mechanisms import (
+    release_float_gaussian,
+    release_gaussian,
+    release_votes,
+)
+
+pytestmark = pytest.mark.statistical
+
+CLIP = 0.25
+
+
+def reserve(kind="gaussian", sensitivity=1.0, mu=0.2, **settings):
+    accountant = PrivacyAccountant(1.0, 1e-5, curve="renyi")
+    mu = min(mu, 0.9 * accountant.mu_cap)
+    if kind == "gaussian":
+        return accountant.reserve_gaussian("g", mu=mu, sensitivity=sensitivity)
+    if kind == "sampled":
+        return accountant.reserve_sampled_gaussian("s", mu=mu, sampling_rate=0.1)
+    return accountant.reserve_votes("v", mu=mu / 5, n_teachers=25, **settings)
+
+
+# --- Exact tests ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_flip_rates_are_those_of_the_sampler(noise):
+    """4,000 draws of the real mechanism for each of 10 counts; 6 sigma of each."""
+    counts, n = np.arange(8, 18), 4_000
+    reservation = reserve("votes", noise=noise)
+    rates = flip_rates(counts, 25, reservation.noise_std, reservation.kind)
+    line = _line_like(reservation, n * len(counts))
+    answers = release_votes(np.tile(counts, n), line).reshape(n, -1)
+    flips = (answers != (2 * counts > 25)).mean(axis=0)
+    assert (np.abs(flips - rates) <= 6 * np.sqrt(rates * (1 - rates) / n)).all()
+
+
+def test_flip_rates_of_much_noise_are_normal():
+    rates = flip_rates(np.array([90, 100, 120]), 199, 50.0, "gaussian vote")
+    edges = np.array([99.5 - 90, 100 - 99.5, 120 - 99.5]) / 50
+    np.testing.assert_allclose(rates, norm.sf(edges), rtol=1e-4)
+    assert not flip_rates(np.array([3]), 5, 0.0, "gaussian vote").any()
+
+
+def test_the_vote_test_has_the_law_of_a_sum_of_coins():
+    """Two kinds of counts: the law by brute force over both numbers of flips."""
+    counts = np.repeat([10, 14], [6, 5])
+    rates = flip_rates(np.array([10, 14]), 25, 9.0, "gaussian vote")
+    joint = np.zeros(12)
+    for i in range(7):
+        for j in range(6):
+            joint[i + j] += binom.pmf(i, 6, rates[0]) * binom.pmf(j, 5, rates[1])
+    for flips in range(12):
+        answers = 2 * counts > 25
+        answers[:flips] = ~answers[:flips]
+        ratio, p_value = vote_test(counts, answers, 25, 9.0, "gaussian vote")
+        expected = min(1.0, 2 * min(joint[: flips + 1].sum(), joint[flips:].sum()))
+        assert p_value == pytest.approx(expected)
+        assert ratio == pytest.approx(flips / (6 * rates[0] + 5 * rates[1]))
+    assert vote_test(counts[:0], counts[:0] > 0, 25, 9.0, "gaussian vote")[1] == 1
+
+
+def test_the_noise_test_is_exact():
+    """p-values of normal noise are uniform: 2,000 of them, by their quarters."""
+    rng = np.random.default_rng(0)
+    p_values = [noise_test(rng.normal(size=20))[1] for _ in range(2000)]
+    quarters = np.bincount((4 * np.array(p_values)).astype(int).clip(0, 3))
+    assert (np.abs(quarters - 500) < 6 * math.sqrt(2000 * 3 / 16)).all()
+    assert noise_test(np.empty(0))[1] == 1
+
+
+def test_power_is_the_chance_of_rejection():
+    """Noise of the ratio named is rejected 8 times in 10, of 3,000 tries."""
+    ratio = smallest_ratio(200, 1e-6, 0.8)
+    noise = ratio * np.random.default_rng(1).normal(size=(3000, 200))
+    rejected = np.mean([noise_test(row)[1] < 1e-6 for row in noise])
+    assert rejected == pytest.approx(0.8, abs=0.04)
+    assert smallest_ratio(0, 1e-6, 0.8) == 0
+
+
+# --- Sound mechanisms -------------------------------------------------------------
+
+
+def histogram(codes, reservation):
+    return np.concatenate(noisy_histogram(codes, [3, 2], reservation))
+
+
+def summed(vectors, reservation):
+    return gaussian_sum(vectors, CLIP, reservation)
+
+
+def step(gradients, reservation):
+    (total,) = clipped_sums([torch.from_numpy(gradients)], CLIP)
+    return release_float_gaussian(total.numpy(), CLIP, reservation)
+
+
+def votes(counts, reservation):
+    return noisy_votes(counts, 25, reservation)
+
+
+CODES = np.array([[0, 1], [2, 0], [1, 1]])
+OPPOSITE = np.array([[0.0, 9.0, 0.0], [1.0, 0.0, 0.0]])
+QUERIES = np.repeat([12, 0], 10)
+CASES = {
+    "histogram": (histogram, CODES, CODES[:2], reserve, {"sensitivity": 2**0.5}, 1.0),
+    "sum": (
+        summed,
+        OPPOSITE,
+        OPPOSITE * [[1], [-1]],
+        reserve,
+        {"sensitivity": 2 * GRID},
+        CLIP / GRID,
+    ),
+    "step": (step, 9 * OPPOSITE, 9 * OPPOSITE[:1], reserve, {"kind": "sampled"}, CLIP),
+    "votes": (votes, QUERIES, QUERIES + 1, reserve, {"kind": "v"}, 1.0),
+    "laplace votes": (
+        votes,
+        QUERIES,
+        QUERIES + 1,
+        reserve,
+        {"kind": "v", "noise": "laplace"},
+        1.0,
+    ),
+}
+
+
+def audited(name, mechanism=None, **settings):
+    real, data, neighbour, make, arguments, unit = CASES[name]
+    arguments = {"unit": unit, "n_draws": 400} | settings
+    reservation = make(**CASES[name][4])
+    return audit_mechanism(
+        mechanism or real, data, neighbour, reservation, **arguments
+    ), reservation
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_package_agrees_with_its_ledger(name):
+    """p-values at 1e-6. These pairs attain the sensitivity."""
+    found, reservation = audited(name)
+    assert found.findings == ()
+    assert found.shift == pytest.approx(1.0, rel=1e-5)
+    assert reservation.used == 0  # it was a pattern only
+    assert found.n_draws == 400
+
+
+def test_the_lower_bound_of_a_count_is_tight():
+    """100,000 numbers put the bound within 5% of the truth, and below it."""
+    reservation = reserve(sensitivity=100.0, mu=0.15)
+    data = np.zeros(1000, dtype=np.int64)
+    other = data.copy()
+    other[0] = 100
+    found = audit_mechanism(release_gaussian, data, other, reservation, n_draws=100)
+    truth = gdp_epsilon(reservation.mu, 1e-5)
+    assert 0.95 * truth < found.lower_bound < truth
+    assert found.power > 0.97
+
+
+# --- Broken mechanisms ------------------------------------------------------------
+
+
+def half_noise(vectors, reservation):
+    exact = _on_grid(vectors, CLIP).sum(axis=0) * CLIP / GRID
+    return (exact + summed(vectors, reservation)) / 2
+
+
+def no_noise(vectors, reservation):
+    summed(vectors, reservation)
+    return _on_grid(vectors, CLIP).sum(axis=0) * CLIP / GRID
+
+
+def not_charged(vectors, reservation):
+    noise = np.random.default_rng().normal(0, reservation.noise_std, 3)
+    return (_on_grid(vectors, CLIP).sum(axis=0) + noise) * CLIP / GRID
+
+
+def own_noise(vectors, reservation):
+    """Draws noise of its own size, whatever the ledger says."""
+    noise = np.random.default_rng().normal(0, 3e6, 3)
+    return summed(vectors, reservation) + noise * CLIP / GRID
+
+
+def charged_twice(vectors, reservation):
+    summed(vectors, reservation)
+    return summed(vectors, reservation)
+
+
+def nearest(vectors, reservation):
+    """Rounding to nearest before the noise: the norm grows with the dimension."""
+    scaled = vectors / np.maximum(np.linalg.norm(vectors, axis=1), CLIP)[:, None]
+    grid = np.rint(scaled * GRID).astype(np.int64)
+    return release_gaussian(grid.sum(axis=0), reservation) * (CLIP / GRID)
+
+
+def per_coordinate(vectors, reservation):
+    """Clips every coordinate alone."""
+    clipped = np.clip(vectors, -CLIP, CLIP) / CLIP * GRID
+    return release_gaussian(clipped.sum(axis=0).astype(np.int64), reservation) * (
+        CLIP / GRID
+    )
+
+
+@pytest.mark.parametrize(
+    ("twin", "words"),
+    [
+        (half_noise, "times the ledger's (p ="),
+        (no_noise, "the noise is 0 times"),
+        (not_charged, "400 releases were made, but 0 were charged"),
+        (charged_twice, "800 were charged"),
+        (own_noise, "noise is drawn where the reservation has none"),
+    ],
+)
+def test_broken_sums_are_caught(twin, words):
+    found, _ = audited("sum", twin)
+    assert found.violated
+    assert words in " ".join(found.findings)
+    assert "Contradiction" in str(found)
+
+
+def cells_rounded_up():
+    """Equal entries of k + 0.6 cells, of norm below the clip; k + 1 is beyond it."""
+    n = next(n for n in range(4000, 5000) if 0.7 < GRID / math.sqrt(n) % 1 < 0.9)
+    return np.full(n, math.floor(GRID / math.sqrt(n)) + 0.6) * CLIP / GRID
+
+
+@pytest.mark.parametrize(
+    ("twin", "vector"),
+    [(nearest, cells_rounded_up()), (per_coordinate, np.full(9, CLIP))],
+)
+def test_sums_that_move_too_far_are_caught(twin, vector):
+    """One teacher turns round."""
+    pair = vector[None], -vector[None]
+    reservation = reserve(sensitivity=2 * GRID)
+    settings = {"unit": CLIP / GRID, "n_draws": 3}
+    found = audit_mechanism(twin, *pair, reservation, **settings)
+    sound = audit_mechanism(summed, *pair, reservation, **settings)
+    assert not sound.violated
+    assert found.violated
+    assert "one row moves the value" in found.findings[0]
+
+
+def test_a_reservation_for_c_where_2c_is_due_is_caught():
+    """A teacher that turns round moves the sum by 2C."""
+
+    def unchecked(vectors, reservation):
+        total = _on_grid(vectors, CLIP).sum(axis=0)
+        return release_gaussian(total, reservation) * (CLIP / GRID)
+
+    _, data, neighbour, *_ = CASES["sum"]
+    found = audit_mechanism(
+        unchecked, data, neighbour, reserve(sensitivity=GRID), unit=CLIP / GRID
+    )
+    assert found.shift == pytest.approx(2.0, rel=1e-5)
+    assert found.violated
+
+
+def microbatches(gradients, reservation):
+    """The thesis: means of pairs of rows are clipped; one row moves a sum by 2C."""
+    padded = np.vstack([gradients, np.zeros((len(gradients) % 2, 3))])
+    return step(padded.reshape(-1, 2, 3).mean(axis=1), reservation)
+
+
+def test_microbatches_are_caught():
+    rows = 9 * np.array([[1.0, 0, 0], [-1.0, 0, 0], [1.0, 0, 0], [-1.0, 0, 0]])
+    rows[0, 0], rows[2, 0] = 20.0, 20.0
+    reservation = reserve("sampled")
+    found = audit_mechanism(
+        microbatches, rows, rows[1:], reservation, unit=CLIP, n_draws=3
+    )
+    sound = audit_mechanism(step, rows, rows[1:], reservation, unit=CLIP, n_draws=3)
+    assert not sound.violated
+    assert found.violated
+    assert found.shift > 1.5
+
+
+def inverse_scale(counts, reservation):
+    """U2: the scale taken for its inverse."""
+    votes(counts, reservation)
+    noise = np.random.default_rng().normal(0, 1 / reservation.noise_std, len(counts))
+    return 2 * (counts + noise) > 25
+
+
+def two_noises(counts, reservation):
+    """U3: a noise of each side where one is charged: too much, not too little."""
+    votes(counts, reservation)
+    noise = np.random.default_rng().normal(0, reservation.noise_std, (2, len(counts)))
+    return 2 * (counts + noise[0] - noise[1]) > 25
+
+
+@pytest.mark.parametrize("twin", [inverse_scale, two_noises])
+def test_broken_votes_are_caught(twin):
+    """30,000 answers to two kinds of queries: 9 sigma, and more."""
+    found, _ = audited("votes", twin, n_draws=1500)
+    assert found.violated
+    assert "answers against the majority" in found.findings[0]
+
+
+def test_a_row_with_two_votes_is_caught():
+    reservation = reserve("votes")
+    found = audit_mechanism(
+        votes, np.array([12]), np.array([14]), reservation, n_draws=100
+    )
+    assert "one row moves a count by 2" in found.findings[0]
+
+
+def test_votes_without_noise_are_caught():
+    def certain(counts, reservation):
+        votes(counts, reservation)
+        return 2 * counts > 25
+
+    found, _ = audited("votes", certain)
+    assert found.violated
+    assert found.lower_bound > 3  # 400 against 0
+
+
+# --- Words ------------------------------------------------------------------------
+
+
+def test_words_and_plot():
+    found, _ = audited("sum")
+    text = str(found)
+    assert "found no violation" in text
+    assert "others may move more" in text
+    assert "would have rejected noise of" in text
+    assert not any(word in text.lower() for word in ("guarantee", "is private"))
+    ax = found.plot()
+    assert len(ax.patches) == 50
+    silent, _ = audited("votes")
+    assert "would have rejected" not in str(silent)
+    assert silent.plot(ax) is ax
+
+
+@pytest.mark.parametrize(
+    "bad", [{"unit": 0.0}, {"n_draws": 1}, {"delta": 0.0}, {"alpha": 1.0}]
+)
+def test_parameters_out_of_range(bad):
+    with pytest.raises(ValueError, match=r"Expected unit > 0"):
+        audited("sum", **bad)
+
+
+def test_without_noise_there_is_no_bound():
+    accountant = PrivacyAccountant(math.inf, 1e-5)
+    reservation = accountant.reserve_gaussian("g", mu=math.inf, sensitivity=1.0)
+    data = np.array([1, 2])
+    other = np.array([2, 2])
+    found = audit_mechanism(release_gaussian, data, other, reservation)
+    assert found.lower_bound == math.inf
+    assert not found.violated

@@ -1,0 +1,145 @@
+"""A comparison resumes from its folder, and from nothing else that lies there."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth.evaluation._folder import table_digest
+from skdpsynth.exceptions import DegradedResultWarning
+
+
+@pytest.fixture
+def resume(compare, stubs, tmp_path):
+    """Compare with a folder; say how many fits that took."""
+
+    def call(synthesizers=None, **changes):
+        before = len(stubs["Blind"].fits)
+        synthesizers = synthesizers or {"blind": stubs["Blind"]()}
+        result = compare(synthesizers, folder=tmp_path / "runs", **changes)
+        return len(stubs["Blind"].fits) - before, result
+
+    return call
+
+
+def test_finished_runs_are_not_repeated(resume) -> None:
+    n_fits, first = resume()
+    assert n_fits == 2
+    n_fits, again = resume()
+    assert n_fits == 0
+    assert again.scores.equals(first.scores)
+    pd.testing.assert_frame_equal(again.runs, first.runs)
+    assert again.plot_marginals().shape == first.plot_marginals().shape
+    assert resume(n_repeats=3)[0] == 1
+    assert resume(epsilons=(1.0, 2.0))[0] == 2
+
+
+def test_an_interrupted_comparison_goes_on(resume, stubs, tmp_path) -> None:
+    class Interrupted(stubs["Blind"]):
+        def fit(self, X):
+            if len(self.fits) == 3:
+                raise KeyboardInterrupt
+            return super().fit(X)
+
+    # Under the name of the class that is interrupted, which is a part of the key.
+    with pytest.raises(KeyboardInterrupt):
+        resume({"blind": Interrupted()}, n_repeats=5)
+    assert len(stubs["Blind"].fits) == 3
+    Interrupted.fit = stubs["Blind"].fit
+    n_fits, result = resume({"blind": Interrupted()}, n_repeats=5)
+    assert n_fits == 2
+    assert len(result.runs) == 10
+    assert list((tmp_path / "runs").glob("*.tmp")) == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "key", "fields"])
+def test_a_torn_file_is_redone(resume, tmp_path, damage) -> None:
+    resume()
+    path = next(iter((tmp_path / "runs").glob("Blind-1-0-*.json")))
+    text = path.read_text(encoding="utf-8")
+    document = json.loads(text)
+    path.write_text(
+        {
+            "cut": text[: len(text) // 2],
+            "empty": "",
+            "other": "[1, 2]",
+            "key": text.replace(document["key"], "0" * 64),
+            "fields": json.dumps({"key": document["key"], "run": {"facts": {}}}),
+        }[damage],
+        encoding="utf-8",
+    )
+    assert resume()[0] == 1
+    assert json.loads(path.read_text(encoding="utf-8"))["key"] == document["key"]
+    assert resume()[0] == 0
+
+
+def test_what_determines_a_run_is_in_its_key(resume, stubs, tables) -> None:
+    resume()
+    other = tables[0].assign(noise=tables[0]["noise"] + 1e-9)
+    for changes in (
+        {"train": other},
+        {"test": tables[1][::-1]},
+        {"n_samples": 121},
+        {"settings": "AB"},
+        {"classifiers": ["GaussianNB"]},
+        {"sampling_strategy": "balanced"},
+        {"random_state": 1},
+        {"pos_label": "no"},
+        {"synthesizers": {"blind": stubs["Blind"](target="noise")}},
+        {"synthesizers": {"renamed": stubs["Blind"]()}},
+    ):
+        assert resume(**changes)[0] == 2, list(changes)
+    # What changes nothing is not.
+    assert resume({"blind": stubs["Blind"](verbose=1, random_state=7)})[0] == 0
+    assert resume(train=tables[0].set_index(tables[0].index + 5))[0] == 0
+
+
+def test_a_version_is_in_the_key(resume, monkeypatch) -> None:
+    resume()
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 99")
+    assert resume()[0] == 2
+
+
+def test_a_failed_run_is_tried_again(resume, stubs) -> None:
+    broken = {"bad": stubs["Broken"]()}
+    for _ in range(2):
+        with pytest.warns(DegradedResultWarning, match="runs failed"):
+            n_fits, _ = resume(broken, n_repeats=1)
+        assert n_fits == 1
+
+
+def test_the_folder_says_that_it_is_private(resume, tmp_path) -> None:
+    resume()
+    text = (tmp_path / "runs" / "README.txt").read_text(encoding="utf-8")
+    assert "NOT PRIVATE" in text
+    assert "real rows" in text
+
+
+def test_digest_of_a_table() -> None:
+    """Names, dtypes, order and values count; the index and object identity do not."""
+    table = pd.DataFrame(
+        {"a": [1.0, np.nan], "b": ["x", None], "c": pd.Categorical(["u", "v"])}
+    )
+    twin = pd.DataFrame(
+        {
+            "a": [1.0, np.nan],
+            "b": ["xx"[:1], None],
+            "c": pd.Categorical(["u", "v"], categories=["u", "v"]),
+        },
+        index=[7, 7],
+    )
+    digest = table_digest(table)
+    assert table_digest(twin) == digest
+    others = [
+        table[::-1],
+        table[["b", "a", "c"]],
+        table.rename(columns={"a": "A"}),
+        table.assign(a=[1.0, 2.0]),
+        table.assign(b=["x", "y"]),
+        table.astype({"c": object}),
+        table[:1],
+    ]
+    assert len({digest, *map(table_digest, others)}) == len(others) + 1

@@ -1,0 +1,173 @@
+"""The plots show what the tables say, in colour and in grey."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER, _styles
+
+BLIND = r"<b>blind</b> & \$x\$"
+
+
+def line(ax, label):
+    """Give the heights of the line with a label."""
+    (found,) = (each for each in ax.lines if each.get_label() == label)
+    return np.asarray(found.get_ydata())
+
+
+def labels(ax) -> list[str]:
+    """Give the texts of the legend of a figure of our own."""
+    (legend,) = ax.figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_tradeoff_draws_the_summary(result) -> None:
+    ax = result.plot_tradeoff(metric="auprc")
+    table = result.summary().set_index(["synthesizer", "epsilon"])["auprc"]
+    assert line(ax, BLIND).tolist() == table["<b>blind</b> & $x$"].tolist()
+    assert line(ax, "floor").tolist() == table["floor"].tolist()
+    assert set(line(ax, "real rows")) == {table.iloc[0]}
+    assert line(ax, " _copy").tolist() == [table["_copy", math.inf]]
+    assert line(ax, "broken").tolist() == table["broken"].dropna().tolist()
+    assert {*labels(ax)} == {BLIND, "floor", "real rows", " _copy", "broken"}
+    ticks = [text.get_text() for text in ax.get_xticklabels()]
+    assert ticks == ["0.5", "1", "10", "no noise"]
+    places = ax.get_xticks()
+    assert np.diff(places[:3]) == pytest.approx(np.log10([2, 10]))
+    assert places[3] > places[2]
+
+
+def test_tradeoff_of_setting_c_has_no_real_line(result) -> None:
+    ax = result.plot_tradeoff(setting="C")
+    assert "real rows" not in labels(ax)
+    assert ax.get_ylabel() == "AUROC, mean of classifiers"
+
+
+def test_tradeoff_of_one_epsilon(compare, stubs) -> None:
+    """Points side by side, each with a bar of one standard deviation."""
+    result = compare({"a": stubs["Blind"](), "b": stubs["Broken"]()}, epsilons=(2.0,))
+    ax = result.plot_tradeoff()
+    (a,), (b,) = (
+        next(each.get_xdata() for each in ax.lines if each.get_label() == name)
+        for name in "ab"
+    )
+    assert a != b
+    spread = result.summary()["auroc_sd"].iloc[1]
+    bars = [c for c in ax.collections if isinstance(c, mpl.collections.LineCollection)]
+    lengths = [np.ptp(bar.get_segments()[0][:, 1]) for bar in bars]
+    assert lengths == pytest.approx([2 * spread] * 2)
+
+
+def test_classifiers_are_drawn_by_score(result) -> None:
+    ax = result.plot_classifiers(epsilon=10.0)
+    scores = result.scores[
+        (result.scores["metric"] == "auroc") & (result.scores["setting"] == "A")
+    ]
+    real = scores.groupby("classifier")["value"].mean().sort_values()
+    assert [text.get_text() for text in ax.get_yticklabels()] == real.index.tolist()
+    (marks,) = ax.collections
+    assert marks.get_offsets()[:, 0].tolist() == real.tolist()
+    chosen = result.scores[
+        (result.scores["synthesizer"] == "floor")
+        & (result.scores["epsilon"] == 10.0)
+        & (result.scores["setting"] == "B")
+        & (result.scores["metric"] == "auroc")
+    ]
+    means = chosen.groupby("classifier")["value"].mean()
+    (floor,) = (each for each in ax.lines if each.get_label() == "floor")
+    assert list(floor.get_xdata()) == means[real.index].tolist()
+    assert " _copy" in labels(ax)  # without noise, so at every epsilon
+
+
+def test_marginals_are_shares(result, tables) -> None:
+    axes = result.plot_marginals()
+    assert [ax.get_title() for ax in axes] == [
+        "label",
+        "size",
+        "count",
+        "kind",
+        "noise",
+    ]
+    (kind,) = result.plot_marginals(columns=["kind"])
+    shares = tables[1]["kind"].value_counts(normalize=True)
+    drawn = dict(
+        zip(
+            (text.get_text() for text in kind.get_yticklabels()),
+            (bar.get_width() for bar in kind.patches),
+            strict=True,
+        )
+    )
+    assert drawn.pop("(missing)", 0.0) == 0.0  # of synthetic rows only
+    assert drawn == pytest.approx(shares.to_dict())
+    assert len(kind.lines) == 4
+    (public,) = result.public_part().plot_marginals(columns=["kind"])
+    assert len(public.patches) == 0
+    assert len(public.lines) == 3
+
+
+@pytest.mark.parametrize(
+    "draw", ["plot_tradeoff", "plot_classifiers", "plot_marginals"]
+)
+def test_every_figure_has_its_footer(result, draw) -> None:
+    """On a new figure, on the caller's, beside what is written there; once."""
+    own = np.ravel(getattr(result, draw)())[0].figure
+    assert own.get_supxlabel() == PRIVATE_FOOTER
+    own = getattr(result.public_part(), draw)
+    own = np.ravel(own(**({} if draw == "plot_marginals" else {"setting": "C"})))[0]
+    assert own.figure.get_supxlabel() == PUBLIC_FOOTER
+    figure, axes = plt.subplots(2, 5)
+    options = {"columns": ["size"]} if draw == "plot_marginals" else {}
+    for ax in axes[0]:
+        drawn = getattr(result, draw)(ax, **options)
+        assert np.ravel(drawn)[0] is ax
+    assert [text.get_text() for text in figure.texts] == [PRIVATE_FOOTER]
+    figure, ax = plt.subplots()
+    figure.supxlabel("of the caller")
+    getattr(result, draw)(ax, **options)
+    assert [text.get_text() for text in figure.texts] == [
+        "of the caller",
+        PRIVATE_FOOTER,
+    ]
+
+
+def test_synthesizers_are_told_apart_without_colour(compare, stubs) -> None:
+    """Eight of them: grey values in order, at least 0.05 apart; no mark twice."""
+    result = compare(
+        {f"s{i}": stubs["Blind"]() for i in range(8)},
+        n_repeats=1,
+        settings="C",
+        classifiers=["GaussianNB"],
+    )
+    styles = _styles(result)
+    grey = [
+        np.dot(mpl.colors.to_rgb(style["color"]), [0.299, 0.587, 0.114])
+        for style in styles.values()
+    ]
+    assert (np.diff(grey) > 0.05).all()
+    assert len({style["marker"] for style in styles.values()}) == 8
+    lines = [style["linestyle"] for style in styles.values()]
+    assert all(a != b for a, b in pairwise(lines))
+
+
+def test_what_cannot_be_drawn_is_refused(result, compare, stubs) -> None:
+    with pytest.raises(ValueError, match="metric must be one of"):
+        result.plot_tradeoff(metric="accuracy")
+    with pytest.raises(ValueError, match="setting must be one of"):
+        result.plot_classifiers(setting="A")
+    with pytest.raises(ValueError, match="epsilon must be one of"):
+        result.plot_classifiers(epsilon=3.0)
+    with pytest.raises(ValueError, match="columns must be some of"):
+        result.plot_marginals(columns=["absent"])
+    with pytest.raises(ValueError, match=r"axes must hold 2 Axes\. Got 1"):
+        result.plot_marginals(plt.subplots()[1], columns=["size", "kind"])
+    with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
+        result.public_part().plot_tradeoff()
+    nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
+    with pytest.raises(ValueError, match="at least one run with samples"):
+        nothing.plot_marginals()

@@ -1,0 +1,161 @@
+"""What a result keeps, writes and leaves out."""
+
+from __future__ import annotations
+
+import math
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth.evaluation import _runs
+from skdpsynth.exceptions import DegradedResultWarning
+
+
+def test_the_flag_is_on_everything(result) -> None:
+    assert result.contains_private_statistics is True
+    for table in (result.scores, result.runs, result.summary()):
+        assert table.attrs["contains_private_statistics"] is True
+    public = result.public_part()
+    assert public.contains_private_statistics is False
+    for table in (public.scores, public.runs, public.summary()):
+        assert table.attrs["contains_private_statistics"] is False
+    assert "contains_private_statistics=False" in repr(public)
+
+
+def test_public_part_has_setting_c_of_runs_with_a_claim(result) -> None:
+    public = result.public_part()
+    assert set(public.scores["setting"]) == {"C"}
+    blind = "<b>blind</b> & $x$"
+    assert set(public.scores["synthesizer"]) == {"floor", blind, "broken"}
+    failed = (public.runs["synthesizer"] == "broken") & (public.runs["epsilon"] == 1.0)
+    assert not failed.any()
+    assert np.isfinite(public.runs["epsilon_spent"]).all()
+    assert {"fit_s", "peak_mb", "warned", "error"} & set(public.runs.columns) == set()
+    kept = result.scores.merge(public.scores)
+    assert len(kept) == len(public.scores) > 0
+    # Twice the same.
+    assert public.public_part().scores.equals(public.scores)
+
+
+def both_pages(compare, stubs, monkeypatch, folder, **tables) -> dict[str, str]:
+    """Write both pages of a comparison with a clock that stands still."""
+    monkeypatch.setattr(_runs.time, "perf_counter", lambda: 0.0)
+    synthesizers = {
+        "blind": stubs["Blind"](),
+        "copy": stubs["Copy"](),
+        "broken": stubs["Broken"](),
+    }
+    with pytest.warns(DegradedResultWarning):
+        result = compare(synthesizers, fidelity=True, n_repeats=1, **tables)
+    found = {}
+    for name, private in (("private", True), ("public", False)):
+        result.to_html(folder / f"{name}.html", private=private)
+        found[name] = (folder / f"{name}.html").read_text(encoding="utf-8")
+    return found
+
+
+def test_public_page_does_not_depend_on_the_real_rows(
+    compare, stubs, tables, tmp_path, monkeypatch
+) -> None:
+    """Not a byte of it, whatever the rows are and how many.
+
+    The synthesizer looks at no row, so whatever changed would have another way out.
+    The private page is the broken twin: it does change.
+    """
+    train, test = tables
+    first = both_pages(compare, stubs, monkeypatch, tmp_path)
+    others = {
+        "train": train[:150].assign(size=5.0, kind="blue"),
+        "test": test[10:].assign(noise=-test["noise"], label=test["label"][::-1]),
+    }
+    second = both_pages(compare, stubs, monkeypatch, tmp_path, **others)
+    assert first["public"] == second["public"]
+    assert first["private"] != second["private"]
+
+
+def test_a_page_without_anything_public_says_so(compare, stubs, tmp_path) -> None:
+    result = compare({"copy": stubs["Copy"]()}, n_repeats=1)
+    result.to_html(tmp_path / "page.html", private=False)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "all 0 fits together" in text
+    assert "copy" not in text
+
+
+class Page(HTMLParser):
+    """Collects texts, tags and what a page would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes) -> None:
+        self.tags.append(tag)
+        names = ("src", "href", "action", "data", "srcset")
+        self.loads += [v for k, v in attributes if k in names]
+
+    def handle_data(self, data) -> None:
+        self.texts.append(data)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_page_needs_nothing_else_and_escapes_names(pages, private) -> None:
+    text = pages[private]
+    page = Page(text)
+    assert all(load.startswith("data:image/png;base64,") for load in page.loads)
+    assert len(page.loads) == page.tags.count("img") == 2 + 3 + 3
+    assert {"script", "link", "iframe", "object"} & set(page.tags) == set()
+    assert "://" not in text
+    assert "url(" not in text
+    assert page.tags.count("b") == text.count("<li><b>")  # none of them from the name
+    assert "<b>blind</b> & $x$" in page.texts
+    assert 'name="viewport"' in text
+    shown = " ".join(page.texts)
+    flag = f"contains_private_statistics = {private}"
+    assert flag in shown
+    assert f'<meta name="contains_private_statistics" content="{private}">' in text
+    assert ("Contains private statistics" in shown) is private
+    assert ("no rows for <this> one" in shown) is private
+    assert ("real data" in page.texts) is private
+    assert ("fit_s" in page.texts) is private
+
+
+def test_page_adds_up_the_claims(result, pages) -> None:
+    """Each of the two repeats of each fit with a finite epsilon."""
+    spent = result.runs["epsilon_spent"]
+    finite = spent[np.isfinite(spent)]
+    assert len(finite) == 2 * (3 + 3 + 2)
+    assert (
+        f"all {len(finite)} fits together are ({finite.sum():.4g}, 0.00016)"
+        in pages[True]
+    )
+    # Copy makes no claim, and broken fails before it.
+    assert "4 more fits failed or make no claim" in pages[True]
+
+
+def test_tables_can_be_written_and_read(result, tmp_path) -> None:
+    result.to_csv(tmp_path / "scores.csv")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "scores.csv"), result.scores)
+    result.to_parquet(tmp_path / "scores.parquet")
+    read = pd.read_parquet(tmp_path / "scores.parquet")
+    pd.testing.assert_frame_equal(read, result.scores)
+    assert read.attrs["contains_private_statistics"] is True
+
+
+def test_repeats_are_means_over_classifiers(result) -> None:
+    scores = result.scores
+    chosen = scores[
+        (scores["synthesizer"] == "_copy")
+        & (scores["setting"] == "B")
+        & (scores["metric"] == "auroc")
+    ]
+    found = result.repeats("_copy", math.inf, "B", "auroc")
+    assert found.index.tolist() == [0, 1]
+    for repeat, value in found.items():
+        assert value == pytest.approx(
+            chosen.loc[chosen["repeat"] == repeat, "value"].mean()
+        )

@@ -1,0 +1,249 @@
+"""Fidelity metrics against independent computations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2_contingency, norm
+from sklearn.feature_selection import f_classif
+from sklearn.naive_bayes import GaussianNB
+
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.metrics import column_fidelity, pair_fidelity, two_sample_scores
+
+# Few distinct values, so that ties are common.
+VALUES = st.lists(
+    st.one_of(st.none(), st.integers(0, 5)), min_size=1, max_size=12
+).filter(lambda values: any(v is not None for v in values))
+
+
+def largest_gap(first: list, second: list) -> float:
+    """Compare two cumulative shares at every value."""
+    parts = [[v for v in values if v is not None] for values in (first, second)]
+    below = [
+        [sum(v <= at for v in part) / len(part) for part in parts] for at in range(7)
+    ]
+    return max(abs(a - b) for a, b in below)
+
+
+def half_l1(first: list, second: list) -> float:
+    """Sum the differences of the shares of all categories."""
+    parts = [[v for v in values if v is not None] for values in (first, second)]
+    return sum(
+        abs(parts[0].count(v) / len(parts[0]) - parts[1].count(v) / len(parts[1])) / 2
+        for v in range(6)
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(VALUES, VALUES)
+def test_columns_by_hand(first: list, second: list) -> None:
+    """Once as numbers, once as texts; missing values count apart."""
+    tables = [
+        pd.DataFrame(
+            {
+                "number": pd.Series(values, dtype=float),
+                "text": [None if v is None else f"level {v}" for v in values],
+            }
+        )
+        for values in (first, second)
+    ]
+    found = column_fidelity(*tables)
+    assert found["kind"].tolist() == ["number", "category"]
+    assert found.loc["number", "distance"] == pytest.approx(largest_gap(first, second))
+    assert found.loc["text", "distance"] == pytest.approx(half_l1(first, second))
+    gaps = [values.count(None) / len(values) for values in (first, second)]
+    assert found["missing"].tolist() == pytest.approx([abs(gaps[0] - gaps[1])] * 2)
+
+
+def test_columns_of_other_dtypes() -> None:
+    """Times and booleans are numbers; a column without values is far from others."""
+    real = pd.DataFrame(
+        {
+            "when": pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-03", None]),
+            "flag": [True, True, False, False],
+            "kind": pd.Categorical(["a", "a", "b", "b"]),
+            "gone": [1.0, 2.0, 3.0, 4.0],
+        }
+    )
+    fake = real.assign(
+        when=real["when"] + pd.Timedelta(days=1), flag=True, gone=np.nan
+    )[["gone", "kind", "flag", "when"]]
+    found = column_fidelity(real, fake)
+    assert found.index.tolist() == ["when", "flag", "kind", "gone"]
+    assert found["kind"].tolist() == ["number", "number", "category", "number"]
+    assert found["distance"].tolist() == pytest.approx([1 / 3, 0.5, 0.0, 1.0])
+    assert found["missing"].tolist() == [0.0, 0.0, 0.0, 1.0]
+    assert found.attrs["contains_private_statistics"] is True
+    assert (column_fidelity(fake, fake)["distance"] == 0).all()
+
+
+def dependent_table(seed: int, n_rows: int = 300) -> pd.DataFrame:
+    """Make two numbers and two texts that depend on each other, with gaps."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 4, n_rows)
+    table = pd.DataFrame(
+        {
+            "x": group + rng.normal(size=n_rows),
+            "y": rng.normal(size=n_rows) - group,
+            "g": pd.Series(group).map(dict(enumerate("abcd"))),
+            "h": pd.Series((group + rng.integers(0, 2, n_rows)) % 5).astype(str),
+        }
+    )
+    return table.mask(rng.random(table.shape) < 0.05)
+
+
+def cramers_v(a: pd.Series, b: pd.Series) -> float:
+    """Bergsma's formula from scipy's chi-squared statistic."""
+    counts = pd.crosstab(a, b)
+    n, (r, c) = counts.to_numpy().sum(), counts.shape
+    phi2 = chi2_contingency(counts, correction=False).statistic / n
+    phi2 = max(0, phi2 - (r - 1) * (c - 1) / (n - 1))
+    sides = (r - (r - 1) ** 2 / (n - 1), c - (c - 1) ** 2 / (n - 1))
+    return np.sqrt(phi2 / (min(sides) - 1))
+
+
+def correlation_ratio(x: pd.Series, g: pd.Series) -> float:
+    """Kelley's formula from scikit-learn's F statistic."""
+    both = x.notna() & g.notna()
+    n, k = both.sum(), g[both].nunique()
+    f = f_classif(x[both].to_numpy().reshape(-1, 1), g[both])[0][0]
+    within_share = 1 / (1 + f * (k - 1) / (n - k))
+    return np.sqrt(max(0, 1 - within_share * (n - 1) / (n - k)))
+
+
+def test_pairs_by_other_formulas(global_random_seed: int) -> None:
+    """It holds for every seed: the same numbers come from other libraries."""
+    tables = [dependent_table(global_random_seed + 1000 * i) for i in range(2)]
+    found = pair_fidelity(tables[0], tables[1][["h", "y", "g", "x"]])
+    pairs = found.set_index(["first", "second"])
+    assert pairs["measure"].tolist() == [
+        "pearson", "ratio", "ratio", "ratio", "ratio", "cramer"
+    ]  # fmt: skip
+    for name, table in zip(("real", "synthetic"), tables, strict=True):
+        expected = {
+            ("x", "y"): table["x"].corr(table["y"]),
+            ("x", "g"): correlation_ratio(table["x"], table["g"]),
+            ("y", "h"): correlation_ratio(table["y"], table["h"]),
+            ("g", "h"): cramers_v(table["g"], table["h"]),
+        }
+        for pair, value in expected.items():
+            assert pairs.loc[pair, name] == pytest.approx(value), pair
+    difference = (pairs["real"] - pairs["synthetic"]).abs()
+    assert pairs["difference"].tolist() == pytest.approx(difference.tolist())
+    assert (pair_fidelity(tables[0], tables[0])["difference"] == 0).all()
+
+
+def test_pairs_of_known_dependence() -> None:
+    """A function of a column has 1, a constant 0, and so has what is all distinct."""
+    n = 400
+    table = pd.DataFrame({"g": np.tile(list("abcd"), n // 4)})
+    table["same"] = table["g"].str.upper()
+    table["code"] = table["g"].map({"a": 1.0, "b": 5.0, "c": 7.0, "d": 0.0})
+    table["half"] = np.repeat(["u", "v"], n // 2)  # independent of g, exactly
+    table["constant"] = 1.0
+    table["id"] = [f"row {i}" for i in range(n)]
+    found = pair_fidelity(table, table).set_index(["first", "second"])["real"]
+    assert found["g", "same"] == pytest.approx(1.0)
+    assert found["g", "code"] == pytest.approx(1.0)
+    assert found["g", "half"] == 0.0
+    assert found["code", "half"] == 0.0
+    assert found["g", "constant"] == 0.0
+    # Of 400 distinct texts 50 are kept apart and the rest is one category.
+    kept = table["id"].where(table.index < 50, "rest")
+    assert found["half", "id"] == pytest.approx(cramers_v(table["half"], kept))
+
+
+def two_tables(shift: float, seed: int, n_rows: int = 1000) -> list[pd.DataFrame]:
+    rng = np.random.default_rng(seed)
+    return [
+        pd.DataFrame(rng.normal(at, 1, (n_rows, 2)), columns=["a", "b"])
+        for at in ([0.0, 0.0], [shift, 0.0])
+    ]
+
+
+# The AUROC of 200 against 200 rows has standard deviation sqrt(401 / (12 * 200**2)) =
+# 0.029 at most where both have one distribution; so has the mean of five folds, and
+# 5 of them are 0.145: a false alarm in 1.7e6 (two-sided).
+FIVE_SD = 0.145
+
+
+@pytest.mark.statistical
+def test_two_samples_of_one_distribution_cannot_be_told_apart(
+    global_random_seed: int,
+) -> None:
+    """1,000 rows each; |AUROC - 0.5| < 0.145; false alarm 6e-7 for each classifier."""
+    scores = two_sample_scores(*two_tables(0.0, global_random_seed))
+    assert scores.index.tolist() == ["LogisticRegression", "RandomForestClassifier"]
+    assert (scores - 0.5).abs().max() < FIVE_SD
+    assert scores.attrs["contains_private_statistics"] is True
+
+
+@pytest.mark.statistical
+def test_two_samples_that_are_shifted_have_the_known_area(
+    global_random_seed: int,
+) -> None:
+    """1,000 rows each; by normal theory AUROC is Phi(d / sqrt 2); false alarm 6e-7.
+
+    The spread is smaller than without a shift.
+    """
+    tables = two_tables(1.0, global_random_seed)
+    found = two_sample_scores(*tables, classifiers={"nb": GaussianNB()})
+    assert found["nb"] == pytest.approx(norm.cdf(1 / np.sqrt(2)), abs=FIVE_SD)
+
+
+def test_two_samples_see_dependence_and_gaps() -> None:
+    """Same marginals, other signs: only the forest sees it. A gap is a feature."""
+    real = two_tables(0.0, 0)[0]
+    fake = real.assign(b=real["a"] * np.sign(real["b"] * real["a"]))
+    scores = two_sample_scores(real, fake)
+    assert scores["LogisticRegression"] < 0.6
+    assert scores["RandomForestClassifier"] > 0.9
+    gaps = real.assign(a=real["a"].where(real.index % 2 == 0))
+    assert two_sample_scores(real, gaps)["LogisticRegression"] > 0.7
+
+
+def test_rows_are_limited_and_balanced() -> None:
+    """A classifier that counts the rows it is given sees four fifths of 2 x 50."""
+    seen = []
+
+    class Counter(GaussianNB):
+        def fit(self, X, y):
+            seen.append(np.bincount(y).tolist())
+            return super().fit(X, y)
+
+    real, fake = two_tables(0.0, 0)
+    two_sample_scores(real, fake[:80], classifiers={"nb": Counter()}, max_rows=50)
+    assert seen == [[40, 40]] * 5
+
+
+@pytest.mark.parametrize("metric", [column_fidelity, pair_fidelity, two_sample_scores])
+def test_tables_that_cannot_be_compared_are_refused(metric) -> None:
+    table = pd.DataFrame({"a": range(20), "b": range(20)})
+    with pytest.raises(TypeError, match="'synthetic' parameter must be a pandas"):
+        metric(table, table.to_numpy())
+    with pytest.raises(InvalidTableError, match=r"only one has \['b', 'c'\]"):
+        metric(table, table.rename(columns={"b": "c"}))
+    with pytest.raises(InvalidTableError, match="at least one row"):
+        metric(table, table[:0])
+    with pytest.raises(InvalidTableError, match="distinct column names in 'real'"):
+        metric(table[["a", "a"]], table)
+    with pytest.raises(InvalidTableError, match="column 'b'"):
+        metric(table, table.assign(b=np.inf))
+    with pytest.raises(InvalidTableError, match="one kind"):
+        metric(table, table.assign(b="text"))
+
+
+def test_too_little_is_refused() -> None:
+    table = pd.DataFrame({"a": range(20)})
+    with pytest.raises(InvalidTableError, match="at least two columns"):
+        pair_fidelity(table, table)
+    with pytest.raises(InvalidTableError, match="smaller one has 9"):
+        two_sample_scores(table, table[:9])
+    with pytest.raises(ValueError, match="at least 10"):
+        two_sample_scores(table, table, max_rows=9)
+    with pytest.raises(ValueError, match="at least one classifier"):
+        two_sample_scores(table, table, classifiers={})
