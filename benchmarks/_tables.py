@@ -203,7 +203,7 @@ TABLES = {
         epsilon=3.7,
         target="class",
         load=_thyroid,
-        n_samples=5_000,
+        n_samples=20_000,
         panel=_thyroid_panel,
         figures=("AUROC",),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -59,6 +59,27 @@ class FactorGenerator:
             for _ in range(n_classes)
         ]
         return cls(parameters)
+
+    def lend_loadings(self, trained: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Give classes that trained nothing the loadings of the largest that did.
+
+        Dependence in one class and none in another is a difference between the classes
+        that the rows do not have, and classifiers learn it.
+
+        Parameters
+        ----------
+        trained : sequence of n_classes bools
+            Which classes learnt loadings.
+        n_rows : sequence of n_classes floats
+            Planned numbers of rows; public.
+        """
+        lenders = [c for c, learnt in enumerate(trained) if learnt]
+        if not lenders:
+            return
+        lender = max(lenders, key=lambda c: n_rows[c])
+        for parameters, learnt in zip(self.parameters, trained, strict=True):
+            if not learnt:
+                parameters["loadings"] = self.parameters[lender]["loadings"].copy()
 
     def scores(
         self, members: NDArray[np.int64], rng: np.random.Generator

@@ -149,7 +149,7 @@ class AdversarialSynthesizer(FactorSynthesizer):
                 plan = plans[c]
                 # Beyond the factors that a class can pay for there are none.
                 parameters["loadings"][:, factors[c] if plan.n_iter else 0 :] = 0.0
-                if not plan.n_iter:  # nothing is learnt: no dependence
+                if not plan.n_iter:  # nothing is learnt here
                     continue
                 own = parameters | {"loadings": parameters["loadings"][:, : factors[c]]}
                 student = PreciseStudent(
@@ -185,6 +185,8 @@ class AdversarialSynthesizer(FactorSynthesizer):
                 learnt = student.result()
                 parameters["loadings"][:, : factors[c]] = learnt.pop("loadings")
                 parameters.update(learnt)
+        trained = [plan.n_iter > 0 for plan in plans]
+        generator.lend_loadings(trained, [plan.n_rows for plan in plans])
         self.generator_ = generator
         self.n_iter_ = max(plan.n_iter for plan in plans)
         return model

@@ -253,3 +253,25 @@ def test_devices_that_can_compute():
     assert resolve_device("cpu") == resolve_device(torch.device("cpu"))
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert resolve_device("auto").type == expected
+
+
+@pytest.mark.parametrize(
+    ("trained", "lender"), [((True, True, False), 1), ((True, False, False), 0)]
+)
+def test_classes_that_trained_nothing_get_the_loadings_of_the_largest(trained, lender):
+    """And no more than that: location and scale are those of their own marginals."""
+    generator = FactorGenerator([parameters_of(seed) for seed in range(3)])
+    before = [dict(own) for own in generator.parameters]
+    generator.lend_loadings(trained, [10.0, 500.0, 9000.0])
+    for c, own in enumerate(generator.parameters):
+        source = c if trained[c] else lender
+        np.testing.assert_array_equal(own["loadings"], before[source]["loadings"])
+        np.testing.assert_array_equal(own["location"], before[c]["location"])
+
+
+def test_where_no_class_trained_nothing_is_lent():
+    generator = FactorGenerator([parameters_of(seed) for seed in range(2)])
+    before = [own["loadings"].copy() for own in generator.parameters]
+    generator.lend_loadings([False, False], [10.0, 500.0])
+    for own, expected in zip(generator.parameters, before, strict=True):
+        np.testing.assert_array_equal(own["loadings"], expected)
