@@ -136,7 +136,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     The generator maps normal scores to values by the marginals, so what training adds
     is dependence between columns. The discriminator looks at products of each score
     with the factors seen in the row. Between two releases the gradient of the real
-    rows stays what was released, and that of the fakes follows the generator.
+    rows stays what was released, and that of the fakes follows the generator. A
+    class that cannot pay for training takes the factors of the largest that can.
 
     References
     ----------
