@@ -41,6 +41,10 @@ _QUANTILE_WARP = 0.1  # the same for scale="quantile"
 _SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
 _GRID = np.linspace(0.0, 1.0, N_CELLS + 1)  # of the first look at a column
 _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
+# Rows, in noise deviations of a count, from which a class's shares of a few numbers are
+# drawn to those of all. With fewer rows no difference could stand out, and the noise of
+# other columns would decide instead.
+_POOLED_FROM = 5.0
 # Noise deviations from which an exact zero, a bin, and the bin next to it are real.
 _ZERO_FROM, _CORE_FROM, _GROWTH_FROM = 3.0, 5.0, 2.0
 
@@ -354,11 +358,12 @@ def _estimate(
         fitted = fit_masses(columns, [cells[j] for j in numeric], np.array(totals))
         masses.append(fitted if numeric else [])
         atoms.append(found)
+    sure = np.flatnonzero(classes.counts >= _POOLED_FROM * stds)
     for at, j in enumerate(numeric):
         if not is_wide(axes[j]):
             few = _few_numbers([counted[j] for counted in second])
-            for mass, shares_of_class in zip(masses, few, strict=True):
-                mass[at] = shares_of_class
+            for c in sure:
+                masses[c][at] = few[c]
     for j, axis in enumerate(axes):
         if isinstance(axis, NumericAxis):
             at = numeric.index(j)

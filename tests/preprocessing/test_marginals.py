@@ -171,13 +171,11 @@ def test_round_two_looks_where_round_one_saw_rows():
     assert (edges[0], edges[-1]) == (0.0, 1.0)
 
 
-def test_shares_of_a_few_numbers_are_drawn_towards_those_of_all_classes():
-    """Noise makes the classes of an unrelated column differ; most of that is undone.
+def few_numbers(n_rows: int, n_columns: int = 40, n_classes: int = 8):
+    """Buy a column of zeros and ones, alike in all classes, many times.
 
-    Without it, the 320 squared deviations have mean 1 in units of the noise, and a mean
-    below 0.6 has probability below 1e-8 (chi-square, 320 degrees of freedom).
+    Returns the ones' share in each class and column, and the noise of one count.
     """
-    n_columns, n_classes, n_rows = 40, 8, 400
     axis = NumericAxis(0.0, 1.0, log=False, integer=True, nullable=False)
     classes = Classes(tuple("abcdefgh"), np.full(n_classes, float(n_rows)))
     ones = np.arange(n_classes * n_rows) // n_classes % 2
@@ -186,15 +184,32 @@ def test_shares_of_a_few_numbers_are_drawn_towards_those_of_all_classes():
     codes = np.zeros(units.shape, dtype=np.uint8)
     rows = PrivateRows(units.astype(np.float32), codes, members)
     scores, accountant = buy(rows, 1.0, [axis] * n_columns, classes)
-    noise_std = accountant.report().entries[0].noise_std
-    shares = np.array([[s.decode(SCORES)[0].mean() for s in own] for own in scores])
+    shares = [[s.decode(SCORES)[0].mean() for s in own] for own in scores]
+    return np.array(shares), accountant.report().entries[0].noise_std
+
+
+def test_shares_of_a_few_numbers_are_drawn_towards_those_of_all_classes():
+    """Noise makes the classes of an unrelated column differ; most of that is undone.
+
+    Otherwise the 320 squared deviations had mean 7/8 in units of the noise, and a mean
+    below 0.5 had probability below 1e-6 (chi-square, 280 degrees of freedom).
+    """
+    shares, noise_std = few_numbers(400)
     # Two noisy counts a share: their difference has twice the variance of one.
-    deviations = (shares - shares.mean(axis=0)) * n_rows * math.sqrt(2) / noise_std
-    assert (deviations**2).mean() < 0.6
+    deviations = (shares - shares.mean(axis=0)) * 400 * math.sqrt(2) / noise_std
+    assert (deviations**2).mean() < 0.5
+
+
+def test_a_class_of_a_few_rows_keeps_its_noisy_shares():
+    """None of 8 is at the pooled share; above the threshold two thirds would be."""
+    shares, noise_std = few_numbers(80)
+    assert noise_std > 80 / 5
+    spread = shares.max(axis=0) - shares.min(axis=0)
+    assert (spread > 0.01).all()
 
 
 def test_a_class_that_differs_keeps_its_numbers():
-    """400 of 400 rows against noise of about 30: far from all other classes."""
+    """400 of 400 rows against noise of about 4: far from all other classes."""
     axis = NumericAxis(0.0, 1.0, log=False, integer=True, nullable=False)
     members = np.repeat([0, 1], [4000, 400])
     units = axis.to_unit(members.astype(float))[:, None].astype(np.float32)
