@@ -43,6 +43,7 @@ _MISSING_FROM = 4.76
 # where none is sure; and of the next one, two, three and four bins of a tail together.
 _CORE_FROM, _GUESS_FROM = 5.0, 3.5
 _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
+_RARE = 0.01  # share of the rows
 _NEAR_ZERO = 8.0  # a range that starts this near 0, seen from its far end, starts at 0
 _YEAR = 31_556_952.0  # seconds
 # Of a column of which nothing could be learnt.
@@ -191,6 +192,7 @@ def buy_ranges(
     accountant: PrivacyAccountant,
     *,
     mu: float,
+    n_rows: float,
 ) -> list[NumericAxis]:
     """Find the ranges of numeric columns that the schema leaves out.
 
@@ -204,6 +206,8 @@ def buy_ranges(
         Ledger of the fit.
     mu : float
         Gaussian-DP parameter that the purchase may use.
+    n_rows : float
+        Declared or noisy number of rows.
 
     Returns
     -------
@@ -233,7 +237,7 @@ def buy_ranges(
     noise_std = reservation.noise_std
     axes = []
     for column, bins, counts in zip(columns, edges, released, strict=True):
-        low, high = _bought_range(column, bins, counts[:-1], noise_std)
+        low, high = _bought_range(column, bins, counts[:-1], noise_std, n_rows)
         integer = column.kind == "integer"
         if integer:  # bins are half-open
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
@@ -270,6 +274,7 @@ def _bought_range(
     edges: NDArray[np.float64],
     counts: NDArray[np.int64],
     noise_std: float,
+    n_rows: float,
 ) -> tuple[float, float]:
     """Read a range off noisy counts."""
     dated = column.kind == "datetime"
@@ -296,9 +301,11 @@ def _bought_range(
         low = 0.0
     elif low / _NEAR_ZERO <= high <= middle:
         high = 0.0
-    # Columns of zeros and ones: the rarer of the two may be too rare to be seen.
+    whole = column.kind == "integer"  # half-open: its last number is one below
     if -middle <= low and high <= middle:
-        return 0.0, 2.0 if column.kind == "integer" else 1.0
+        # Zeros alone; or zeros and ones, where one in a hundred would not be seen.
+        rare = _CORE_FROM * noise_std > _RARE * n_rows
+        return 0.0, float(rare + whole)
     return (0.0 if 0 < low <= 1 <= high else low), high
 
 

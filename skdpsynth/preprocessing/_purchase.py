@@ -199,7 +199,11 @@ def buy_facts(
         axes.update(zip(keyed, bought, strict=True))
     if numeric:
         ranges = buy_ranges(
-            frame, numeric, accountant, mu=cap * math.sqrt(RANGES_SHARE)
+            frame,
+            numeric,
+            accountant,
+            mu=cap * math.sqrt(RANGES_SHARE),
+            n_rows=float(classes.counts.sum()),
         )
         axes.update(zip(numeric, ranges, strict=True))
     found = [axis for axis in axes.values() if axis is not None]

@@ -46,7 +46,8 @@ def bought(values, epsilon: float = math.inf) -> NumericAxis:
     series = pd.Series(values, name="v")
     accountant = PrivacyAccountant(epsilon, 1e-5)
     frame, columns = series.to_frame(), [ColumnLayout.of("v", series)]
-    return buy_ranges(frame, columns, accountant, mu=accountant.mu_cap)[0]
+    mu, n_rows = accountant.mu_cap, float(len(series))
+    return buy_ranges(frame, columns, accountant, mu=mu, n_rows=n_rows)[0]
 
 
 def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> LevelAxis:
@@ -114,11 +115,11 @@ def test_a_complete_boolean_dtype_leaves_nothing_to_buy():
         ([0.0, 900.0], 0.0, 1024.0, True),
         ([-1.0, 900.0], -1.0, 1024.0, True),  # a sentinel is not cut off
         ([-3.0, 5.0], -4.0, 8.0, False),
-        ([0.0, 0.0], 0.0, 1.0, False),  # zeros, and ones too rare to be seen
+        ([0.0, 0.0], 0.0, 0.0, False),
         ([1e-8, 2e-8], 2.0**-27, 2.0**-25, False),
         ([1e300, 1e300], 2.0**62, 2.0**63, False),  # clamped into the outer range
         ([5, 7], 4, 7, False),
-        ([0, 0], 0, 1, False),
+        ([0, 0], 0, 0, False),
         ([-1, 500], -1, 511, True),
         ([-3, -4], -4, -3, False),
         (np.array([2**53 + 1, 2**63 - 1]), 0, 2.0**63 - 1, True),
@@ -226,6 +227,16 @@ def test_a_rare_class_far_from_the_others_is_in_the_range():
     assert sum(high < 0.25 for high in highs) < 2
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float64"])
+@pytest.mark.parametrize(("n_rows", "high"), [(500, 1.0), (50_000, 0.0)])
+def test_zeros_may_hide_ones_where_few_rows_could_not_show_them(n_rows, high, dtype):
+    """The noise of a count is 3.7, five of them 19: 1 % of 1,900 rows."""
+    zeros = np.zeros(n_rows, dtype=dtype)
+    axis = bought(zeros, epsilon=1.0)
+    assert (axis.low, axis.high) == (0.0, high)
+    assert bought(zeros).high == 0.0
+
+
 def test_a_range_that_starts_near_zero_starts_at_zero():
     assert bought(np.repeat([0.04, 0.2], 50)).low == 0
     assert bought(np.repeat([-0.04, -0.2], 50)).high == 0
@@ -250,7 +261,7 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
     )
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
     accountant = PrivacyAccountant(1.0, 1e-5)
-    buy_ranges(frame, columns, accountant, mu=0.1)
+    buy_ranges(frame, columns, accountant, mu=0.1, n_rows=9.0)
     ((codes, n_bins),) = seen
     assert codes.shape == (4, 3)
     assert (codes < n_bins).all()
