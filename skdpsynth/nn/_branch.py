@@ -127,7 +127,9 @@ class UnlabelledBranch:
         for c, clipped_sum in sums.items():
             rows = self._rows[c]
             rate = self._reservation.sampling_rate
-            drawn = poisson_sample(len(rows), rate, self._rng)
+            # A stream per class: where one ends follows from the number of rows.
+            (rng,) = self._rng.spawn(1)
+            drawn = poisson_sample(len(rows), rate, rng)
             parts.append(clipped_sum(rows[torch.from_numpy(drawn).to(rows.device)]))
         total = torch.cat(parts).cpu().numpy()
         released = release_float_gaussian(total, self._clip, self._reservation)

@@ -110,7 +110,9 @@ class Classifier:
         """Release the sum of the clipped gradients of one class, and divide it."""
         reservation, rows = self._reservations[position], self._rows[position]
         assert reservation is not None
-        drawn = poisson_sample(len(rows), reservation.sampling_rate, self._rng)
+        # A stream per class and step: where one ends follows from the number of rows.
+        (rng,) = self._rng.spawn(1)
+        drawn = poisson_sample(len(rows), reservation.sampling_rate, rng)
         total = self._clipped_sum(rows[torch.from_numpy(drawn)], position)
         released = release_float_gaussian(total.numpy(), self._clip, reservation)
         return torch.from_numpy(released / self._divisors[position])

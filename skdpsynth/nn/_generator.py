@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FactorGenerator", "Student", "teacher_gradients"]
 
+_ALIKE = 0.01  # rows of a class that borrows loadings, of those of the lender
+
 # What noise can do at most: beyond, rows would overflow.
 _BOUNDS = {"loadings": 100.0, "location": 3.0, "log_scale": 5.0}
 
@@ -64,7 +66,8 @@ class FactorGenerator:
         """Give classes that trained nothing the loadings of the largest that did.
 
         Dependence in one class and none in another is a difference between the classes
-        that the rows do not have, and classifiers learn it.
+        that the rows do not have, and classifiers learn it. A class that is rarer than
+        one in a hundred of the lender's rows is taken for something else than that.
 
         Parameters
         ----------
@@ -77,8 +80,8 @@ class FactorGenerator:
         if not lenders:
             return
         lender = max(lenders, key=lambda c: n_rows[c])
-        for parameters, learnt in zip(self.parameters, trained, strict=True):
-            if not learnt:
+        for c, parameters in enumerate(self.parameters):
+            if not trained[c] and n_rows[c] >= _ALIKE * n_rows[lender]:
                 parameters["loadings"] = self.parameters[lender]["loadings"].copy()
 
     def scores(

@@ -379,7 +379,8 @@ def _information(buffer: LabelBuffer) -> tuple[float, float]:
     largest = 0.0
     for _ in range(15):  # power iteration
         product = sum((part.T @ (part @ vector) for part in slopes), 0 * vector)
-        largest = float(product.norm() / vector.norm())
+        # Labels that say next to nothing let the vector vanish.
+        largest = float(product.norm() / vector.norm().clamp_min(1e-30))
         vector = product / product.norm().clamp_min(1e-12)
     return max(mean, 1e-12), max(1.1 * largest / 4, mean, 1e-12)
 

@@ -148,7 +148,8 @@ def plan_training(
         return {}
     mu_step = mu / math.sqrt(n_iter * n_discriminator_steps)
     noise = curve.sampled_noise_multiplier(mu_step, rate)
-    while noise_multiplier is None and noise < _LEAST_NOISE and rate < 1:
+    chosen = noise_multiplier is not None or mu == math.inf
+    while not chosen and noise < _LEAST_NOISE and rate < 1:
         # More rows instead of less noise: the mean is as good, the accounting better.
         rate = min(1.0, 2.0 * rate)
         noise = curve.sampled_noise_multiplier(mu_step, rate)

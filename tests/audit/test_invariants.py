@@ -17,8 +17,16 @@ from sklearn.base import clone
 import skdpsynth
 from skdpsynth import GPATESynthesizer
 from skdpsynth.audit._recording import SequenceError, recorded, replayed
-from skdpsynth.nn import _clipping, _discriminator, _teachers
+from skdpsynth.nn import (
+    _branch,
+    _classifier,
+    _clipping,
+    _discriminator,
+    _teachers,
+)
 from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.synthesizers import _pate_triplegan_plan
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.DegradedResultWarning"
@@ -106,19 +114,19 @@ def watch(monkeypatch):
 
         return keep
 
-    for module in (_teachers, _clipping, _discriminator):
+    for module in (_teachers, _clipping, _discriminator, _branch, _classifier):
         for name in ("assign_teachers", "poisson_sample"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, keeping(getattr(module, name)))
     return drawn
 
 
-def other_rows_stay(synthesizer, schema, table, monkeypatch):
+def other_rows_stay(synthesizer, schema, table, monkeypatch, change=appended):
     """Whether a row that is appended leaves what is drawn for the others."""
     with monkeypatch.context() as patch:
         drawn = watch(patch)
         try:
-            two_fits(synthesizer, schema, (table, appended(table)))
+            two_fits(synthesizer, schema, (table, change(table)))
         except SequenceError:
             return False
     half = len(drawn) // 2
@@ -172,6 +180,36 @@ def test_samples_that_depend_on_other_rows_are_caught(
     monkeypatch.setattr(_discriminator, "poisson_sample", shuffled)
     synthesizer = all_audited["dpcgan sampled"]
     assert not other_rows_stay(synthesizer, public_schema, small_table, monkeypatch)
+
+
+_COLUMNS = {
+    "a": Continuous(-6, 8, scale="linear"),
+    "b": Continuous(-6, 6, nullable=True, scale="linear"),
+    "c": Categorical(["p", "q", "r"]),
+    "y": Categorical(["u", "v"]),
+}
+
+
+def appended_unlabelled(table):
+    return appended(table).assign(
+        y=lambda more: more["y"].mask(more.index == len(table))
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "change"), [(_branch, appended_unlabelled), (_classifier, appended)]
+)
+def test_shuffled_batches_of_the_triple_gan_are_caught(
+    module, change, all_audited, small_table, monkeypatch
+):
+    """At a rate below 1: by default only classes of more than 2^18 rows have that."""
+    monkeypatch.setattr(_pate_triplegan_plan, "_SAMPLE_ROWS", 400.0)
+    table = small_table.assign(y=small_table["y"].mask(np.arange(150) % 3 == 0))
+    schema = TableSchema(_COLUMNS, target="y", class_counts={"u": 900, "v": 600})
+    synthesizer = clone(all_audited["triplegan"]).set_params(epsilon=4.0)
+    assert other_rows_stay(synthesizer, schema, table, monkeypatch, change)
+    monkeypatch.setattr(module, "poisson_sample", shuffled)
+    assert not other_rows_stay(synthesizer, schema, table, monkeypatch, change)
 
 
 class StreamByRow(GPATESynthesizer):

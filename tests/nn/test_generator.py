@@ -262,11 +262,20 @@ def test_classes_that_trained_nothing_get_the_loadings_of_the_largest(trained, l
     """And no more than that: location and scale are those of their own marginals."""
     generator = FactorGenerator([parameters_of(seed) for seed in range(3)])
     before = [dict(own) for own in generator.parameters]
-    generator.lend_loadings(trained, [10.0, 500.0, 9000.0])
+    generator.lend_loadings(trained, [10.0, 500.0, 900.0])
     for c, own in enumerate(generator.parameters):
         source = c if trained[c] else lender
         np.testing.assert_array_equal(own["loadings"], before[source]["loadings"])
         np.testing.assert_array_equal(own["location"], before[c]["location"])
+
+
+def test_a_far_rarer_class_borrows_nothing():
+    generator = FactorGenerator([parameters_of(seed) for seed in range(3)])
+    rare = generator.parameters[1]["loadings"].copy()
+    generator.lend_loadings([True, False, False], [10_000.0, 99.0, 101.0])
+    lent = generator.parameters[0]["loadings"]
+    np.testing.assert_array_equal(generator.parameters[1]["loadings"], rare)
+    np.testing.assert_array_equal(generator.parameters[2]["loadings"], lent)
 
 
 def test_where_no_class_trained_nothing_is_lent():

@@ -299,7 +299,7 @@ def fit_twice(monkeypatch, **parameters):
     places = [(m, "release_float_gaussian") for m in FLOAT_RELEASES]
     places += [
         (_aggregators, "release_gaussian"),
-        (_pate_triplegan_players, "noisy_votes"),
+        (_aggregators, "release_votes"),  # below whatever a player may wrap it in
     ]
     spies = [(*place, *spied(*place)) for place in places]
     for module, name, record, _ in spies:
@@ -375,3 +375,21 @@ def test_only_teachers_and_mechanisms_see_rows(monkeypatch):
     assert fakes
     for part in fakes:
         assert not any(row.tobytes() in rows for row in part.float().numpy())
+
+
+def only_sure_labels(votes, n_teachers, reservation):
+    """A twin: labels pass if the exact majority is clear; the test is not charged."""
+    labels = real_votes(votes, n_teachers, reservation)
+    return labels & (np.maximum(votes, n_teachers - votes) > 0.8 * n_teachers)
+
+
+real_votes = _aggregators.noisy_votes
+
+
+def test_a_threshold_that_nobody_pays_for_is_caught(monkeypatch):
+    monkeypatch.setattr(_pate_triplegan_players, "noisy_votes", only_sure_labels)
+    ours, theirs = fit_twice(monkeypatch, batch_size=64)
+    assert any(
+        not np.array_equal(mine, other)
+        for mine, other in zip(ours["arrays"], theirs["arrays"], strict=True)
+    )
