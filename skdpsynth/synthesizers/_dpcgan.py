@@ -115,7 +115,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     removing one row. A row enters the discriminator of its class through one term of
     a sum, its own gradient clipped to the norm C, if its own secret draw puts it in
     the sample of a step. So the sum has L2 sensitivity C, and a step is the sampled
-    Gaussian mechanism. The gradient of the fakes is exact: fakes depend on earlier
+    Gaussian mechanism. Fakes are clipped alike, without noise: they depend on earlier
     releases and on public numbers, for their label is that of the class. The sum is
     divided by a public constant (sampling rate times planned count), and a sample
     without rows is released like any other. Classes are disjoint, have rates of their
@@ -137,7 +137,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     is dependence between columns. The discriminator looks at products of each score
     with the factors seen in the row. Between two releases the gradient of the real
     rows stays what was released, and that of the fakes follows the generator. A
-    class that cannot pay for training takes the factors of the largest that can.
+    class that cannot pay for training takes the factors of the largest that can,
+    unless it is a hundred times rarer.
 
     References
     ----------

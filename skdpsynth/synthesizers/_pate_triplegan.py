@@ -167,10 +167,11 @@ class PATETripleGANSynthesizer(FactorSynthesizer):
     learns by DP-SGD, and votes are on generated rows and charged each.
 
     Symbols of the paper: S_l rows with and S_d rows without a label, k ``n_teachers``,
-    n_g ``batch_size``, n_s ``n_iter``, R ``max_grad_norm``, sigma_0 and sigma_2
-    ``noise_multiplier``, alpha ``unlabelled_weight``, mu_0 what (epsilon, delta) allow,
-    r_g the bought labels, S the discriminator. The threshold test (T_e, sigma_1) is
-    left out: of two answers one always leads, and asking costs as much.
+    n_g ``batch_size``, n_s ``n_student_steps``, R ``max_grad_norm``, sigma_0 and
+    sigma_2 ``noise_multiplier``, alpha ``unlabelled_weight``, mu_0 what (epsilon,
+    delta) allow, rounds until then ``n_iter``, r_g the bought labels, S the
+    discriminator, alpha_p 0.1. The threshold test (T_e, sigma_1) is left out: of two
+    answers one always leads, and asking costs as much.
 
     The classifier is a softmax regression on the log odds of each class that the
     bought marginals give a row. It starts as naive Bayes and learns before the other
