@@ -171,7 +171,10 @@ _ABOUT = {
 
 
 def render(
-    tables: Mapping[str, PaperTable], rows: pd.DataFrame, notes: str = ""
+    tables: Mapping[str, PaperTable],
+    rows: pd.DataFrame,
+    notes: str = "",
+    codes: Mapping[str, str] | None = None,
 ) -> str:
     """Write the page.
 
@@ -184,6 +187,9 @@ def render(
     notes : str
         Markdown in sections headed ``## table: synthesizer``: what was tried where a
         figure is missed.
+    codes : mapping of str to str, optional
+        State of the code of each synthesizer now. The page names those whose rows are
+        of another.
 
     Returns
     -------
@@ -195,7 +201,7 @@ def render(
     for name, table in tables.items():
         ours = rows[rows["table"] == name]
         if len(ours):
-            parts.append(_table_part(name, table, ours, sections))
+            parts.append(_table_part(name, table, ours, sections, codes or {}))
     parts.append(_EXAMPLE)
     return "\n".join(parts)
 
@@ -246,7 +252,11 @@ def shortfalls(
 
 
 def _table_part(
-    name: str, table: PaperTable, rows: pd.DataFrame, notes: dict[str, str]
+    name: str,
+    table: PaperTable,
+    rows: pd.DataFrame,
+    notes: dict[str, str],
+    codes: Mapping[str, str],
 ) -> str:
     names = [_FIGURE_NAMES.get(figure, figure) for figure in table.figures]
     head = ["synthesizer", "epsilon", *names, "required (aim)", "published"]
@@ -300,7 +310,12 @@ def _table_part(
         text += ["", paragraph]
     days = rows["date"].str[:10]
     commits = ", ".join(dict.fromkeys(rows["commit"].dropna()))
-    text += ["", f"Rows of {days.min()} to {days.max()}, commits {commits}.", ""]
+    text += ["", f"Rows of {days.min()} to {days.max()}, commits {commits}."]
+    pairs = rows[["synthesizer", "code"]].drop_duplicates().itertuples(index=False)
+    older = [label for label, code in pairs if codes.get(label, code) != code]
+    if older:
+        text[-1] += f" Code has changed since below these: {', '.join(older)}."
+    text += [""]
     return "\n".join(text)
 
 

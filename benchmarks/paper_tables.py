@@ -82,7 +82,8 @@ def main() -> None:
     if options.prune:
         rows.to_csv(options.csv, **_WRITTEN)
     notes = NOTES.read_text(encoding="utf-8") if NOTES.exists() else ""
-    PAGE.write_text(render(TABLES, rows, notes), encoding="utf-8")
+    codes = {name: code_of(name) for name in (REAL, *SYNTHESIZERS) if _exists(name)}
+    PAGE.write_text(render(TABLES, rows, notes, codes), encoding="utf-8")
     print(f"wrote {PAGE}")
 
 

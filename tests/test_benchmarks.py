@@ -216,6 +216,16 @@ def test_page_prints_what_is_missed_and_what_was_tried(bench):
     assert "No note yet." not in page
 
 
+def test_page_says_which_rows_are_of_older_code(bench):
+    from _page import render
+
+    rows = _rows(bench, synthesizer=["independent", "DP-CGAN"], seed=[0, 0])
+    code = rows["code"].iloc[0]
+    assert "changed since" not in render(bench.TABLES, rows, "", {"DP-CGAN": code})
+    page = render(bench.TABLES, rows, "", {"independent": code, "DP-CGAN": "other"})
+    assert "Code has changed since below these: DP-CGAN." in page
+
+
 @pytest.mark.parametrize(
     ("mean", "gap", "missed"),
     [(0.96, (0.03, 0.01), 0), (0.94, (0.03, 0.01), 1), (0.98, (-0.02, 0.001), 2)],
