@@ -10,6 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 HASH := $(shell echo $(PYTHON) | cat - pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
 INSTALLED := $(VENV)/.installed-$(HASH)
 INSTALLED_TESTS := $(VENV)/.installed-tests-$(HASH)
+INSTALLED_NIGHTLY := $(VENV)/.installed-nightly-$(HASH)
 
 # Prints what pyproject.toml asks for, or one of its extras. On Linux it takes the CPU
 # build of xgboost: the other one brings a CUDA library of hundreds of megabytes along.
@@ -65,6 +66,11 @@ $(INSTALLED_TESTS): $(INSTALLED)
 	$(PIP) install -c constraints.txt -r $(VENV)/requirements-tests.txt
 	@touch $@
 
+$(INSTALLED_NIGHTLY): $(INSTALLED_TESTS)
+	$(BIN)/python -c "$$PRINT_REQUIREMENTS" test-nightly > $(VENV)/requirements-nightly.txt
+	$(PIP) install -c constraints.txt -r $(VENV)/requirements-nightly.txt
+	@touch $@
+
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
 
@@ -84,7 +90,7 @@ test: $(INSTALLED_TESTS)
 test-audit: $(INSTALLED_TESTS)
 	$(PYTEST) -n 2 --durations=5 -m "audit and not nightly" tests
 
-test-nightly: $(INSTALLED_TESTS)
+test-nightly: $(INSTALLED_NIGHTLY)
 	$(PYTEST) -n 2 --durations=0 -m nightly tests
 
 clean:

@@ -21,7 +21,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdpsynth.exceptions import MissingDependencyError
 
-Classifiers = Mapping[str, BaseEstimator] | Sequence[str] | None
+Classifiers = (
+    Mapping[str, BaseEstimator] | Sequence[str] | Sequence[BaseEstimator] | None
+)
 
 
 def _xgboost() -> BaseEstimator:
@@ -97,8 +99,10 @@ def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
 
     Parameters
     ----------
-    classifiers : dict of str to classifier, list of str, or None
-        Own classifiers by name; names out of the twelve; None for the twelve.
+    classifiers : dict of str to classifier, list of classifier, list of str, or None
+        Own classifiers by name; own ones, which get the name of their class and a
+        number from the second of a class on; names out of the twelve; None for the
+        twelve.
 
     Returns
     -------
@@ -108,24 +112,76 @@ def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
     Raises
     ------
     ValueError
-        If there is none, a name is not one of the twelve, or one is called "mean".
+        If there is none, an entry is neither one of the twelve names nor a classifier,
+        names and classifiers are mixed, or one is called "mean".
     """
     if classifiers is None:
         return default_classifiers()
     if isinstance(classifiers, Mapping):
         chosen = dict(classifiers)
+    elif are_own(classifiers):
+        chosen = _named_by_class(_listed(classifiers))
     else:
-        names = [classifiers] if isinstance(classifiers, str) else list(classifiers)
-        unknown = [name for name in names if name not in _PANEL]
-        if unknown:
-            raise ValueError(
-                f"The 'classifiers' parameter must name some of {list(_PANEL)}, or be "
-                f"a dict of own classifiers. Got {unknown} instead."
-            )
-        chosen = {name: _PANEL[name]() for name in names}
+        chosen = {name: _PANEL[name]() for name in _listed(classifiers)}
     if not chosen or "mean" in chosen:
         raise ValueError(
             "The 'classifiers' parameter must hold at least one classifier, and none "
             f"called 'mean' (the row of means). Got {list(chosen)} instead."
         )
     return chosen
+
+
+def are_own(classifiers: Classifiers) -> bool:
+    """Say whether the user made the classifiers: an error of theirs is the user's.
+
+    Parameters
+    ----------
+    classifiers : dict of str to classifier, list of classifier, list of str, or None
+        As in `resolve_classifiers`.
+
+    Returns
+    -------
+    bool
+        False for the twelve and for names out of them.
+
+    Raises
+    ------
+    ValueError
+        If an entry of a list is neither one of the twelve names nor a classifier, or
+        names and classifiers are mixed.
+    """
+    if classifiers is None or isinstance(classifiers, Mapping):
+        return classifiers is not None
+    entries = _listed(classifiers)
+    if all(isinstance(entry, str) and entry in _PANEL for entry in entries):
+        return False
+    if all(map(_is_classifier, entries)):
+        return True
+    wrong = [entry for entry in entries if entry not in list(_PANEL)]
+    raise ValueError(
+        f"The 'classifiers' parameter must name some of {list(_PANEL)}, or hold own "
+        f"classifiers, in a list or in a dict by name, not both. Got {wrong} instead."
+    )
+
+
+def _listed(classifiers: Sequence[str] | Sequence[BaseEstimator]) -> list[Any]:
+    """Make a list, also of one name or classifier."""
+    # An unfitted forest has a length that cannot be asked for: it is no list.
+    alone = isinstance(classifiers, str | BaseEstimator)
+    return [classifiers] if alone else list(classifiers)
+
+
+def _is_classifier(entry: object) -> bool:
+    """Say whether it can be cloned and fitted; its class cannot."""
+    methods = ("fit", "get_params")
+    return not isinstance(entry, type) and all(hasattr(entry, m) for m in methods)
+
+
+def _named_by_class(entries: Sequence[BaseEstimator]) -> dict[str, BaseEstimator]:
+    """Name classifiers by their classes; number those that have one in common."""
+    named: dict[str, BaseEstimator] = {}
+    for entry in entries:
+        name = type(entry).__name__
+        same = sum(type(other).__name__ == name for other in named.values())
+        named[f"{name} {same + 1}" if same else name] = entry
+    return named

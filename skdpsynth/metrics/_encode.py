@@ -110,7 +110,7 @@ def encode_features(
     """
     train_blocks, other_blocks, owner = [], [], []
     for position, name in enumerate(train.columns):
-        kind = _common_kind(train[name], other[name], name)
+        kind = common_kind(train[name], other[name], name)
         pair = (
             _one_hot(train[name], other[name])
             if kind == "category"
@@ -154,8 +154,27 @@ def standardize(train: Matrix, other: Matrix) -> tuple[Matrix, Matrix]:
     return pair[0], pair[1]
 
 
-def _common_kind(train: pd.Series, other: pd.Series, name: object) -> str:
-    """Say what a column is: number, datetime, timedelta or category."""
+def common_kind(train: pd.Series, other: pd.Series, name: object) -> str:
+    """Say what a column is in two tables.
+
+    Parameters
+    ----------
+    train, other : Series
+        The column in either table. Where all values are missing it may be anything.
+    name : object
+        Its name, for the message.
+
+    Returns
+    -------
+    str
+        "number" (booleans too, and a column without a value in either table),
+        "datetime", "timedelta" or "category".
+
+    Raises
+    ------
+    InvalidTableError
+        If it is of different kinds in the two tables, or complex.
+    """
     kinds = {_kind(part, name) for part in (train, other) if part.notna().any()}
     if len(kinds) > 1:
         raise InvalidTableError(
@@ -184,8 +203,21 @@ def _kind(column: pd.Series, name: object) -> str:
     return "timedelta" if types.is_timedelta64_dtype(column.dtype) else "category"
 
 
-def _numbers(column: pd.Series, kind: str) -> Matrix:
-    """Turn a column into floats, NaN where missing; times into seconds."""
+def as_numbers(column: pd.Series, kind: str) -> Matrix:
+    """Turn a column into floats.
+
+    Parameters
+    ----------
+    column : Series
+        Numbers, booleans or times.
+    kind : {"number", "datetime", "timedelta"}
+        What it is, as from `common_kind`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+        NaN where missing. Times are seconds, dates since 1970.
+    """
     if column.isna().all():
         return np.full(len(column), np.nan)
     if kind == "datetime":
@@ -202,7 +234,7 @@ def _filled(
     train: pd.Series, other: pd.Series, kind: str, name: object
 ) -> tuple[Matrix, Matrix]:
     """Encode a column of numbers or times; fill what is missing."""
-    pair = _numbers(train, kind), _numbers(other, kind)
+    pair = as_numbers(train, kind), as_numbers(other, kind)
     if any(np.isinf(part).any() for part in pair):
         raise InvalidTableError(
             f"Expected finite values in the column {name!r}, but some are infinite. "

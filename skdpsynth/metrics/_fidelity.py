@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics._encode import _common_kind, _numbers, encode_features
+from skdpsynth.metrics._encode import as_numbers, common_kind, encode_features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
     synthetic = _same_columns(real, synthetic)
     rows = []
     for name in real.columns:
-        kind = _common_kind(real[name], synthetic[name], name)
+        kind = common_kind(real[name], synthetic[name], name)
         pair = [table[name].dropna() for table in (real, synthetic)]
         shares = [table[name].isna().mean() for table in (real, synthetic)]
         if pair[0].empty or pair[1].empty:
@@ -287,7 +287,7 @@ def _same_columns(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
 
 def _finite(column: pd.Series, kind: str) -> NDArray[np.float64]:
     """Turn numbers or times into floats, NaN where missing."""
-    values = _numbers(column, kind)
+    values = as_numbers(column, kind)
     if np.isinf(values).any():
         raise InvalidTableError(
             f"Expected finite values in the column {column.name!r}, but some are "
@@ -304,7 +304,7 @@ def _total_variation(first: pd.Series, second: pd.Series) -> float:
 
 def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values, ...]:
     """Give both columns as floats (NaN where missing), or as codes (-1 there)."""
-    kind = _common_kind(real, synthetic, name)
+    kind = common_kind(real, synthetic, name)
     if kind != "category":
         return _finite(real, kind), _finite(synthetic, kind)
     both = pd.concat([real.astype(object), synthetic.astype(object)])
@@ -374,6 +374,6 @@ def _numeric_with_gaps(real: pd.DataFrame, synthetic: pd.DataFrame) -> list[obje
     return [
         name
         for name in real.columns
-        if _common_kind(real[name], synthetic[name], name) != "category"
+        if common_kind(real[name], synthetic[name], name) != "category"
         and (real[name].isna().any() or synthetic[name].isna().any())
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
-from skdpsynth.metrics._classifiers import Classifiers, resolve_classifiers
+from skdpsynth.metrics._classifiers import Classifiers, are_own, resolve_classifiers
 from skdpsynth.metrics._encode import (
     Matrix,
     check_tables,
@@ -24,6 +23,8 @@ from skdpsynth.metrics._encode import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 _METRICS = ["auroc", "auprc"]
@@ -49,9 +50,10 @@ def tstr_scores(
         labels.
     target : str
         Name of the label column; no float column but one of whole numbers.
-    classifiers : dict of str to classifier, list of str, or None, default=None
-        Own scikit-learn classifiers by name, or names out of the twelve of
-        `default_classifiers`. None means all twelve.
+    classifiers : dict of str to classifier, list, or None, default=None
+        Own scikit-learn classifiers by name; a list of them, which get the names of
+        their classes; or a list of names out of the twelve of `default_classifiers`.
+        None means all twelve.
     pos_label : object, default=None
         Label to score against all others. None means the last of the two labels of
         `test` in sorted order, and with more labels the mean over all labels, each
@@ -118,7 +120,7 @@ def tstr_scores(
         target,
         labels,
         panel,
-        own=isinstance(classifiers, Mapping),
+        own=are_own(classifiers),
         n_jobs=n_jobs,
     )
     scores.attrs["contains_private_statistics"] = True
@@ -147,7 +149,7 @@ def setting_scores(
         Synthetic table with the same columns. At least two rows.
     target : str
         Name of the label column; no float column but one of whole numbers.
-    classifiers : dict of str to classifier, list of str, or None, default=None
+    classifiers : dict of str to classifier, list, or None, default=None
         As in `tstr_scores`.
     pos_label : object, default=None
         As in `tstr_scores`. The labels of `test` decide in all three settings.
@@ -216,7 +218,7 @@ def setting_scores(
     labels = _labels_to_score(test[target], pos_label)
     kept, held_out = _split(synthetic, target, len(test) / (len(train) + len(test)))
     settings = {"A": (train, test), "B": (synthetic, test), "C": (kept, held_out)}
-    own = isinstance(classifiers, Mapping)
+    own = are_own(classifiers)
     parts = {}
     for name, pair in settings.items():
         parts[name] = _score_panel(
@@ -243,7 +245,7 @@ def synthetic_only_scores(
         Synthetic table, at least two rows.
     target : str
         Name of the label column.
-    classifiers : dict of str to classifier, list of str, or None, default=None
+    classifiers : dict of str to classifier, list, or None, default=None
         As in `tstr_scores`.
     pos_label : object, default=None
         As in `tstr_scores`, among the labels of `synthetic`.
@@ -273,7 +275,7 @@ def synthetic_only_scores(
         )
     labels = _labels_to_score(table[target], pos_label, of="synthetic")
     kept, tested = _split(table, target, held_out)
-    own = isinstance(classifiers, Mapping)
+    own = are_own(classifiers)
     scores = _score_panel(
         kept, tested, target, labels, panel, own=own, n_jobs=1, setting="C"
     )

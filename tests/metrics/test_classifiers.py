@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import MissingDependencyError
-from skdpsynth.metrics import default_classifiers
-from skdpsynth.metrics._classifiers import resolve_classifiers
+from skdpsynth.metrics import default_classifiers, setting_scores, tstr_scores
+from skdpsynth.metrics._classifiers import are_own, resolve_classifiers
 
 # What differs from the defaults of the library, random_state=0 apart.
 STATED = {
@@ -62,12 +67,54 @@ def test_names_and_own_classifiers() -> None:
     assert list(resolve_classifiers("GaussianNB")) == ["GaussianNB"]
     own = GaussianNB(var_smoothing=0.1)
     assert resolve_classifiers({"mine": own}) == {"mine": own}
+    assert are_own({"mine": own})
+    assert not any(map(are_own, (None, "GaussianNB", ["GaussianNB"])))
+
+
+def test_a_list_of_classifiers_has_the_names_of_their_classes() -> None:
+    """One alone is a list too, also a forest, whose length cannot be asked for."""
+    forest, pipeline = RandomForestClassifier(), make_pipeline(StandardScaler())
+    own = [GaussianNB(), forest, GaussianNB(var_smoothing=0.1), pipeline, GaussianNB()]
+    names = ["GaussianNB", "RandomForestClassifier", "GaussianNB 2", "Pipeline"]
+    panel = resolve_classifiers(own)
+    assert list(panel) == [*names, "GaussianNB 3"]
+    assert all(a is b for a, b in zip(panel.values(), own, strict=True))
+    assert are_own(own)
+    for alone in (forest, (forest,)):
+        assert resolve_classifiers(alone) == {"RandomForestClassifier": forest}
+        assert are_own(alone)
+
+
+class Fails(GaussianNB):
+    """Cannot be fitted."""
+
+    def fit(self, X, y):
+        raise ValueError("cannot be fitted")
+
+
+def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised() -> None:
+    """Only one of the twelve is excused by a poor synthetic table."""
+    rng = np.random.default_rng(0)
+    tables = [
+        pd.DataFrame({"u": rng.normal(size=60), "y": np.arange(60) % 2})
+        for _ in range(3)
+    ]
+    own = [GaussianNB(), GaussianNB(var_smoothing=0.5)]
+    named = dict(zip(("GaussianNB", "GaussianNB 2"), own, strict=True))
+    for scores, arguments in ((tstr_scores, tables[:2]), (setting_scores, tables)):
+        listed = scores(*arguments, target="y", classifiers=own)
+        assert listed.equals(scores(*arguments, target="y", classifiers=named))
+        with pytest.raises(ValueError, match="cannot be fitted"):
+            scores(*arguments, target="y", classifiers=[Fails()])
 
 
 @pytest.mark.parametrize(
     ("classifiers", "message"),
     [
         (["GaussianNB", "XGBoostRegressor"], r"Got \['XGBoostRegressor'\] instead"),
+        ([GaussianNB(), "GaussianNB"], r"not both\. Got \[GaussianNB\(\)\] instead"),
+        ([GaussianNB], r"GaussianNB'>\] instead"),
+        ([3], r"Got \[3\] instead"),
         ([], "at least one"),
         ({"mean": GaussianNB()}, "row of means"),
     ],
