@@ -358,7 +358,7 @@ def _estimate(
         fitted = fit_masses(columns, [cells[j] for j in numeric], np.array(totals))
         masses.append(fitted if numeric else [])
         atoms.append(found)
-    sure = np.flatnonzero(classes.counts >= _POOLED_FROM * stds)
+    sure = np.flatnonzero(classes.counts >= _POOLED_FROM * stds).tolist()
     for at, j in enumerate(numeric):
         if not is_wide(axes[j]):
             few = _few_numbers([counted[j] for counted in second])
