@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -31,7 +32,9 @@ from skdpsynth.preprocessing._purchase import buy_facts, discovery_share
 from skdpsynth.preprocessing._sampling import class_members, public_seed
 from skdpsynth.preprocessing._table import agreed_target, read_table
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
+from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.schema import TableSchema
+from skdpsynth.schema._declared import declared_facts
 from skdpsynth.utils._sklearn_compat import (
     HasMethods,
     Interval,
@@ -98,7 +101,8 @@ class BaseSynthesizer(BaseEstimator):
         """Learn a private generator of tables like `X`.
 
         Everything is checked before the budget is touched. The total spent is at most
-        ``(epsilon, delta)``, whatever `fit` has to learn about the table.
+        ``(epsilon, delta)``, whatever `fit` has to learn about the table. A fit that is
+        interrupted keeps nothing and stays charged; a note on the exception says so.
 
         Parameters
         ----------
@@ -132,19 +136,22 @@ class BaseSynthesizer(BaseEstimator):
         """
         self._check_parameters()
         frame, layout = read_table(X, y, target=self.target, schema=self.schema)
-        accountant = self._accountant(layout, self.schema, self.budget)
         seed = public_seed(self.random_state)
-        self._forget()  # the earlier fit; and where this one fails, what it left
+        accountant = self._accountant(layout, self.schema, self.budget)
         try:
+            self._forget()  # the earlier fit
             facts, rows = buy_facts(frame, layout, self.schema, accountant)
             plans = plan_facts(self._plan_classes, facts, accountant)
             model = self._fit(rows, facts, plans, accountant, seed)
             accountant.close()
-            report, schema = accountant.report(), facts.schema(self.schema)
+            declared = declared_facts(self.schema)
+            report = replace(accountant.report(), declared=declared)
+            schema = facts.schema(self.schema)
             private = report.epsilon < math.inf
             poor = degradation(facts, plans, self.schema, private=private)
-        except BaseException:
+        except BaseException as error:
             self._forget()
+            error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
             raise
         self._model, self._report, self.schema_ = model, report, schema
         self._stream = np.random.default_rng([seed, 1])
@@ -302,7 +309,7 @@ class BaseSynthesizer(BaseEstimator):
         given = self.schema if schema is None else schema
         target = agreed_target(self.target, given)
         facts = self._model.facts if hasattr(self, "_model") else None
-        if facts is not None and target != facts.layout.target:
+        if facts is not None and {target} != {facts.layout.target}:
             facts = None if target is not None or not facts.layout.y_given else facts
         last = None if facts is None or schema is not None else facts.layout
         labels = () if facts is None else facts.classes.levels

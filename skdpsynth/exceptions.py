@@ -42,7 +42,9 @@ class InvalidSchemaError(SkdpsynthError, ValueError):
 class BudgetExceededError(SkdpsynthError, ValueError):
     """A request would spend more privacy budget than is left.
 
-    Nothing is spent and no noise is drawn when this error is raised.
+    Nothing is spent and no noise is drawn when a request raises this error. A finished
+    fit that exceeds what ``PrivacyReport.assert_within`` allows raises it too; what
+    that fit spent stays spent.
     """
 
 

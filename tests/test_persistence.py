@@ -18,7 +18,8 @@ from sklearn.base import clone
 import skdpsynth
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.persistence import decode_parameter, encode_parameter
+from skdpsynth.persistence._json import decode_parameter, encode_parameter
+from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.schema import (
     Categorical,
     Continuous,
@@ -200,7 +201,24 @@ def test_inspect(saved):
     assert found["parameters"]["random_state"] == 4
     assert found["report"] == synth.privacy_report().to_dict()
     assert found["schema_"] == synth.schema_.to_dict()
-    assert found["arrays"]["class_counts"] == (2,)
+    assert found["schema"] == SCHEMA.to_dict()
+    assert found["versions"]["skdpsynth"] == skdpsynth.__version__
+    assert set(found["versions"]) == {"skdpsynth", "numpy", "pandas"}
+    expected = {"shape": (2,), "dtype": "float64", "bytes": 16}
+    assert found["arrays"]["class_counts"] == expected
+    assert found["bytes"] == sum(map(len, members(path).values()))
+    json.dumps(found, allow_nan=False)
+
+
+def test_inspect_builds_nothing(saved, monkeypatch):
+    """Also the file of a class that does not exist here is listed."""
+
+    def fail(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(GPATESynthesizer, "__init__", fail)
+    monkeypatch.setattr(TableModel, "from_state", fail)
+    skdpsynth.inspect(saved[1])
 
 
 def test_another_class(saved):

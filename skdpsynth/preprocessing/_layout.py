@@ -93,16 +93,16 @@ class TableLayout:
     @property
     def feature_columns(self) -> tuple[ColumnLayout, ...]:
         """All columns but the target."""
-        if self.target is None:
-            return self.columns
-        return tuple(column for column in self.columns if column.name != self.target)
+        label = self.target_column
+        return tuple(column for column in self.columns if column is not label)
 
     @property
     def target_column(self) -> ColumnLayout | None:
         """The label column, or None."""
         if self.target is None:
             return None
-        return next(column for column in self.columns if column.name == self.target)
+        # Found by hash: names of different types need not be comparable.
+        return {column.name: column for column in self.columns}[self.target]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""

@@ -75,7 +75,9 @@ class TableModel:
                 series[column.name] = _fresh_identifiers(len(members), column)
         names = [column.name for column in self.facts.layout.columns]
         frame = pd.concat([series[name] for name in names], axis=1)
-        frame.columns = pd.Index(names, tupleize_cols=False)
+        # Of names of several types pandas would read None as NaN.
+        mixed = object if len({type(name) for name in names}) > 1 else None
+        frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
         return frame
 
     def join(self, parts: list[pd.DataFrame]) -> pd.DataFrame:
@@ -95,8 +97,13 @@ class TableModel:
             return parts[0]
         frame = pd.concat(parts, ignore_index=True)
         layout = self.facts.layout
+        known = {
+            column.name
+            for column in (*self.facts.columns, layout.target_column)
+            if column
+        }
         for place, column in enumerate(layout.columns):
-            if column not in self.facts.columns and column is not layout.target_column:
+            if column.name not in known:
                 frame.isetitem(place, _fresh_identifiers(len(frame), column))
         return frame
 
@@ -128,9 +135,10 @@ class TableModel:
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         """Split into JSON-safe facts and arrays, for saving."""
         facts = self.facts
+        places = {column.name: n for n, column in enumerate(facts.layout.columns)}
         document = {
             "layout": facts.layout.to_dict(),
-            "columns": [facts.layout.columns.index(column) for column in facts.columns],
+            "columns": [places[column.name] for column in facts.columns],
             "axes": [axis.to_dict() for axis in facts.axes],
             "levels": [encode_value(level) for level in facts.classes.levels],
             "missing": [[column.missing for column in row] for row in self.scores],

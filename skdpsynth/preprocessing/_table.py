@@ -258,7 +258,8 @@ def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
             " synthesizers have one label column."
         )
     stated = None if schema is None else schema.target
-    if target is not None and stated is not None and target != stated:
+    given = {name for name in (target, stated) if name is not None}
+    if len(given) > 1:
         raise InvalidTableError(
             f"The 'target' is {target!r}, but the target of the schema is {stated!r}."
             " Give one of them, or the same twice."

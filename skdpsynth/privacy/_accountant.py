@@ -120,8 +120,6 @@ class PrivacyAccountant:
                 f"Got {discovery_delta!r} instead."
             )
             raise ValueError(msg)
-        if budget is not None:
-            budget.charge(epsilon, delta)
         self._epsilon_requested = float(epsilon)
         self._delta = float(delta)
         self._discovery_delta = float(discovery_delta)
@@ -139,6 +137,8 @@ class PrivacyAccountant:
         self._ledger = Ledger()
         self._remarks: list[str] = []
         self._spending = Spending(self._mu_cap, self._delta, self._discovery_delta)
+        if budget is not None:  # last, so that nothing charged can fail here
+            budget.charge(epsilon, delta)
 
     @property
     def mu_cap(self) -> float:

@@ -262,6 +262,34 @@ class PrivacyBudget:
             raise PersistenceError(msg) from error
 
 
+def cost_of_failure(epsilon: float, delta: float, budget: PrivacyBudget | None) -> str:
+    """Say what a fit that did not end cost, as a note for its exception.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What the fit asked for.
+    budget : PrivacyBudget or None
+        What it was charged to.
+
+    Returns
+    -------
+    str
+        One paragraph, without a data value.
+    """
+    if epsilon == math.inf:
+        return "The fit did not end and left nothing behind. It was not private."
+    cost = f"epsilon = {epsilon:.6g} and delta = {delta:.6g}"
+    if budget is None:
+        cost = f"No budget was given; where a sum is kept, add {cost}"
+    else:
+        cost = f"The budget in {str(budget.path)!r} stays charged with {cost}"
+    return (
+        f"The fit did not end and left nothing behind. {cost}: noise may have been "
+        "drawn, and this exception may depend on the table."
+    )
+
+
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Take the write lock before reading; commit at the end or roll back."""
@@ -269,7 +297,8 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite may have rolled back: on a full disk
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 

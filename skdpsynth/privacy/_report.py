@@ -1,97 +1,49 @@
-"""What one fit spent, for people to read and for files to keep."""
+"""What one fit spent, for people to read, for pipelines to check, for files to keep."""
 
 from __future__ import annotations
 
-import html
+import json
 import math
-from dataclasses import asdict, dataclass, fields
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from skdpsynth.exceptions import PersistenceError
+from skdpsynth.exceptions import BudgetExceededError, PersistenceError
 from skdpsynth.privacy._curves import GaussianCurve, RenyiCurve
-from skdpsynth.privacy._reservation import UNLABELLED
+from skdpsynth.privacy._replace_one import replace_one_epsilon
+from skdpsynth.privacy._report_json import (
+    ReportEntry,
+    check_ranges,
+    fields_from_json,
+    fields_to_json,
+)
+from skdpsynth.privacy._report_text import (
+    FLOAT_NOISE,
+    INSECURE,
+    NO_NOISE,
+    NOT_COVERED,
+    as_html,
+    as_text,
+    scope_words,
+    statement,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from skdpsynth.privacy._curves import Curve
     from skdpsynth.privacy._reservation import Entry
 
 __all__ = ["PrivacyReport", "ReportEntry", "build_report"]
 
-RELATION = "add or remove one row"
-ALL_ROWS = "all rows"
-
-_THREAT_MODEL = (
-    "The guarantee covers the fitted object, its samples and this report. "
-    "Exceptions, standard output and timing go to the curator only."
-)
-_INSECURE = (
-    "Not private: noise came from a seeded generator (insecure_randomness), "
-    "so epsilon is infinite."
-)
-_FLOAT_NOISE = (
-    "The noise of sampled steps (DP-SGD) is drawn in floating-point numbers; all other "
-    "noise is drawn exactly, in whole numbers."
-)
-_NO_NOISE = "Not private: epsilon is infinite by request, and no noise is owed."
-
-# More classes than these are summarised by the one that pays most.
-_MAX_CLASSES_SHOWN = 8
-
-_HEADINGS = (
-    "release",
-    "paid by",
-    "reserved",
-    "used",
-    "sensitivity",
-    "noise std",
-    "mu",
-    "% of mu^2",
-)
-
-
-@dataclass(frozen=True)
-class ReportEntry:
-    """One reservation, as it stood when the report was made.
-
-    Parameters
-    ----------
-    name : str
-        What was released.
-    scope : str
-        Whose rows pay: "all rows", or "class" and its label.
-    releases : int
-        Number of releases reserved; all of them count.
-    used : int
-        Number of releases drawn.
-    sensitivity : float
-        L2 sensitivity of one release, in grid units.
-    noise_std : float
-        Standard deviation of the noise, in grid units; 0 without noise.
-    mu_total : float
-        Gaussian-DP parameter of all its releases together.
-    share : float or None
-        Percentage of the ``mu^2`` that the fit may spend; None for an infinite
-        epsilon.
-    kind : {"gaussian", "sampled gaussian", "gaussian vote", "laplace vote"}
-        The mechanism: discrete Gaussian noise on whole numbers, a step on a Poisson
-        sample, or a one-bit vote.
-    sampling_rate : float
-        Probability with which a row is in a release; 1 unless sampled.
-    """
-
-    name: str
-    scope: str
-    releases: int
-    used: int
-    sensitivity: float
-    noise_std: float
-    mu_total: float
-    share: float | None
-    kind: str = "gaussian"
-    sampling_rate: float = 1.0
+_VERSION = 1  # of what `to_dict` gives
+_RELATION = "add or remove one row"
+_UNIT = "one row of the training table"
+# What `to_dict` derives from the fields.
+_DERIVED = ("report_version", "statement", "epsilon_by_delta", "not_covered")
+_OTHER_DELTAS = (100.0, 10.0, 0.1, 0.01)  # in units of the total delta
 
 
 @dataclass(frozen=True)
@@ -110,17 +62,26 @@ class PrivacyReport:
         Root of the sum of mu^2 over all reservations that the worst class pays.
     discovery_delta : float
         Part of `delta` that thresholded releases reserved.
-    epsilon_replace_one : float or None
+    epsilon_replace_one : float
         Epsilon at the same delta if one row is replaced by any other, possibly of
-        another class; None where no release is paid by classes.
+        another class.
     private : bool
         False when epsilon is infinite.
     entries : tuple of ReportEntry
         All reservations, in order.
     notes : tuple of str
         What a reader must know beside the figures.
+    accountant : str
+        What certified epsilon, and its version.
+    software : str
+        What the noise was drawn with, and its version.
+    declared : tuple of str or None
+        What was stated as public, beside names, order and dtypes of the columns; None
+        where the ledger was not told.
     relation : str
         Which tables are neighbours.
+    unit : str
+        What is protected.
     order : int or None
         How costs were added up: the Renyi order, or None for Gaussian DP.
 
@@ -135,8 +96,10 @@ class PrivacyReport:
     >>> reservation = accountant.reserve_gaussian(
     ...     "counts", mu=accountant.mu_cap, sensitivity=1
     ... )
-    >>> print(str(accountant.report()).splitlines()[0])
-    Privacy report: epsilon = 0.9995, delta = 1e-05
+    >>> report = accountant.report()
+    >>> print(str(report).splitlines()[0])
+    Privacy report: epsilon = 0.9996, delta = 1e-05
+    >>> report.assert_within(epsilon=1.0, delta=1e-5)
     """
 
     epsilon: float
@@ -144,12 +107,28 @@ class PrivacyReport:
     epsilon_requested: float
     mu: float
     discovery_delta: float
-    epsilon_replace_one: float | None
+    epsilon_replace_one: float
     private: bool
     entries: tuple[ReportEntry, ...]
     notes: tuple[str, ...]
-    relation: str = RELATION
+    accountant: str
+    software: str
+    declared: tuple[str, ...] | None = None
+    relation: str = _RELATION
+    unit: str = _UNIT
     order: int | None = None
+
+    @property
+    def statement(self) -> str:
+        """What the fit promises, in plain language: one paragraph to quote."""
+        return statement(self)
+
+    @property
+    def epsilon_by_delta(self) -> tuple[tuple[float, float], ...]:
+        """Pairs of another delta and its epsilon; empty if the fit is not private."""
+        deltas = [float(f"{factor * self.delta:.12g}") for factor in _OTHER_DELTAS]
+        valid = [d for d in deltas if self.private and self.discovery_delta < d < 1]
+        return tuple((d, self.get_epsilon(d)) for d in valid)
 
     def get_epsilon(self, delta: float) -> float:
         """Give the epsilon of the same fit at another delta.
@@ -175,11 +154,7 @@ class PrivacyReport:
         of a Renyi order is tight near the planned delta only.
         """
         low = self.discovery_delta
-        if (
-            isinstance(delta, bool)
-            or not isinstance(delta, Real)
-            or not low < delta < 1
-        ):
+        if not _is_number(delta) or not low < delta < 1:
             spent = "; the lower end is what discovering keys has cost" if low else ""
             msg = (
                 f"delta must be a number in ({low:.6g}, 1){spent}. Got {delta!r} "
@@ -191,18 +166,81 @@ class PrivacyReport:
         curve = GaussianCurve() if self.order is None else RenyiCurve(self.order)
         return curve.epsilon(self.mu, float(delta) - self.discovery_delta)
 
+    def assert_within(self, *, epsilon: float, delta: float) -> None:
+        """Raise unless the fit keeps within a budget; for pipelines.
+
+        Parameters
+        ----------
+        epsilon : float
+            Largest epsilon allowed, at least 0.
+        delta : float
+            At this delta, in (0, 1).
+
+        Raises
+        ------
+        BudgetExceededError
+            When it does not. What the fit spent stays spent.
+        ValueError
+            When an argument is out of range.
+
+        Examples
+        --------
+        >>> from skdpsynth.privacy import PrivacyAccountant
+        >>> report = PrivacyAccountant(epsilon=1.0, delta=1e-5).report()
+        >>> report.assert_within(epsilon=0.5, delta=1e-6)
+        """
+        if not _is_number(epsilon) or not epsilon >= 0:
+            msg = f"epsilon must be a number >= 0. Got {epsilon!r} instead."
+            raise ValueError(msg)
+        if not _is_number(delta) or not 0 < delta < 1:
+            msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
+            raise ValueError(msg)
+        found = math.inf
+        if delta > self.discovery_delta:
+            found = self.get_epsilon(delta)
+        if delta >= self.delta:
+            found = min(found, self.epsilon)
+        if found <= epsilon:
+            return
+        msg = (
+            f"Expected a fit within epsilon = {epsilon:.6g} at delta = {delta:.6g}. "
+            f"Got epsilon = {found:.6g} at that delta; the fit was made for epsilon = "
+            f"{self.epsilon:.6g} at delta = {self.delta:.6g}. Publish it under what it "
+            "spent, or fit with a smaller budget: what this fit spent stays spent."
+        )
+        raise BudgetExceededError(msg)
+
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold.
 
         Returns
         -------
         dict
-            Infinite numbers are the string "inf".
+            The fields; ``report_version``, which changes when their meaning does; and
+            what follows from them, for readers: ``statement``, ``epsilon_by_delta``
+            and ``not_covered``. Infinite numbers are the string "inf".
         """
-        values = asdict(self)
-        values["entries"] = [_plain(entry) for entry in values["entries"]]
-        values["notes"] = list(values["notes"])
-        return _plain(values)
+        return {
+            "report_version": _VERSION,
+            "statement": self.statement,
+            **fields_to_json(vars(self)),
+            "entries": [fields_to_json(vars(entry)) for entry in self.entries],
+            "epsilon_by_delta": [
+                fields_to_json({"delta": d, "epsilon": e})
+                for d, e in self.epsilon_by_delta
+            ],
+            "not_covered": list(NOT_COVERED),
+        }
+
+    def to_json(self) -> str:
+        """Convert to JSON text: `to_dict`, indented.
+
+        Returns
+        -------
+        str
+            Standard JSON, without NaN or Infinity.
+        """
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
@@ -211,7 +249,8 @@ class PrivacyReport:
         Parameters
         ----------
         values : mapping
-            What `to_dict` returned, possibly through JSON.
+            What `to_dict` returned, possibly through JSON. What follows from the
+            fields is not read, but computed again.
 
         Returns
         -------
@@ -221,96 +260,44 @@ class PrivacyReport:
         Raises
         ------
         PersistenceError
-            When the fields are not those of a report.
+            When the fields are not those of a report, or one is out of range.
         """
         try:
+            if values["report_version"] != _VERSION:
+                msg = "another version"
+                raise ValueError(msg)
+            own = {k: v for k, v in values.items() if k not in _DERIVED}
+            if len(own) != len(values) - len(_DERIVED):
+                msg = "other fields"
+                raise ValueError(msg)
             entries = tuple(
-                ReportEntry(**_parsed(ReportEntry, entry))
-                for entry in values["entries"]
+                ReportEntry(**fields_from_json(ReportEntry, entry))
+                for entry in own["entries"]
             )
-            rest = _parsed(cls, values)
-        except (KeyError, TypeError, ValueError) as error:
+            report = cls(**(fields_from_json(cls, own) | {"entries": entries}))
+            check_ranges(report)
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:
             msg = (
-                "Expected the fields of a privacy report. Something else came; "
-                "was the file written by a newer version?"
+                f"Expected the fields of a privacy report of version {_VERSION}. "
+                "Something else came. If a newer version of skdpsynth wrote it, "
+                "upgrade; else write it again by to_dict."
             )
             raise PersistenceError(msg) from error
-        return cls(**(rest | {"entries": entries, "notes": tuple(values["notes"])}))
+        return report
 
     def __str__(self) -> str:
-        """Lay the report out as text: the total first, then an aligned table."""
-        rows = [_HEADINGS, *(_cells(entry) for entry in self._shown())]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [*self._summary(), ""]
-        for row in rows:
-            words = [
-                cell.ljust(width) if i < 2 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            lines.append("  ".join(words).rstrip())
-        return "\n".join([*lines, "", *self._remarks()])
+        """Lay the report out as text: total, statement, table, what is left out."""
+        return as_text(self)
 
     def _repr_html_(self) -> str:
         """Lay the report out as HTML for notebooks."""
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in _HEADINGS)
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(entry))
-            + "</tr>"
-            for entry in self._shown()
-        )
-        first, *others = (html.escape(line) for line in self._summary())
-        remarks = "".join(f"<p>{html.escape(line)}</p>" for line in self._remarks())
-        return (
-            f"<div><p><strong>{first}</strong><br>{'<br>'.join(others)}</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"{remarks}</div>"
-        )
-
-    def _summary(self) -> list[str]:
-        total = f"epsilon = {_number(self.epsilon)}, delta = {_number(self.delta)}"
-        asked = f"epsilon = {_number(self.epsilon_requested)}"
-        lines = [
-            f"Privacy report: {total}",
-            f"Asked for: {asked}. Neighbours: {self.relation}.",
-        ]
-        if self.discovery_delta > 0:
-            lines.append(
-                f"Of delta, {_number(self.discovery_delta)} is for discovered keys."
-            )
-        if self.epsilon_replace_one is not None:
-            lines.append(
-                "If one row is replaced instead: epsilon = "
-                f"{_number(self.epsilon_replace_one)} at the same delta."
-            )
-        return lines
-
-    def _remarks(self) -> list[str]:
-        lines = list(self.notes)
-        classes = self._class_totals()
-        if len(classes) > _MAX_CLASSES_SHOWN:
-            lines.append(
-                f"Shown is the one of {len(classes)} classes that pays most; a row "
-                "pays for its own class only."
-            )
-        elif classes:
-            lines.append("A row pays for its own class only.")
-        return [*lines, _THREAT_MODEL]
-
-    def _class_totals(self) -> dict[str, float]:
-        totals: dict[str, float] = {}
-        for entry in self.entries:
-            if entry.scope != ALL_ROWS:
-                paid = totals.get(entry.scope, 0.0)
-                totals[entry.scope] = math.hypot(paid, entry.mu_total)
-        return totals
-
-    def _shown(self) -> list[ReportEntry]:
-        classes = self._class_totals()
-        if len(classes) <= _MAX_CLASSES_SHOWN:
-            return list(self.entries)
-        shown = {ALL_ROWS, max(classes, key=classes.__getitem__)}
-        return [entry for entry in self.entries if entry.scope in shown]
+        return as_html(self)
 
 
 def build_report(
@@ -328,21 +315,21 @@ def build_report(
 ) -> PrivacyReport:
     """Make the report of a ledger; `PrivacyAccountant.report` calls it."""
     private = epsilon < math.inf
-    notes = [_INSECURE] if insecure else []
+    notes = [INSECURE] if insecure else []
     notes += remarks
     if epsilon_requested == math.inf:
-        notes.append(_NO_NOISE)
+        notes.append(NO_NOISE)
     if private and any(entry.kind == "sampled gaussian" for entry in entries):
-        notes.append(_FLOAT_NOISE)
-    replace_one = None
-    if any(entry.scope is not None for entry in entries):
-        replace_one = math.inf
-        if private:
-            replace_one = _replace_one(curve, entries, delta, discovery_delta)
-            if isinstance(curve, RenyiCurve) and any(
-                entry.sampling_rate < 1 for entry in entries
-            ):
-                replace_one = _replaced_by_group(curve, mu, delta, discovery_delta)
+        notes.append(FLOAT_NOISE)
+    replace_one = math.inf
+    if private:
+        replace_one = replace_one_epsilon(
+            entries, curve, mu=mu, delta=delta, discovery_delta=discovery_delta
+        )
+    order = curve.order if isinstance(curve, RenyiCurve) else None
+    method = "privacy loss distributions"
+    if order is not None:
+        method = f"Renyi divergences of order {order}"
     return PrivacyReport(
         epsilon=epsilon,
         delta=delta,
@@ -351,58 +338,29 @@ def build_report(
         discovery_delta=discovery_delta,
         epsilon_replace_one=replace_one,
         private=private,
-        order=curve.order if isinstance(curve, RenyiCurve) else None,
         entries=tuple(_report_entry(entry, mu_cap) for entry in entries),
         notes=tuple(notes),
+        accountant=f"dp-accounting {version('dp-accounting')}, {method}",
+        software=_software(),
+        order=order,
     )
 
 
-def _replace_one(
-    curve: Curve, entries: Sequence[Entry], delta: float, discovery_delta: float
-) -> float:
-    """Bound epsilon when one row is replaced.
-
-    The old and the new row may be of two classes, or move two bins of a histogram:
-    ``mu_1^2 + mu_2^2 <= 2 mu^2``. In a sum of clipped rows (DP-SGD) a row may turn into
-    its opposite, which moves the sum by 2C instead of C: ``4 mu^2``; a sample that
-    either row is in with the same probability makes it no dearer. A teacher's vector
-    counts 2C already. Each of the two rows may discover a key.
-    """
-    paid: dict[Hashable | None, float] = {None: 0.0}
-    for entry in entries:
-        factor = 4.0 if entry.kind == "sampled gaussian" else 2.0
-        added = factor * entry.count * entry.mu**2
-        paid[entry.scope] = paid.get(entry.scope, 0.0) + added
-    worst = max((v for scope, v in paid.items() if scope is not None), default=0.0)
-    left = delta - 2 * discovery_delta
-    return curve.epsilon(math.sqrt(paid[None] + worst), left) if left > 0 else math.inf
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _replaced_by_group(
-    curve: Curve, mu: float, delta: float, discovery_delta: float
-) -> float:
-    """Bound epsilon when one row is replaced, where rows were sampled.
-
-    Two rows of one class may be in the same sample, so costs do not just add up. But
-    removing one row and adding one is two steps between neighbours:
-    ``(2 epsilon', (1 + e^epsilon') delta')``, for the best delta'.
-    """
-    best = math.inf
-    for exponent in range(1, 120):
-        smaller = delta * 2.0 ** (-exponent / 4)
-        if smaller <= discovery_delta:
-            break
-        epsilon = curve.epsilon(mu, smaller - discovery_delta)
-        if epsilon < 500 and (1 + math.exp(epsilon)) * smaller <= delta:
-            best = min(best, 2 * epsilon)
-    return best
+def _software() -> str:
+    # The package, which a module at the bottom may not import, is loaded by now.
+    own = sys.modules[__name__.partition(".")[0]].__version__
+    return f"skdpsynth {own}, OpenDP {version('opendp')}"
 
 
 def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:
     mu_total = math.sqrt(entry.count) * entry.mu
     return ReportEntry(
         name=entry.name,
-        scope=_words(entry.scope),
+        scope=scope_words(entry.scope),
         releases=entry.count,
         used=entry.used,
         sensitivity=entry.sensitivity,
@@ -412,46 +370,3 @@ def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:
         kind=entry.kind,
         sampling_rate=entry.sampling_rate,
     )
-
-
-def _words(scope: Hashable | None) -> str:
-    if scope is None:
-        return ALL_ROWS
-    return str(UNLABELLED.value) if scope is UNLABELLED else f"class {scope}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _cells(entry: ReportEntry) -> tuple[str, ...]:
-    return (
-        entry.name,
-        entry.scope,
-        str(entry.releases),
-        str(entry.used),
-        _number(entry.sensitivity),
-        _number(entry.noise_std),
-        _number(entry.mu_total),
-        "-" if entry.share is None else f"{entry.share:.2f}",
-    )
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: "inf" if isinstance(value, float) and value == math.inf else value
-        for key, value in values.items()
-    }
-
-
-def _parsed(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo `_plain` and insist on exactly the fields of a dataclass."""
-    names = {field.name for field in fields(cls)}
-    if set(values) != names:
-        msg = "other fields"
-        raise ValueError(msg)
-    texts = {"name", "scope", "relation"}
-    return {
-        key: math.inf if value == "inf" and key not in texts else value
-        for key, value in values.items()
-    }

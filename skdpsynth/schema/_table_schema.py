@@ -245,7 +245,7 @@ class TableSchema:
                 f"The target {target!r} is not a column of the table."
             )
         columns = {
-            name: _described(name, public_df[name], is_target=name == target)
+            name: _described(name, public_df[name], is_target={name} == {target})
             for name in public_df.columns
         }
         return cls(columns, target=target)

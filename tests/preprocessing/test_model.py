@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from skdpsynth import IndependentSynthesizer
+from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.schema import Categorical, Identifier, TableSchema
 
@@ -125,3 +126,20 @@ def test_columns_of_missing_values_stay_missing():
     assert shares["other"] == 0
     exact = IndependentSynthesizer(math.inf).fit(frame).sample(2000).isna().mean()
     assert exact.tolist() == [1, 1, 1, 1, 0]
+
+
+def test_names_that_do_not_compare(tmp_path):
+    """np.int64(7) == ("a", 1) is an array, and pd.NA == 7 neither true nor false."""
+    names = [("a", 1), np.int64(7), None, pd.NA]
+    frame = pd.DataFrame({place: np.arange(300) % 3 for place in range(4)})
+    frame.columns = pd.Index(names, dtype=object, tupleize_cols=False)
+    synth = IndependentSynthesizer(math.inf, target=np.int64(7)).fit(frame)
+    assert synth.n_features_in_ == 3
+    assert all(got is name for got, name in zip(synth.sample(2), names, strict=True))
+    synth.fit(frame.iloc[:, :3]).save(tmp_path / "saved")
+    again = IndependentSynthesizer.load(tmp_path / "saved")
+    assert again.sample(2).columns.tolist() == names[:3]
+    with pytest.raises(InvalidTableError, match=r"target of the schema is \('a', 1\)"):
+        IndependentSynthesizer(
+            target=np.int64(7), schema=TableSchema({}, target=("a", 1))
+        ).fit(frame)

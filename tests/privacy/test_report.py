@@ -1,15 +1,17 @@
-"""What people read and what files keep."""
+"""The figures of a report, its JSON, and what a pipeline asserts."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import FrozenInstanceError, replace
+from importlib.metadata import version
 
 import numpy as np
 import pytest
 
-from skdpsynth.exceptions import PersistenceError
+import skdpsynth
+from skdpsynth.exceptions import BudgetExceededError, PersistenceError
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy.testing import insecure_randomness
@@ -61,7 +63,10 @@ def test_total_and_the_price_of_replacing_a_row() -> None:
     assert report.relation == "add or remove one row"
     # The figure of the design: epsilon 1 becomes 1.465 when one row is replaced.
     assert report.epsilon_replace_one == pytest.approx(1.465, abs=2e-3)
-    assert spend(()).report().epsilon_replace_one is None
+    # Without classes: two bins of the same histogram, at most.
+    whole = spend(()).report()
+    expected = gdp_epsilon(math.sqrt(2) * whole.mu, 1e-5)
+    assert whole.epsilon_replace_one == pytest.approx(expected)
 
 
 def test_replacing_a_row_may_discover_two_keys() -> None:
@@ -103,55 +108,6 @@ def test_get_epsilon_leaves_the_delta_of_discovery_aside() -> None:
             report.get_epsilon(delta)
 
 
-def test_text_starts_with_the_total_and_is_aligned() -> None:
-    lines = str(spend(("no", "yes")).report()).splitlines()
-    assert lines[0] == "Privacy report: epsilon = 0.9995, delta = 1e-05"
-    assert "add or remove one row" in lines[1]
-    start = next(i for i, line in enumerate(lines) if line.startswith("release "))
-    table = lines[start : start + 4]
-    assert len({len(line) for line in table}) == 1
-    assert (
-        len(
-            {
-                line.find(word)
-                for line, word in zip(
-                    table, ("paid by", "all rows", "class no", "class yes"), strict=True
-                )
-            }
-        )
-        == 1
-    )
-    text = "\n".join(lines)
-    assert "If one row is replaced instead: epsilon = 1.46" in text
-    assert "Exceptions, standard output and timing go to the curator only." in text
-
-
-def test_many_classes_are_summarised_by_the_one_that_pays_most() -> None:
-    accountant = spend(tuple(range(8)), share=0.9)
-    assert str(accountant.report()).count("gradients") == 8
-    accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1, scope=5)
-    assert str(accountant.report()).count("gradients") == 8
-    accountant.reserve_gaussian("small", mu=1e-3, sensitivity=1, scope=9)
-    text = str(accountant.report())
-    assert text.count("gradients") == 1
-    assert "class 5" in text
-    assert "more" in text
-    assert "small" not in text
-    assert "class counts" in text
-    assert "one of 9 classes that pays most" in text
-
-
-def test_html_is_escaped() -> None:
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    accountant.reserve_gaussian("<script>", mu=0.1, sensitivity=1, scope="<b>&</b>")
-    text = accountant.report()._repr_html_()
-    assert "<script>" not in text
-    assert "<b>" not in text
-    assert "&lt;script&gt;" in text
-    assert "class &lt;b&gt;&amp;&lt;/b&gt;" in text
-    assert text.count("<tr>") == 2
-
-
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_round_trip_through_json(epsilon: float) -> None:
     report = spend(("inf", 3), discovery=1e-6, epsilon=epsilon).report()
@@ -176,6 +132,29 @@ def test_names_that_look_like_numbers_survive() -> None:
         lambda d: d.update(extra=1),
         lambda d: d["entries"][0].pop("mu_total"),
         lambda d: d.update(entries=3),
+        lambda d: d.update(entries=[3]),
+        lambda d: d.pop("statement"),
+        lambda d: d.pop("report_version"),
+        lambda d: d.update(report_version=2),
+        lambda d: d.update(epsilon=math.nan),
+        lambda d: d.update(epsilon=-1.0),
+        lambda d: d.update(epsilon="1"),
+        lambda d: d.update(epsilon=10**400),
+        lambda d: d.update(epsilon=math.inf),
+        lambda d: d.update(private=False),
+        lambda d: d.update(private=1),
+        lambda d: d.update(delta=1.0),
+        lambda d: d.update(discovery_delta=1e-5),
+        lambda d: d.update(mu=1e200),  # no search for its epsilon would end
+        lambda d: d.update(order=1),
+        lambda d: d.update(order=10**9),
+        lambda d: d.update(order=2.0),
+        lambda d: d.update(notes="text"),
+        lambda d: d.update(declared=[3]),
+        lambda d: d["entries"][0].update(kind="magic"),
+        lambda d: d["entries"][0].update(used=2),
+        lambda d: d["entries"][0].update(sampling_rate=0.0),
+        lambda d: d["entries"][0].update(name=None),
     ],
 )
 def test_other_fields_are_refused(spoil) -> None:
@@ -212,8 +191,126 @@ def test_a_report_is_frozen() -> None:
     assert replace(report, notes=("x",)) != report
 
 
-def test_an_empty_ledger_prints() -> None:
-    report = PrivacyAccountant(1.0, 1e-5).report()
-    assert report.epsilon == 0.0
-    assert "release" in str(report)
-    assert "<table>" in report._repr_html_()
+NUMBER, TEXT = (float, "inf"), (str,)
+JSON_TYPES = {
+    "report_version": (int,),
+    "statement": TEXT,
+    "epsilon": NUMBER,
+    "delta": (float,),
+    "epsilon_requested": NUMBER,
+    "mu": NUMBER,
+    "discovery_delta": (float,),
+    "epsilon_replace_one": NUMBER,
+    "private": (bool,),
+    "entries": (list,),
+    "notes": (list,),
+    "accountant": TEXT,
+    "software": TEXT,
+    "declared": (list, type(None)),
+    "relation": TEXT,
+    "unit": TEXT,
+    "order": (int, type(None)),
+    "epsilon_by_delta": (list,),
+    "not_covered": (list,),
+}
+ENTRY_TYPES = {
+    "name": TEXT,
+    "scope": TEXT,
+    "releases": (int,),
+    "used": (int,),
+    "sensitivity": (float,),
+    "noise_std": (float,),
+    "mu_total": NUMBER,
+    "share": (float, type(None)),
+    "kind": TEXT,
+    "sampling_rate": (float,),
+}
+
+
+def of_type(value: object, allowed: tuple[object, ...]) -> bool:
+    return type(value) in allowed or (isinstance(value, str) and value in allowed)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_json_has_the_keys_and_types_of_version_1(epsilon: float) -> None:
+    """Whoever reads the JSON may rely on these. Change them with the version only."""
+    report = spend(("a", "b"), discovery=1e-6, epsilon=epsilon).report()
+    found = json.loads(report.to_json())
+    assert found["report_version"] == 1
+    assert {k for k in found if not of_type(found[k], JSON_TYPES[k])} == set()
+    assert set(found) == set(JSON_TYPES)
+    for entry in found["entries"]:
+        assert {k for k in entry if not of_type(entry[k], ENTRY_TYPES[k])} == set()
+        assert set(entry) == set(ENTRY_TYPES)
+    assert all(set(pair) == {"delta", "epsilon"} for pair in found["epsilon_by_delta"])
+
+
+def test_what_follows_from_the_fields_is_not_believed() -> None:
+    """A file that praises itself gets the words that its figures deserve."""
+    report = spend(("a",)).report()
+    values = report.to_dict()
+    values.update(statement="Perfectly safe.", epsilon_by_delta=[], not_covered=[])
+    back = PrivacyReport.from_dict(values)
+    assert back == report
+    assert back.to_dict() == report.to_dict()
+
+
+def test_epsilon_at_other_deltas_is_given_where_it_is_valid() -> None:
+    """What discovering keys has cost is no delta to promise anything at."""
+    report = spend(("a",)).report()
+    assert [delta for delta, _ in report.epsilon_by_delta] == [1e-3, 1e-4, 1e-6, 1e-7]
+    for delta, epsilon in report.epsilon_by_delta:
+        assert epsilon == pytest.approx(gdp_epsilon(report.mu, delta))
+    found = spend(("a",), discovery=1e-6).report()
+    assert [delta for delta, _ in found.epsilon_by_delta] == [1e-3, 1e-4]
+    assert spend(("a",), epsilon=math.inf).report().epsilon_by_delta == ()
+
+
+@pytest.mark.parametrize("renyi", [False, True])
+def test_versions_of_accountant_and_noise(renyi: bool) -> None:
+    curve = "renyi" if renyi else "gaussian"
+    report = PrivacyAccountant(1.0, 1e-5, curve=curve).report()
+    assert f"dp-accounting {version('dp-accounting')}," in report.accountant
+    assert ("Renyi divergences of order" in report.accountant) == renyi
+    expected = f"skdpsynth {skdpsynth.__version__}, OpenDP {version('opendp')}"
+    assert report.software == expected
+
+
+def test_assert_within_follows_the_curve() -> None:
+    """Silent from the epsilon of that delta on, an error just below it."""
+    report = spend(("a",)).report()
+    report.assert_within(epsilon=1.0, delta=1e-5)
+    for delta in (1e-7, 1e-6, 1e-4, 1e-3):
+        epsilon = gdp_epsilon(report.mu, delta)
+        report.assert_within(epsilon=epsilon * (1 + 1e-9), delta=delta)
+        with pytest.raises(BudgetExceededError, match="Got epsilon ="):
+            report.assert_within(epsilon=epsilon * 0.999, delta=delta)
+    for epsilon, delta in ((0.99, 1e-5), (0.0, 0.5e-5), (1.0, 0.5e-5)):
+        with pytest.raises(BudgetExceededError, match="stays spent"):
+            report.assert_within(epsilon=epsilon, delta=delta)
+
+
+def test_assert_within_leaves_the_delta_of_discovery_aside() -> None:
+    report = spend((), discovery=2e-6).report()
+    report.assert_within(epsilon=1.0, delta=1e-5)
+    for delta in (1e-6, 2e-6):
+        with pytest.raises(BudgetExceededError, match="Got epsilon = inf"):
+            report.assert_within(epsilon=100.0, delta=delta)
+
+
+def test_assert_within_refuses_what_is_not_private() -> None:
+    with insecure_randomness(0):
+        report = spend(("a",)).report()
+    with pytest.raises(BudgetExceededError, match="Got epsilon = inf"):
+        report.assert_within(epsilon=1e6, delta=0.5)
+    report.assert_within(epsilon=math.inf, delta=0.5)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(-1, 0.1), (math.nan, 0.1), ("1", 0.1), (True, 0.1), (1, 0), (1, 1), (1, None)],
+)
+def test_assert_within_names_what_it_expects(epsilon, delta) -> None:
+    with pytest.raises(ValueError, match="must be a number") as caught:
+        spend(()).report().assert_within(epsilon=epsilon, delta=delta)
+    assert not isinstance(caught.value, BudgetExceededError)

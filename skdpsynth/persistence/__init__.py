@@ -1,0 +1,14 @@
+"""Save, inspect and load: one zip of JSON and safetensors, with nothing to execute.
+
+The file holds the generator and public facts. No training value is in it, because
+none is on a fitted synthesizer. Its two members are stored uncompressed, so that it can
+be searched as it lies, and so that reading it needs memory in proportion to its size.
+Whatever is not exactly what `save` writes is refused, by a `PersistenceError`.
+"""
+
+from __future__ import annotations
+
+from skdpsynth.persistence._archive import reading
+from skdpsynth.persistence._files import inspect, load, save
+
+__all__ = ["inspect", "load", "reading", "save"]

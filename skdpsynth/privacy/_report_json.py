@@ -1,0 +1,178 @@
+"""The fields of a privacy report as JSON holds them, read back with suspicion.
+
+A report may come from a stranger's file. Whatever is not of the type and in the range
+of its field is a ValueError here, which `PrivacyReport.from_dict` puts into words.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, get_args
+
+from skdpsynth.privacy._reservation import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skdpsynth.privacy._report import PrivacyReport
+
+__all__ = ["ReportEntry", "check_ranges", "fields_from_json", "fields_to_json"]
+
+# Far above what a fit can have; beyond, the search for an epsilon would not end.
+_MAX_MU, _MAX_ORDER = 1e5, 10**6
+
+
+@dataclass(frozen=True)
+class ReportEntry:
+    """One reservation, as it stood when the report was made.
+
+    Parameters
+    ----------
+    name : str
+        What was released.
+    scope : str
+        Whose rows pay: "all rows", or "class" and its label.
+    releases : int
+        Number of releases reserved; all of them count.
+    used : int
+        Number of releases drawn.
+    sensitivity : float
+        L2 sensitivity of one release: in grid units, clipping norms or votes.
+    noise_std : float
+        Standard deviation of the noise (Laplace: its scale), in the same unit; 0
+        without noise.
+    mu_total : float
+        Gaussian-DP parameter of all its releases together.
+    share : float or None
+        Percentage of the ``mu^2`` that the fit may spend; None for an infinite
+        epsilon.
+    kind : {"gaussian", "sampled gaussian", "gaussian vote", "laplace vote"}
+        The mechanism: discrete Gaussian noise on whole numbers, a step on a Poisson
+        sample, or a one-bit vote.
+    sampling_rate : float
+        Probability with which a row is in a release; 1 unless sampled.
+    """
+
+    name: str
+    scope: str
+    releases: int
+    used: int
+    sensitivity: float
+    noise_std: float
+    mu_total: float
+    share: float | None
+    kind: str = "gaussian"
+    sampling_rate: float = 1.0
+
+
+def fields_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Write infinite numbers as "inf", and tuples as lists."""
+    return {name: _written(value) for name, value in values.items()}
+
+
+def fields_from_json(
+    cls: type[PrivacyReport | ReportEntry], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Undo `fields_to_json`, and insist on exactly the fields of a dataclass.
+
+    Parameters
+    ----------
+    cls : type
+        The dataclass.
+    values : mapping
+        From JSON. Fields of a type that is not known here come back as they are.
+
+    Returns
+    -------
+    dict
+        Arguments of `cls`.
+
+    Raises
+    ------
+    ValueError
+        If a field is absent, unknown or of another type, or a number is NaN or
+        negative.
+    """
+    kinds = {field.name: str(field.type) for field in fields(cls)}
+    if set(values) != set(kinds):
+        msg = "other fields"
+        raise ValueError(msg)
+    return {name: _read(kinds[name], value) for name, value in values.items()}
+
+
+def check_ranges(report: PrivacyReport) -> None:
+    """Raise a ValueError where the fields of a report contradict each other."""
+    known = set(get_args(Kind))
+    if not (
+        0 < report.delta < 1
+        and report.discovery_delta < report.delta
+        and report.private == (report.epsilon < math.inf)
+        and (report.mu <= _MAX_MU or not report.private)
+        and (report.order is None or 2 <= report.order <= _MAX_ORDER)
+        and all(entry.kind in known for entry in report.entries)
+        and all(0 < entry.sampling_rate <= 1 for entry in report.entries)
+        and all(entry.used <= entry.releases for entry in report.entries)
+    ):
+        msg = "out of range"
+        raise ValueError(msg)
+
+
+def _written(value: object) -> object:
+    if isinstance(value, float) and value == math.inf:
+        return "inf"
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _read(kind: str, value: Any) -> Any:  # noqa: ANN401 - any field
+    """Read a value of the type that an annotation names."""
+    if kind.endswith(" | None"):
+        return None if value is None else _read(kind.removesuffix(" | None"), value)
+    read = _READERS.get(kind)
+    return value if read is None else read(value)
+
+
+def _number(value: object) -> float:
+    if value == "inf":
+        return math.inf
+    if type(value) not in (int, float) or not 0 <= value < math.inf:  # type: ignore[operator]
+        msg = "no number >= 0"
+        raise ValueError(msg)
+    return float(value)  # type: ignore[arg-type]
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or value < 0:
+        msg = "no whole number >= 0"
+        raise ValueError(msg)
+    return value
+
+
+def _text(value: object) -> str:
+    if type(value) is not str:
+        msg = "no text"
+        raise ValueError(msg)
+    return value
+
+
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
+        msg = "neither true nor false"
+        raise ValueError(msg)
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if type(value) is not list:
+        msg = "no list"
+        raise ValueError(msg)
+    return tuple(_text(part) for part in value)
+
+
+_READERS: dict[str, Callable[[object], object]] = {
+    "float": _number,
+    "int": _whole,
+    "str": _text,
+    "bool": _flag,
+    "tuple[str, ...]": _texts,
+}

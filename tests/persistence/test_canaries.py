@@ -1,0 +1,264 @@
+"""No training value is in the file or the pickle of a fitted synthesizer.
+
+The table is made of values that occur once and nowhere else. They are looked for as
+bytes, in every form that a number or a text could be kept in. The file is not
+compressed, so that a search of its bytes is a search of what it says. Each search is
+proved by a twin that keeps values.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import pickletools
+import struct
+import zipfile
+from io import BytesIO
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdpsynth
+from skdpsynth import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GANSynthesizer,
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+)
+
+N_ROWS = 240
+SHORT = {"n_iter": 2, "n_generator_steps": 2}
+SYNTHESIZERS = {
+    "independent": IndependentSynthesizer(epsilon=8.0),
+    "gpate": GPATESynthesizer(epsilon=8.0, n_iter=2),
+    "gpate votes": GPATESynthesizer(
+        epsilon=8.0,
+        aggregator="confident_gnmax",
+        n_iter=2,
+        batch_size=4,
+        projection_dim=2,
+    ),
+    "pategan": PATEGANSynthesizer(epsilon=8.0, batch_size=16, **SHORT),
+    "dpcgan": DPCGANSynthesizer(epsilon=8.0, **SHORT),
+    "dpgan": DPGANSynthesizer(epsilon=8.0, init="random", **SHORT),
+    "triplegan": PATETripleGANSynthesizer(epsilon=8.0, batch_size=16, **SHORT),
+    "triplegan dpsgd": PATETripleGANSynthesizer(
+        epsilon=8.0, desensitization="dpsgd", **SHORT
+    ),
+    "gan": GANSynthesizer(**SHORT),
+}
+# Four random bytes are those of some canary so often at most, in a file and a pickle.
+_MAX_CHANCE, _MAX_HITS = 0.1, 4
+
+
+def canaries(seed: int) -> pd.DataFrame:
+    """Make a table of values that occur once; the numbers are no plausible weights.
+
+    All numbers are below -1e6, so that their four-byte patterns start with a byte that
+    neither text nor a small number has.
+    """
+    rng = np.random.default_rng(seed)
+    letters = rng.integers(ord("a"), ord("z") + 1, size=(N_ROWS, 12))
+    start = np.datetime64("2020-01-01", "us")
+    return pd.DataFrame(
+        {
+            "real": -rng.uniform(1e6, 8e6, N_ROWS),
+            "whole": -rng.choice(10**9, N_ROWS, replace=False) - 10**9,
+            "long": -rng.integers(10**17, 10**18, N_ROWS),
+            "text": [f"{bytes(row.tolist()).decode()}\u00e9\u20ac" for row in letters],
+            "when": start + rng.choice(10**15, N_ROWS, replace=False),
+            "y": np.where(rng.random(N_ROWS) < 0.5, "one", "two"),
+        }
+    )
+
+
+def text_patterns(text: str) -> set[bytes]:
+    escaped = json.dumps(text)[1:-1]
+    codes = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le")
+    return {form.encode(code) for form in (text, escaped) for code in codes}
+
+
+def number_patterns(value: float) -> set[bytes]:
+    """Give eight bytes and more: binary in both orders, and in digits, unsigned.
+
+    Ten digits would be found in others by chance, and are no pattern: JSON and pickle
+    are also searched for the number itself.
+    """
+    found = {struct.pack(f"{order}d", value) for order in "<>"}
+    if isinstance(value, int):
+        found |= {struct.pack(f"{order}q", value) for order in "<>"}
+    if len(repr(abs(value))) > 12:
+        found |= text_patterns(repr(abs(value)))
+    return found
+
+
+def canary_values(table: pd.DataFrame) -> dict[object, str]:
+    """Map every value to its column; a time counts as its digits and its integers."""
+    found: dict[object, str] = {}
+    for name in ("real", "whole", "long", "text"):
+        found |= dict.fromkeys(table[name].tolist(), name)
+    for moment in table["when"]:
+        count = (int(moment.as_unit(u).asm8.view("i8")) for u in ("us", "ns"))
+        texts = moment.isoformat(), str(moment)
+        found |= dict.fromkeys((*count, *texts), "when")
+    return found
+
+
+def long_patterns(table: pd.DataFrame) -> dict[bytes, str]:
+    """Map patterns of eight bytes and more to the column that they are of."""
+    found: dict[bytes, str] = {}
+    for value, name in canary_values(table).items():
+        forms = text_patterns if isinstance(value, str) else number_patterns
+        found |= dict.fromkeys(forms(value), name)
+    assert min(map(len, found)) >= 8
+    return found
+
+
+def values_in(document: object) -> set[object]:
+    """Give all values of a JSON document."""
+    if isinstance(document, dict | list):
+        parts = document.values() if isinstance(document, dict) else document
+        return set().union(*(values_in(part) for part in parts))
+    return {document}
+
+
+def short_patterns(table: pd.DataFrame) -> list[set[bytes]]:
+    """Give four bytes for each number: of float32 and of int32, in both orders."""
+    numbers = [*table["real"].tolist(), *table["whole"].tolist()]
+    return [
+        {struct.pack(f"{order}f", value) for order in "<>"}
+        | {struct.pack(f"{order}i", int(value)) for order in "<>"}
+        for value in numbers
+    ]
+
+
+def columns_found(table: pd.DataFrame, file: bytes, pickled: bytes) -> set[str]:
+    """Say of which columns some value is in the file or in the pickle."""
+    with zipfile.ZipFile(BytesIO(file)) as archive:
+        present = values_in(json.loads(archive.read("synthesizer.json")))
+    present |= {
+        a for _, a, _ in pickletools.genops(pickled) if isinstance(a, int | float | str)
+    }
+    found = {name for value, name in canary_values(table).items() if value in present}
+    patterns = long_patterns(table).items()
+    return found | {name for form, name in patterns if form in file + pickled}
+
+
+def n_short_hits(table: pd.DataFrame, *places: bytes) -> int:
+    patterns = short_patterns(table)
+    return sum(any(form in p for form in forms for p in places) for forms in patterns)
+
+
+def kept_by(synth, folder) -> tuple[bytes, bytes]:
+    """Give the bytes of a fitted synthesizer's file, and of its pickle."""
+    synth.save(folder / "fitted.skdp")
+    return (folder / "fitted.skdp").read_bytes(), pickle.dumps(synth)
+
+
+def test_every_synthesizer_is_searched():
+    public = {name for name in skdpsynth.__all__ if name.endswith("Synthesizer")}
+    assert {type(synth).__name__ for synth in SYNTHESIZERS.values()} == public
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("name", SYNTHESIZERS)
+def test_no_training_value_is_kept(name, tmp_path, global_random_seed):
+    """Search file and pickle for each of 240 values of five columns.
+
+    False alarms. Patterns of 8 bytes and more are fewer than 20,000, and file and
+    pickle have fewer than 2^18 places. Against random mantissas all 64 bits of a number
+    must agree: 20,000 * 2^18 / 2^64 = 3e-10. Texts have 12 random letters (56 bits),
+    and digits are some 16 in a row (1e-8, were all places digits). Patterns
+    of 4 bytes: 480 numbers have 4 each, so L random bytes hold L * 1,920 / 2^32 of them
+    on average, which is checked to be at most 0.1. More than 4 numbers are then hit
+    with probability 0.1^5 / 5! = 8e-8.
+    """
+    table = canaries(global_random_seed)
+    synth = SYNTHESIZERS[name].set_params(target="y")
+    places = kept_by(synth.fit(table), tmp_path)
+    assert columns_found(table, *places) == set()
+    chance = sum(map(len, places)) * 4 * 2 * N_ROWS / 2**32
+    assert chance <= _MAX_CHANCE
+    assert n_short_hits(table, *places) <= _MAX_HITS
+
+
+# --- Twins that keep values -------------------------------------------------------
+
+
+class Keeps(IndependentSynthesizer):
+    """Keeps something of the table: on itself, in the header, or in the arrays."""
+
+    place = "attribute"
+    keep = staticmethod(lambda _: None)
+
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        kept = type(self).keep(X)
+        setattr(self, "kept_" if self.place == "attribute" else "_secret", kept)
+        return self
+
+    def _generator_state(self):
+        kept = getattr(self, "_secret", None)
+        if self.place == "header":
+            return {"kept": kept}, {}
+        return {}, {} if kept is None else {"kept": kept}
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        state.pop("_secret", None)  # the file alone shows it
+        return state
+
+
+LEAKS = {
+    "a number": ("attribute", lambda X: X["real"].iloc[7], {"real"}),
+    "a whole number": ("attribute", lambda X: int(X["whole"].iloc[7]), {"whole"}),
+    "big-endian": ("attribute", lambda X: X["real"].to_numpy(">f8")[:1], {"real"}),
+    "whole as float": ("attribute", lambda X: X["whole"].to_numpy(float), {"whole"}),
+    "a text": ("attribute", lambda X: X["text"].iloc[7], {"text"}),
+    "utf-16": ("attribute", lambda X: X["text"].iloc[7].encode("utf-16"), {"text"}),
+    "numpy text": ("attribute", lambda X: X["text"].to_numpy("U")[:1], {"text"}),
+    "a time": ("attribute", lambda X: X["when"].iloc[7], {"when"}),
+    "nanoseconds": ("attribute", lambda X: X["when"].to_numpy("M8[ns]"), {"when"}),
+    "JSON number": ("header", lambda X: float(X["real"].iloc[7]), {"real"}),
+    "JSON integer": ("header", lambda X: int(X["whole"].iloc[7]), {"whole"}),
+    "JSON digits": ("header", lambda X: f"<{X['long'].iloc[7]}>", {"long"}),
+    "a long number": ("attribute", lambda X: int(X["long"].iloc[7]), {"long"}),
+    "JSON text": ("header", lambda X: X["text"].iloc[7], {"text"}),
+    "JSON time": ("header", lambda X: X["when"].iloc[7].isoformat(), {"when"}),
+    "an array": ("arrays", lambda X: X["real"].to_numpy()[7:8], {"real"}),
+    "an int array": ("arrays", lambda X: X["whole"].to_numpy()[7:8], {"whole"}),
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return canaries(0)
+
+
+def twin(place, keep, monkeypatch):
+    monkeypatch.setattr(Keeps, "place", place)
+    monkeypatch.setattr(Keeps, "keep", staticmethod(keep))
+    return Keeps(epsilon=8.0, target="y")
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("leak", LEAKS)
+def test_one_value_that_is_kept_is_found(leak, table, tmp_path, monkeypatch):
+    place, keep, columns = LEAKS[leak]
+    synth = twin(place, keep, monkeypatch)
+    assert columns_found(table, *kept_by(synth.fit(table), tmp_path)) == columns
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("dtype", [np.float32, ">f4", np.int32, ">i4"])
+def test_a_column_of_short_numbers_is_found(dtype, table, tmp_path, monkeypatch):
+    """Big-endian ones reach the pickle alone; safetensors has none."""
+    place = "attribute" if np.dtype(dtype).byteorder == ">" else "arrays"
+    name = "real" if np.dtype(dtype).kind == "f" else "whole"
+    synth = twin(place, lambda X: X[name].to_numpy(dtype), monkeypatch)
+    assert n_short_hits(table, *kept_by(synth.fit(table), tmp_path)) >= N_ROWS
