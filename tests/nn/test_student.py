@@ -12,8 +12,10 @@ from skdpsynth.nn._generator import FactorGenerator, Student
 from skdpsynth.nn._student import (
     GeneratorAscent,
     LabelBuffer,
+    LabelledFakes,
     StudentDiscriminator,
     View,
+    _information,
     generator_moments,
     label_slope,
     noise_of_moments,
@@ -190,3 +192,10 @@ def test_a_saved_label_stays_as_it_was_bought():
     GeneratorAscent(student, only_pairs=True).step(discriminator)
     torch.testing.assert_close(buffer.rounds[0].slopes, before[0], rtol=0, atol=0)
     torch.testing.assert_close(buffer.rounds[0].labels, before[1], rtol=0, atol=0)
+
+
+def test_labels_that_say_next_to_nothing_have_little_information():
+    """At epsilon = 1e-9 squares of slopes vanish in float32; NaN would stay."""
+    buffer = LabelBuffer()
+    buffer.rounds.append(LabelledFakes(None, torch.full((4, 3), 1e-12), torch.ones(4)))
+    assert _information(buffer) == (1e-12, 1e-12)

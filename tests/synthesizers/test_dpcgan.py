@@ -8,13 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from opacus.accountants.analysis import rdp
+from scipy.stats import binomtest
 
 from skdpsynth import DPCGANSynthesizer, IndependentSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.nn import _discriminator, _dp_sgd
 from skdpsynth.nn._discriminator import Discriminator, PreciseStudent
-from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy import PrivacyAccountant, _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.synthesizers import _adversarial
 from skdpsynth.synthesizers._dpcgan_plan import training_share
 
 LABELS = list("uvwx")
@@ -181,6 +185,118 @@ def test_one_column_has_no_dependence_to_buy():
     assert synthesizer.n_iter_ == 0
     names = [entry.name for entry in synthesizer.privacy_report().entries]
     assert not any("discriminator" in name for name in names)
+
+
+# --- Samples and epsilon -----------------------------------------------------------
+
+
+def record(monkeypatch, home, name, note):
+    """Let a function tell `note` what it was given and what it answers."""
+    real = getattr(home, name)
+
+    def recording(*arguments):
+        answer = real(*arguments)
+        note(arguments, answer)
+        return answer
+
+    monkeypatch.setattr(home, name, recording)
+
+
+def test_samples_at_infinite_epsilon_have_the_batch_size(monkeypatch):
+    """Of each class's rows 200 are expected: two-sided exact binomial test.
+
+    12 steps on four classes of about 750 rows; the rate is computed here. False alarms:
+    1e-6 in all.
+    """
+    table = make_table(3000, n_classes=4, seed=2)
+    drawn = {}
+    record(
+        monkeypatch,
+        _discriminator,
+        "poisson_sample",
+        lambda given, rows: drawn.setdefault(given[0], []).append(len(rows)),
+    )
+    DPCGANSynthesizer(
+        epsilon=math.inf, schema=make_schema(4), batch_size=200, n_generator_steps=1
+    ).fit(table)
+    sizes = table["y"].value_counts()
+    assert set(drawn) == set(sizes)
+    for n_rows in sizes:
+        n_draws = n_rows * len(drawn[n_rows])
+        found = binomtest(sum(drawn[n_rows]), n_draws, 200 / n_rows)
+        assert len(drawn[n_rows]) == 12
+        assert found.pvalue > 1e-6 / 4
+
+
+COUNTED = {"u": 90, "v": 60}
+
+
+def epsilons(monkeypatch, **parameters):
+    """Epsilon of each class from what a fit drew, by Opacus's accountant; and rates.
+
+    Marginals are sums over two columns, so their sensitivity is the root of 2.
+    """
+    orders = np.arange(2, 200)
+    spent = {label: np.zeros(len(orders)) for label in COUNTED}
+    rates = []
+
+    def bought(given, _):
+        reservation, *count = given[1:]
+        for label in COUNTED:
+            if reservation.scope in (None, label):
+                spent[label] += sum(count or [1]) * orders / reservation.noise_std**2
+
+    def stepped(given, _):
+        noise = given[2].noise_std
+        cost = rdp.compute_rdp(
+            q=rates[-1], noise_multiplier=noise, steps=1, orders=orders
+        )
+        spent[given[2].scope] += cost
+
+    record(monkeypatch, _aggregators, "release_gaussian", bought)
+    record(monkeypatch, _dp_sgd, "release_float_gaussian", stepped)
+    record(
+        monkeypatch,
+        _discriminator,
+        "poisson_sample",
+        lambda given, _: rates.append(given[1]),
+    )
+    schema = TableSchema(make_schema().columns, target="y", class_counts=COUNTED)
+    settings = {"batch_size": 45, "n_iter": 3, "n_generator_steps": 1, **parameters}
+    synthesizer = DPCGANSynthesizer(schema=schema, **settings).fit(make_table(150))
+    found = {
+        label: float(rdp.get_privacy_spent(orders=orders, rdp=total, delta=1e-5)[0])
+        for label, total in spent.items()
+    }
+    return found, set(rates), synthesizer.epsilon_
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("init", ["random", "marginals"])
+def test_epsilon_by_opacus_is_that_of_the_dearest_class(init, monkeypatch):
+    """Half the rows of one class are sampled, three quarters of the other: each pays.
+
+    Opacus takes the best order for what was drawn and the claim one fixed before, and
+    the claim leaves room for the grid of marginals: so it is larger, by 10% at most.
+    """
+    found, rates, claimed = epsilons(monkeypatch, init=init)
+    assert rates == {45 / 90, 45 / 60}
+    assert 0.9 * claimed <= max(found.values()) <= claimed <= 1
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+def test_samples_larger_than_charged_are_caught(monkeypatch):
+    """The twin draws three quarters and all of the rows: both pass the claim."""
+
+    class Larger(Discriminator):
+        def __init__(self, *arguments, **settings):
+            super().__init__(*arguments, **settings)
+            self._rate = min(1.0, 1.5 * self._rate)
+
+    monkeypatch.setattr(_adversarial, "Discriminator", Larger)
+    found, rates, claimed = epsilons(monkeypatch, init="random")
+    assert rates == {0.75, 1.0}
+    assert min(found.values()) > claimed
 
 
 # --- Behaviour -------------------------------------------------------------------

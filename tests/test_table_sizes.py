@@ -1,0 +1,94 @@
+"""From 858 rows to ten million: what every trained synthesizer makes of them."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from skdpsynth import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GANSynthesizer,
+    IndependentSynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+)
+from skdpsynth.datasets import load_cervical_cancer
+from skdpsynth.schema import Categorical, Continuous, TableSchema
+
+PRIVATE = [
+    PATEGANSynthesizer,
+    DPCGANSynthesizer,
+    PATETripleGANSynthesizer,
+    DPGANSynthesizer,
+]
+# The table of Kaggle Credit: 29 numbers and a label.
+WIDE = TableSchema(
+    {f"x{i}": Continuous(-10, 10) for i in range(29)} | {"y": Categorical([0, 1])},
+    target="y",
+)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("synthesizer", [*PRIVATE, GANSynthesizer])
+def test_858_rows_give_a_table_of_the_same_shape(synthesizer):
+    """Only the label is given; with few steps, and epsilon 1 where there is one."""
+    table = load_cervical_cancer()
+    assert len(table) == 858
+    synth = synthesizer(target="Biopsy", n_iter=2, n_generator_steps=2).fit(table)
+    rows = synth.sample(10)
+    assert len(rows) == 10
+    assert list(rows.columns) == list(table.columns)
+    assert list(rows.dtypes) == list(table.dtypes)
+    if synthesizer is GANSynthesizer:
+        assert synth.epsilon_ == math.inf
+    else:
+        assert 0.98 <= synth.epsilon_ <= 1
+
+
+def plan_of(synthesizer, n_rows, counts=None):
+    """Plan; every number of it is finite."""
+    plan = synthesizer(schema=WIDE).plan(n_rows, class_counts=counts)
+    assert (plan["note"] == "").all()
+    plan = plan.set_index("class").drop(columns="note")
+    if synthesizer is not GANSynthesizer:
+        assert np.isfinite(plan.to_numpy(dtype=float)).all()
+    return plan
+
+
+@pytest.mark.parametrize("synthesizer", [*PRIVATE, GANSynthesizer])
+def test_ten_million_rows_are_planned_in_a_moment(synthesizer):
+    """A few milliseconds, and for PATE-GAN 3 seconds once: it chooses its noise."""
+    start = time.process_time()
+    plan = plan_of(synthesizer, 10**7)
+    assert time.process_time() - start < 10
+    assert plan["rows"].sum() == 10**7
+    assert (plan["n_iter"] >= 3).all()
+
+
+@pytest.mark.parametrize("synthesizer", PRIVATE)
+def test_more_rows_are_planned_no_worse(synthesizer):
+    """A thousand times the rows: no fewer rounds, and less noise for a row."""
+    few, many = (plan_of(synthesizer, n_rows) for n_rows in (10**5, 10**7))
+    assert (many["n_iter"] >= few["n_iter"]).all()
+    assert (many["signal_to_noise"] > 50 * few["signal_to_noise"]).all()
+    # Training takes a tenth of the squared mu at most from the marginals.
+    alone = plan_of(IndependentSynthesizer, 10**7)
+    ratio = many["noise_std"] / alone["noise_std"]
+    assert ((ratio >= 1) & (ratio < 1.5)).all()
+
+
+@pytest.mark.parametrize("synthesizer", PRIVATE)
+def test_a_rare_class_of_ten_million_rows_trains_or_leaves_it(synthesizer):
+    """As rare as frauds in Kaggle Credit; without training, all is for marginals."""
+    counts = {0: 10**7 - 17_000, 1: 17_000}
+    plan = plan_of(synthesizer, None, counts)
+    assert plan["n_iter"][0] >= 3
+    if plan["n_iter"][1] == 0:
+        alone = plan_of(IndependentSynthesizer, None, counts)
+        assert plan["noise_std"][1] == alone["noise_std"][1]
+    else:
+        assert plan["n_iter"][1] >= 3
