@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 IDS = sorted(set(re.findall(r"`(tests/[\w/.]+::[^`]+)`", PAGE)))
 
-# Every defect of the design notes; those of quality are named below the table.
+# Every defect of the design notes; those of quality have a table of their own.
 PUBLISHED = {
     *(f"O{i}" for i in range(1, 8)),
     *(f"U{i}" for i in range(1, 8)),

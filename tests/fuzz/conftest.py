@@ -1,0 +1,367 @@
+"""Columns of every dtype that pandas has, for the tests that draw whole tables."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import warnings
+from collections.abc import Callable  # noqa: TC003 - a NamedTuple reads it
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import strategies as st
+
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
+
+SECRET = "§"  # every text of a table starts with it, and no message may hold it
+WIDTHS = (8, 16, 32, 64)
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+class Maker(NamedTuple):
+    """How to make a column of one dtype.
+
+    `make` takes a generator, a number of rows and a spread, and gives a Series;
+    `kind` says which description of a schema fits ("other": none that is drawn here).
+    """
+
+    kind: str
+    make: Callable[..., pd.Series]
+
+
+# --- Values -------------------------------------------------------------------------
+
+
+def whole(rng, n_rows, spread, low=-(2**63), high=2**63 - 1) -> np.ndarray:
+    """Whole numbers in [low, high], as Python ints."""
+    if spread == "extreme":
+        return np.array([low, high, 0, 1], dtype=object)[rng.integers(4, size=n_rows)]
+    numbers = {
+        "few": lambda: rng.integers(4, size=n_rows),
+        "many": lambda: rng.geometric(1e-4, n_rows) - 100,
+        "constant": lambda: np.full(n_rows, 7),
+        "distinct": lambda: np.arange(n_rows),
+    }[spread]()
+    return np.clip(numbers, max(low, -(2**62)), min(high, 2**62)).astype(object)
+
+
+def floats(rng, n_rows, spread, dtype) -> np.ndarray:
+    """Finite floats."""
+    limits = np.finfo(dtype)
+    low, high = float(limits.min), float(limits.max)
+    if spread == "extreme":
+        odd = [0.0, 1.0, -1e-30, 2.0**53 + 1, 1e300, low, high, 5e-324]
+        return np.array(odd)[rng.integers(8, size=n_rows)].clip(low, high).astype(dtype)
+    values = whole(rng, n_rows, spread).astype(float) * (1 + rng.random(n_rows) / 10)
+    return values.clip(low, high).astype(dtype)
+
+
+def texts(rng, n_rows, spread) -> np.ndarray:
+    if spread == "extreme":
+        odd = ["", "\0", "\N{PILE OF POO}", "x" * 5000, "nan", " ", '"\n\\', "é"]
+        odd = np.array([SECRET + text for text in odd], dtype=object)
+        return odd[rng.integers(len(odd), size=n_rows)]
+    numbers = whole(rng, n_rows, spread)
+    return np.array([f"{SECRET}{n}" for n in numbers], dtype=object)
+
+
+def ticks(rng, n_rows, spread, unit) -> np.ndarray:
+    """Counts of a unit since 1970, in the years 1 to 9999 as far as the unit goes."""
+    per_second = UNITS[unit]
+    if spread == "extreme":
+        # Two days inside: a time zone moves what a clock shows.
+        last = (2**63 - 1) // per_second - 200_000
+        low, high = max(-last, -62_135_400_000), min(last, 253_402_100_000)
+        seconds = whole(rng, n_rows, spread, low, high)
+        return (seconds * per_second).astype("int64")
+    seconds = whole(rng, n_rows, spread).astype("int64") * 3617 + 1_600_000_000
+    return seconds * per_second + rng.integers(per_second, size=n_rows)
+
+
+# --- Columns of one dtype -----------------------------------------------------------
+
+
+def number(rng, n_rows, spread, *, plain, dtype) -> pd.Series:
+    """Numbers of the NumPy dtype `plain`, as `dtype`."""
+    plain = np.dtype(plain)
+    if plain.kind == "f":
+        values = floats(rng, n_rows, spread, plain)
+    else:
+        limits = np.iinfo(plain)
+        values = whole(rng, n_rows, spread, limits.min, limits.max).astype(plain)
+    if isinstance(dtype, pd.ArrowDtype):
+        return pd.Series(pd.arrays.ArrowExtensionArray(pa.array(values)), dtype=dtype)
+    return pd.Series(values, dtype=dtype)
+
+
+def truth(rng, n_rows, spread, *, dtype) -> pd.Series:
+    return pd.Series(whole(rng, n_rows, spread).astype(float) > 3).astype(dtype)
+
+
+def text(rng, n_rows, spread, *, dtype) -> pd.Series:
+    return pd.Series(texts(rng, n_rows, spread), dtype=object).astype(dtype)
+
+
+def moment(rng, n_rows, spread, *, unit, zone=None, dtype=None) -> pd.Series:
+    series = pd.Series(ticks(rng, n_rows, spread, unit).view(f"M8[{unit}]"))
+    if zone is not None:
+        series = series.dt.tz_localize("UTC").dt.tz_convert(zone)
+    return series if dtype is None else series.astype(dtype)
+
+
+def span(rng, n_rows, spread, *, unit, dtype=None) -> pd.Series:
+    series = pd.Series(ticks(rng, n_rows, spread, unit).view(f"m8[{unit}]"))
+    return series if dtype is None else series.astype(dtype)
+
+
+def category(rng, n_rows, spread, *, inner, ordered, unused=()) -> pd.Series:
+    """A category dtype whose categories another maker makes."""
+    series = inner.make(rng, n_rows, spread)
+    listed = pd.Index(series.unique()).append(pd.Index(unused, dtype=series.dtype))
+    return series.astype(pd.CategoricalDtype(listed, ordered=ordered))
+
+
+def built(rng, n_rows, spread, *, function) -> pd.Series:
+    """What a function makes of small whole numbers."""
+    numbers = whole(rng, n_rows, spread, 0, 999)
+    return pd.Series(function([int(n) for n in numbers]))
+
+
+@cache
+def _supported() -> dict[str, Maker]:
+    """Makers of the dtypes that every synthesizer must take."""
+    made = {}
+    for bits in WIDTHS:
+        for sign in ("int", "uint"):
+            name = f"{sign}{bits}"
+            dtypes = [name, name.replace("i", "I", 1).replace("uI", "UI")]
+            dtypes.append(pd.ArrowDtype(pa.type_for_alias(name)))
+            for dtype in dtypes:
+                made[str(dtype)] = Maker(
+                    "whole", partial(number, plain=name, dtype=dtype)
+                )
+    arrow_floats = {"2": pa.float16(), "4": pa.float32(), "8": pa.float64()}
+    for size, arrow_type in arrow_floats.items():
+        plain = f"f{size}"
+        dtypes = [np.dtype(plain), pd.ArrowDtype(arrow_type), np.dtype(f">{plain}")]
+        dtypes += {"4": [pd.Float32Dtype()], "8": [pd.Float64Dtype()]}.get(size, [])
+        for dtype in dtypes:
+            name = getattr(dtype, "str", str(dtype))
+            made[name] = Maker("float", partial(number, plain=plain, dtype=dtype))
+    for plain, dtype in (("i4", ">i4"), ("u2", ">u2")):
+        made[dtype] = Maker("whole", partial(number, plain=plain, dtype=dtype))
+    for dtype in ("bool", "boolean", "bool[pyarrow]"):
+        made[f"truth {dtype}"] = Maker("truth", partial(truth, dtype=dtype))
+    made["truth object"] = Maker("other", partial(truth, dtype=object))
+    arrow_texts = [pd.ArrowDtype(pa.string()), pd.ArrowDtype(pa.large_string())]
+    texts = ["object", "str", "string[python]", "string[pyarrow]", *arrow_texts]
+    for place, dtype in enumerate(texts):
+        made[f"text {place} {dtype}"] = Maker("text", partial(text, dtype=dtype))
+    for unit in UNITS:
+        moments, spans = (
+            pd.ArrowDtype(pa.timestamp(unit)),
+            pd.ArrowDtype(pa.duration(unit)),
+        )
+        made[f"time {unit}"] = Maker("time", partial(moment, unit=unit))
+        made[f"time Arrow {unit}"] = Maker(
+            "time", partial(moment, unit=unit, dtype=moments)
+        )
+        made[f"span {unit}"] = Maker("span", partial(span, unit=unit))
+        made[f"span Arrow {unit}"] = Maker(
+            "span", partial(span, unit=unit, dtype=spans)
+        )
+    fixed = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+    for unit in ("s", "ns"):
+        for zone in ("UTC", "Europe/Berlin", "America/St_Johns", fixed):
+            zoned = partial(moment, unit=unit, zone=zone)
+            made[f"time {unit} {zone}"] = Maker("zoned", zoned)
+        zoned = pd.ArrowDtype(pa.timestamp(unit, tz="Asia/Tokyo"))
+        made[f"time Arrow {unit} zone"] = Maker(
+            "zoned", partial(moment, unit=unit, zone="Asia/Tokyo", dtype=zoned)
+        )
+    for name, inner in list(made.items()):
+        # pandas can make no index of the last two.
+        if (
+            inner.kind == "span"
+            or name[0] == ">"
+            or name in ("<f2", "halffloat[pyarrow]")
+        ):
+            continue
+        for ordered in (False, True):
+            kind = "text" if inner.kind == "text" else "other"
+            made[f"category of {name}" + " ordered" * ordered] = Maker(
+                kind, partial(category, inner=inner, ordered=ordered)
+            )
+    made["category with unused"] = Maker(
+        "text",
+        partial(
+            category, inner=made["text 0 object"], ordered=True, unused=[SECRET + "un"]
+        ),
+    )
+    return made
+
+
+@cache
+def _doubtful() -> dict[str, Maker]:
+    """Makers of what may be refused: dtypes, mixtures, values."""
+
+    def arrow(arrow_type, value=lambda number: number):
+        return lambda numbers: pd.arrays.ArrowExtensionArray(
+            pa.array([value(n) for n in numbers], type=arrow_type)
+        )
+
+    def objects(*values):
+        return lambda numbers: pd.Series(
+            [values[n % len(values)] for n in numbers], dtype=object
+        )
+
+    day = datetime.date(2020, 1, 1)
+    functions = {
+        "complex": lambda numbers: np.array(numbers) * (1 + 1j),
+        "long double": lambda numbers: np.array(numbers, dtype=np.longdouble),
+        "infinite": lambda numbers: np.where(np.array(numbers) == 7, np.inf, 0.0),
+        "period": lambda n: pd.PeriodIndex.from_ordinals(n, freq="M"),
+        "interval": lambda n: pd.IntervalIndex.from_arrays(n, np.array(n) + 1),
+        "sparse": lambda numbers: pd.arrays.SparseArray(np.array(numbers, dtype=float)),
+        "sparse int": lambda numbers: pd.arrays.SparseArray(np.array(numbers)),
+        "numpy bytes": lambda numbers: pd.Series(np.array(numbers, dtype="S4")),
+        "category of interval": lambda n: pd.cut(np.array(n), [-1, 3, 10, 1000]),
+        "category of period": lambda n: pd.Categorical(
+            pd.PeriodIndex.from_ordinals(n, freq="D")
+        ),
+        "category of span": lambda n: pd.Categorical(pd.to_timedelta(n, unit="s")),
+        "category of mixture": lambda n: pd.Categorical(
+            objects(1, SECRET)(n), categories=[1, SECRET]
+        ),
+        "category without any": lambda n: pd.Categorical([None] * len(n)),
+        "category of infinity": lambda n: pd.Categorical(
+            np.where(np.array(n) == 7, np.inf, 1.0)
+        ),
+        "Arrow decimal": arrow(pa.decimal128(9, 2), decimal.Decimal),
+        "Arrow date32": arrow(pa.date32()),
+        "Arrow date64": arrow(pa.date64(), lambda n: n * 86_400_000),
+        "Arrow time": arrow(pa.time64("us")),
+        "Arrow binary": arrow(pa.binary(), lambda n: b"%d" % n),
+        "Arrow list": arrow(pa.list_(pa.int8()), lambda n: [1] * (n % 3)),
+        "Arrow struct": arrow(pa.struct([("a", pa.int32())]), lambda n: {"a": n}),
+        "Arrow null": arrow(pa.null(), lambda _: None),
+        "Arrow view": arrow(pa.string_view(), lambda n: f"{SECRET}{n}"),
+        "Arrow dictionary": lambda n: pd.arrays.ArrowExtensionArray(
+            pa.array([f"{SECRET}{v}" for v in n], pa.string()).dictionary_encode()
+        ),
+        "mixture": objects(1, SECRET, None),
+        "numbers as objects": objects(1, 2.5, True),
+        "truths and texts": objects(True, SECRET),
+        "lists": objects([SECRET], [2]),
+        "dicts": objects({SECRET: 1}, {}),
+        "bytes": objects(b"4321", b""),
+        "dates": objects(day, None),
+        "datetimes": objects(pd.Timestamp(day), pd.NaT),
+        "mixed zones": objects(pd.Timestamp(day), pd.Timestamp(day, tz="UTC")),
+        "decimals": objects(decimal.Decimal("4321.5"), None),
+        "tuples": objects((1, SECRET), ()),
+        "missing values": objects(None, np.nan, pd.NA, pd.NaT),
+        "truths and missing": objects(True, None, np.nan, pd.NA),
+        "texts and missing": objects(SECRET + "a", None, np.nan, pd.NA, pd.NaT),
+        "lone surrogate": objects(SECRET + "\ud800", SECRET),
+        "frames": objects(pd.DataFrame({"a": [1]}), np.zeros(2)),
+    }
+    return {
+        name: Maker("other", partial(built, function=function))
+        for name, function in functions.items()
+    }
+
+
+# --- What a recipe draws of a column ------------------------------------------------
+
+
+def with_holes(series: pd.Series, holes: str, rng) -> pd.Series:
+    """Take values out, where the dtype lets one."""
+    n_rows = len(series)
+    where = {
+        "none": np.zeros(n_rows, dtype=bool),
+        "all": np.ones(n_rows, dtype=bool),
+        "first": np.arange(n_rows) == 0,
+        "all but one": np.arange(n_rows) != n_rows // 2,
+        "half": np.arange(n_rows) < n_rows // 2,
+        "third": rng.random(n_rows) < 0.33,
+    }[holes]
+    holed = series.copy()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # pandas warns where the dtype changes
+            holed[where] = None
+    except (TypeError, ValueError, FutureWarning, NotImplementedError):
+        return series
+    return holed if holed.dtype == series.dtype else series
+
+
+def draw_series(draw, n_rows: int, *, label: str, doubtful: bool):
+    """Draw one column, and the kind that a schema may call it."""
+    made = _doubtful() if doubtful else _supported()
+    name = draw(st.sampled_from(sorted(made)), label=label)
+    spread = draw(
+        st.sampled_from(["few", "many", "constant", "distinct", "extreme"]),
+        label=f"spread of {label}",
+    )
+    holes = draw(
+        st.sampled_from(["none", "third", "half", "first", "all", "all but one"]),
+        label=f"holes of {label}",
+    )
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
+    series = with_holes(made[name].make(rng, n_rows, spread), holes, rng)
+    return series, made[name].kind
+
+
+def describe(draw, kind: str, dtype: Any, *, is_label: bool):
+    """Draw what a schema says of a column; None for nothing."""
+    nullable = draw(st.booleans(), label="nullable")
+    scale = draw(st.sampled_from(["auto", "linear", "log", "quantile"]))
+    bounds = [(0, 1), (7, 7), (-5, 90), (0, 10**5), (-(10**300), 10**300)]
+    whole = Categorical([0, 1, 7], nullable=nullable)
+    truths = [Boolean(nullable=nullable), Categorical([True], nullable=nullable)]
+    choices: dict[str, list[Any]] = {
+        "whole": [whole],
+        "truth": truths,
+        "text": [
+            Categorical([f"{SECRET}{n}" for n in (3, 1, 99)], nullable=nullable),
+            Categorical([], nullable=True),
+        ],
+    }
+    if not is_label:
+        measured = [
+            Continuous(low, high, nullable=nullable, scale=scale)
+            for low, high in bounds
+        ]
+        day = {"nullable": nullable, "unit": draw(st.sampled_from([None, "D", "s"]))}
+        choices["whole"] += [
+            Continuous(low, high, integer=integer, nullable=nullable, scale=scale)
+            for low, high in ((0, 1), (7, 7), (0, 120))
+            for integer in (True, False)
+        ]
+        choices["float"] = [*measured, Categorical([0.0, 0.5])]
+        choices["span"] = measured
+        choices["time"] = [Datetime("2001-02-03 04:05:06.7", "2031-01-01", **day)]
+        choices["zoned"] = [
+            *choices["time"],
+            Datetime("2001-01-01T00:00+02:00", "2031-01-01T00:00+02:00", **day),
+        ]
+        for listed in choices.values():
+            listed.append(Identifier())
+    return draw(st.sampled_from([None, *choices.get(kind, [])]), label="described")
+
+
+class Columns(NamedTuple):
+    """How to draw a column, and what a schema says of one."""
+
+    draw: Callable[..., tuple[pd.Series, str]]
+    describe: Callable[..., object]
+
+
+@pytest.fixture(scope="session")
+def columns() -> Columns:
+    return Columns(draw_series, describe)

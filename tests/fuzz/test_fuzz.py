@@ -1,0 +1,412 @@
+"""Any table and any parameters: a table like it comes back, or an error of ours.
+
+Hypothesis draws a recipe (dtypes, missing values, names, schema, parameters) and a
+seed, NumPy the values. Whatever is asked, `fit` either succeeds, and then `sample`
+gives the same columns and dtypes within the released schema, or it raises one of our
+errors before any budget is charged. Where nothing in a recipe is doubtful it must
+succeed. The 50 tables of CI take N seconds on one core.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.utils import _param_validation
+
+import skdpsynth
+from skdpsynth import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GANSynthesizer,
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+    PrivacyBudget,
+)
+from skdpsynth.exceptions import DegradedResultWarning, SkdpsynthError
+from skdpsynth.schema import (
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
+
+SECRET = "§"  # every text of a table starts with it, and no message may hold it
+
+PACKAGE = Path(skdpsynth.__file__).parent
+# Where a plain ValueError or TypeError is a check of ours, and no accident.
+OUR_CHECKS = (
+    str(PACKAGE / "base.py"),
+    str(PACKAGE / "nn" / "_device.py"),
+    str(PACKAGE / "preprocessing" / "_sampling.py"),
+    str(PACKAGE / "synthesizers"),
+    _param_validation.__file__,
+)
+
+# Every way of training, with few steps.
+SHORT = {"n_iter": 1, "n_generator_steps": 2}
+WAYS = [
+    IndependentSynthesizer(),
+    GPATESynthesizer(n_iter=1),
+    GPATESynthesizer(init="random", n_iter=2, hidden_dims=(3,), n_teachers=5),
+    GPATESynthesizer(
+        aggregator="confident_gnmax", n_iter=1, batch_size=4, projection_dim=2
+    ),
+    PATEGANSynthesizer(batch_size=16, n_student_steps=2, **SHORT),
+    PATEGANSynthesizer(noise="laplace", init="random", batch_size=16, **SHORT),
+    DPCGANSynthesizer(**SHORT),
+    DPCGANSynthesizer(batch_size=50, hidden_dims=(3,), **SHORT),
+    DPGANSynthesizer(init="random", **SHORT),
+    PATETripleGANSynthesizer(batch_size=16, n_student_steps=2, **SHORT),
+    PATETripleGANSynthesizer(desensitization="dpsgd", init="random", **SHORT),
+    GANSynthesizer(**SHORT),
+]
+RATES = ("learning_rate", "teacher_learning_rate", "discriminator_learning_rate")
+BAD_PARAMETERS = [
+    ("epsilon", 0.0),
+    ("epsilon", math.nan),
+    ("epsilon", "1"),
+    ("delta", 1.0),
+    ("delta", None),
+    ("target", ["a"]),
+    ("schema", {"a": 1}),
+    ("budget", 1.0),
+    ("random_state", -1),
+    ("random_state", "x"),
+    ("init", "zeros"),
+    ("n_iter", 0),
+    ("batch_size", 0.5),
+    ("latent_dim", 0),
+    ("hidden_dims", (0,)),
+    ("hidden_dims", "auto"),
+    ("learning_rate", -1.0),
+    ("learning_rate", math.nan),
+    ("device", "abacus"),
+    ("verbose", "yes"),
+]
+NAMES = [
+    "a",
+    "",
+    " ",
+    "target",
+    "ä\0",
+    0,
+    -1,
+    2.5,
+    math.nan,
+    None,
+    True,
+    np.int64(7),
+    ("a", 1),
+    (),
+    frozenset({1}),
+    b"raw",
+    pd.Timestamp("2020-01-01", tz="UTC"),
+    pd.NaT,
+    pd.NA,
+    np.datetime64("2020-01-01", "s"),
+    np.True_,
+    pd.Interval(0, 1),
+]
+
+
+@dataclass
+class Case:
+    """What is passed to `fit`, and why that may refuse it."""
+
+    synth: Any
+    table: Any = None
+    labels: Any = None
+    doubts: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)  # for a failure's report
+
+
+def rarely(draw, one_in: int) -> bool:
+    # Hypothesis likes the ends of a range, and shrinks to its start.
+    return draw(st.integers(0, one_in)) == (one_in + 1) // 2
+
+
+# --- Recipes ------------------------------------------------------------------------
+
+
+def draw_names(draw, case: Case, n_columns: int) -> list[Any]:
+    style = draw(
+        st.sampled_from(["plain", "odd", "plain", "any", "plain"]), label="names"
+    )
+    if style == "plain":
+        return [f"c{number}" for number in range(n_columns)]
+    case.doubts.append("the names")
+    places = st.integers(0, len(NAMES) - 1)
+    listed = st.lists(
+        places, min_size=n_columns, max_size=n_columns, unique=style == "odd"
+    )
+    return [NAMES[place] for place in draw(listed, label="places of names")]
+
+
+def draw_series(draw, case: Case, columns, n_rows: int, *, label: str):
+    doubtful = rarely(draw, 15)
+    if doubtful:
+        case.doubts.append(f"the dtype of {label}")
+    return columns.draw(draw, n_rows, label=label, doubtful=doubtful)
+
+
+def draw_schema(draw, case: Case, columns, frame: pd.DataFrame, kinds, target):
+    """Draw a schema that says something of some columns."""
+    if rarely(draw, 2):
+        return None
+    described = {}
+    for place, name in enumerate(frame.columns):
+        is_label = target is not None and place == target
+        found = columns.describe(
+            draw, kinds[place], frame.dtypes.iloc[place], is_label=is_label
+        )
+        if found is not None:
+            described[name] = found
+    hidden = sum(isinstance(column, Identifier) for column in described.values())
+    if hidden >= frame.shape[1] - (target is not None):
+        case.doubts.append("the identifiers")
+    if target is not None and rarely(draw, 2):
+        label = described.get(frame.columns[target])
+        levels = getattr(label, "categories", [False, True])
+        if label is not None and frame.columns[target] is not None:
+            counts = {level: draw(st.sampled_from([0, 1, 10**6])) for level in levels}
+            return TableSchema(
+                described, target=frame.columns[target], class_counts=counts
+            )
+    n_rows = draw(st.sampled_from([None, None, 1, 300, 10**6]), label="n_rows")
+    return TableSchema(described, n_rows=n_rows)
+
+
+def draw_synthesizer(draw, case: Case):
+    way = clone(draw(st.sampled_from(WAYS), label="synthesizer"))
+    has = way.get_params()
+    wanted = {
+        "epsilon": draw(st.sampled_from([1.0, 1e-9, 1e-3, 0.1, 20.0, 1e6, math.inf])),
+        "delta": draw(st.sampled_from([1e-5, 1e-12, 0.5])),
+        "random_state": draw(st.sampled_from([None, 0, 2**32 - 1])),
+    }
+    if rarely(draw, 3):
+        wanted[draw(st.sampled_from(RATES))] = draw(st.sampled_from([1e-30, 1e3, 1e30]))
+    if rarely(draw, 2):
+        wanted["budget"] = PrivacyBudget(1e7, 0.99)
+        if wanted["epsilon"] == math.inf:
+            case.doubts.append("the budget")
+    if rarely(draw, 12):
+        name, value = draw(st.sampled_from(BAD_PARAMETERS))
+        if name in has:
+            wanted[name] = value
+            case.doubts.append(f"the parameter {name}")
+    return way.set_params(**{name: v for name, v in wanted.items() if name in has})
+
+
+def draw_case(draw, columns, max_rows: int) -> Case:
+    case = Case(None)
+    n_rows = round(max_rows ** draw(st.floats(0.2, 1), label="size"))
+    if rarely(draw, 30):
+        n_rows = draw(st.sampled_from([0, 1]))
+        case.doubts.append("the number of rows")
+    n_columns = draw(st.integers(1, 5), label="columns")
+    pairs = [
+        draw_series(draw, case, columns, n_rows, label=f"column {place}")
+        for place in range(n_columns)
+    ]
+    frame = pd.concat([series for series, _ in pairs], axis=1)
+    kinds = [kind for _, kind in pairs]
+    frame.columns = pd.Index(
+        draw_names(draw, case, n_columns), dtype=object, tupleize_cols=False
+    )
+    case.synth = draw_synthesizer(draw, case)
+    way = draw(st.sampled_from(["none", "column", "y", "absent"]), label="target")
+    target = None
+    if way == "column":
+        target = draw(st.integers(0, n_columns - 1), label="place of the target")
+        if kinds[target] in ("float", "span") or n_columns == 1:
+            case.doubts.append("the target")
+        if "target" not in case.doubts and not isinstance(case.synth.target, list):
+            case.synth.set_params(target=frame.columns[target])
+    elif way == "y":
+        case.labels, kind = draw_series(draw, case, columns, n_rows, label="labels")
+        if kind in ("float", "span"):
+            case.doubts.append("the labels")
+    elif way == "absent" and rarely(draw, 4):
+        case.synth.set_params(target="absent")
+        case.doubts.append("the target")
+    if frame.columns.is_unique and case.synth.schema is None:
+        schema = draw_schema(draw, case, columns, frame, kinds, target)
+        case.synth.set_params(schema=schema)
+    case.table = draw_container(draw, case, frame)
+    case.columns = {str(n): f"{d}" for n, d in zip(frame, frame.dtypes, strict=True)}
+    return case
+
+
+def draw_container(draw, case: Case, frame: pd.DataFrame):
+    if not rarely(draw, 10):
+        frame.index = pd.Index(np.zeros(len(frame)), name="who")
+        return frame
+    case.doubts.append("the container")
+    way = draw(st.sampled_from(["array", "list", "series", "dict"]))
+    if way == "series":
+        return frame.iloc[:, 0]
+    if way == "dict":
+        return {"a": [1, 2]}
+    array = frame.to_numpy()
+    return array if way == "array" else array.tolist()
+
+
+# --- Claims -------------------------------------------------------------------------
+
+
+def is_ours(error: Exception) -> bool:
+    """Whether an error was raised on purpose."""
+    if isinstance(error, SkdpsynthError):
+        return True
+    last = traceback.extract_tb(error.__traceback__)[-1].filename
+    return isinstance(error, ValueError | TypeError) and last.startswith(OUR_CHECKS)
+
+
+def check_fit(case: Case) -> bool:
+    """Fit; tell whether it succeeded."""
+    synth = case.synth
+    budget = getattr(synth, "budget", None)
+    budget = budget if isinstance(budget, PrivacyBudget) else None
+    error = None
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            synth.fit(case.table, case.labels)
+        except (SkdpsynthError, ValueError, TypeError) as raised:
+            if not is_ours(raised):
+                raise
+            error = raised
+    if error is not None:
+        assert case.doubts, f"refused without a doubt: {error!r}"
+        assert SECRET not in str(error)
+        assert not synth.__sklearn_is_fitted__()
+        assert budget is None or budget.spent == (0.0, 0.0)
+        return False
+    assert all(warning.category is DegradedResultWarning for warning in said), said
+    assert SECRET not in "".join(str(warning.message) for warning in said)
+    if budget is not None:
+        assert budget.spent == (synth.epsilon, synth.delta)
+    assert synth.epsilon_ <= synth.epsilon
+    return True
+
+
+def check_dtype(fake: pd.Series, expected: Any) -> None:
+    if isinstance(expected, pd.CategoricalDtype):
+        assert isinstance(fake.dtype, pd.CategoricalDtype)
+        assert fake.dtype.ordered == expected.ordered
+        assert fake.dtype.categories.dtype == expected.categories.dtype
+    else:
+        assert fake.dtype == expected
+
+
+def in_numbers(present: pd.Series) -> tuple[np.ndarray, tuple[float, float]]:
+    """Give numbers or seconds, and the ends of what their dtype can hold."""
+    if present.dtype.kind == "m":
+        seconds = pd.TimedeltaIndex(present).total_seconds().to_numpy()
+        return seconds, (-6.3e10, 2.6e11) if present.dt.unit != "ns" else (
+            -9.3e9,
+            9.3e9,
+        )
+    exact = present.to_numpy()
+    if exact.dtype.kind not in "iuf":
+        return exact.astype(float), (-math.inf, math.inf)
+    limits = (np.finfo if exact.dtype.kind == "f" else np.iinfo)(exact.dtype)
+    return exact.astype(float), (float(limits.min), float(limits.max))
+
+
+def check_values(fake: pd.Series, described: Any) -> None:
+    """A column holds what the released schema says, as far as its dtype can."""
+    assert getattr(described, "nullable", True) or not fake.isna().any()
+    present = fake[fake.notna()]
+    if isinstance(described, Categorical):
+        assert set(present) <= set(described.categories)
+    if isinstance(described, Continuous) and len(present):
+        numbers, ends = in_numbers(present)
+        low, high = np.clip([described.low, described.high], *ends)
+        # To the precision of the dtype.
+        room = 1e-3 * (1 + max(abs(low), abs(high)))
+        assert np.isfinite(numbers).all()
+        assert ((numbers >= low - room) & (numbers <= high + room)).all()
+    if isinstance(described, Datetime) and len(present):
+        day = pd.Timedelta(days=1)
+        low, high = described.low, described.high
+        if present.dt.tz is not None and low.tz is None:
+            low, high = low.tz_localize("UTC"), high.tz_localize("UTC")
+        assert low - day <= present.min()
+        assert present.max() <= high + day
+
+
+def check_sample(case: Case) -> None:
+    synth = case.synth
+    for n_samples, strategy in ((1, None), (20, None), (10, "balanced")):
+        fake = synth.sample(n_samples, sampling_strategy=strategy)
+        assert len(fake) == n_samples
+        if not isinstance(case.table, pd.DataFrame):
+            continue
+        dtypes = list(case.table.dtypes)
+        assert fake.columns[: len(dtypes)].tolist() == case.table.columns.tolist()
+        dtypes += [] if case.labels is None else [case.labels.dtype]
+        assert fake.shape[1] == len(dtypes)
+        for place, expected in enumerate(dtypes):
+            check_dtype(fake.iloc[:, place], expected)
+        for place, name in enumerate(fake.columns):
+            described = synth.schema_.columns.get(name)
+            check_values(fake.iloc[:, place], described)
+
+
+def check_file(case: Case) -> None:
+    """What is saved samples like what was fitted."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "saved"
+        try:
+            case.synth.save(path)
+        except SkdpsynthError:
+            assert "the names" in case.doubts
+            return
+        again = type(case.synth).load(path)
+    expected = case.synth.sample(5, random_state=0)
+    pd.testing.assert_frame_equal(again.sample(5, random_state=0), expected)
+
+
+def check_case(draw, columns, max_rows: int) -> None:
+    case = draw_case(draw, columns, max_rows)
+    note(f"{case.synth}\n{case.columns}\ndoubts: {case.doubts}")
+    if check_fit(case):
+        check_sample(case)
+        check_file(case)
+
+
+FUZZING = settings(
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+
+
+@settings(FUZZING, max_examples=50, derandomize=True)
+@given(data=st.data())
+def test_fifty_tables(columns, data):
+    check_case(data.draw, columns, max_rows=300)
+
+
+@pytest.mark.nightly
+@settings(FUZZING, max_examples=2000)
+@given(data=st.data())
+def test_two_thousand_tables(columns, data):
+    check_case(data.draw, columns, max_rows=100_000)
