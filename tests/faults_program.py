@@ -86,7 +86,7 @@ def killed_fits(folder, rng):
 
     in_child(fit_and_save)
     wall = in_child(fit_and_save)[2]
-    for _ in range(20):
+    for _ in range(12):
         saved.unlink(missing_ok=True)
         before = len(shared_budget(folder).charges)
         said, end, _ = in_child(fit_and_save, rng.uniform(0, wall))
@@ -126,7 +126,7 @@ def killed_saves(folder, rng, *, in_place):
             for synth in both:
                 synth.save(path)
 
-    for _ in range(20):
+    for _ in range(12):
         _, end, _ = in_child(save_forever, rng.uniform(0, 0.05))
         yield {"whole": rows_of(path) in known, "end": end}
 

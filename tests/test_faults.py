@@ -126,7 +126,7 @@ def seen(monkeypatch) -> list[object]:
 
 @pytest.mark.parametrize("synthesizer", PRIVATE, ids=name_of)
 def test_an_interrupted_fit_leaves_the_charge_and_says_so(synthesizer, monkeypatch):
-    """Ctrl-C, or no memory, at 12 moments of a fit: the ends, and at random."""
+    """Ctrl-C, or no memory, at 9 moments of a fit: the first, and at random."""
     drawn = seen(monkeypatch)
     synth = clone(synthesizer).set_params(budget=PrivacyBudget(1e3, 0.1))
     quiet_fit(synth, table())  # imports
@@ -134,7 +134,7 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(synthesizer, monkeypat
         quiet_fit(synth, table())
     # The number of calls varies a little with the noise.
     rng = np.random.default_rng(5)
-    moments = [1, *sorted(rng.integers(2, int(0.9 * counted.calls), 11))]
+    moments = [1, *sorted(rng.integers(2, int(0.9 * counted.calls), 8))]
     n_noted = 0
     for moment in moments:
         error = (MemoryError, KeyboardInterrupt)[moment % 2]()
@@ -156,7 +156,7 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(synthesizer, monkeypat
             assert kept == set()
         elif not charged:
             assert notes == []
-    assert n_noted >= 8
+    assert n_noted >= 5
     assert len(quiet_fit(synth, table()).sample(3)) == 3
 
 
@@ -271,7 +271,7 @@ def found(tmp_path_factory) -> dict[str, list[dict[str, object]]]:
 
 
 def test_a_killed_fit_stays_charged_and_leaves_no_half_file(found):
-    """SIGKILL in 20 fits with a save: charged before the first noise is drawn."""
+    """SIGKILL in 12 fits with a save: charged before the first noise is drawn."""
     for fit in found["fits"]:
         assert fit["charges"] == 1 if fit["noise"] else fit["charges"] in (0, 1)
         assert fit["exists"] == fit["loads"]
@@ -280,10 +280,10 @@ def test_a_killed_fit_stays_charged_and_leaves_no_half_file(found):
 
 
 def test_a_killed_save_leaves_a_whole_file(found):
-    """SIGKILL in 20 saves; of those of a twin that writes in place most are caught.
+    """SIGKILL in 12 saves; of those of a twin that writes in place most are caught.
 
-    The twin is half through a file most of the time: that 20 kills all miss it has a
-    probability below 1e-6.
+    The twin is half through a file at 80 % of the moments (measured), so that 12
+    kills all miss it with probability 4e-9.
     """
     assert all(save["end"] == -signal.SIGKILL for save in found["saves"])
     assert all(save["whole"] for save in found["saves"])

@@ -344,7 +344,7 @@ def _noise_of(
     residuals = np.concatenate(
         [((r.noisy - r.exact) / r.unit / entry.noise_std).ravel() for r in own]
     )
-    ratio, p_value = noise_test(residuals)
+    ratio, p_value = noise_test(residuals, step=1.0 / entry.noise_std)
     return ratio, p_value, smallest_ratio(residuals.size, alpha, POWER)
 
 

@@ -288,7 +288,8 @@ def _audit_noise(
     residuals, ratio, p_value, bound = np.empty(0), math.nan, 1.0, math.inf
     if reservation.noise_std > 0:
         residuals = ((draws / unit - exact) / reservation.noise_std).ravel()
-        ratio, p_value = noise_test(residuals)
+        step = 1.0 / reservation.noise_std
+        ratio, p_value = noise_test(residuals, step=step)
         most = ratio / math.sqrt(chi2.ppf(alpha, residuals.size) / residuals.size)
         mu = shift / (most * reservation.noise_std) if most > 0 else math.inf
         bound = gdp_epsilon(mu if shift > 0 else 0.0, delta)

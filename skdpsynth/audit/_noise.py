@@ -17,15 +17,20 @@ __all__ = ["flip_rates", "noise_test", "smallest_ratio", "vote_test"]
 
 # Tails of the noise beyond so many scales are below 1e-14.
 _SCALES = 36
+_FEW = 16  # entries that may all be 0 by chance
 
 
-def noise_test(residuals: NDArray[np.float64]) -> tuple[float, float]:
+def noise_test(
+    residuals: NDArray[np.float64], *, step: float = 0.0
+) -> tuple[float, float]:
     """Test that Gaussian noise has the standard deviation of the ledger.
 
     Parameters
     ----------
     residuals : ndarray, float64
         Noise over the ledger's standard deviation, independent entries.
+    step : float, default=0.0
+        Distance of two neighbouring values of the noise, in the same unit.
 
     Returns
     -------
@@ -36,14 +41,17 @@ def noise_test(residuals: NDArray[np.float64]) -> tuple[float, float]:
 
     Notes
     -----
-    Exact for Gaussian noise. The discrete Gaussian with sigma >= 3, which the package
-    uses, has the same variance to 1e-30 and the same fourth moment to 1e-30.
+    Exact for Gaussian noise. Of a few whole numbers, all may be 0 by chance: each then
+    counts as the largest number that would have been rounded to it. The discrete
+    Gaussian with sigma >= 3, which the package uses, has the same variance to 1e-30
+    and the same fourth moment to 1e-30.
     """
     n = residuals.size
     if n == 0:
         return math.nan, 1.0
     squares = float(np.square(residuals, dtype=np.float64).sum())
-    p_value = 2 * min(chi2.cdf(squares, n), chi2.sf(squares, n))
+    wide = np.abs(residuals) + (step / 2 if n < _FEW else 0.0)
+    p_value = 2 * min(chi2.cdf(float((wide**2).sum()), n), chi2.sf(squares, n))
     return math.sqrt(squares / n), min(1.0, float(p_value))
 
 

@@ -156,6 +156,14 @@ def audited(name, mechanism=None, **settings):
     ), reservation
 
 
+def test_a_single_noise_of_zero_is_no_contradiction():
+    """A discrete Gaussian with sigma 8 is 0 in 5 % of all draws."""
+    assert noise_test(np.zeros(1))[1] == 0
+    assert noise_test(np.zeros(1), step=1 / 8)[1] == pytest.approx(0.1, abs=0.01)
+    assert noise_test(np.zeros(12), step=1 / 8)[1] < 1e-6
+    assert noise_test(np.zeros(1000), step=1 / 8)[1] == 0
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_package_agrees_with_its_ledger(name):
     """p-values at 1e-6. These pairs attain the sensitivity."""
