@@ -12,6 +12,7 @@ from torch.nn.utils import skip_init
 
 from skdpsynth.nn._clipping import clipped_sums, poisson_sample
 from skdpsynth.nn._generator import Student
+from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +62,15 @@ class PreciseStudent(Student):
     def latent(self, *shape: int) -> torch.Tensor:
         """Draw standard normal numbers from the public stream."""
         return super().latent(*shape).double()
+
+    def features(self) -> Products:
+        """Say what a discriminator looks at; as for `Student`."""
+        loadings = self.parameters["loadings"]
+        directions = loadings / loadings.norm(dim=0).clamp_min(1e-6)
+        if "location" not in self.trained:
+            return Products(super().features(), directions)
+        location = self.parameters["location"]
+        return Products(super().features(), directions, location, self.scales)
 
 
 class Discriminator:
@@ -195,15 +205,7 @@ class Discriminator:
         with torch.no_grad():
             for p, start in zip(self._params, self._start, strict=True):
                 p.copy_(start)
-        sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
-        for first in range(0, len(fakes), self._chunk):
-            self._backward(fakes[first : first + self._chunk], features, real=False)
-            samples = [p.grad_sample for p in self._params]
-            for total, added in zip(
-                sums, clipped_sums(samples, self._clip), strict=True
-            ):
-                total += added
-            self._network.zero_grad()
+        sums = self._sums_of_fakes(fakes, features)
         for p, released, total in zip(self._params, self._released, sums, strict=True):
             p.grad = released + (total / len(fakes)).to(p)
         self._discount_noise()
@@ -213,9 +215,34 @@ class Discriminator:
                 for p in self._params:
                     p.clamp_(-self._bound, self._bound)
 
-    def logits(self, features: torch.Tensor) -> torch.Tensor:
-        """Score features of shape (n_rows, n_features); a released function."""
-        values = features * self._scale
+    def _sums_of_fakes(
+        self, fakes: torch.Tensor, features: Features
+    ) -> list[torch.Tensor]:
+        """Sum the clipped gradients of public rows, one tensor per parameter."""
+        if len(self._params) == 1 and isinstance(features, Products):
+            slopes = fakes.new_full((len(fakes),), self._scale)
+            if self._loss == "logistic":  # of log(1 + exp(score))
+                slopes = slopes * torch.sigmoid(self.logits(fakes, features))
+            norms = slopes * features.norms(fakes)
+            weights = slopes * (self._clip / norms.clamp_min(self._clip))
+            return [features.weighted_sum(fakes, weights).unsqueeze(0)]
+        sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
+        for first in range(0, len(fakes), self._chunk):
+            self._backward(fakes[first : first + self._chunk], features, real=False)
+            samples = [p.grad_sample for p in self._params]
+            for total, added in zip(
+                sums, clipped_sums(samples, self._clip), strict=True
+            ):
+                total += added
+            self._network.zero_grad()
+        return sums
+
+    def logits(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
+        """Score rows of shape (n_rows, n_columns); a released function of them."""
+        if len(self._params) == 1 and isinstance(features, Products):
+            (weight,) = self._params
+            return features.scores(rows, self._scale * weight.detach()[0])
+        values = features(rows) * self._scale
         for layer in self._network._module:
             # Not called as modules: those record gradients per example.
             if isinstance(layer, nn.Linear):
@@ -225,9 +252,9 @@ class Discriminator:
                 values = functional.silu(values)
         return values.squeeze(-1)
 
-    def objective(self, features: torch.Tensor) -> torch.Tensor:
+    def objective(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
         """Give what the generator wants to raise: mean log D, or the mean score."""
-        scores = self.logits(features)
+        scores = self.logits(rows, features)
         if self._loss == "logistic":
             scores = functional.logsigmoid(scores)
         return scores.mean()
@@ -299,7 +326,7 @@ def generator_gradient(
 
     def objective(moving: Parameters) -> torch.Tensor:
         rows = student.rows(draws, {**student.parameters, **moving})
-        return discriminator.objective(features(rows))
+        return discriminator.objective(rows, features)
 
     gradients = torch.func.grad(objective)(moving)
     flat = torch.cat([gradients[name].flatten() for name in student.trained])
