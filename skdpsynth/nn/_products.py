@@ -105,6 +105,6 @@ class Products:
         return torch.cat([weighted.sum(dim=0), second - weights.sum(), pairs])
 
     def _standardised(self, rows: torch.Tensor) -> torch.Tensor:
-        if self.scales is None:
+        if self.location is None or self.scales is None:
             return rows
         return (rows - self.location) / self.scales
