@@ -150,6 +150,20 @@ def test_five_folds_are_five_charges():
     assert all(synthesizer.budget is budget for synthesizer in fitted)
 
 
+def test_what_comes_after_a_fit_costs_nothing(tmp_path):
+    budget = PrivacyBudget(1.0, 1e-3)
+    model = pipeline(budget).fit(X, Y)
+    spent = budget.spent
+    model.predict(X)
+    model.predict_proba(X)
+    model.score(X, Y)
+    model[0].sample(10)
+    model[0].save(tmp_path / "table.skdp")
+    model[0].privacy_report()
+    assert budget.spent == spent
+    assert len(budget.charges) == 1
+
+
 def test_a_fit_is_charged_before_its_noise_and_refused_before_it_starts(monkeypatch):
     """Three of five folds are paid for; the fourth draws nothing and reads no row."""
     from skdpsynth.privacy import _aggregators

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from tqdm.auto import tqdm
 
 from skdpsynth.evaluation._assemble import assemble
 from skdpsynth.evaluation._folder import RunFolder
 from skdpsynth.evaluation._runs import REAL, Job, RunRecord, Task, run
-from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
+from skdpsynth.metrics import column_fidelity, tstr_scores
 from skdpsynth.metrics._classifiers import resolve_classifiers
 from skdpsynth.metrics._encode import check_tables
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
     from skdpsynth.evaluation._results import ComparisonResult
     from skdpsynth.metrics._classifiers import Classifiers
+
+_FOLDED_ROWS = 10  # that `two_sample_scores` needs of each table
 
 
 def compare_synthesizers(
@@ -68,11 +72,12 @@ def compare_synthesizers(
         Name of the label column. A synthesizer without a target is given this one.
     epsilons : sequence of float, default=(1.0,)
         Budgets to fit with, positive. A synthesizer without the parameter `epsilon`
-        runs once, at infinite epsilon.
+        runs once in each repeat, at infinite epsilon.
     n_repeats : int, default=3
         Fits of each synthesizer at each epsilon, at least 1.
     n_samples : int, default=10000
-        Synthetic rows of each fit, at least 2, and real rows of the reference at most.
+        Synthetic rows of each fit, at least 2 (10 with `fidelity`), and real rows of
+        the reference at most.
     settings : str, default="ABC"
         Which of the settings of the PATE-GAN paper [1]_: A (learn from real rows, test
         on real rows; once per repeat, as the reference), B (synthetic, real) and C
@@ -84,12 +89,14 @@ def compare_synthesizers(
         Where to keep finished runs. A comparison that finds its own runs there does not
         repeat them; one that fails or is interrupted loses the unfinished ones only.
         The folder holds statistics of real rows.
-    classifiers : dict of str to classifier, list of str, or None, default=None
-        As in `skdpsynth.metrics.tstr_scores`. None means all twelve.
+    classifiers : dict of str to classifier, list, or None, default=None
+        Own classifiers by name; a list of them, which get the names of their classes;
+        or a list of names out of the twelve, as in `skdpsynth.metrics.tstr_scores`.
+        None means all twelve.
     pos_label : object, default=None
         As in `skdpsynth.metrics.tstr_scores`.
     sampling_strategy : {"balanced"}, dict or None, default=None
-        Class shares of the synthetic rows, as in ``sample``.
+        Class shares or counts of the synthetic rows, as in ``sample``.
     fidelity : bool, default=True
         Whether to compare columns, pairs of columns and whole rows too.
     random_state : int, default=0
@@ -107,12 +114,13 @@ def compare_synthesizers(
     Raises
     ------
     InvalidTableError
-        If `train` and `test` do not have the same columns, one is empty, or its labels
-        are incomplete.
+        If `train` and `test` do not have the same columns or kinds of columns, one is
+        empty, has an infinite value, or its labels are incomplete; if the settings or
+        `fidelity` need more labels or rows of `test`. Before the first fit.
     MissingDependencyError
         If the twelve are asked for and the module xgboost is not installed.
     TypeError
-        If a synthesizer is not an estimator, or a table not a DataFrame.
+        If a synthesizer is not an estimator or alone, or a table not a DataFrame.
     ValueError
         If another parameter is out of range.
 
@@ -175,7 +183,9 @@ def compare_synthesizers(
         sampling_strategy=sampling_strategy,
         fidelity=fidelity,
     )
+    _check_strategy(sampling_strategy, task.n_samples)
     named = _named(synthesizers, target)
+    _rehearse(task, train, test)
     jobs = _jobs(named, task, epsilons, n_repeats, random_state)
     kept = None if folder is None else RunFolder(folder, task, train, test)
     records = {} if kept is None else _read(kept, jobs)
@@ -201,8 +211,12 @@ def _check_numbers(
     random_state: int,
 ) -> None:
     """Check the parameters that no later step checks."""
-    if not len(epsilons) or not all(isinstance(e, Real) and e > 0 for e in epsilons):
-        msg = f"epsilons must hold positive numbers. Got {epsilons!r} instead."
+    listed = np.ndim(epsilons) == 1 and len(epsilons) > 0
+    if not listed or not all(isinstance(e, Real) and e > 0 for e in epsilons):
+        msg = (
+            "epsilons must be a list of positive numbers, at least one. Got "
+            f"{epsilons!r} instead."
+        )
         raise ValueError(msg)
     for name, value, low in (
         ("n_repeats", n_repeats, 1),
@@ -217,22 +231,75 @@ def _check_numbers(
         raise ValueError(msg)
 
 
+def _check_strategy(
+    strategy: str | Mapping[Hashable, float] | None, n_samples: int
+) -> None:
+    """Check what can be checked before a fit says which classes there are."""
+    if strategy is None or (isinstance(strategy, str) and strategy == "balanced"):
+        return
+    total = sum(strategy.values()) if isinstance(strategy, Mapping) else math.nan
+    if not abs(total - 1) <= 1e-9 and total != n_samples:
+        msg = (
+            "sampling_strategy must be None, 'balanced' or a dict from class to share "
+            f"(their sum is 1) or to count (n_samples, {n_samples}). Got {strategy!r} "
+            "instead."
+        )
+        raise ValueError(msg)
+
+
+def _rehearse(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> None:
+    """Refuse what no run could score, before a fit spends anything.
+
+    A classifier that learns nothing takes the way of the others, with real rows in the
+    place of synthetic ones.
+    """
+    rows = train[: task.n_samples]
+    if set(task.settings) & set("AB"):
+        with warnings.catch_warnings():
+            # The first rows may have one label, unlike those of the runs.
+            warnings.simplefilter("ignore", DegradedResultWarning)
+            tstr_scores(
+                rows,
+                test,
+                target=task.target,
+                classifiers={"nothing": DummyClassifier()},
+                pos_label=task.pos_label,
+            )
+    if task.fidelity:
+        column_fidelity(test, rows)
+        n_rows = min(len(rows), len(test))
+        if n_rows < _FOLDED_ROWS:
+            msg = (
+                f"Expected at least {_FOLDED_ROWS} rows in 'train', in 'test' and in "
+                f"n_samples for the fidelity metrics, but got {n_rows}. Give more "
+                "rows, or leave them out by fidelity=False."
+            )
+            raise InvalidTableError(msg)
+
+
 def _named(
     synthesizers: Mapping[str, BaseEstimator] | Sequence[BaseEstimator], target: str
 ) -> dict[str, BaseEstimator]:
     """Give every synthesizer a name of its own, and the target."""
     if isinstance(synthesizers, Mapping):
         named = {str(name): value for name, value in synthesizers.items()}
+        alike = len(named) < len(synthesizers)
     else:
-        named = {}
+        if hasattr(synthesizers, "fit"):
+            msg = (
+                "synthesizers must be a list or a dict of synthesizers. Got one alone: "
+                f"put {synthesizers!r:.100} into a list."
+            )
+            raise TypeError(msg)
+        named, alike = {}, False
         for value in synthesizers:
             name = type(value).__name__
-            same = sum(type(other) is type(value) for other in named.values())
+            same = sum(type(other).__name__ == name for other in named.values())
             named[f"{name} {same + 1}" if same else name] = value
-    if not named or REAL in named or "" in named:
+    if not named or REAL in named or "" in named or alike:
         msg = (
             "synthesizers must hold at least one synthesizer, and none without a name "
-            f"or called {REAL!r}, the reference. Got {list(named)} instead."
+            f"of its own or called {REAL!r}, the reference. Got {list(named)} instead."
         )
         raise ValueError(msg)
     return {name: _with_target(value, name, target) for name, value in named.items()}

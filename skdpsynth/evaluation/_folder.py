@@ -121,7 +121,7 @@ class RunFolder:
 
 
 def table_digest(table: pd.DataFrame) -> str:
-    """Digest names, dtypes and values of a table; its index does not matter.
+    """Digest names, dtypes (with all levels) and values of a table, not its index.
 
     Parameters
     ----------
@@ -135,6 +135,9 @@ def table_digest(table: pd.DataFrame) -> str:
     """
     digest = hashlib.sha256(repr([*table.columns]).encode())
     digest.update(repr([str(dtype) for dtype in table.dtypes]).encode())
+    for dtype in table.dtypes:
+        if isinstance(dtype, pd.CategoricalDtype):
+            digest.update(repr([dtype.ordered, *dtype.categories]).encode())
     digest.update(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
     return digest.hexdigest()
 

@@ -91,6 +91,7 @@ _COLUMNS = {
 _FORMATS = {
     "epsilon": ".4g",
     "epsilon_spent": ".4g",
+    "epsilon spent by one fit": ".4g",
     "delta": ".3g",
     "rank": "g",
     "peak_mb": ".0f",
@@ -269,7 +270,7 @@ def _rounded(table: pd.DataFrame) -> pd.DataFrame:
 def _written(name: str, value: object) -> str:
     """Write one value of a column."""
     if isinstance(value, float) and not np.isnan(value):
-        return f"{value:{_FORMATS.get(name.split()[0], '.3f')}}"
+        return f"{value:{_FORMATS.get(name, '.3f')}}"
     return "-" if pd.isna(value) else str(value)
 
 

@@ -55,7 +55,7 @@ def draw_tradeoff(
     floor = _floor(result)
     lines = [name for name in curves if name != floor]
     # Where all share one place, side by side.
-    one_place = len(positions) - (math.inf in positions) == 1
+    one_place = len(positions) - (math.inf in positions) <= 1
     for number, name in enumerate(lines):
         shift = 0.05 * (number - (len(lines) - 1) / 2) if one_place else 0.0
         style = _styles(result)[name]
@@ -134,8 +134,8 @@ def draw_marginals(
         others = [name for name in names if name != result.target]
         columns = [name for name in names if name == result.target] + others[:7]
     unknown = [name for name in columns if name not in names]
-    if unknown:
-        msg = f"columns must be some of {names}. Got {unknown} instead."
+    if unknown or not len(columns):
+        msg = f"columns must be some of {names}. Got {unknown or 'none'} instead."
         raise ValueError(msg)
     own = axes is None
     given = _new_grid(len(columns)) if own else np.ravel(np.asarray(axes, dtype=object))
@@ -402,6 +402,6 @@ def _check_choice(metric: str, setting: str) -> None:
 
 def _nothing(what: str) -> str:
     return (
-        f"Expected at least one run with {what}, but there is none. Compare with that "
-        "setting, and look at the column 'error' of `runs`."
+        f"Expected at least one run with {what}, but there is none. Plot another "
+        "setting or compare with this one, and look at the column 'error' of `runs`."
     )

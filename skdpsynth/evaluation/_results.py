@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _RUN = ["synthesizer", "epsilon", "repeat"]
 _COSTS = ["epsilon_spent", "delta", "fit_s", "sample_s", "peak_mb"]
 # What the curator may see of a run and others may not: time and memory follow the
-# number of rows, and errors and warnings their values.
-_CURATOR_ONLY = ["fit_s", "score_s", "peak_mb", "warned", "error"]
+# number of rows (of sampling too: it is measured in the process that holds them), and
+# errors and warnings their values.
+_CURATOR_ONLY = ["fit_s", "sample_s", "score_s", "peak_mb", "warned", "error"]
 # Metrics of whole tables in the order of the summary; the last two are not distances.
 _TABLE_METRICS = [
     "sra_auroc",
@@ -168,8 +169,9 @@ class ComparisonResult:
             finite epsilon. Left out is what was computed from real rows (Settings A and
             B, ranking agreement, fidelity, marginals of real columns), runs without a
             guarantee or with an error, and what only the curator of the table may see:
-            the time and memory of fits, errors and warnings. It is covered by the sum
-            of the budgets in ``runs``, and not by less, however few rows are shown.
+            time and memory, errors and warnings. It is covered by the sum of the
+            budgets in ``runs``, and not by less, however few rows are shown. That a run
+            is left out tells those who expect it that it failed: no budget covers this.
         """
         runs = self.runs
         kept = np.isfinite(runs["epsilon_spent"]) & (runs["synthesizer"] != REAL)

@@ -166,7 +166,9 @@ def _table(
     synthesizer = clone(job.synthesizer)
     with PeakMemory() as memory:
         start = time.perf_counter()
-        synthesizer.fit(train)
+        # A frame of its own on the same values: columns that it adds or drops are not
+        # those of the next run.
+        synthesizer.fit(train.copy(deep=False))
         facts["fit_s"] = time.perf_counter() - start
         # What the fit charged, whatever happens next.
         facts["epsilon_spent"] = float(getattr(synthesizer, "epsilon_", np.nan))

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import math
-import pickle
-import time
 import warnings
 
-import joblib
 import numpy as np
 import pytest
-from joblib.parallel import ThreadingBackend
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
-from skdpsynth.evaluation import compare_synthesizers
-from skdpsynth.evaluation._runs import Job, Task, run
-from skdpsynth.exceptions import (
-    DegradedResultWarning,
-    InvalidTableError,
-    TiedScoresWarning,
-)
+from skdpsynth.evaluation import _memory, _runs
+from skdpsynth.exceptions import DegradedResultWarning, TiedScoresWarning
 from skdpsynth.metrics import (
     column_fidelity,
     feature_ranking_agreement,
@@ -34,7 +25,6 @@ from skdpsynth.schema import Categorical, TableSchema
 
 # With so few rows a label that nobody declares is not found.
 SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
-FLOOR = IndependentSynthesizer(schema=SCHEMA)
 REST = ["LogisticRegression", "DecisionTreeClassifier"]
 
 
@@ -84,6 +74,7 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables) -> None:
         "missing": column_fidelity(test, train)["missing"].mean(),
         "pairs": pair_fidelity(test, train)["difference"].mean(),
         "two_sample_forest": two_sample_scores(test, train)["RandomForestClassifier"],
+        "two_sample_linear": two_sample_scores(test, train)["LogisticRegression"],
         "feature_ranking": feature_ranking_agreement(train, train, target="label"),
     }
     for metric, value in fidelity.items():
@@ -226,135 +217,76 @@ def test_real_synthesizers_spend_what_they_claim(compare, tables) -> None:
     assert errors.str.startswith("BudgetExceededError").all()
 
 
-class Counting(ThreadingBackend):
-    """A backend that somebody registered; counts the tasks it is given."""
+def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
+    compare, stubs, tables
+) -> None:
+    """Columns that are dropped, added or replaced are its own."""
 
-    tasks = 0
-    supports_return_generator = False
-
-    def submit(self, func, callback=None):
-        Counting.tasks += 1
-        return super().submit(func, callback)
-
-
-class Nosy(GaussianNB):
-    """Notes how many workers joblib would give it."""
-
-    workers: list = []  # noqa: RUF012
-
-    def fit(self, X, y):
-        self.workers.append(joblib.effective_n_jobs(4))
-        return super().fit(X, y)
-
-
-def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs) -> None:
-    """Each run has its own, and none changes what is shown afterwards."""
-
-    class Warns(stubs["Blind"]):
+    class Careless(stubs["Blind"]):
         def fit(self, X):
-            for _ in range(3):
-                warnings.warn(f"seed {self.random_state}", UserWarning, stacklevel=1)
-                time.sleep(0.01)
+            assert X.columns.tolist() == tables[0].columns.tolist()
+            X["row"] = range(len(X))
+            X["noise"] = 0.0
+            X.pop("kind")
             return super().fit(X)
 
-    before = list(warnings.filters), warnings.showwarning
-    with joblib.parallel_config(backend="threading"):
-        result = compare({"w": Warns()}, n_jobs=2, n_repeats=4, settings="C")
-    assert (list(warnings.filters), warnings.showwarning) == before
-    seeds = [seed for _, seed, _ in stubs["Blind"].fits]
-    expected = {f"UserWarning: seed {seed}" for seed in seeds}
-    assert len(expected) == 4
-    # Classifiers may warn too, and so may libraries.
-    found = [set(text.splitlines()) & expected for text in result.runs["warned"]]
-    assert sorted(map(len, found)) == [1] * 4
-    assert set().union(*found) == expected
-
-
-@pytest.mark.parametrize("backend", ["threading", "counting"])
-def test_a_run_is_one_task_of_any_backend(compare, stubs, backend) -> None:
-    """Also of one that cannot hand over results one by one; the order is kept."""
-    joblib.register_parallel_backend("counting", Counting)
-    Counting.tasks = 0
-    Nosy.workers.clear()
-    alone = compare({"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()})
-    with joblib.parallel_config(backend=backend):
-        result = compare(
-            {"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()}, n_jobs=2
-        )
-    assert result.scores.equals(alone.scores)
-    assert set(Nosy.workers) == {1}
-    if backend == "counting":
-        assert Counting.tasks == 4  # two repeats of the reference and of the run
-
-
-def test_a_run_travels(tables) -> None:
-    """What is sent to a worker can be pickled, and what comes back is small."""
-    job = Job("floor", FLOOR, 1.0, 0, 0)
-    task = Task("label", 120, "BC", ["GaussianNB"], None, None, fidelity=False)
-    function, *arguments = pickle.loads(pickle.dumps((run, job, task, *tables)))
-    record = function(*arguments)
-    assert record.facts["error"] == ""
-    assert len(pickle.dumps(record)) < 20_000
-
-
-@pytest.mark.nightly
-def test_processes_give_the_same_rows(compare) -> None:
-    """Real rows come to them as read-only files; noise differs, the rest does not."""
-    options = {"classifiers": ["GaussianNB"], "epsilons": (5.0,)}
-    with joblib.parallel_config(backend="loky", max_nbytes=1_000):
-        result = compare([FLOOR], n_jobs=2, **options)
+    train = tables[0].copy()
+    result = compare({"careless": Careless()}, train=train)
     assert (result.runs["error"] == "").all()
-    keys = ["synthesizer", "repeat", "setting", "classifier", "metric"]
-    assert result.scores[keys].equals(compare([FLOOR], **options).scores[keys])
+    assert train.equals(tables[0])
 
 
-@pytest.mark.nightly
-# Starting a cluster warns about ports and unclosed sockets of its own.
-@pytest.mark.filterwarnings("default")
-def test_a_dask_cluster_takes_the_runs(compare, tmp_path) -> None:
-    """Two worker processes; every run comes back, and to the folder."""
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-        joblib.parallel_config(backend="dask", wait_for_workers_timeout=60),
-    ):
-        result = compare([FLOOR], fidelity=True, epsilons=(1, 10), folder=tmp_path)
-        assert len(client.ncores()) == 2
-    assert (result.runs["error"] == "").all()
-    assert len(list(tmp_path.glob("*.json"))) == len(result.runs) == 6
+def test_two_classes_of_one_name_are_two_synthesizers(compare, stubs) -> None:
+    other = type("Blind", (stubs["Blind"],), {})
+    result = compare([stubs["Blind"](), other()], n_repeats=1, settings="C")
+    assert result.runs["synthesizer"].tolist() == ["Blind", "Blind 2"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"epsilons": ()}, ValueError, "epsilons must hold positive"),
-        ({"epsilons": (1.0, -1.0)}, ValueError, "epsilons must hold positive"),
-        ({"n_repeats": 0}, ValueError, "n_repeats must be an integer of at least 1"),
-        ({"n_samples": 1}, ValueError, "n_samples must be an integer of at least 2"),
-        ({"settings": "AD"}, ValueError, "settings must be letters"),
-        ({"settings": ""}, ValueError, "settings must be letters"),
-        ({"random_state": None}, ValueError, "random_state must be an integer"),
-        ({"classifiers": ["Nothing"]}, ValueError, "'classifiers' parameter"),
-        ({"synthesizers": {}}, ValueError, "at least one synthesizer"),
-        ({"synthesizers": {"real data": 1}}, ValueError, "called 'real data'"),
-        ({"synthesizers": {"a": "text"}}, TypeError, "unfitted synthesizers"),
-        ({"synthesizers": [IndependentSynthesizer]}, TypeError, "under the name"),
-    ],
-)
-def test_bad_input_is_refused_before_the_first_fit(
-    tables, changes, error, message
-) -> None:
-    options = {"synthesizers": [IndependentSynthesizer()]} | changes
-    with pytest.raises(error, match=message):
-        compare_synthesizers(train=tables[0], test=tables[1], target="label", **options)
+def test_a_list_of_classifiers_has_names_of_its_classes(compare, stubs) -> None:
+    panel = [GaussianNB(), GaussianNB(var_smoothing=0.5)]
+    result = compare([stubs["Blind"]()], classifiers=panel, n_repeats=1, settings="B")
+    found = values(result, "Blind", "B", "auroc", 1.0)
+    assert found.index.tolist() == ["GaussianNB", "GaussianNB 2"]
+    assert found.iloc[0] != found.iloc[1]
 
 
-def test_other_columns_are_refused(compare, stubs, tables) -> None:
-    with pytest.raises(InvalidTableError, match="columns of 'train' in 'test'"):
-        compare([stubs["Blind"]()], test=tables[1].drop(columns="kind"))
+def test_shares_of_classes_reach_the_sample(compare, stubs) -> None:
+    asked = []
+
+    class Asked(stubs["Blind"]):
+        def sample(self, n_samples, *, sampling_strategy, random_state):
+            asked.append((n_samples, sampling_strategy))
+            return super().sample(n_samples, random_state=random_state)
+
+    for strategy in ({"no": 0.3, "yes": 0.7}, {"no": 90, "yes": 30}, "balanced", None):
+        compare([Asked()], sampling_strategy=strategy, n_repeats=1, settings="C")
+        assert asked.pop() == (120, strategy)
+
+
+def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch) -> None:
+    """Seconds by a clock that only the synthesizer moves, memory by what it takes."""
+    clock = [0.0]
+
+    class Costly(stubs["Blind"]):
+        def fit(self, X):
+            np.ones(50 * 2**17).sum()  # 50 MB, freed at once
+            clock[0] += 5.0
+            return super().fit(X)
+
+        def sample(self, n_samples, **options):
+            clock[0] += 2.0
+            return super().sample(n_samples, **options)
+
+    monkeypatch.setattr(_runs.time, "perf_counter", lambda: clock[0])
+    result = compare({"costly": Costly()}, settings="C")
+    runs = result.runs[result.runs["synthesizer"] == "costly"]
+    assert runs["fit_s"].tolist() == [5.0, 5.0]
+    assert runs["sample_s"].tolist() == [2.0, 2.0]
+    assert runs["score_s"].tolist() == [0.0, 0.0]
+    if _memory._forget_peak():  # elsewhere the peak is that of the process
+        assert runs["peak_mb"].max() > 45
+    summary = result.summary().iloc[0]
+    assert (summary["fit_s"], summary["sample_s"]) == (5.0, 2.0)
 
 
 def test_progress_counts_runs(compare, stubs, capsys) -> None:

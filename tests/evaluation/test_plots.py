@@ -8,6 +8,7 @@ from itertools import pairwise
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER, _styles
@@ -41,6 +42,44 @@ def test_tradeoff_draws_the_summary(result) -> None:
     places = ax.get_xticks()
     assert np.diff(places[:3]) == pytest.approx(np.log10([2, 10]))
     assert places[3] > places[2]
+
+
+def test_the_band_is_one_deviation_on_either_side(result) -> None:
+    """At every epsilon; what has no noise has a bar in its place."""
+    ax = result.plot_tradeoff()
+    bands = [c for c in ax.collections if isinstance(c, mpl.collections.PolyCollection)]
+    assert len(bands) == 2  # blind and broken
+    summary = result.summary().set_index("synthesizer")
+    for band, name in zip(bands, ["<b>blind</b> & $x$", "broken"], strict=True):
+        rows = summary.loc[name].dropna(subset="auroc").set_index("epsilon")
+        corners = np.unique(band.get_paths()[0].vertices, axis=0)
+        for epsilon, row in rows.iterrows():
+            at = corners[np.isclose(corners[:, 0], np.log10(epsilon)), 1]
+            ends = [row["auroc"] - row["auroc_sd"], row["auroc"] + row["auroc_sd"]]
+            assert [at.min(), at.max()] == pytest.approx(ends)
+
+
+def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs) -> None:
+    """So that what has no epsilon can be held against it; its own name says floor."""
+    floor = type("IndependentSynthesizer", (stubs["Blind"],), {})
+    result = compare({"marginals": floor(), "a": stubs["Copy"]()}, n_repeats=1)
+    ax = result.plot_tradeoff()
+    drawn = next(each for each in ax.lines if "floor" in each.get_label())
+    assert drawn.get_label() == "marginals (floor)"
+    assert drawn.get_linestyle() == ":"
+    assert list(drawn.get_xdata()) == [0, 1]  # in parts of the width
+    height = result.repeats("marginals", 1.0, "B", "auroc").mean()
+    assert set(drawn.get_ydata()) == {height}
+
+
+def test_without_any_epsilon_points_lie_side_by_side(compare, stubs) -> None:
+    result = compare({"a": stubs["Copy"](), "b": stubs["Copy"]()}, n_repeats=1)
+    ax = result.plot_tradeoff()
+    (a,), (b,) = (
+        next(each.get_xdata() for each in ax.lines if each.get_label() == name)
+        for name in "ab"
+    )
+    assert a != b
 
 
 def test_tradeoff_of_setting_c_has_no_real_line(result) -> None:
@@ -106,6 +145,21 @@ def test_marginals_are_shares(result, tables) -> None:
     assert drawn.pop("(missing)", 0.0) == 0.0  # of synthetic rows only
     assert drawn == pytest.approx(shares.to_dict())
     assert len(kind.lines) == 4
+    # The marks of the one that copies the first 120 private rows.
+    copied = tables[0][:120]
+    labels_drawn = [text.get_text() for text in kind.get_yticklabels()]
+    marks = dict(zip(labels_drawn, kind.lines[2].get_xdata(), strict=True))
+    assert marks.pop("(missing)", 0.0) == 0.0
+    assert marks == pytest.approx(copied["kind"].value_counts(normalize=True).to_dict())
+    # Numbers: an area for real rows, and a line for each synthesizer.
+    areas = axes[2].patches
+    assert [area.get_fill() for area in areas] == [True] + [False] * 4
+    for area, column in ((areas[0], tables[1]["count"]), (areas[3], copied["count"])):
+        heights, edges, _ = area.get_data()
+        inner = dict(zip(edges[1:-2] + 0.5, heights[1:-1], strict=True))
+        expected = {v: (column == v).mean() for v in inner}
+        assert inner == pytest.approx(expected)
+        assert sum(heights) == pytest.approx(1.0)
     (public,) = result.public_part().plot_marginals(columns=["kind"])
     assert len(public.patches) == 0
     assert len(public.lines) == 3
@@ -155,6 +209,25 @@ def test_synthesizers_are_told_apart_without_colour(compare, stubs) -> None:
     assert all(a != b for a, b in pairwise(lines))
 
 
+def test_no_more_than_a_thousand_rows_are_kept_for_plots(
+    compare, stubs, tables
+) -> None:
+    """The first ones: of a table that is sorted, the shares are others than of all."""
+    train = pd.concat([tables[0]] * 5).sort_values("kind")
+    result = compare(
+        {"copy": stubs["Copy"]()},
+        train=train,
+        n_samples=len(train),
+        settings="C",
+        classifiers=["GaussianNB"],
+    )
+    (ax,) = result.plot_marginals(columns=["kind"])
+    rows = train[:1_000]
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    drawn = dict(zip(names, ax.lines[0].get_xdata(), strict=True))
+    assert drawn == pytest.approx(rows["kind"].value_counts(normalize=True).to_dict())
+
+
 def test_what_cannot_be_drawn_is_refused(result, compare, stubs) -> None:
     with pytest.raises(ValueError, match="metric must be one of"):
         result.plot_tradeoff(metric="accuracy")
@@ -164,6 +237,8 @@ def test_what_cannot_be_drawn_is_refused(result, compare, stubs) -> None:
         result.plot_classifiers(epsilon=3.0)
     with pytest.raises(ValueError, match="columns must be some of"):
         result.plot_marginals(columns=["absent"])
+    with pytest.raises(ValueError, match="Got none instead"):
+        result.plot_marginals(columns=[])
     with pytest.raises(ValueError, match=r"axes must hold 2 Axes\. Got 1"):
         result.plot_marginals(plt.subplots()[1], columns=["size", "kind"])
     with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):

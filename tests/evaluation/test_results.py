@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.evaluation import _runs
 from skdpsynth.exceptions import DegradedResultWarning
 
 
@@ -32,16 +33,16 @@ def test_public_part_has_setting_c_of_runs_with_a_claim(result) -> None:
     failed = (public.runs["synthesizer"] == "broken") & (public.runs["epsilon"] == 1.0)
     assert not failed.any()
     assert np.isfinite(public.runs["epsilon_spent"]).all()
-    assert {"fit_s", "peak_mb", "warned", "error"} & set(public.runs.columns) == set()
+    known = ["synthesizer", "class", "epsilon", "repeat", "epsilon_spent", "delta"]
+    assert public.runs.columns.tolist() == known
     kept = result.scores.merge(public.scores)
     assert len(kept) == len(public.scores) > 0
     # Twice the same.
     assert public.public_part().scores.equals(public.scores)
 
 
-def both_pages(compare, stubs, monkeypatch, folder, **tables) -> dict[str, str]:
-    """Write both pages of a comparison with a clock that stands still."""
-    monkeypatch.setattr(_runs.time, "perf_counter", lambda: 0.0)
+def both_pages(compare, stubs, folder, **tables) -> dict[str, str]:
+    """Write both pages of a comparison."""
     synthesizers = {
         "blind": stubs["Blind"](),
         "copy": stubs["Copy"](),
@@ -57,20 +58,20 @@ def both_pages(compare, stubs, monkeypatch, folder, **tables) -> dict[str, str]:
 
 
 def test_public_page_does_not_depend_on_the_real_rows(
-    compare, stubs, tables, tmp_path, monkeypatch
+    compare, stubs, tables, tmp_path
 ) -> None:
-    """Not a byte of it, whatever the rows are and how many.
+    """Not a byte of it, whatever the rows are and how many, and how long it takes.
 
     The synthesizer looks at no row, so whatever changed would have another way out.
     The private page is the broken twin: it does change.
     """
     train, test = tables
-    first = both_pages(compare, stubs, monkeypatch, tmp_path)
+    first = both_pages(compare, stubs, tmp_path)
     others = {
         "train": train[:150].assign(size=5.0, kind="blue"),
         "test": test[10:].assign(noise=-test["noise"], label=test["label"][::-1]),
     }
-    second = both_pages(compare, stubs, monkeypatch, tmp_path, **others)
+    second = both_pages(compare, stubs, tmp_path, **others)
     assert first["public"] == second["public"]
     assert first["private"] != second["private"]
 
@@ -122,6 +123,39 @@ def test_page_needs_nothing_else_and_escapes_names(pages, private) -> None:
     assert ("no rows for <this> one" in shown) is private
     assert ("real data" in page.texts) is private
     assert ("fit_s" in page.texts) is private
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_page_shows_the_summary(result, pages, private) -> None:
+    """Means and deviations as the table has them, row by row."""
+    summary = (result if private else result.public_part()).summary()
+    section = pages[private].split("<h2>Summary</h2>")[1].split("</table>")[0]
+    names = re.findall("<th>(.*?)</th>", section)
+    rows = [re.findall("<td>(.*?)</td>", row) for row in section.split("<tr>")[2:]]
+    assert [html.unescape(row[0]) for row in rows] == summary["synthesizer"].tolist()
+    for metric in ("auroc", "auprc_C") if private else ("auroc_C", "auprc_C"):
+        expected = [
+            "-" if np.isnan(mean) else f"{mean:.3f} \N{PLUS-MINUS SIGN} {spread:.3f}"
+            for mean, spread in zip(
+                summary[metric], summary[f"{metric}_sd"], strict=True
+            )
+        ]
+        assert [row[names.index(metric)] for row in rows] == expected
+    spent = [row[names.index("epsilon_spent")] for row in rows]
+    known = summary["epsilon_spent"]
+    assert spent == ["-" if np.isnan(value) else f"{value:.4g}" for value in known]
+
+
+def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
+    compare, stubs, tmp_path
+) -> None:
+    """A rank is a whole number, the score of one called "rank me" is not."""
+    result = compare({"rank me": stubs["Blind"]()}, n_repeats=1)
+    result.to_html(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    table = text.split("<h3>auroc</h3>")[1].split("</table>")[0]
+    value = result.repeats("rank me", 1.0, "B", "auroc").mean()
+    assert f"<td>{value:.3f}</td>" in table
 
 
 def test_page_adds_up_the_claims(result, pages) -> None:
