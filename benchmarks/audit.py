@@ -32,6 +32,7 @@ _RESULTS = _HERE / "results" / "audit.csv"
 _PAGE = _HERE.parent / "docs" / "audit.md"
 _BEGIN = "<!-- benchmarks/audit.py writes from here -->"
 _END = "<!-- to here -->"
+_RUNS = Path(tempfile.gettempdir()) / "skdpsynth-audit"  # of audits broken off
 
 # Two rows in one corner of the domain, and the canary in the opposite one.
 _COLUMNS = {name: Continuous(-10, 10, scale="linear") for name in ("a", "b")}
@@ -77,7 +78,7 @@ def synthesizer(name: str, epsilon: float = EPSILON) -> BaseSynthesizer:
 def run(name: str, n_runs: int, epsilon: float = EPSILON) -> GeneratorAudit:
     """Audit one case; runs of an audit that was broken off are kept."""
     part = f"{name}-{epsilon:g}".replace(" ", "-")
-    folder = Path(tempfile.gettempdir()) / "skdpsynth-audit" / part
+    folder = _RUNS / part
     found = audit_generator(
         synthesizer(name, epsilon),
         TABLE,
@@ -162,6 +163,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.fresh:
         _RESULTS.unlink(missing_ok=True)
+        shutil.rmtree(_RUNS, ignore_errors=True)  # runs of older code
     use_one_thread()
     done = pd.read_csv(_RESULTS) if _RESULTS.exists() else pd.DataFrame()
     known = set(done.get("synthesizer", []))

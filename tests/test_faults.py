@@ -1,8 +1,7 @@
 """What goes wrong from outside: Ctrl-C, SIGKILL, no memory, a full disk, NaN.
 
 Whatever happens, and whenever: no half-written file loads, no budget forgets a charge,
-no sample holds NaN, and an exception says what the fit cost. The module takes N
-seconds on one core.
+no sample holds NaN, and an exception says what the fit cost.
 """
 
 from __future__ import annotations

@@ -41,8 +41,9 @@ def noise_test(
 
     Notes
     -----
-    Exact for Gaussian noise. Of a few whole numbers, all may be 0 by chance: each then
-    counts as the largest number that would have been rounded to it. The discrete
+    Exact for Gaussian noise. Of a few whole numbers, all may be 0 by chance, and the
+    tail of one is as heavy as that half a step before it: each then counts as the
+    largest and the smallest number that would have been rounded to it. The discrete
     Gaussian with sigma >= 3, which the package uses, has the same variance to 1e-30
     and the same fourth moment to 1e-30.
     """
@@ -50,8 +51,11 @@ def noise_test(
     if n == 0:
         return math.nan, 1.0
     squares = float(np.square(residuals, dtype=np.float64).sum())
-    wide = np.abs(residuals) + (step / 2 if n < _FEW else 0.0)
-    p_value = 2 * min(chi2.cdf(float((wide**2).sum()), n), chi2.sf(squares, n))
+    half = step / 2 if n < _FEW else 0.0
+    wide, narrow = np.abs(residuals) + half, np.maximum(np.abs(residuals) - half, 0)
+    p_value = 2 * min(
+        chi2.cdf(float((wide**2).sum()), n), chi2.sf(float((narrow**2).sum()), n)
+    )
     return math.sqrt(squares / n), min(1.0, float(p_value))
 
 

@@ -149,7 +149,7 @@ def replayed(history: list[Release]) -> Iterator[list[Release]]:
 def _in_place_of_the_mechanisms(
     watch: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> Iterator[None]:
-    """Put watched mechanisms wherever the package has imported the real ones."""
+    """Put watched mechanisms wherever a loaded module has imported the real ones."""
     mechanisms = [getattr(_mechanisms, name) for name in _NAMES]
     pairs = [(real, watch(real)) for real in mechanisms]
     _exchange(pairs)
@@ -161,11 +161,12 @@ def _in_place_of_the_mechanisms(
 
 
 def _exchange(pairs: Sequence[tuple[object, object]]) -> None:
-    """Replace objects, known by identity, in all loaded modules of the package."""
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] != "skdpsynth":
-            continue
-        for attribute, value in list(vars(module).items()):
+    """Replace objects, known by identity, in all loaded modules.
+
+    A synthesizer of somebody else imports the mechanisms into a module of its own.
+    """
+    for module in list(sys.modules.values()):
+        for attribute, value in list(getattr(module, "__dict__", {}).items()):
             for old, new in pairs:
                 if value is old:
                     setattr(module, attribute, new)

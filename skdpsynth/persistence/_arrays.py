@@ -24,6 +24,8 @@ _DTYPES = {
     "BOOL": ("bool", 1),
 }
 _KEYS = {"dtype", "shape", "data_offsets"}
+# Of the table of contents: some twenty times its size once it is parsed.
+_MAX_TABLE = 2**25
 
 
 def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -42,7 +44,7 @@ def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     Raises
     ------
     PersistenceError
-        If an array is of another dtype, or holds NaN.
+        If an array is of another dtype or holds NaN, or there are too many of them.
     """
     import numpy as np
     from safetensors.numpy import save as to_bytes
@@ -57,6 +59,12 @@ def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
             raise PersistenceError(msg)
     _refuse_nan(arrays)
     packed: bytes = to_bytes({k: np.ascontiguousarray(v) for k, v in arrays.items()})
+    if _table_length(packed) > _MAX_TABLE:
+        msg = (
+            f"Expected at most {_MAX_TABLE:,} bytes of names and shapes of arrays. Got "
+            f"{_table_length(packed):,}; fit fewer columns or classes."
+        )
+        raise PersistenceError(msg)
     return packed
 
 
@@ -95,9 +103,9 @@ def unpack(data: bytes) -> dict[str, NDArray[Any]]:
 
 def _check_table(data: bytes) -> None:
     """Insist that the arrays fill the bytes, one after the other, and say no more."""
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or length > len(data) - 8:
-        msg = "a table of contents that is longer than the file"
+    length = _table_length(data)
+    if len(data) < 8 or length > min(len(data) - 8, _MAX_TABLE):
+        msg = "a table of contents that is longer than the file, or very long"
         raise ValueError(msg)
     spans = []
     for entry in parse_json(data[8 : 8 + length]).values():
@@ -120,6 +128,10 @@ def _check_table(data: bytes) -> None:
     if [*(start for start, _ in spans), len(data) - 8 - length] != starts:
         msg = "arrays that overlap, or bytes of none"
         raise ValueError(msg)
+
+
+def _table_length(data: bytes) -> int:
+    return int.from_bytes(data[:8], "little")
 
 
 def _refuse_nan(arrays: Mapping[str, NDArray[Any]]) -> None:

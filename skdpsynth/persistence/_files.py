@@ -44,6 +44,8 @@ _FIELDS = (
     "generator",
 )
 _MAX_NAME = 100
+_PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
+_NEVER_SAVED = ("budget", "schema")  # among the parameters
 # Those whose arrays and marginals are made with; a reader may have others.
 _LIBRARIES = ("skdpsynth", "numpy", "pandas")
 
@@ -200,9 +202,16 @@ def _read(
 
 
 def _check_words(document: Mapping[str, Any]) -> None:
-    """Refuse what must not get into a message: names that are none."""
+    """Refuse what must not get into a message or onto a terminal: names that are none.
+
+    Labels and names of columns may be any text; who prints them escapes them.
+    """
     name, versions = document["synthesizer"], document["versions"]
     if not name.isidentifier() or len(name) > _MAX_NAME:
         raise ValueError("no name of a class")
     if not all(v.isprintable() and len(v) <= _MAX_NAME for v in versions.values()):
         raise ValueError("no versions")
+    if not all(document["report"][words].isprintable() for words in _PRINTED):
+        raise ValueError("words that move the cursor")
+    if not set(document["parameters"]).isdisjoint(_NEVER_SAVED):
+        raise ValueError("a parameter that is never saved")

@@ -27,26 +27,45 @@ PUBLISHED = {
 }
 
 
+def words_of(node: ast.AST) -> set[str]:
+    """Give the names and texts in a piece of code."""
+    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    found |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    found |= {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef)}
+    constants = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
+    return found | {value for value in constants if isinstance(value, str)}
+
+
 @cache
-def names_in(path: Path) -> tuple[set[str], set[str]]:
-    """Give the tests of a file, and all names it uses."""
+def cases_of(path: Path) -> dict[str, set[str]]:
+    """Give the tests of a file, and all that each uses, its parameters included.
+
+    A table of cases that has a name of its own counts as if it stood in the test.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    tests = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
-    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-    defined = {
-        n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)
+    tables = {
+        target.id: words_of(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
     }
-    return {name for name in tests if name.startswith("test_")}, used | defined
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            words = words_of(node)
+            found[node.name] = words.union(*(tables.get(w, set()) for w in words))
+    return found
 
 
 def is_a_test(name: str) -> bool:
-    """Whether the file, the test, and the twin in brackets exist."""
+    """Whether the file and the test exist, and the test uses the twin in brackets."""
     path, _, test = name.partition("::")
     test, _, twin = test.partition("[")
     if not (ROOT / path).exists():
         return False
-    tests, names = names_in(ROOT / path)
-    return test in tests and (not twin or twin.removesuffix("]") in names)
+    tests = cases_of(ROOT / path)
+    return test in tests and (not twin or twin.removesuffix("]") in tests[test])
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -61,6 +80,8 @@ def test_every_test_on_the_page_exists(name):
         "tests/audit/test_defects.py::test_absent",
         "tests/audit/test_defects.py::is_a_test",
         "tests/audit/test_defects.py::test_every_test_on_the_page_exists[Absent]",
+        # Of another test in the same file.
+        "tests/audit/test_invariants.py::test_one_row_shows_in_its_releases_only[slices]",
     ],
 )
 def test_tests_that_do_not_exist_are_noticed(name):

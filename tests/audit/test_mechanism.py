@@ -164,6 +164,19 @@ def test_a_single_noise_of_zero_is_no_contradiction():
     assert noise_test(np.zeros(1000), step=1 / 8)[1] == 0
 
 
+@pytest.mark.parametrize("sigma", [3.0, 8.0])
+def test_single_whole_numbers_are_rejected_no_more_often_than_they_should(sigma):
+    """By the law of the discrete Gaussian: no draw, no luck."""
+    noise = np.arange(-12 * sigma, 12 * sigma + 1)
+    law = np.exp(-((noise / sigma) ** 2) / 2)
+    p_values = [
+        noise_test(np.array([value / sigma]), step=1 / sigma)[1] for value in noise
+    ]
+    for level in (0.05, 1e-3, 1e-6, 1e-9):
+        rejected = law[np.array(p_values) < level].sum() / law.sum()
+        assert rejected <= level
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_package_agrees_with_its_ledger(name):
     """p-values at 1e-6. These pairs attain the sensitivity."""

@@ -17,7 +17,7 @@ from safetensors.numpy import load as arrays_of
 from safetensors.numpy import save as bytes_of
 
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.persistence import _archive
+from skdpsynth.persistence import _archive, _arrays
 from skdpsynth.persistence._archive import ARRAYS, HEADER
 
 
@@ -125,6 +125,21 @@ def test_bombs_take_no_memory(saved, refused, files):
         finally:
             tracemalloc.stop()
         assert peak < 3 * 2**20 + 40 * len(data)
+
+
+def test_a_long_table_of_contents_is_refused_before_it_is_parsed(
+    saved, refused, files, monkeypatch
+):
+    """Parsed, it takes twenty times its size; 1 GiB of arrays could be a table."""
+    arrays = arrays_of(files.members_of(saved[1])[ARRAYS])
+    packed = files.members_of(saved[1])[ARRAYS]
+    length = struct.unpack("<Q", packed[:8])[0]
+    monkeypatch.setattr(_arrays, "_MAX_TABLE", length)
+    assert set(_arrays.unpack(packed)) == set(arrays)
+    monkeypatch.setattr(_arrays, "_MAX_TABLE", length - 1)
+    refused(saved[1])
+    with pytest.raises(PersistenceError, match="fewer columns or classes"):
+        _arrays.pack(arrays)
 
 
 def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch):
