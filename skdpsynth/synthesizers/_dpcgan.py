@@ -72,7 +72,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         as many as a class can pay for, up to 8.
     hidden_dims : tuple of int, default=()
         Widths of the discriminator's hidden layers. Without any it is linear.
-    learning_rate : float, default=0.1
+    learning_rate : float, default=0.03
         Step of the generator (Adam), positive; it falls linearly to 0.
     discriminator_learning_rate : float, default=1.0
         Step of the discriminator (plain descent), positive.
@@ -174,7 +174,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         n_generator_steps: int = 50,
         latent_dim: int | Literal["auto"] = "auto",
         hidden_dims: Sequence[int] = (),
-        learning_rate: float = 0.1,
+        learning_rate: float = 0.03,
         discriminator_learning_rate: float = 1.0,
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
