@@ -10,7 +10,13 @@ import numpy as np
 from scipy.stats import chi2
 
 from skdpsynth.audit._bounds import epsilon_lower_bound
-from skdpsynth.audit._noise import noise_test, smallest_ratio, vote_test
+from skdpsynth.audit._noise import (
+    flip_rates,
+    noise_test,
+    rejected_scale,
+    smallest_ratio,
+    vote_test,
+)
 from skdpsynth.audit._results import POWER
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy._reservation import Ledger
@@ -53,8 +59,8 @@ class MechanismAudit:
     confidence : float
         Probability of at least which a finding is no accident.
     power : float
-        Share of the ledger's noise that would have been rejected as too little, 8
-        times in 10; nan for votes.
+        Smallest epsilon of one release at `delta`, between these inputs, whose noise
+        would have been rejected as too little, 8 times in 10; inf where none would.
     noise_ratio : float
         Measured noise over the ledger's. For votes: answers against the majority over
         their expected number.
@@ -110,10 +116,12 @@ class MechanismAudit:
         ]
         if not self.findings:
             lines.append(_NOTHING_FOUND)
-        if not math.isnan(self.power):
+        if math.isinf(self.power):
+            lines.append("Power: none; draw more releases.")
+        else:
             lines.append(
-                f"Power: would have rejected noise of {100 * self.power:.3g}% of the "
-                "ledger's, 8 times in 10."
+                f"Power: would have rejected epsilon >= {self.power:.4g} of one "
+                f"release, {round(10 * POWER)} times in 10."
             )
         lines.append(
             f"Noise over the ledger's: {self.noise_ratio:.4g} "
@@ -285,7 +293,8 @@ def _audit_noise(
             f"one row moves the value by {shift:.6g}, but the ledger's sensitivity is "
             f"{reservation.sensitivity:.6g}."
         )
-    residuals, ratio, p_value, bound = np.empty(0), math.nan, 1.0, math.inf
+    residuals, ratio, p_value = np.empty(0), math.nan, 1.0
+    bound = power = math.inf
     if reservation.noise_std > 0:
         residuals = ((draws / unit - exact) / reservation.noise_std).ravel()
         step = 1.0 / reservation.noise_std
@@ -293,6 +302,9 @@ def _audit_noise(
         most = ratio / math.sqrt(chi2.ppf(alpha, residuals.size) / residuals.size)
         mu = shift / (most * reservation.noise_std) if most > 0 else math.inf
         bound = gdp_epsilon(mu if shift > 0 else 0.0, delta)
+        rejected = smallest_ratio(residuals.size, alpha, POWER) * reservation.noise_std
+        if min(shift, rejected) > 0:
+            power = gdp_epsilon(shift / rejected, delta)
     if p_value < alpha:
         findings.append(
             f"the noise is {ratio:.4g} times the ledger's (p = {p_value:.3g})."
@@ -303,7 +315,7 @@ def _audit_noise(
         lower_bound=bound,
         delta=delta,
         confidence=1 - alpha,
-        power=smallest_ratio(residuals.size, alpha, POWER),
+        power=power,
         noise_ratio=ratio,
         p_value=p_value,
         shift=shift / reservation.sensitivity,
@@ -353,16 +365,36 @@ def _audit_votes(
         epsilon_lower_bound(*errors, n_draws, delta=delta, alpha=alpha / 2)
         for errors in ((yes, n_draws - other), (n_draws - yes, other))
     )
+    rejected = rejected_scale(
+        np.tile(counts[0], n_draws),
+        reservation.n_teachers,
+        reservation.noise_std,
+        reservation.kind,
+        alpha=alpha,
+        power=POWER,
+    )
+    pair = np.array([part[query] for part in counts])
+    flips = flip_rates(pair, reservation.n_teachers, rejected, reservation.kind)
+    yes_rate, other_rate = np.where(
+        2 * pair > reservation.n_teachers, 1 - flips, flips
+    ).tolist()
     return MechanismAudit(
         name=reservation.name,
         findings=tuple(findings),
         lower_bound=bound,
         delta=delta,
         confidence=1 - alpha,
-        power=math.nan,
+        power=(_bit_epsilon(yes_rate, other_rate, delta) if rejected > 0 else math.inf),
         noise_ratio=ratio,
         p_value=p_value,
         shift=shift / reservation.sensitivity,
         n_draws=n_draws,
         residuals=np.empty(0),
     )
+
+
+def _bit_epsilon(yes: float, other: float, delta: float) -> float:
+    """Give the epsilon at `delta` of one bit, by its two probabilities of a yes."""
+    pairs = ((yes, other), (other, yes), (1 - yes, 1 - other), (1 - other, 1 - yes))
+    ratios = [(p - delta) / q if q > 0 else math.inf for p, q in pairs if p > delta]
+    return math.log(max(1.0, *ratios))

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._reservation import Kind
 
-__all__ = ["flip_rates", "noise_test", "smallest_ratio", "vote_test"]
+__all__ = ["flip_rates", "noise_test", "rejected_scale", "smallest_ratio", "vote_test"]
 
 # Tails of the noise beyond so many scales are below 1e-14.
 _SCALES = 36
 _FEW = 16  # entries that may all be 0 by chance
+_BISECTIONS = 30
 
 
 def noise_test(
@@ -125,14 +126,60 @@ def vote_test(
     if counts.size == 0:
         return math.nan, 1.0
     flips = int((answers != (2 * counts > n_teachers)).sum())
-    law, expected = np.ones(1), 0.0
-    for count, times in zip(*np.unique(counts, return_counts=True), strict=True):
-        rate = float(flip_rates(np.array([count]), n_teachers, scale, kind)[0])
-        law = np.convolve(law, binom.pmf(np.arange(times + 1), times, rate))
-        expected += times * rate
+    law = _law_of_flips(counts, n_teachers, scale, kind)
+    expected = float(law @ np.arange(len(law)))
     p_value = 2 * min(law[: flips + 1].sum(), law[flips:].sum())
     ratio = flips / expected if expected > 0 else math.nan
     return ratio, min(1.0, float(p_value))
+
+
+def rejected_scale(
+    counts: NDArray[np.int64],
+    n_teachers: int,
+    scale: float,
+    kind: Kind,
+    *,
+    alpha: float,
+    power: float,
+) -> float:
+    """Find the noise of votes that `vote_test` would have rejected as too small.
+
+    Parameters
+    ----------
+    counts, n_teachers, scale, kind
+        As for `vote_test`.
+    alpha : float
+        Level of the test, two-sided.
+    power : float
+        Probability of rejection.
+
+    Returns
+    -------
+    float
+        Scale of such noise, in (0, scale); 0 if even votes without noise pass.
+    """
+    law = _law_of_flips(counts, n_teachers, scale, kind)
+    rejected = 2 * np.cumsum(law) < alpha
+    if not rejected[0]:  # not even answers that all agree
+        return 0.0
+    low, high = 0.0, scale
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        own = _law_of_flips(counts, n_teachers, middle, kind)
+        found = own[rejected].sum() >= power
+        low, high = (middle, high) if found else (low, middle)
+    return low
+
+
+def _law_of_flips(
+    counts: NDArray[np.int64], n_teachers: int, scale: float, kind: Kind
+) -> NDArray[np.float64]:
+    """Give the law of the number of answers against the majority."""
+    law = np.ones(1)
+    for count, times in zip(*np.unique(counts, return_counts=True), strict=True):
+        rate = float(flip_rates(np.array([count]), n_teachers, scale, kind)[0])
+        law = np.convolve(law, binom.pmf(np.arange(times + 1), times, rate))
+    return law
 
 
 def smallest_ratio(n: int, alpha: float, power: float) -> float:
