@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -52,6 +53,8 @@ COLUMNS = [*KEYS, *SCORES, *COSTS, *NOTED]
 
 Key = tuple[str, str, float, int, str]
 _NOT_PRIVATE = ("GAN", REAL)
+# What saves and words a fit changes no row.
+_AFTER_A_FIT = re.compile(r"/skdpsynth/(persistence/|privacy/_report)")
 _WRITTEN = {"index": False, "float_format": "%.6g"}
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch", "opacus", "xgboost")
 
@@ -211,8 +214,9 @@ def code_of(synthesizer: str) -> str:
     """Name the state of all code that a run of a synthesizer depends on.
 
     A digest of its module, of the scores, of the tables, and of what these import,
-    without comments and docstrings: work on one synthesizer, on a page or on a test
-    leaves the rows of the others valid, which a commit's name would not.
+    without comments and docstrings, and without what is done with a fit later on: work
+    on one synthesizer, on a page or on a test leaves the rows of the others valid,
+    which a commit's name would not.
     """
     package = Path(skdpsynth.__file__).parent
     todo = [Path(__file__).with_name("_tables.py"), package / "metrics" / "_tstr.py"]
@@ -258,7 +262,7 @@ def _files_of(modules: frozenset[str], package: Path) -> list[Path]:
     files += [stem / "__init__.py" for stem in stems]
     beside = Path(__file__).parent
     files += [beside / f"{name}.py" for name in ("adult", "kaggle_credit")]
-    return [file for file in files if file.is_file()]
+    return [f for f in files if f.is_file() and not _AFTER_A_FIT.search(f.as_posix())]
 
 
 def _run_apart(key: Key, options: argparse.Namespace) -> dict[str, object]:

@@ -8,6 +8,7 @@ is no room for what `inspect` would not list.
 from __future__ import annotations
 
 import os
+import secrets
 import struct
 import zipfile
 import zlib
@@ -66,12 +67,16 @@ def write_members(path: str | os.PathLike[str], members: dict[str, bytes]) -> No
             f"folder {folder!r}; make it first by os.makedirs, or save elsewhere."
         )
         raise _AbsentFolderError(msg)
-    partial = f"{target}.partial"
+    # A name of its own: two processes may write to one path, and the last one wins.
+    partial = f"{target}.{secrets.token_hex(8)}.partial"
     try:
-        with zipfile.ZipFile(partial, "w") as archive:
-            for name, data in members.items():
-                # Without the date of today: equal synthesizers give equal files.
-                archive.writestr(zipfile.ZipInfo(name), data)
+        with open(partial, "xb") as file:
+            with zipfile.ZipFile(file, "w") as archive:
+                for name, data in members.items():
+                    # Without the date of today: equal synthesizers give equal files.
+                    archive.writestr(zipfile.ZipInfo(name), data)
+            file.flush()
+            os.fsync(file.fileno())  # before the name points to it
         os.replace(partial, target)
     except OSError as error:
         if error.filename == partial:  # a name that the user has never seen

@@ -199,7 +199,7 @@ def _terms(report: PrivacyReport) -> list[str]:
         lines.append(f"At other deltas: epsilon = {', '.join(others)}.")
     lines.append(f"Accountant: {report.accountant}. Software: {report.software}.")
     lines.append(f"Public, so neither protected nor paid for: {_public(report)}.")
-    return lines
+    return [_printable(line) for line in lines]
 
 
 def _public(report: PrivacyReport) -> str:

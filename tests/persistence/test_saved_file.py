@@ -7,6 +7,7 @@ proportion to its size.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import tracemalloc
 import zipfile
@@ -41,6 +42,23 @@ def test_equal_synthesizers_give_equal_files(saved, tmp_path):
 
 
 # --- The container ----------------------------------------------------------------
+
+
+def test_two_writers_of_one_path_do_not_mix(saved, tmp_path, monkeypatch):
+    """A second save runs to its end while the first is about to be published."""
+    synth, data = saved
+    path, publish = tmp_path / "shared", os.replace
+
+    def meanwhile(partial, target):
+        monkeypatch.setattr(os, "replace", publish)
+        synth.save(path)
+        assert path.read_bytes() == data
+        publish(partial, target)
+
+    monkeypatch.setattr(os, "replace", meanwhile)
+    synth.save(path)
+    assert path.read_bytes() == data
+    assert [file.name for file in tmp_path.iterdir()] == ["shared"]
 
 
 @pytest.mark.parametrize(
