@@ -20,25 +20,23 @@ import math
 import shutil
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from joblib import parallel_config
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from skdpsynth.evaluation import ComparisonResult, compare_synthesizers
-from skdpsynth.exceptions import TiedScoresWarning
-from skdpsynth.metrics import synthetic_ranking_agreement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sklearn.base import BaseEstimator
+
 HERE = Path(__file__).resolve().parent
 NOTEBOOK = HERE / "kaggle_credit.ipynb"
 QUICK = bool(os.environ.get("KAGGLE_CREDIT_QUICK"))
-_REFERENCE = "real data"  # the name that `compare_synthesizers` gives it
 _KEYS = ["synthesizer", "epsilon", "repeat"]
 # A rehearsal takes these, whatever the notebook asks for.
 _REHEARSED = {
@@ -48,35 +46,6 @@ _REHEARSED = {
     "classifiers": ["LogisticRegression", "GaussianNB"],
 }
 _LARGEST = 1_500_000  # bytes of the notebook
-
-
-class RealRows(BaseEstimator):
-    """Real rows that take part in a comparison as if they were synthetic.
-
-    The reference of `compare_synthesizers` is a random part of the training rows, with
-    as few frauds as there are by nature. This one has as many rows of each class as
-    are sampled, as long as there are that many.
-    """
-
-    def fit(self, X: pd.DataFrame, y: None = None) -> RealRows:
-        """Keep the rows."""
-        self.rows_ = X
-        return self
-
-    def sample(
-        self,
-        n_samples: int,
-        *,
-        sampling_strategy: Mapping[int, int],
-        random_state: int,
-    ) -> pd.DataFrame:
-        """Draw rows of each class, none of them twice."""
-        parts = []
-        for label, count in sampling_strategy.items():
-            rows = self.rows_[self.rows_["Class"] == label]
-            count = min(count, len(rows))
-            parts.append(rows.sample(count, random_state=random_state))
-        return pd.concat(parts)
 
 
 def fewer_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -139,15 +108,12 @@ def compare(
 def joined(
     *results: ComparisonResult, classifiers: Sequence[str] | None = None
 ) -> ComparisonResult:
-    """Join comparisons on the same tables; `RealRows` become the reference.
-
-    Setting B of the real rows is Setting A: learnt from real rows, tested on others.
-    With it, the ranking agreements of every run with scores in Setting C are added.
+    """Join comparisons on the same tables.
 
     Parameters
     ----------
     *results : ComparisonResult
-        One of them of `RealRows`.
+        What several have, such as the reference, is taken from the first.
     classifiers : sequence of str or None, default=None
         Keep the scores of these only. None keeps all.
 
@@ -158,43 +124,12 @@ def joined(
     """
     scores = pd.concat([result.scores for result in results], ignore_index=True)
     runs = pd.concat([result.runs for result in results], ignore_index=True)
-    names = runs.loc[runs["class"] == RealRows.__name__, "synthesizer"].unique()
-    scores, runs = (_renamed(table, names) for table in (scores, runs))
-    scores["setting"] = scores["setting"].mask(scores["synthesizer"] == _REFERENCE, "A")
+    row = [*_KEYS, "setting", "classifier", "metric"]
+    scores = scores.drop_duplicates(row, ignore_index=True)
+    runs = runs.drop_duplicates(_KEYS, ignore_index=True)
     if classifiers is not None:
         scores = scores[scores["classifier"].isin(classifiers)]
-    scores = pd.concat([scores, _agreements(scores)], ignore_index=True)
     return ComparisonResult(scores, runs, {}, [], results[0].target)
-
-
-def _renamed(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Put the real rows in the place of the reference, which has the fidelity only."""
-    table = table[table["synthesizer"] != _REFERENCE].reset_index(drop=True)
-    real = table["synthesizer"].isin(names)
-    table["synthesizer"] = table["synthesizer"].mask(real, _REFERENCE)
-    table["epsilon"] = table["epsilon"].mask(real)
-    return table
-
-
-def _agreements(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compare the order of the classifiers in Setting C with that in Setting A."""
-    rows = []
-    for (repeat, metric), group in scores.groupby(["repeat", "metric"]):
-        by_setting = dict(list(group.groupby("setting")))
-        if not {"A", "C"} <= set(by_setting):
-            continue
-        real = by_setting["A"].set_index("classifier")["value"]
-        for (name, epsilon), part in by_setting["C"].groupby(
-            ["synthesizer", "epsilon"]
-        ):
-            with warnings.catch_warnings():
-                # A tied pair agrees with nothing.
-                warnings.simplefilter("ignore", TiedScoresWarning)
-                found = synthetic_ranking_agreement(
-                    real, part.set_index("classifier")["value"]
-                )
-            rows.append((name, epsilon, repeat, "AC", "all", f"sra_{metric}", found))
-    return pd.DataFrame(rows, columns=scores.columns)
 
 
 def folder() -> Path:

@@ -198,45 +198,30 @@ def test_what_it_takes_of_the_script_is_there(codes):
     assert {"compare", "joined"} <= used <= there
 
 
-def scored(name, kind, epsilon, setting, values):
+def scored(name, epsilon, setting, values):
     """Make a comparison of one run from its AUROC of each classifier."""
     run = {"synthesizer": name, "epsilon": epsilon, "repeat": 0}
     rows = [
         run | {"setting": setting, "classifier": key, "metric": "auroc", "value": value}
         for key, value in values.items()
     ]
-    runs = pd.DataFrame([run | {"class": kind}])
-    return ComparisonResult(pd.DataFrame(rows), runs, {}, [], "Class")
+    return ComparisonResult(pd.DataFrame(rows), pd.DataFrame([run]), {}, [], "Class")
 
 
-def test_joined_makes_the_real_rows_the_reference():
-    """Of three pairs of classifiers two have one order: an agreement of 2/3."""
+def test_joined_has_the_runs_of_all_and_each_once():
+    """The reference is in both, and is taken from the first."""
     joined = runpy.run_path(str(SCRIPT))["joined"]
-    real = {"one": 0.9, "two": 0.8, "three": 0.7}
-    fake = {"one": 0.6, "two": 0.5, "three": 0.55}
     parts = (
-        scored("real rows", "RealRows", math.inf, "B", real),
-        scored("floor", "IndependentSynthesizer", 1.0, "C", fake),
+        scored("real data", math.nan, "A", {"one": 0.9, "two": 0.7}),
+        scored("floor", 1.0, "B", {"one": 0.6, "two": 0.5}),
+        scored("real data", math.nan, "A", {"one": 0.1, "two": 0.1}),
+        scored("floor", 10.0, "B", {"one": 0.8, "two": 0.7}),
     )
     result = joined(*parts)
+    assert result.runs["synthesizer"].tolist() == ["real data", "floor", "floor"]
     reference = result.repeats("real data", math.nan, "A", "auroc")
     assert reference.tolist() == [pytest.approx(0.8)]
-    agreement = result.repeats("floor", 1.0, "AC", "sra_auroc")
-    assert agreement.tolist() == [pytest.approx(2 / 3)]
-    few = joined(*parts, classifiers=["one", "three"])
-    assert set(few.scores["classifier"]) == {"one", "three", "all"}
-    assert few.repeats("floor", 1.0, "AC", "sra_auroc").tolist() == [1.0]
-
-
-def test_real_rows_are_real_and_none_comes_twice():
-    """Of a rare class all rows come, in an order of their own."""
-    real_rows = runpy.run_path(str(SCRIPT))["RealRows"]
-    table = pd.DataFrame({"V1": range(50), "Class": [0] * 45 + [1] * 5})
-    drawn = (
-        real_rows()
-        .fit(table)
-        .sample(30, sampling_strategy={0: 20, 1: 10}, random_state=0)
-    )
-    assert drawn["Class"].value_counts().to_dict() == {0: 20, 1: 5}
-    assert drawn["V1"].is_unique
-    assert drawn.equals(table.loc[drawn.index])
+    summary = result.summary()
+    assert summary["auroc"].tolist() == pytest.approx([0.8, 0.55, 0.75])
+    few = joined(*parts, classifiers=["one"])
+    assert few.summary()["auroc"].tolist() == pytest.approx([0.9, 0.6, 0.8])

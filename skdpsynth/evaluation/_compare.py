@@ -96,7 +96,9 @@ def compare_synthesizers(
     pos_label : object, default=None
         As in `skdpsynth.metrics.tstr_scores`.
     sampling_strategy : {"balanced"}, dict or None, default=None
-        Class shares or counts of the synthetic rows, as in ``sample``.
+        Class shares or counts of the synthetic rows, as in ``sample``. Counts are those
+        of the reference too, as far as `train` has so many rows of a class; without
+        counts its rows are drawn from all of `train`.
     fidelity : bool, default=True
         Whether to compare columns, pairs of columns and whole rows too.
     random_state : int, default=0

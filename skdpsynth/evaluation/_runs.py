@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from skdpsynth.metrics import (
 from skdpsynth.metrics._tstr import synthetic_only_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     import pandas as pd
     from sklearn.base import BaseEstimator
@@ -162,7 +163,7 @@ def _table(
 ) -> pd.DataFrame:
     """Give the rows to score: synthetic ones, or as many real ones."""
     if job.synthesizer is None:
-        return train.sample(min(task.n_samples, len(train)), random_state=job.seed)
+        return _real_rows(job, task, train)
     synthesizer = clone(job.synthesizer)
     with PeakMemory() as memory:
         start = time.perf_counter()
@@ -182,6 +183,24 @@ def _table(
         facts["sample_s"] = time.perf_counter() - start
     facts["peak_mb"] = memory.megabytes
     return table
+
+
+def _real_rows(job: Job, task: Task, train: pd.DataFrame) -> pd.DataFrame:
+    """Draw the rows of the reference, none twice: as many as are sampled, at most.
+
+    Where counts of classes are asked for, they are those of the reference too: scores
+    of tables with other shares of a rare class do not compare.
+    """
+    counts = task.sampling_strategy
+    # The sum of shares is 1, and no table has one row.
+    if not isinstance(counts, Mapping) or sum(counts.values()) != task.n_samples:
+        return train.sample(min(task.n_samples, len(train)), random_state=job.seed)
+    labels = train[task.target].reset_index(drop=True)
+    labels = labels.sample(frac=1, random_state=job.seed)
+    drawn = np.zeros(len(labels), dtype=bool)
+    for label, count in counts.items():
+        drawn[np.flatnonzero(labels == label)[: int(count)]] = True
+    return train.iloc[labels.index[drawn]]
 
 
 def _score(

@@ -6,6 +6,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
@@ -92,6 +93,59 @@ def test_the_reference_has_as_many_rows_as_are_sampled(compare, stubs, tables) -
     of_all = tstr_scores(train, test, target="label", classifiers=["GaussianNB"])
     found = values(whole, "real data", "A", "auroc")["GaussianNB"]
     assert found == pytest.approx(of_all["auroc"]["GaussianNB"])
+
+
+@pytest.fixture
+def references(compare, stubs, monkeypatch):
+    """Give the rows that Setting A learns from in each repeat, and the seeds."""
+    scored = _runs.tstr_scores
+
+    def call(**options):
+        seen = []
+        monkeypatch.setattr(
+            _runs,
+            "tstr_scores",
+            lambda rows, *a, **k: seen.append(rows) or scored(rows, *a, **k),
+        )
+        stubs["Blind"].fits.clear()
+        compare([stubs["Blind"]()], settings="A", **options)
+        return seen, [seed for _, seed, _ in stubs["Blind"].fits]
+
+    return call
+
+
+@pytest.mark.parametrize("dtype", [object, "category"])
+def test_the_reference_has_the_counts_of_the_classes(references, tables, dtype) -> None:
+    """As many rows of each class as are asked for, or all; none of them twice."""
+    train = tables[0]
+    rare = train[train["label"] == "yes"][:15]
+    train = pd.concat([train[train["label"] == "no"], rare]).sample(
+        frac=1, random_state=0
+    )
+    train = train.astype({"label": dtype}).assign(noise=np.arange(len(train)))
+    train.index = [0] * len(train)  # says nothing about the place of a row
+    test = tables[1].astype({"label": dtype})
+    options = {"train": train, "test": test}
+    strategy = {"no": 90, "yes": 30, "unknown": 0}
+    drawn, _ = references(sampling_strategy=strategy, **options)
+    for rows in drawn:
+        assert rows["label"].value_counts()[["no", "yes"]].tolist() == [90, 15]
+        assert rows["noise"].is_unique
+        assert rows.equals(train.iloc[rows["noise"]])
+    # Others in each repeat, and the same in the next comparison.
+    assert set(drawn[0]["noise"]) != set(drawn[1]["noise"])
+    again, _ = references(sampling_strategy=strategy, **options)
+    assert all(a.equals(b) for a, b in zip(drawn, again, strict=True))
+
+
+@pytest.mark.parametrize("strategy", [None, "balanced", {"no": 0.5, "yes": 0.5}])
+def test_without_counts_the_reference_is_a_part_of_all_rows(
+    references, tables, strategy
+) -> None:
+    """The rows that `DataFrame.sample` draws by the seed of the repeat."""
+    drawn, seeds = references(sampling_strategy=strategy)
+    for rows, seed in zip(drawn, seeds, strict=True):
+        assert rows.equals(tables[0].sample(120, random_state=seed))
 
 
 def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs) -> None:

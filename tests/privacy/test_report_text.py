@@ -189,7 +189,7 @@ def test_labels_cannot_move_the_cursor():
     accountant = PrivacyAccountant(1.0, 1e-5)
     accountant.reserve_gaussian("a\x1b[2J\r\nb", mu=0.1, sensitivity=1, scope="c\x07")
     accountant.remark("d\x1be")
-    named = {name: "e\x1bf" for name in ("accountant", "relation", "software", "unit")}
+    named = dict.fromkeys(("accountant", "relation", "software", "unit"), "e\x1bf")
     for report in (accountant.report(), replace(accountant.report(), **named)):
         text = str(report)
         assert all(line.isprintable() for line in text.splitlines())
