@@ -239,8 +239,10 @@ def _check_strategy(
     """Check what can be checked before a fit says which classes there are."""
     if strategy is None or (isinstance(strategy, str) and strategy == "balanced"):
         return
-    total = sum(strategy.values()) if isinstance(strategy, Mapping) else math.nan
-    if not abs(total - 1) <= 1e-9 and total != n_samples:
+    values = list(strategy.values()) if isinstance(strategy, Mapping) else [math.nan]
+    total = sum(values)
+    fits = abs(total - 1) <= 1e-9 or total == n_samples
+    if not fits or min(values) < 0:
         msg = (
             "sampling_strategy must be None, 'balanced' or a dict from class to share "
             f"(their sum is 1) or to count (n_samples, {n_samples}). Got {strategy!r} "

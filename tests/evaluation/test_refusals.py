@@ -31,6 +31,7 @@ FLOOR = IndependentSynthesizer()
         ({"synthesizers": FLOOR}, TypeError, r"into a list\.$"),
         ({"sampling_strategy": "even"}, ValueError, "Got 'even' instead"),
         ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, ValueError, "their sum is 1"),
+        ({"sampling_strategy": {"no": 1.5, "yes": -0.5}}, ValueError, "sum is 1"),
         ({"synthesizers": {"a": "text"}}, TypeError, "unfitted synthesizers"),
         ({"synthesizers": [IndependentSynthesizer]}, TypeError, "under the name"),
     ],
