@@ -211,10 +211,10 @@ def test_by_default_a_refusal_is_a_missing_score():
 
 def test_a_search_pays_for_every_candidate_in_every_fold_and_for_the_refit():
     budget = PrivacyBudget(100.0, 1e-3)
-    grid = {"independentsynthesizer__epsilon": [0.5, 2.0]}
+    grid = {"independentsynthesizer__epsilon": [4.0, 16.0]}
     search = GridSearchCV(pipeline(budget), grid, cv=3, error_score="raise").fit(X, Y)
     best = search.best_params_["independentsynthesizer__epsilon"]
-    assert budget.charges["epsilon"].tolist() == [0.5] * 3 + [2.0] * 3 + [best]
+    assert budget.charges["epsilon"].tolist() == [4.0] * 3 + [16.0] * 3 + [best]
     assert search.best_estimator_[0].budget is budget
 
 
@@ -255,16 +255,16 @@ def test_the_budget_holds_in_other_processes(two_processes):
         cross_val_score(pipeline(budget), X, Y, n_jobs=2, error_score="raise")
     assert len(budget.charges) == 10
 
-    budget = PrivacyBudget(8.0, 1e-3)
-    grid = {"independentsynthesizer__epsilon": [0.5, 2.0]}
+    budget = PrivacyBudget(64.0, 1e-3)  # large: with 0.5 a fit may warn by chance
+    grid = {"independentsynthesizer__epsilon": [4.0, 16.0]}
     search = GridSearchCV(
         pipeline(budget), grid, cv=3, n_jobs=2, refit=False, error_score="raise"
     )
     search.fit(X, Y)
-    assert sorted(budget.charges["epsilon"]) == [0.5] * 3 + [2.0] * 3
+    assert sorted(budget.charges["epsilon"]) == [4.0] * 3 + [16.0] * 3
     with pytest.raises(BudgetExceededError):
         search.fit(X, Y)
-    assert budget.spent[0] == 8.0
+    assert budget.spent[0] == 64.0
 
 
 def test_the_budget_holds_in_threads():
