@@ -63,7 +63,7 @@ def test_two_writers_of_one_path_do_not_mix(saved, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["../outside", "/tmp/outside", "..\\outside", "synthesizer.json/x", "", "\0"],
+    ["../outside", "/outside", "..\\outside", "synthesizer.json/x", "", "\0"],
 )
 def test_names_lead_nowhere(saved, refused, name, files):
     parts = files.members_of(saved[1])
