@@ -67,7 +67,9 @@ def _agreements(scores: pd.DataFrame) -> pd.DataFrame:
         real = series[(group["setting"] == "A").to_numpy()]
         if len(real) < 2:
             continue
-        parts = group[group["setting"] == "C"].groupby(["synthesizer", "epsilon"])
+        in_c = group[group["setting"] == "C"]
+        # The reference, whose epsilon is NaN, is compared with itself.
+        parts = in_c.groupby(["synthesizer", "epsilon"], dropna=False)
         for (name, epsilon), part in parts:
             with warnings.catch_warnings():
                 # A tied pair agrees with nothing; the guide says so.

@@ -81,7 +81,7 @@ def compare_synthesizers(
     settings : str, default="ABC"
         Which of the settings of the PATE-GAN paper [1]_: A (learn from real rows, test
         on real rows; once per repeat, as the reference), B (synthetic, real) and C
-        (synthetic, synthetic).
+        (synthetic, synthetic; the reference too, where there is one: see Notes).
     n_jobs : int or None, default=None
         Runs at the same time, as in joblib, in whatever backend is set there. A run is
         one task.
@@ -145,6 +145,10 @@ def compare_synthesizers(
     Setting C is scored without real rows, also without their number: a fifth of the
     synthetic rows is held out (`skdpsynth.metrics.setting_scores` holds out the share
     that `test` has). Distances of the fidelity metrics are to `test`.
+
+    The reference, which A and `fidelity` ask for, is scored in Setting C as a synthetic
+    table is. The ranking agreement of its own A and C is the ceiling: no synthesizer
+    can be expected to agree better than real rows do.
 
     Warnings of a run are in the column `warned` of ``runs``. A worker process that is
     killed, for instance for want of memory, ends the comparison.

@@ -19,7 +19,7 @@ from skdpsynth.evaluation._runs import RunRecord
 if TYPE_CHECKING:
     from skdpsynth.evaluation._runs import Job, Task
 
-_FORMAT = 1
+_FORMAT = 2  # counted up when a run holds something else
 _README = """\
 Finished runs of skdpsynth.evaluation.compare_synthesizers, one file each.
 

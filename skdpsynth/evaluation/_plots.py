@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skdpsynth.evaluation._marginals import PlainColumn, marginal, shares
-from skdpsynth.evaluation._runs import REAL
+from skdpsynth.evaluation._runs import REAL, REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -32,6 +32,7 @@ _SETTINGS = {
     "B": "learnt from synthetic rows, tested on real rows",
     "C": "learnt from synthetic rows, tested on synthetic rows",
 }
+_REAL_ROWS = {"B": "real rows", "C": "real rows in Setting C"}
 _FLOOR_CLASS = "IndependentSynthesizer"
 _REAL_FILL = "0.8"
 # Told apart without colour too: by line and mark, and colours get lighter in order.
@@ -63,9 +64,10 @@ def draw_tradeoff(
     if floor in curves:
         ending = "" if "floor" in floor.lower() else " (floor)"
         _draw_floor(ax, curves[floor], positions, _text(floor) + ending)
-    real = result.repeats(REAL, math.nan, "A", metric)
-    if setting == "B" and len(real):
-        ax.axhline(real.mean(), color="black", linestyle="--", label="real rows")
+    real = result.repeats(REAL, math.nan, REFERENCE[setting], metric)
+    if len(real):
+        label = _REAL_ROWS[setting]
+        ax.axhline(real.mean(), color="black", linestyle="--", label=label)
     ticks = [f"{e:g}" if e < math.inf else "no noise" for e in positions]
     ax.set_xticks(list(positions.values()), ticks)
     ax.set_xmargin(0.12)
@@ -92,7 +94,8 @@ def draw_classifiers(
     table = chosen.pivot_table(
         index="classifier", columns="synthesizer", values="value", sort=False
     )
-    real = scores[scores["setting"] == "A"] if setting == "B" else chosen[:0]
+    real = scores[scores["synthesizer"] == REAL]
+    real = real[real["setting"] == REFERENCE[setting]]
     real = real.groupby("classifier")["value"].mean()
     order = (real if len(real) else table.mean(axis=1)).sort_values().index
     own = ax is None
@@ -100,7 +103,7 @@ def draw_classifiers(
     heights = np.arange(len(order))
     if len(real):
         bar: dict[str, Any] = {"color": "black", "marker": "|", "linewidth": 2}
-        ax.scatter(real[order], heights, s=190, label="real rows", **bar)
+        ax.scatter(real[order], heights, s=190, label=_REAL_ROWS[setting], **bar)
     styles = {n: s for n, s in _styles(result).items() if n in table}
     for (name, style), shift in zip(styles.items(), _shifts(styles), strict=True):
         mark = {k: style[k] for k in ("color", "marker")}
@@ -287,8 +290,8 @@ def _samples_at(
 
 
 def _at(scores: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
-    """Keep the scores at one epsilon, and those without noise."""
-    chosen = _epsilon(set(scores["epsilon"]), epsilon)
+    """Keep the scores at one epsilon, and those without noise; not the reference."""
+    chosen = _epsilon(set(scores["epsilon"].dropna()), epsilon)
     return scores[scores["epsilon"].isin([chosen, math.inf])]
 
 

@@ -65,7 +65,9 @@ class ComparisonResult:
         `metric`, with its `value`. Settings "A", "B" and "C" have the metrics "auroc"
         and "auprc" of each classifier. "AC" compares A with C ("sra_auroc",
         "sra_auprc"), and "fidelity" the table with real rows; there the classifier is
-        "all". The synthesizer "real data" is the reference; its epsilon is NaN.
+        "all". The synthesizer "real data" is the reference; its epsilon is NaN. Its
+        Settings are A and C: its rows are scored as a synthesizer's are too, so that
+        its "AC" is the ceiling of the others'.
     runs : DataFrame
         One row for each `synthesizer`, `epsilon` and `repeat`: `class`,
         `epsilon_spent` and `delta` (what the fit guarantees), `fit_s`, `sample_s` and
@@ -144,10 +146,10 @@ class ComparisonResult:
             B, for the reference A), `auroc_sd` and `auprc_sd` the standard deviations
             of the repeats, `rank` the place by `auroc` at this epsilon, 1 the best;
             then Setting C; the ranking agreements `sra_auroc`, `sra_auprc` and
-            `feature_ranking` (1 is best); the fidelity metrics, distances (0 is best)
-            and `two_sample_*` (0.5 is best); means of what the runs cost, of `peak_mb`
-            the maximum; `n_runs` and `n_failed`. What was not computed has no column,
-            or NaN.
+            `feature_ranking` (1 is best; those of the reference are what to expect at
+            most); the fidelity metrics, distances (0 is best) and `two_sample_*` (0.5
+            is best); means of what the runs cost, of `peak_mb` the maximum; `n_runs`
+            and `n_failed`. What was not computed has no column, or NaN.
         """
         rows = [self._summary_row(*key, group) for key, group in self._groups()]
         table = pd.DataFrame(rows)
@@ -211,7 +213,7 @@ class ComparisonResult:
         metric : {"auroc", "auprc"}, default="auroc"
             Mean over the classifiers, in [0, 1].
         setting : {"B", "C"}, default="B"
-            Setting of the synthesizers; the line of real rows is there for B.
+            Setting of the synthesizers; the line of real rows is A beside B, else C.
 
         Returns
         -------
@@ -246,7 +248,7 @@ class ComparisonResult:
         metric : {"auroc", "auprc"}, default="auroc"
             Mean over the repeats, in [0, 1].
         setting : {"B", "C"}, default="B"
-            Setting of the synthesizers; the marks of real rows are there for B.
+            Setting of the synthesizers; the marks of real rows are A beside B, else C.
         epsilon : float or None, default=None
             Runs of this epsilon, and those without noise. None takes the smallest.
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from skdpsynth.metrics._classifiers import Classifiers
 
 REAL = "real data"  # the name of the reference among the synthesizers
+# The setting of the reference that compares with a setting of the synthesizers.
+REFERENCE = {"B": "A", "C": "C"}
 ALL = "all"  # in the place of a classifier, for what is about the whole table
 _PLOTTED_ROWS = 1_000
 
@@ -221,13 +223,13 @@ def _score(
     if tested_on_real in task.settings:
         scores = tstr_scores(table, test, n_jobs=1, **shared)
         record.scores += _tidy(tested_on_real, scores)
-    synthetic = job.synthesizer is not None
-    if synthetic and "C" in task.settings and _has_labels(table, task):
+    # The reference too: no synthesizer can be asked to agree better than real rows.
+    if "C" in task.settings and _has_labels(table, task):
         record.scores += _tidy("C", synthetic_only_scores(table, **shared))
     if task.fidelity:
         found = _fidelity(table, train, test, task)
         record.scores += [["fidelity", ALL, name, found[name]] for name in found]
-    if synthetic and job.repeat == 0:
+    if job.synthesizer is not None and job.repeat == 0:
         record.sample = plain_columns(table.iloc[:_PLOTTED_ROWS])
 
 
@@ -237,7 +239,7 @@ def _has_labels(table: pd.DataFrame, task: Task) -> bool:
     if len(labels) > 1 and (task.pos_label is None or task.pos_label in labels):
         return True
     warnings.warn(
-        "The synthetic table has one label, or not the one in `pos_label`: it has no "
+        "The rows to score have one label, or not the one in `pos_label`: they have no "
         "scores in Setting C.",
         DegradedResultWarning,
         stacklevel=2,

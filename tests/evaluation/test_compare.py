@@ -22,6 +22,7 @@ from skdpsynth.metrics import (
     tstr_scores,
     two_sample_scores,
 )
+from skdpsynth.metrics._tstr import synthetic_only_scores
 from skdpsynth.schema import Categorical, TableSchema
 
 # With so few rows a label that nobody declares is not found.
@@ -93,6 +94,33 @@ def test_the_reference_has_as_many_rows_as_are_sampled(compare, stubs, tables) -
     of_all = tstr_scores(train, test, target="label", classifiers=["GaussianNB"])
     found = values(whole, "real data", "A", "auroc")["GaussianNB"]
     assert found == pytest.approx(of_all["auroc"]["GaussianNB"])
+
+
+def test_the_reference_is_the_ceiling_of_the_agreements(compare, stubs, tables) -> None:
+    """Its own rows in Setting C, against Setting A of the same repeat."""
+    result = compare({"blind": stubs["Blind"]()}, n_repeats=3)
+    agreements = []
+    for repeat, (_, seed, _) in enumerate(stubs["Blind"].fits):
+        drawn = tables[0].sample(120, random_state=seed)
+        options = {"target": "label", "classifiers": ["GaussianNB", *REST]}
+        expected = {
+            "A": tstr_scores(drawn, tables[1], **options),
+            "C": synthetic_only_scores(drawn, **options),
+        }
+        for metric in ("auroc", "auprc"):
+            for setting, scores in expected.items():
+                found = values(result, "real data", setting, metric, repeat=repeat)
+                of_all = scores[metric].drop("mean").to_dict()
+                assert found.to_dict() == pytest.approx(of_all)
+            (found,) = values(result, "real data", "AC", f"sra_{metric}", repeat=repeat)
+            assert found == synthetic_ranking_agreement(
+                expected["A"][metric], expected["C"][metric]
+            )
+            agreements.append(found)
+    summary = result.summary().set_index("synthesizer")
+    assert summary["sra_auroc"]["real data"] == pytest.approx(np.mean(agreements[::2]))
+    assert summary["sra_auprc"]["real data"] == pytest.approx(np.mean(agreements[1::2]))
+    assert summary["rank"].isna().tolist() == [True, False]
 
 
 @pytest.fixture
@@ -242,6 +270,12 @@ def test_settings_can_be_left_out(compare, stubs) -> None:
     assert set(only_c.scores["setting"]) == {"C"}
     assert set(only_c.runs["synthesizer"]) == {"blind"}
     assert "rank" not in only_c.summary()
+    # Fidelity has a reference, which is scored in C then, and compared with nothing.
+    fidelity = compare(
+        {"blind": stubs["Blind"]()}, settings="C", n_repeats=1, fidelity=True
+    )
+    assert set(fidelity.scores["setting"]) == {"C", "fidelity"}
+    assert len(values(fidelity, "real data", "C", "auroc")) == 3
     only_b = compare({"blind": stubs["Blind"]()}, settings="AB", n_repeats=1)
     assert set(only_b.scores["setting"]) == {"A", "B"}
 

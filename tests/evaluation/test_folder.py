@@ -146,6 +146,17 @@ def test_a_version_is_in_the_key(resume, monkeypatch) -> None:
     assert resume()[0] == 2
 
 
+def test_runs_that_hold_something_else_are_made_again(resume, monkeypatch) -> None:
+    """Those of format 1 have no Setting C of the reference."""
+    with monkeypatch.context() as before:
+        before.setattr("skdpsynth.evaluation._folder._FORMAT", 1)
+        resume()
+    n_fits, result = resume()
+    assert n_fits == 2
+    real = result.scores[result.scores["synthesizer"] == "real data"]
+    assert set(real["setting"]) == {"A", "C", "AC"}
+
+
 def test_a_failed_run_is_tried_again(resume, stubs) -> None:
     broken = {"bad": stubs["Broken"]()}
     for _ in range(2):

@@ -82,10 +82,13 @@ def test_without_any_epsilon_points_lie_side_by_side(compare, stubs) -> None:
     assert a != b
 
 
-def test_tradeoff_of_setting_c_has_no_real_line(result) -> None:
+def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result) -> None:
     ax = result.plot_tradeoff(setting="C")
+    assert set(line(ax, "real rows in Setting C")) == {result.summary()["auroc_C"][0]}
     assert "real rows" not in labels(ax)
     assert ax.get_ylabel() == "AUROC, mean of classifiers"
+    public = result.public_part().plot_tradeoff(setting="C")
+    assert {*labels(public)} == {BLIND, "floor", "broken"}
 
 
 def test_tradeoff_of_one_epsilon(compare, stubs) -> None:
@@ -122,6 +125,26 @@ def test_classifiers_are_drawn_by_score(result) -> None:
     (floor,) = (each for each in ax.lines if each.get_label() == "floor")
     assert list(floor.get_xdata()) == means[real.index].tolist()
     assert " _copy" in labels(ax)  # without noise, so at every epsilon
+
+
+def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result) -> None:
+    ax = result.plot_classifiers(setting="C")
+    scores = result.scores[
+        (result.scores["metric"] == "auroc")
+        & (result.scores["setting"] == "C")
+        & (result.scores["synthesizer"] == "real data")
+    ]
+    real = scores.groupby("classifier")["value"].mean().sort_values()
+    (marks,) = ax.collections
+    assert marks.get_offsets()[:, 0].tolist() == real.tolist()
+    real_rows = "real rows in Setting C"
+    assert {*labels(ax)} == {real_rows, BLIND, "floor", " _copy", "broken"}
+    assert ax.get_title().startswith("epsilon = 0.5: ")
+    # The reference has no epsilon that could be asked for.
+    with pytest.raises(ValueError, match=r"one of \[0\.5, 1\.0, 10\.0, inf\]"):
+        result.plot_classifiers(setting="C", epsilon=math.nan)
+    public = result.public_part().plot_classifiers(setting="C")
+    assert {*labels(public)} == {BLIND, "floor", "broken"}
 
 
 def test_marginals_are_shares(result, tables) -> None:

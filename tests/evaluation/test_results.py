@@ -28,6 +28,8 @@ def test_the_flag_is_on_everything(result) -> None:
 def test_public_part_has_setting_c_of_runs_with_a_claim(result) -> None:
     public = result.public_part()
     assert set(public.scores["setting"]) == {"C"}
+    in_c = result.scores[result.scores["setting"] == "C"]
+    assert {"real data", "_copy"} < set(in_c["synthesizer"])  # of real rows, left out
     blind = "<b>blind</b> & $x$"
     assert set(public.scores["synthesizer"]) == {"floor", blind, "broken"}
     failed = (public.runs["synthesizer"] == "broken") & (public.runs["epsilon"] == 1.0)
@@ -82,6 +84,27 @@ def test_a_page_without_anything_public_says_so(compare, stubs, tmp_path) -> Non
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "all 0 fits together" in text
     assert "copy" not in text
+
+
+def test_a_page_of_setting_c_has_the_reference_in_setting_c(
+    compare, stubs, tmp_path
+) -> None:
+    """Not in A, nor the mean of both; where nothing compares with it, no section."""
+
+    class OneLabel(stubs["Blind"]):
+        def sample(self, n_samples, **options):
+            return super().sample(n_samples, **options).assign(label="no")
+
+    texts = []
+    for synthesizer in (stubs["Blind"](), OneLabel()):
+        result = compare([synthesizer], n_repeats=1, settings="AC")
+        result.to_html(tmp_path / "page.html")
+        texts.append((tmp_path / "page.html").read_text(encoding="utf-8"))
+        reference = result.repeats("real data", math.nan, "C", "auroc")
+        assert len(reference) == 1
+        cells = f"<td>mean</td><td>{reference[0]:.3f}</td>"
+        assert (cells in texts[-1]) is ("<h2>Classifiers</h2>" in texts[-1])
+    assert ["<h2>Classifiers</h2>" in text for text in texts] == [True, False]
 
 
 class Page(HTMLParser):
