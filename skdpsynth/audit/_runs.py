@@ -5,10 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import os
+import random
 import re
 import tempfile
 import warnings
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["RunFolder", "describe", "fresh", "run_worlds"]
 
 _SETTINGS = "settings.json"
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 
 
 def fresh(make: Any) -> Any:  # noqa: ANN401 - anybody's object
@@ -129,12 +134,62 @@ def _name(world: int, run: int) -> str:
 
 
 def describe(made: object) -> list[str]:
-    """Describe an estimator by its class and parameters, alike in every process."""
-    parameters = made.get_params(deep=False) if hasattr(made, "get_params") else {}
+    """Describe an object by its class and parameters, alike in every process.
+
+    Parameters
+    ----------
+    made : object with fit and sample
+        Before any fit.
+
+    Returns
+    -------
+    list of str
+        The class, and a digest of every parameter; of every attribute where there is
+        no `get_params`.
+
+    Notes
+    -----
+    Generators count by their kind, whatever their state: it is chance. Not told apart
+    is what differs only in the code of a class or a named function, or in something
+    that has no pickle and whose text does not show it. Where the object draws other
+    values whenever it is made, or holds a frozenset of texts, whose order differs
+    between processes, equal objects look different, and their folder is refused.
+    """
     kind = type(made)
-    text = [f"{kind.__module__}.{kind.__qualname__}"]
-    text += [f"{name}={value!r}" for name, value in sorted(parameters.items())]
-    return [re.sub(r" at 0x[0-9a-f]+", "", part) for part in text]
+    if hasattr(made, "get_params"):
+        parts = made.get_params(deep=False)
+    else:
+        parts = getattr(made, "__dict__", {"": made})
+    digests = sorted((str(name), _digest(value)) for name, value in parts.items())
+    return [f"{kind.__module__}.{kind.__qualname__}"] + [f"{n}={d}" for n, d in digests]
+
+
+def _digest(value: object, depth: int = 5) -> str:
+    """Hash a value; what has no pickle by its parts, and by its text in the end."""
+    if not isinstance(value, _GENERATORS):
+        with suppress(Exception):  # anybody's object may raise anything
+            digest = str(joblib.hash(value))
+            if digest == joblib.hash(copy.deepcopy(value)):  # else an address is in it
+                return digest
+        with suppress(ValueError):  # a function may close over nothing yet
+            if depth and (inside := _inside(value)):
+                return str(joblib.hash([_digest(part, depth - 1) for part in inside]))
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def _inside(value: object) -> list[object]:
+    """Give what makes up a function or a container without a pickle."""
+    if isinstance(value, FunctionType):  # a lambda, or a function within another
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        name = f"{value.__module__}.{value.__qualname__}"
+        return [name, value.__code__, value.__defaults__, value.__kwdefaults__, *cells]
+    if isinstance(value, CodeType):
+        return [value.co_code, value.co_names, *value.co_consts]
+    if isinstance(value, partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return list(value) if isinstance(value, list | tuple) else []
 
 
 def run_worlds(

@@ -8,6 +8,11 @@ whole fits, so that a new synthesizer is covered before it has such tests. That 
 
 from __future__ import annotations
 
+import zlib
+from contextlib import contextmanager
+from functools import wraps
+from typing import NamedTuple
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -16,7 +21,13 @@ from sklearn.base import clone
 
 import skdpsynth
 from skdpsynth import GPATESynthesizer
-from skdpsynth.audit._recording import SequenceError, recorded, replayed
+from skdpsynth.audit._recording import (
+    Release,
+    SequenceError,
+    _in_place_of_the_mechanisms,
+    recorded,
+    replayed,
+)
 from skdpsynth.nn import (
     _branch,
     _classifier,
@@ -24,6 +35,7 @@ from skdpsynth.nn import (
     _discriminator,
     _teachers,
 )
+from skdpsynth.privacy._random import secret_generator
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _pate_triplegan_plan
@@ -49,13 +61,78 @@ def appended(table):
     return pd.concat([table, extra], ignore_index=True)
 
 
+@contextmanager
+def added_noise():
+    """Keep what every mechanism adds to its exact values.
+
+    It is read off the addition and not off the answer, which for votes is a bit.
+    """
+    kept = []
+
+    class Exact(np.ndarray):
+        def __array_ufunc__(self, ufunc, method, *inputs, **named):
+            plain = [np.asarray(values) for values in inputs]
+            if ufunc is np.add:
+                kept.append(plain[isinstance(inputs[0], Exact)].copy())
+            return getattr(ufunc, method)(*plain, **named)
+
+    def watch(real):
+        @wraps(real)
+        def watched(values, *others, **named):
+            return np.asarray(real(values.view(Exact), *others, **named))
+
+        return watched
+
+    with _in_place_of_the_mechanisms(watch):
+        yield kept
+
+
+class Fit(NamedTuple):
+    """A fitted object, its releases, and the noise of each."""
+
+    fitted: object
+    releases: list[Release]
+    noise: list[np.ndarray]
+
+
 def two_fits(synthesizer, schema, tables, *, seeds=(7, 7)):
     """Fit two tables, the second with the releases of the first."""
-    with insecure_randomness(seeds[0]), recorded() as history:
-        first = ready(synthesizer, schema).fit(tables[0])
-    with insecure_randomness(seeds[1]), replayed(history) as answered:
-        second = ready(synthesizer, schema).fit(tables[1])
-    return (first, history), (second, answered)
+    with insecure_randomness(seeds[0]), added_noise() as noise, recorded() as history:
+        fitted = ready(synthesizer, schema).fit(tables[0])
+    first = Fit(fitted, history, noise)
+    with (
+        insecure_randomness(seeds[1]),
+        added_noise() as noise,
+        replayed(history) as answered,
+    ):
+        fitted = ready(synthesizer, schema).fit(tables[1])
+    return first, Fit(fitted, answered, noise)
+
+
+def is_same_but_for(label, first, second):
+    """Whether a row of a class shows in the releases of its class only."""
+    moved = {
+        mine.reservation.scope
+        for mine, other in zip(first.releases, second.releases, strict=True)
+        if not np.array_equal(mine.exact, other.exact)
+    }
+    lines = [
+        [(r.what, r.reservation.noise_std, r.unit, r.n_releases) for r in fit.releases]
+        for fit in (first, second)
+    ]
+    fitted = joblib.hash(first.fitted) == joblib.hash(second.fitted)
+    return fitted and lines[0] == lines[1] and moved <= {label}
+
+
+def has_same_noise(first, second):
+    """Whether every release of both fits gets the same noise.
+
+    Bit for bit: what is compared are the summands, not differences of rounded sums.
+    """
+    assert len(first.noise) == len(first.releases) > 0  # each addition was seen
+    assert any(noise.any() for noise in first.noise)
+    pairs = zip(first.noise, second.noise, strict=True)
+    return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
 
 def test_every_synthesizer_is_here(all_audited):
@@ -72,24 +149,58 @@ def test_one_row_shows_in_its_releases_only(
 ):
     """Equal releases: the fitted objects are equal, whatever the row was.
 
-    The releases that other classes pay for are computed from equal numbers.
+    The releases that other classes pay for are computed from equal numbers. There are
+    equally many, with equal noise: class counts are public, and every release has a
+    stream of its own, apart from those for teachers and samples, which draw per row.
     """
     label = small_table.loc[31, "y"] if change is extreme else "u"
     tables = (small_table, change(small_table))
-    (first, ours), (second, theirs) = two_fits(audited, public_schema, tables)
-    assert joblib.hash(first) == joblib.hash(second)
-    assert len(ours) == len(theirs) > 0
-    moved = {
-        mine.reservation.scope
-        for mine, other in zip(ours, theirs, strict=True)
-        if not np.array_equal(mine.exact, other.exact)
-    }
-    assert moved <= {label}
-    lines = [
-        [(r.what, r.reservation.noise_std, r.unit, r.n_releases) for r in releases]
-        for releases in (ours, theirs)
-    ]
-    assert lines[0] == lines[1]
+    first, second = two_fits(audited, public_schema, tables)
+    assert is_same_but_for(label, first, second)
+    assert has_same_noise(first, second)
+
+
+def seeded_by_a_value(real):
+    """Noise from a generator that the exact values seed."""
+
+    @wraps(real)
+    def twin(values, *others, **named):
+        with insecure_randomness(zlib.crc32(np.asarray(values).tobytes())):
+            return real(values, *others, **named)
+
+    return twin
+
+
+def draws_more_for_some_values(real):
+    """A value decides how many streams are made before that of the noise."""
+
+    @wraps(real)
+    def twin(values, *others, **named):
+        for _ in range(zlib.crc32(np.asarray(values).tobytes()) % 5):
+            secret_generator()
+        return real(values, *others, **named)
+
+    return twin
+
+
+@pytest.mark.parametrize(
+    ("twin", "name"),
+    [
+        (seeded_by_a_value, "independent"),  # sums of whole numbers
+        (seeded_by_a_value, "dpcgan"),  # and of gradients
+        (seeded_by_a_value, "pategan laplace"),  # votes
+        (draws_more_for_some_values, "independent"),
+    ],
+)
+def test_noise_that_depends_on_a_row_is_caught(
+    twin, name, all_audited, small_table, public_schema
+):
+    """And only by the noise itself: all else of the two fits is equal."""
+    tables = (small_table, appended(small_table))
+    with _in_place_of_the_mechanisms(twin):
+        first, second = two_fits(all_audited[name], public_schema, tables)
+    assert is_same_but_for("u", first, second)
+    assert not has_same_noise(first, second)
 
 
 def test_another_table_shows_in_its_releases_only(audited, small_table, public_schema):
@@ -97,9 +208,10 @@ def test_another_table_shows_in_its_releases_only(audited, small_table, public_s
     other = small_table.sample(97, random_state=1).assign(c="p")
     other["a"] = other["a"] * 0.3 - 2
     tables = (small_table, other.reset_index(drop=True))
-    (first, _), (second, _) = two_fits(audited, public_schema, tables, seeds=(7, 8))
-    assert joblib.hash(first) == joblib.hash(second)
-    ours, theirs = first.sample(30), second.sample(30)
+    first, second = two_fits(audited, public_schema, tables, seeds=(7, 8))
+    assert joblib.hash(first.fitted) == joblib.hash(second.fitted)
+    assert not has_same_noise(first, second)  # it is that of the secrets
+    ours, theirs = first.fitted.sample(30), second.fitted.sample(30)
     pd.testing.assert_frame_equal(ours, theirs)
 
 
@@ -236,8 +348,8 @@ def test_objects_that_know_the_number_of_rows_are_caught(
 ):
     synthesizer = twin(init="random", n_iter=2, n_teachers=4)
     tables = (small_table, appended(small_table))
-    (first, _), (second, _) = two_fits(synthesizer, public_schema, tables)
-    assert joblib.hash(first) != joblib.hash(second)
+    first, second = two_fits(synthesizer, public_schema, tables)
+    assert joblib.hash(first.fitted) != joblib.hash(second.fitted)
 
 
 def make_private_settings(n_rows):

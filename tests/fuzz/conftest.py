@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import warnings
 from collections.abc import Callable  # noqa: TC003 - a NamedTuple reads it
 from functools import cache, partial
@@ -20,6 +21,30 @@ from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identif
 SECRET = "§"  # every text of a table starts with it, and no message may hold it
 WIDTHS = (8, 16, 32, 64)
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+NAMES = [
+    "a",
+    "",
+    " ",
+    "target",
+    "ä\0",
+    0,
+    -1,
+    2.5,
+    math.nan,
+    None,
+    True,
+    np.int64(7),
+    ("a", 1),
+    (),
+    frozenset({1}),
+    b"raw",
+    pd.Timestamp("2020-01-01", tz="UTC"),
+    pd.NaT,
+    pd.NA,
+    np.datetime64("2020-01-01", "s"),
+    np.True_,
+    pd.Interval(0, 1),
+]
 
 
 class Maker(NamedTuple):
@@ -355,13 +380,68 @@ def describe(draw, kind: str, dtype: Any, *, is_label: bool):
     return draw(st.sampled_from([None, *choices.get(kind, [])]), label="described")
 
 
+# --- What must come back ------------------------------------------------------------
+
+
+def check_dtype(fake: pd.Series, expected: Any) -> None:
+    if isinstance(expected, pd.CategoricalDtype):
+        assert isinstance(fake.dtype, pd.CategoricalDtype)
+        assert fake.dtype.ordered == expected.ordered
+        assert fake.dtype.categories.dtype == expected.categories.dtype
+    else:
+        assert fake.dtype == expected
+
+
+def in_numbers(present: pd.Series) -> tuple[np.ndarray, tuple[float, float]]:
+    """Give numbers or seconds, and the ends of what their dtype can hold."""
+    if present.dtype.kind == "m":
+        seconds = pd.TimedeltaIndex(present).total_seconds().to_numpy()
+        return seconds, (-6.3e10, 2.6e11) if present.dt.unit != "ns" else (
+            -9.3e9,
+            9.3e9,
+        )
+    exact = present.to_numpy()
+    if exact.dtype.kind not in "iuf":
+        return exact.astype(float), (-math.inf, math.inf)
+    limits = (np.finfo if exact.dtype.kind == "f" else np.iinfo)(exact.dtype)
+    return exact.astype(float), (float(limits.min), float(limits.max))
+
+
+def check_values(fake: pd.Series, described: Any) -> None:
+    """A column holds what the released schema says, as far as its dtype can."""
+    assert getattr(described, "nullable", True) or not fake.isna().any()
+    present = fake[fake.notna()]
+    if isinstance(described, Categorical):
+        assert set(present) <= set(described.categories)
+    if isinstance(described, Continuous) and len(present):
+        numbers, ends = in_numbers(present)
+        low, high = np.clip([described.low, described.high], *ends)
+        # To the precision of the dtype.
+        room = 1e-3 * (1 + max(abs(low), abs(high)))
+        assert np.isfinite(numbers).all()
+        assert ((numbers >= low - room) & (numbers <= high + room)).all()
+    if isinstance(described, Datetime) and len(present):
+        day = pd.Timedelta(days=1)
+        low, high = described.low, described.high
+        if present.dt.tz is not None and low.tz is None:
+            low, high = low.tz_localize("UTC"), high.tz_localize("UTC")
+        assert low - day <= present.min()
+        assert present.max() <= high + day
+
+
 class Columns(NamedTuple):
-    """How to draw a column, and what a schema says of one."""
+    """How to draw a column, what a schema says of one, and what must come back.
+
+    `names` are odd names of columns.
+    """
 
     draw: Callable[..., tuple[pd.Series, str]]
     describe: Callable[..., object]
+    check_dtype: Callable[[pd.Series, Any], None]
+    check_values: Callable[[pd.Series, Any], None]
+    names: list[Any]
 
 
 @pytest.fixture(scope="session")
 def columns() -> Columns:
-    return Columns(draw_series, describe)
+    return Columns(draw_series, describe, check_dtype, check_values, NAMES)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.utils import _param_validation
@@ -37,13 +37,7 @@ from skdpsynth import (
     PrivacyBudget,
 )
 from skdpsynth.exceptions import DegradedResultWarning, SkdpsynthError
-from skdpsynth.schema import (
-    Categorical,
-    Continuous,
-    Datetime,
-    Identifier,
-    TableSchema,
-)
+from skdpsynth.schema import Continuous, Identifier, TableSchema
 
 SECRET = "§"  # every text of a table starts with it, and no message may hold it
 
@@ -98,30 +92,6 @@ BAD_PARAMETERS = [
     ("device", "abacus"),
     ("verbose", "yes"),
 ]
-NAMES = [
-    "a",
-    "",
-    " ",
-    "target",
-    "ä\0",
-    0,
-    -1,
-    2.5,
-    math.nan,
-    None,
-    True,
-    np.int64(7),
-    ("a", 1),
-    (),
-    frozenset({1}),
-    b"raw",
-    pd.Timestamp("2020-01-01", tz="UTC"),
-    pd.NaT,
-    pd.NA,
-    np.datetime64("2020-01-01", "s"),
-    np.True_,
-    pd.Interval(0, 1),
-]
 
 
 @dataclass
@@ -143,18 +113,18 @@ def rarely(draw, one_in: int) -> bool:
 # --- Recipes ------------------------------------------------------------------------
 
 
-def draw_names(draw, case: Case, n_columns: int) -> list[Any]:
+def draw_names(draw, case: Case, odd, n_columns: int) -> list[Any]:
     style = draw(
         st.sampled_from(["plain", "odd", "plain", "any", "plain"]), label="names"
     )
     if style == "plain":
         return [f"c{number}" for number in range(n_columns)]
     case.doubts.append("the names")
-    places = st.integers(0, len(NAMES) - 1)
+    places = st.integers(0, len(odd) - 1)
     listed = st.lists(
         places, min_size=n_columns, max_size=n_columns, unique=style == "odd"
     )
-    return [NAMES[place] for place in draw(listed, label="places of names")]
+    return [odd[place] for place in draw(listed, label="places of names")]
 
 
 def draw_series(draw, case: Case, columns, n_rows: int, *, label: str):
@@ -227,7 +197,9 @@ def draw_case(draw, columns, max_rows: int) -> Case:
     frame = pd.concat([series for series, _ in pairs], axis=1)
     kinds = [kind for _, kind in pairs]
     frame.columns = pd.Index(
-        draw_names(draw, case, n_columns), dtype=object, tupleize_cols=False
+        draw_names(draw, case, columns.names, n_columns),
+        dtype=object,
+        tupleize_cols=False,
     )
     case.synth = draw_synthesizer(draw, case)
     way = draw(st.sampled_from(["none", "column", "y", "absent"]), label="target")
@@ -308,53 +280,7 @@ def check_fit(case: Case) -> bool:
     return True
 
 
-def check_dtype(fake: pd.Series, expected: Any) -> None:
-    if isinstance(expected, pd.CategoricalDtype):
-        assert isinstance(fake.dtype, pd.CategoricalDtype)
-        assert fake.dtype.ordered == expected.ordered
-        assert fake.dtype.categories.dtype == expected.categories.dtype
-    else:
-        assert fake.dtype == expected
-
-
-def in_numbers(present: pd.Series) -> tuple[np.ndarray, tuple[float, float]]:
-    """Give numbers or seconds, and the ends of what their dtype can hold."""
-    if present.dtype.kind == "m":
-        seconds = pd.TimedeltaIndex(present).total_seconds().to_numpy()
-        return seconds, (-6.3e10, 2.6e11) if present.dt.unit != "ns" else (
-            -9.3e9,
-            9.3e9,
-        )
-    exact = present.to_numpy()
-    if exact.dtype.kind not in "iuf":
-        return exact.astype(float), (-math.inf, math.inf)
-    limits = (np.finfo if exact.dtype.kind == "f" else np.iinfo)(exact.dtype)
-    return exact.astype(float), (float(limits.min), float(limits.max))
-
-
-def check_values(fake: pd.Series, described: Any) -> None:
-    """A column holds what the released schema says, as far as its dtype can."""
-    assert getattr(described, "nullable", True) or not fake.isna().any()
-    present = fake[fake.notna()]
-    if isinstance(described, Categorical):
-        assert set(present) <= set(described.categories)
-    if isinstance(described, Continuous) and len(present):
-        numbers, ends = in_numbers(present)
-        low, high = np.clip([described.low, described.high], *ends)
-        # To the precision of the dtype.
-        room = 1e-3 * (1 + max(abs(low), abs(high)))
-        assert np.isfinite(numbers).all()
-        assert ((numbers >= low - room) & (numbers <= high + room)).all()
-    if isinstance(described, Datetime) and len(present):
-        day = pd.Timedelta(days=1)
-        low, high = described.low, described.high
-        if present.dt.tz is not None and low.tz is None:
-            low, high = low.tz_localize("UTC"), high.tz_localize("UTC")
-        assert low - day <= present.min()
-        assert present.max() <= high + day
-
-
-def check_sample(case: Case) -> None:
+def check_sample(case: Case, columns) -> None:
     synth = case.synth
     for n_samples, strategy in ((1, None), (20, None), (10, "balanced")):
         fake = synth.sample(n_samples, sampling_strategy=strategy)
@@ -366,10 +292,10 @@ def check_sample(case: Case) -> None:
         dtypes += [] if case.labels is None else [case.labels.dtype]
         assert fake.shape[1] == len(dtypes)
         for place, expected in enumerate(dtypes):
-            check_dtype(fake.iloc[:, place], expected)
+            columns.check_dtype(fake.iloc[:, place], expected)
         for place, name in enumerate(fake.columns):
             described = synth.schema_.columns.get(name)
-            check_values(fake.iloc[:, place], described)
+            columns.check_values(fake.iloc[:, place], described)
 
 
 def check_file(case: Case) -> None:
@@ -390,7 +316,7 @@ def check_case(draw, columns, max_rows: int) -> None:
     case = draw_case(draw, columns, max_rows)
     note(f"{case.synth}\n{case.columns}\ndoubts: {case.doubts}")
     if check_fit(case):
-        check_sample(case)
+        check_sample(case, columns)
         check_file(case)
 
 
@@ -412,3 +338,106 @@ def test_fifty_tables(columns, data):
 @given(data=st.data())
 def test_two_thousand_tables(columns, data):
     check_case(data.draw, columns, max_rows=100_000)
+
+
+# --- Broken twins -------------------------------------------------------------------
+
+
+class Sound(IndependentSynthesizer):
+    """Breaks nothing: what is caught below is not that a class is another one."""
+
+
+class FloatsForWholeNumbers(Sound):
+    def sample(self, *given, **named):
+        fake = super().sample(*given, **named)
+        for place, dtype in enumerate(fake.dtypes):
+            if dtype.kind in "iu":
+                fake.isetitem(place, fake.iloc[:, place].astype("Float64"))
+        return fake
+
+
+class AboveItsRange(Sound):
+    def sample(self, *given, **named):
+        fake = super().sample(*given, **named)
+        for place, name in enumerate(fake):
+            described, dtype = self.schema_.columns.get(name), fake.dtypes.iloc[place]
+            if isinstance(described, Continuous) and dtype.kind == "f":
+                above = np.full(len(fake), 2.0 * abs(described.high) + 1)
+                fake.isetitem(place, pd.Series(above).astype(dtype))
+        return fake
+
+
+class OneRowShort(Sound):
+    def sample(self, n_samples, **named):
+        return super().sample(n_samples, **named).iloc[1:]
+
+
+class TextsAsNames(Sound):
+    def fit(self, X, y=None):
+        if isinstance(X, pd.DataFrame):
+            dict.fromkeys(n for n in X if isinstance(n, str)).__getitem__(X.columns[0])
+        return super().fit(X, y)
+
+
+class RefusesMissingValues(Sound):
+    def fit(self, X, y=None):
+        if isinstance(X, pd.DataFrame) and X.isna().to_numpy().any():
+            raise SkdpsynthError
+        return super().fit(X, y)
+
+
+class TellsValues(Sound):
+    def fit(self, X, y=None):
+        warnings.warn(str(X), DegradedResultWarning, stacklevel=1)
+        return super().fit(X, y)
+
+
+class SparesTheBudget(Sound):
+    def fit(self, X, y=None):
+        budget, self.budget = self.budget, None
+        super().fit(X, y)
+        self.budget = budget
+        return self
+
+
+class LoadsAnother(Sound):
+    @classmethod
+    def load(cls, path):
+        again = super().load(path)
+        again.sample = lambda *given, **named: cls.sample(again, *given, **named)[::-1]
+        return again
+
+
+@pytest.mark.parametrize(
+    ("twin", "claim"),
+    [
+        (Sound, None),
+        (FloatsForWholeNumbers, "check_dtype"),
+        (AboveItsRange, "check_values"),
+        (OneRowShort, "check_sample"),
+        (TextsAsNames, "fit"),
+        (RefusesMissingValues, "check_fit"),
+        (TellsValues, "check_fit"),
+        (SparesTheBudget, "check_fit"),
+        (LoadsAnother, "check_file"),
+    ],
+)
+def test_broken_twins_are_caught(twin, claim, columns, monkeypatch):
+    """In 300 tables, by the claim they break; ten find nothing in the sound one.
+
+    A twin fails whatever the noise is: Hypothesis tries a failure twice.
+    """
+    monkeypatch.setitem(globals(), "WAYS", [twin()])
+    n_tables = 300 if claim else 10
+
+    @settings(FUZZING, max_examples=n_tables, derandomize=True, phases=[Phase.generate])
+    @given(data=st.data())
+    def tables(data):
+        check_case(data.draw, columns, max_rows=100)
+
+    if claim is None:
+        tables()
+        return
+    with pytest.raises((AssertionError, KeyError)) as caught:
+        tables()
+    assert claim in [entry.name for entry in caught.traceback]
