@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.utils import _param_validation
@@ -315,7 +315,10 @@ def check_file(case: Case) -> None:
 def check_case(draw, columns, max_rows: int) -> None:
     case = draw_case(draw, columns, max_rows)
     note(f"{case.synth}\n{case.columns}\ndoubts: {case.doubts}")
-    if check_fit(case):
+    fitted = check_fit(case)
+    rows = 10 ** (len(str(len(case.table))) - 1)
+    event(f"{'fitted' if fitted else 'refused'}, {rows:,} rows or more")  # statistics
+    if fitted:
         check_sample(case, columns)
         check_file(case)
 
