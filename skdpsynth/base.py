@@ -1,4 +1,4 @@
-"""What all synthesizers share: the order of a fit, sampling, plans and files.
+"""What all synthesizers share: the order of a fit, sampling and plans.
 
 `fit` checks, buys what the schema does not say, lets the algorithm train, and closes
 the ledger. An algorithm is one file that fills in `_fit`, `_plan` and `_scores`.
@@ -14,18 +14,12 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth import persistence
-from skdpsynth.exceptions import (
-    DegradedResultWarning,
-    InvalidSchemaError,
-    PersistenceError,
-)
+from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.persistence._savable import Savable
 from skdpsynth.preprocessing._containers import features_like, labels_like
 from skdpsynth.preprocessing._degraded import degradation
-from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
 from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_table
 from skdpsynth.preprocessing._purchase import buy_facts, discovery_share
@@ -43,7 +37,6 @@ from skdpsynth.utils._sklearn_compat import (
 )
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Hashable, Mapping, Sequence
 
     import pandas as pd
@@ -52,6 +45,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._layout import TableLayout
+    from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._purchase import TableFacts
 
 __all__ = ["BaseSynthesizer"]
@@ -59,7 +53,7 @@ __all__ = ["BaseSynthesizer"]
 _CHUNK_ROWS = 250_000  # rows decoded at once when sampling
 
 
-class BaseSynthesizer(BaseEstimator):
+class BaseSynthesizer(Savable):
     """Base class of all synthesizers.
 
     A subclass fills in ``_fit``, which trains and returns a `TableModel`;
@@ -154,8 +148,7 @@ class BaseSynthesizer(BaseEstimator):
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
             raise
         self._model, self._report, self.schema_ = model, report, schema
-        self._stream = np.random.default_rng([seed, 1])
-        self._set_public_attributes()
+        self._make_ready([seed, 1])
         if poor:
             warnings.warn(poor, DegradedResultWarning, stacklevel=3)
         return self
@@ -318,81 +311,6 @@ class BaseSynthesizer(BaseEstimator):
         accountant = self._accountant(guess.layout, given)
         return plan_table(self._plan_classes, accountant, guess)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted synthesizer to one file: generator and public facts.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write; an existing file is replaced.
-
-        Raises
-        ------
-        PersistenceError
-            If no file can hold the type of a column name or a parameter, or the
-            folder is absent (a FileNotFoundError too).
-
-        Notes
-        -----
-        Not in the file: the `budget`, a `random_state` that is no int, and the state
-        of the sampling stream. A `torch.device` comes back as its name.
-        """
-        check_is_fitted(self)
-        own, own_arrays = self._generator_state()
-        parameters = self.get_params(deep=False)
-        for name in ("budget", "schema"):
-            parameters.pop(name, None)
-        if not isinstance(self.random_state, Integral):
-            del parameters["random_state"]
-        try:
-            document, arrays = self._model.to_state()
-            header = {
-                "synthesizer": type(self).__name__,
-                "parameters": parameters,
-                "schema": None if self.schema is None else self.schema.to_dict(),
-                "schema_": self.schema_.to_dict(),
-                "report": self._report.to_dict(),
-                "table": document,
-                "generator": own,
-            }
-            persistence.save(path, header, {**arrays, **own_arrays})
-        except InvalidSchemaError as error:
-            raise PersistenceError(str(error)) from error
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a synthesizer that `save` wrote; nothing in the file is executed.
-
-        Parameters
-        ----------
-        path : path-like
-            The file.
-
-        Returns
-        -------
-        object
-            The fitted synthesizer, with a fresh sampling stream.
-
-        Raises
-        ------
-        PersistenceError
-            If the file is not one of this class, or damaged.
-        """
-        header, arrays = persistence.load(path, expected=cls.__name__)
-        with persistence.reading():
-            schema = header["schema"]
-            self = cls(
-                **header["parameters"],
-                schema=None if schema is None else TableSchema.from_dict(schema),
-            )
-            self._model = TableModel.from_state(header["table"], arrays)
-            self._report = PrivacyReport.from_dict(header["report"])
-            self._stream = np.random.default_rng()
-            self.schema_ = TableSchema.from_dict(header["schema_"])
-            self._restore_generator(header["generator"], arrays)
-            self._set_public_attributes()
-        return self
-
     @abstractmethod
     def _fit(
         self,
@@ -438,15 +356,6 @@ class BaseSynthesizer(BaseEstimator):
     ) -> NDArray[np.float64]:
         """Draw the normal scores of synthetic rows of the given classes."""
 
-    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Give what `save` keeps of the generator."""
-        return {}, {}
-
-    def _restore_generator(
-        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> None:
-        """Undo `_generator_state`."""
-
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""
 
@@ -457,8 +366,9 @@ class BaseSynthesizer(BaseEstimator):
             if public or name in ("_model", "_report", "_stream"):
                 delattr(self, name)
 
-    def _set_public_attributes(self) -> None:
-        """Set what users read off a fitted object, from the model and the report."""
+    def _make_ready(self, seed: Sequence[int] | None = None) -> None:
+        """Open the stream of samples, and set what users read off a fitted object."""
+        self._stream = np.random.default_rng(seed)
         self.epsilon_, self.delta_ = self._report.epsilon, self._report.delta
         layout = self._model.facts.layout
         names = [column.name for column in layout.feature_columns]

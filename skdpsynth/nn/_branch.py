@@ -170,15 +170,8 @@ class BranchedDiscriminator(Discriminator):
         torch.Tensor of shape (n_parameters,), float64
             One row more or less changes it by an L2 norm of at most C.
         """
-        total = torch.zeros(self.n_parameters, dtype=torch.float64)
-        for start in range(0, len(rows), self._chunk):
-            part = rows[start : start + self._chunk]
-            self._backward(part, features, real=False, private=True)
-            samples = [p.grad_sample for p in self._params]
-            sums = clipped_sums(samples, self._clip)
-            total += torch.cat([part.flatten() for part in sums]).to(total)
-            self._network.zero_grad()
-        return total
+        sums = self._sums_of_examples(rows, features, private=True)
+        return torch.cat([part.flatten() for part in sums])
 
     def triple_step(
         self, fakes: torch.Tensor, unlabelled: torch.Tensor, features: Features

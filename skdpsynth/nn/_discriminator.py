@@ -63,15 +63,6 @@ class PreciseStudent(Student):
         """Draw standard normal numbers from the public stream."""
         return super().latent(*shape).double()
 
-    def features(self) -> Products:
-        """Say what a discriminator looks at; as for `Student`."""
-        loadings = self.parameters["loadings"]
-        directions = loadings / loadings.norm(dim=0).clamp_min(1e-6)
-        if "location" not in self.trained:
-            return Products(super().features(), directions)
-        location = self.parameters["location"]
-        return Products(super().features(), directions, location, self.scales)
-
 
 class Discriminator:
     """Tells real rows of one class from fakes; the real rows only through DP-SGD.
@@ -182,7 +173,8 @@ class Discriminator:
         drawn = poisson_sample(len(self._rows), self._rate, rng)
         chosen = self._rows[torch.from_numpy(drawn).to(self._device)]
         for start in range(0, len(chosen), self._chunk):
-            self._backward(chosen[start : start + self._chunk], features, real=True)
+            chunk = chosen[start : start + self._chunk]
+            self._backward(chunk, features, real=True, private=True)
             self._optimizer.accumulate()
         self._optimizer.release()
         self._released = [p.grad.clone() for p in self._params]
@@ -218,7 +210,7 @@ class Discriminator:
     def _sums_of_fakes(
         self, fakes: torch.Tensor, features: Features
     ) -> list[torch.Tensor]:
-        """Sum the clipped gradients of public rows, one tensor per parameter."""
+        """Sum the clipped gradients of public rows; matrix products where it can."""
         if len(self._params) == 1 and isinstance(features, Products):
             slopes = fakes.new_full((len(fakes),), self._scale)
             if self._loss == "logistic":  # of log(1 + exp(score))
@@ -226,14 +218,19 @@ class Discriminator:
             norms = slopes * features.norms(fakes)
             weights = slopes * (self._clip / norms.clamp_min(self._clip))
             return [features.weighted_sum(fakes, weights).unsqueeze(0)]
+        return self._sums_of_examples(fakes, features, private=False)
+
+    def _sums_of_examples(
+        self, rows: torch.Tensor, features: Features, *, private: bool
+    ) -> list[torch.Tensor]:
+        """Sum the clipped gradients of rows whose target is "fake", by parameter."""
         sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
-        for first in range(0, len(fakes), self._chunk):
-            self._backward(fakes[first : first + self._chunk], features, real=False)
+        for start in range(0, len(rows), self._chunk):
+            chunk = rows[start : start + self._chunk]
+            self._backward(chunk, features, real=False, private=private)
             samples = [p.grad_sample for p in self._params]
-            for total, added in zip(
-                sums, clipped_sums(samples, self._clip), strict=True
-            ):
-                total += added
+            added = clipped_sums(samples, self._clip)
+            sums = [total + part for total, part in zip(sums, added, strict=True)]
             self._network.zero_grad()
         return sums
 
@@ -277,10 +274,9 @@ class Discriminator:
         features: Features,
         *,
         real: bool,
-        private: bool | None = None,
+        private: bool,
     ) -> None:
         """Compute the gradients of a chunk of rows; private ones in a fixed shape."""
-        private = real if private is None else private
         size, double = self._chunk if private else len(rows), torch.float64
         shape = (size, rows.shape[1])
         padded = torch.zeros(shape, dtype=double, device=self._device)

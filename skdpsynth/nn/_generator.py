@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from skdpsynth.nn._products import Products
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -204,14 +206,14 @@ class Student:
         shared = (draws.noise + draws.factors @ own["loadings"].T) / norm
         return own["location"] + torch.exp(own["log_scale"]) * shared
 
-    def features(self) -> Features:
+    def features(self) -> Products:
         """Say what teachers look at: each score times the factors seen in the row.
 
         Returns
         -------
-        callable
+        Products
             Map from scores of shape (..., n_columns) to features of shape
-            (..., `n_features`), row by row; public.
+            (..., `n_features`), row by row, as they are at present; public.
 
         Notes
         -----
@@ -225,20 +227,9 @@ class Student:
         """
         loadings = self.parameters["loadings"]
         directions = loadings / loadings.norm(dim=0).clamp_min(1e-6)
-        moments = "location" in self.trained
-        location, scales = self.parameters["location"], self.scales
-
-        def look(scores: torch.Tensor) -> torch.Tensor:
-            if moments:
-                scores = (scores - location) / scales
-            column = scores.unsqueeze(-1)
-            seen = (scores @ directions).unsqueeze(-2) - column * directions
-            pairs = (column * seen).flatten(-2)
-            if not moments:
-                return pairs
-            return torch.cat([scores, scores**2 - 1.0, pairs], dim=-1)
-
-        return look
+        if "location" not in self.trained:
+            return Products(directions)
+        return Products(directions, self.parameters["location"], self.scales)
 
     @property
     def n_features(self) -> int:

@@ -8,12 +8,8 @@ themselves, so that a table with 784 columns costs no more than its scores do.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
-
-if TYPE_CHECKING:
-    from skdpsynth.nn._generator import Features
 
 __all__ = ["Products"]
 
@@ -24,23 +20,40 @@ class Products:
 
     Parameters
     ----------
-    look : callable
-        Map from scores of shape (..., n_columns) to features of shape
-        (..., n_features): what all else here agrees with.
     directions : torch.Tensor of shape (n_columns, n_factors)
         Directions along which a factor is seen.
     location, scales : torch.Tensor of shape (n_columns,), or None
         What scores are standardised by, if scores and their squares are looked at too.
     """
 
-    look: Features
     directions: torch.Tensor
     location: torch.Tensor | None = None
     scales: torch.Tensor | None = None
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """Give the features themselves, row by row."""
+        """Give the features themselves; what all else here agrees with."""
         return self.look(rows)
+
+    def look(self, rows: torch.Tensor) -> torch.Tensor:
+        """Form the features, row by row.
+
+        Parameters
+        ----------
+        rows : torch.Tensor of shape (..., n_columns)
+            Scores.
+
+        Returns
+        -------
+        torch.Tensor of shape (..., n_features)
+            Scores and their squares less 1, if they are standardised, and the products.
+        """
+        values = self._standardised(rows)
+        column = values.unsqueeze(-1)
+        seen = (values @ self.directions).unsqueeze(-2) - column * self.directions
+        pairs = (column * seen).flatten(-2)
+        if self.scales is None:
+            return pairs
+        return torch.cat([values, values**2 - 1.0, pairs], dim=-1)
 
     def scores(self, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Give ``features @ weights``.

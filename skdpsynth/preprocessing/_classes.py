@@ -10,12 +10,9 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from skdpsynth.preprocessing._table import factorize
-from skdpsynth.privacy._aggregators import (
-    key_threshold,
-    noisy_counts,
-    thresholded_counts,
-)
+from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
 from skdpsynth.privacy._calibration import grid_noise_std
+from skdpsynth.privacy._thresholds import key_threshold
 from skdpsynth.schema import Boolean, Categorical
 from skdpsynth.schema._values import is_finite
 

@@ -29,8 +29,8 @@ from skdpsynth.preprocessing._purchase import (
     threshold_delta,
 )
 from skdpsynth.preprocessing._table import check_schema
-from skdpsynth.privacy._aggregators import key_threshold
 from skdpsynth.privacy._calibration import grid_noise_std
+from skdpsynth.privacy._thresholds import key_threshold
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._dtypes import is_object, kind_of_dtype, unsupported_dtype
 

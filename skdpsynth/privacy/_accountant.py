@@ -14,13 +14,14 @@ import operator
 from typing import TYPE_CHECKING, Literal
 
 from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._curves import GaussianCurve, RenyiCurve, renyi_curve
+from skdpsynth.privacy._cap import fixed_cap
+from skdpsynth.privacy._curves import RenyiCurve
 from skdpsynth.privacy._report import PrivacyReport, build_report
 from skdpsynth.privacy._reservation import Ledger, Reservation
 from skdpsynth.privacy._spending import Spending, check_request
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from dp_accounting import ComposedDpEvent
 
@@ -29,16 +30,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy._reservation import Kind
 
 __all__ = ["PrivacyAccountant"]
-
-# The plan aims a little below the epsilon asked for, so that the pessimistic
-# certificate of the loss distributions still stays within it.
-_CERTIFICATE_ROOM = 5e-4
-_LARGE_EPSILON, _LARGE_ROOM = 500.0, 2e-3  # from where the certificate is coarser
-# Below, at a delta near 1e-12, rounding moves the certificate by a few per cent.
-_SMALL_EPSILON, _SMALL_ROOM = 1e-8, 0.1
-
-# The proof beside `thresholded_counts` needs it.
-_MAX_DISCOVERY_DELTA = 0.1
 
 
 class PrivacyAccountant:
@@ -108,57 +99,32 @@ class PrivacyAccountant:
         budget: PrivacyBudget | None = None,
         curve: Literal["gaussian", "renyi"] = "gaussian",
     ) -> None:
-        if not epsilon > 0:
-            msg = f"epsilon must be a number > 0. Got {epsilon!r} instead."
-            raise ValueError(msg)
-        if not 0 < delta < 1:
-            msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
-            raise ValueError(msg)
-        if not 0 <= discovery_delta < delta or discovery_delta > _MAX_DISCOVERY_DELTA:
-            msg = (
-                f"discovery_delta must be in [0, delta) and <= {_MAX_DISCOVERY_DELTA}. "
-                f"Got {discovery_delta!r} instead."
-            )
-            raise ValueError(msg)
-        self._epsilon_requested = float(epsilon)
-        self._delta = float(delta)
-        self._discovery_delta = float(discovery_delta)
-        room = _CERTIFICATE_ROOM
-        if self._epsilon_requested > _LARGE_EPSILON:
-            room = _LARGE_ROOM
-        elif self._epsilon_requested < _SMALL_EPSILON:
-            room = _SMALL_ROOM
-        aim = self._epsilon_requested * (1 - room)
-        curve_delta = self._delta - self._discovery_delta
-        self._curve: Curve = GaussianCurve()
-        if curve == "renyi":
-            self._curve = renyi_curve(aim, curve_delta)
-        self._mu_cap = self._curve.mu_cap(aim, curve_delta)
+        self._cap = fixed_cap(epsilon, delta, discovery_delta, curve)
         self._ledger = Ledger()
         self._remarks: list[str] = []
-        self._spending = Spending(self._mu_cap, self._delta, self._discovery_delta)
+        self._spending = Spending(self._cap)
         if budget is not None:  # last, so that nothing charged can fail here
             budget.charge(epsilon, delta)
 
     @property
     def mu_cap(self) -> float:
         """What the whole fit may spend: the root of a sum of mu^2."""
-        return self._mu_cap
+        return self._cap.mu
 
     @property
     def curve(self) -> Curve:
         """How costs add up; public."""
-        return self._curve
+        return self._cap.curve
 
     @property
     def delta(self) -> float:
         """Total delta of the fit."""
-        return self._delta
+        return self._cap.delta
 
     @property
     def private(self) -> bool:
         """False when epsilon is infinite or noise came from a seeded generator."""
-        return not self._ledger.insecure and self._epsilon_requested < math.inf
+        return not self._ledger.insecure and self._cap.epsilon < math.inf
 
     @property
     def epsilon(self) -> float:
@@ -169,7 +135,7 @@ class PrivacyAccountant:
         """
         if not self.private:
             return math.inf
-        return self._curve.certified(self.event(), self._delta - self._spending.delta())
+        return self.curve.certified(self.event(), self.delta - self._spending.delta())
 
     def epsilon_of(self, scope: Hashable) -> float:
         """Certify what the rows of one scope pay, at the total `delta`.
@@ -186,8 +152,8 @@ class PrivacyAccountant:
         """
         if not self.private:
             return math.inf
-        left = self._delta - self._spending.delta(scope)
-        return self._curve.certified(self._event_of(scope), left)
+        left = self.delta - self._spending.delta(scope)
+        return self.curve.certified(self._ledger.event_of(scope), left)
 
     def remark(self, text: str) -> None:
         """Add a sentence to the notes of the report.
@@ -250,7 +216,7 @@ class PrivacyAccountant:
             scope=scope,
             sensitivity=float(sensitivity),
             # The one place that turns this charge into noise; so for the others below.
-            noise_std=grid_noise_std(mu, sensitivity) if mu > 0 else math.nan,
+            noise_std=lambda: grid_noise_std(mu, sensitivity),
             delta=delta,
         )
 
@@ -289,16 +255,13 @@ class PrivacyAccountant:
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
         """
-        noise_std = math.nan
-        if mu > 0:
-            noise_std = self._curve.sampled_noise_multiplier(mu, sampling_rate)
         return self._reserve(
             name,
             "sampled gaussian",
             mu=mu,
             count=count,
             scope=scope,
-            noise_std=noise_std,
+            noise_std=lambda: self.curve.sampled_noise_multiplier(mu, sampling_rate),
             sampling_rate=float(sampling_rate),
         )
 
@@ -339,15 +302,6 @@ class PrivacyAccountant:
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
         """
-        if noise not in ("gaussian", "laplace") or n_teachers < 1:
-            msg = (
-                'Expected noise "gaussian" or "laplace" and at least 1 teacher. Got '
-                f"{noise!r} and {n_teachers!r} instead."
-            )
-            raise ValueError(msg)
-        noise_std = math.nan
-        if mu > 0:
-            noise_std = self._curve.vote_noise_std(mu, n_teachers, noise)
         kind: Kind = "gaussian vote" if noise == "gaussian" else "laplace vote"
         return self._reserve(
             name,
@@ -355,8 +309,8 @@ class PrivacyAccountant:
             mu=mu,
             count=count,
             scope=scope,
-            noise_std=noise_std,
-            n_teachers=operator.index(n_teachers),
+            noise_std=lambda: self.curve.vote_noise_std(mu, n_teachers, noise),
+            n_teachers=n_teachers,
         )
 
     def _reserve(
@@ -367,7 +321,7 @@ class PrivacyAccountant:
         mu: float,
         count: int,
         scope: Hashable | None,
-        noise_std: float,
+        noise_std: Callable[[], float],
         sensitivity: float = 1.0,
         sampling_rate: float = 1.0,
         n_teachers: int = 0,
@@ -376,6 +330,7 @@ class PrivacyAccountant:
         """Charge, or refuse and change nothing."""
         count = operator.index(count)
         check_request(mu, count, scope, delta)
+        noise = noise_std()
         mu_squared, deltas = count * float(mu) * float(mu), count * float(delta)
         with self._ledger.lock:
             self._spending.refuse_if_exceeded(name, scope, mu_squared, deltas)
@@ -385,12 +340,12 @@ class PrivacyAccountant:
                 scope=scope,
                 mu=float(mu),
                 sensitivity=sensitivity,
-                noise_std=noise_std,
+                noise_std=noise,
                 count=count,
                 delta=float(delta),
                 sampling_rate=sampling_rate,
-                n_teachers=n_teachers,
-                amplified=isinstance(self._curve, RenyiCurve),
+                n_teachers=operator.index(n_teachers),
+                amplified=isinstance(self.curve, RenyiCurve),
             )
             self._spending.add(scope, mu_squared, deltas)
         return reservation
@@ -408,10 +363,7 @@ class PrivacyAccountant:
         float
             In [0, mu_cap]; inf for an infinite epsilon.
         """
-        if self._mu_cap == math.inf:
-            return math.inf
-        left = self._mu_cap**2 - self._spending.mu_squared(scope)
-        return math.sqrt(max(left, 0.0))
+        return self._spending.left(scope)
 
     def close(self) -> None:
         """End the fit: from now on nothing can be reserved or drawn."""
@@ -431,18 +383,7 @@ class PrivacyAccountant:
 
         if not self.private:
             return ComposedDpEvent((NonPrivateDpEvent(),))
-        return self._event_of(self._spending.worst_scope())
-
-    def _event_of(self, scope: Hashable | None) -> ComposedDpEvent:
-        from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
-
-        return ComposedDpEvent(
-            tuple(
-                SelfComposedDpEvent(entry.event, entry.count)
-                for entry in self._ledger.entries
-                if entry.scope is None or entry.scope == scope
-            )
-        )
+        return self._ledger.event_of(self._spending.worst_scope())
 
     def report(self) -> PrivacyReport:
         """Summarise the ledger for people.
@@ -453,14 +394,5 @@ class PrivacyAccountant:
             Every reservation, and the total.
         """
         return build_report(
-            self._ledger.entries,
-            epsilon=self.epsilon,
-            delta=self._delta,
-            epsilon_requested=self._epsilon_requested,
-            mu_cap=self._mu_cap,
-            curve=self._curve,
-            mu=math.sqrt(self._spending.mu_squared()),
-            discovery_delta=self._spending.delta(),
-            insecure=self._ledger.insecure,
-            remarks=self._remarks,
+            self._ledger, self._cap, self._spending, self.epsilon, self._remarks
         )

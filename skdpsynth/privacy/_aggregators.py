@@ -11,10 +11,10 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
+from skdpsynth.privacy._thresholds import MIN_KEY_COUNT, key_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GRID",
     "confident_gnmax",
-    "discovery_threshold",
     "gaussian_sum",
-    "key_threshold",
     "noisy_counts",
     "noisy_histogram",
     "noisy_votes",
@@ -43,12 +41,6 @@ _CHUNK_ENTRIES = 2**20
 
 # GRID**2 times this still fits int64, so integer norms cannot overflow.
 _MAX_DIMENSION = 2**22
-
-# Keys seen once are never considered, so a key's smallest considered count is this.
-_MIN_KEY_COUNT = 2
-
-# Room that the proof in `thresholded_counts` needs for removing a row.
-_THRESHOLD_ROOM = 0.9
 
 
 def _require_sensitivity(
@@ -149,62 +141,6 @@ def noisy_counts(
     return noisy_histogram(codes.reshape(-1, 1), [n_bins], reservation)[0]
 
 
-def discovery_threshold(noise_std: float, threshold_delta: float) -> int:
-    """Find the noisy count that a key seen twice exceeds with small probability.
-
-    Parameters
-    ----------
-    noise_std : float
-        Sigma of the discrete Gaussian noise, at least 0.
-    threshold_delta : float
-        Bound on that probability, in (0, 1).
-
-    Returns
-    -------
-    int
-        T with ``P(2 + noise > T) <= threshold_delta``; 1 without noise.
-
-    Notes
-    -----
-    Let f(z) = exp(-z^2 / (2 s^2)). Its sum over the integers is at least
-    ``s sqrt(2 pi)`` (Poisson summation: all other terms are positive), and where f is
-    convex, ``z >= s``, each term is at most its integral over [z - 1/2, z + 1/2].
-    So ``P(noise >= t) <= Phi(-(t - 1/2) / s)`` for ``t - 1/2 >= s``.
-    """
-    if not 0 < threshold_delta < 1:
-        msg = f"threshold_delta must be in (0, 1). Got {threshold_delta!r} instead."
-        raise ValueError(msg)
-    if noise_std == 0:
-        return _MIN_KEY_COUNT - 1
-    quantile = max(-float(ndtri(threshold_delta)), 1.0)
-    tail_start = math.ceil(quantile * noise_std + 0.5)
-    # The quantile is rounded; the tail at the integer is what counts.
-    while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(threshold_delta):
-        tail_start += 1
-    # 2 + noise > T means noise >= T - 1 for integers.
-    return tail_start + _MIN_KEY_COUNT - 1
-
-
-def key_threshold(noise_std: float, threshold_delta: float, n_columns: int) -> int:
-    """Give the noisy count that a key must exceed in `thresholded_counts`.
-
-    Parameters
-    ----------
-    noise_std : float
-        Sigma of the discrete Gaussian noise, at least 0.
-    threshold_delta : float
-        Probability bound for all columns together, in (0, 1).
-    n_columns : int
-        Columns of keys that share it, at least 1.
-
-    Returns
-    -------
-    int
-        At least 1.
-    """
-    return discovery_threshold(noise_std, _THRESHOLD_ROOM * threshold_delta / n_columns)
-
-
 def thresholded_counts(
     counts_by_column: Sequence[NDArray[np.int64]],
     reservation: Reservation,
@@ -268,7 +204,7 @@ def thresholded_counts(
         raise ReservationError(msg)
     threshold = key_threshold(reservation.noise_std, threshold_delta, n_columns)
     considered = [
-        np.flatnonzero(np.asarray(counts) >= _MIN_KEY_COUNT)
+        np.flatnonzero(np.asarray(counts) >= MIN_KEY_COUNT)
         for counts in counts_by_column
     ]
     exact = np.concatenate(

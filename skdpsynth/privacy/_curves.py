@@ -106,6 +106,7 @@ class GaussianCurve:
         A pure ``1/b`` guarantee is dominated by a Gaussian of
         ``mu = -2 ndtri(1 / (1 + e^{1/b}))``, whose trade-off curve touches it.
         """
+        _check_votes(n_teachers, noise)
         if noise == "gaussian":
             return grid_noise_std(mu, 1.0)
         if mu == math.inf:
@@ -190,6 +191,7 @@ class RenyiCurve:
             Sigma of the discrete Gaussian or scale of the discrete Laplace, in votes;
             0 for an infinite mu.
         """
+        _check_votes(n_teachers, noise)
         if mu == math.inf:
             return 0.0
         return _vote_noise_std(self.order, mu, n_teachers, noise)
@@ -345,4 +347,13 @@ def _conversion(order: float, delta: float) -> float:
 def _check_rate(sampling_rate: float) -> None:
     if not 0 < sampling_rate <= 1:
         msg = f"sampling_rate must be in (0, 1]. Got {sampling_rate!r} instead."
+        raise ValueError(msg)
+
+
+def _check_votes(n_teachers: int, noise: VoteNoise) -> None:
+    if noise not in ("gaussian", "laplace") or n_teachers < 1:
+        msg = (
+            'Expected noise "gaussian" or "laplace" and at least 1 teacher. Got '
+            f"{noise!r} and {n_teachers!r} instead."
+        )
         raise ValueError(msg)

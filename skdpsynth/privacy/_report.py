@@ -33,8 +33,9 @@ from skdpsynth.privacy._report_text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skdpsynth.privacy._curves import Curve
-    from skdpsynth.privacy._reservation import Entry
+    from skdpsynth.privacy._cap import Cap
+    from skdpsynth.privacy._reservation import Entry, Ledger
+    from skdpsynth.privacy._spending import Spending
 
 __all__ = ["PrivacyReport", "ReportEntry", "build_report"]
 
@@ -301,30 +302,25 @@ class PrivacyReport:
 
 
 def build_report(
-    entries: Sequence[Entry],
-    *,
+    ledger: Ledger,
+    cap: Cap,
+    spending: Spending,
     epsilon: float,
-    delta: float,
-    epsilon_requested: float,
-    mu_cap: float,
-    curve: Curve,
-    mu: float,
-    discovery_delta: float,
-    insecure: bool,
     remarks: Sequence[str] = (),
 ) -> PrivacyReport:
     """Make the report of a ledger; `PrivacyAccountant.report` calls it."""
-    private = epsilon < math.inf
-    notes = [INSECURE] if insecure else []
+    private, entries, curve = epsilon < math.inf, ledger.entries, cap.curve
+    mu, discovery_delta = math.sqrt(spending.mu_squared()), spending.delta()
+    notes = [INSECURE] if ledger.insecure else []
     notes += remarks
-    if epsilon_requested == math.inf:
+    if cap.epsilon == math.inf:
         notes.append(NO_NOISE)
     if private and any(entry.kind == "sampled gaussian" for entry in entries):
         notes.append(FLOAT_NOISE)
     replace_one = math.inf
     if private:
         replace_one = replace_one_epsilon(
-            entries, curve, mu=mu, delta=delta, discovery_delta=discovery_delta
+            entries, curve, mu=mu, delta=cap.delta, discovery_delta=discovery_delta
         )
     order = curve.order if isinstance(curve, RenyiCurve) else None
     method = "privacy loss distributions"
@@ -332,13 +328,13 @@ def build_report(
         method = f"Renyi divergences of order {order}"
     return PrivacyReport(
         epsilon=epsilon,
-        delta=delta,
-        epsilon_requested=epsilon_requested,
+        delta=cap.delta,
+        epsilon_requested=cap.epsilon,
         mu=mu,
         discovery_delta=discovery_delta,
         epsilon_replace_one=replace_one,
         private=private,
-        entries=tuple(_report_entry(entry, mu_cap) for entry in entries),
+        entries=tuple(_report_entry(entry, cap.mu) for entry in entries),
         notes=tuple(notes),
         accountant=f"dp-accounting {version('dp-accounting')}, {method}",
         software=_software(),

@@ -16,7 +16,7 @@ from skdpsynth.privacy._random import insecure_randomness_active
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from dp_accounting import DpEvent
+    from dp_accounting import ComposedDpEvent, DpEvent
 
 __all__ = ["UNLABELLED", "Entry", "Kind", "Ledger", "Reservation"]
 
@@ -231,6 +231,18 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """All lines, in the order of reservation."""
         return tuple(self._entries.values())
+
+    def event_of(self, scope: Hashable | None) -> ComposedDpEvent:
+        """Give the event tree of what the rows of a scope pay; None: of no class."""
+        from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
+
+        return ComposedDpEvent(
+            tuple(
+                SelfComposedDpEvent(entry.event, entry.count)
+                for entry in self.entries
+                if entry.scope is None or entry.scope == scope
+            )
+        )
 
     @property
     def insecure(self) -> bool:

@@ -10,6 +10,8 @@ from skdpsynth.exceptions import BudgetExceededError
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from skdpsynth.privacy._cap import Cap
+
 __all__ = ["Spending", "check_request"]
 
 # Rounding of the shares of a plan that uses exactly the cap.
@@ -21,16 +23,12 @@ class Spending:
 
     Parameters
     ----------
-    mu_cap : float
-        Root of the mu^2 that a row may pay; inf without noise.
-    delta : float
-        Total delta, for messages.
-    discovery_delta : float
-        Delta that thresholded releases may pay.
+    cap : Cap
+        What a row may pay, in mu^2 and in delta.
     """
 
-    def __init__(self, mu_cap: float, delta: float, discovery_delta: float) -> None:
-        self._cap, self._delta, self._discovery_delta = mu_cap, delta, discovery_delta
+    def __init__(self, cap: Cap) -> None:
+        self._cap = cap
         self._mu_squared: dict[Hashable | None, float] = {None: 0.0}
         self._deltas: dict[Hashable | None, float] = {None: 0.0}
 
@@ -41,6 +39,12 @@ class Spending:
     def delta(self, scope: Hashable | None = None) -> float:
         """Sum the deltas that the rows of a scope pay; None: those of the worst one."""
         return _paid(self._deltas, scope)
+
+    def left(self, scope: Hashable | None = None) -> float:
+        """Give the mu that one more release could have; inf without noise."""
+        if self._cap.mu == math.inf:
+            return math.inf
+        return math.sqrt(max(self._cap.mu**2 - self.mu_squared(scope), 0.0))
 
     def worst_scope(self) -> Hashable | None:
         """Give the scope whose rows pay most; None if no scope pays."""
@@ -56,7 +60,7 @@ class Spending:
         self, name: str, scope: Hashable | None, mu_squared: float, delta: float
     ) -> None:
         """Raise `BudgetExceededError` if one of the caps would be passed."""
-        total, paid = self._cap**2, self.mu_squared(scope)
+        total, paid = self._cap.mu**2, self.mu_squared(scope)
         # An infinite cap allows everything; a finite one allows no infinite mu.
         if total < math.inf and paid + mu_squared > total * (1 + _ROUNDING):
             left = max(1 - paid / total, 0.0)
@@ -66,12 +70,12 @@ class Spending:
                 "share or fewer releases, or fit with a larger epsilon."
             )
             raise BudgetExceededError(msg)
-        paid, allowed = self.delta(scope), self._discovery_delta
+        paid, allowed = self.delta(scope), self._cap.discovery_delta
         if delta > 0 and paid + delta > allowed * (1 + _ROUNDING):
             left = max(allowed - paid, 0.0)
             msg = (
-                f"The reservation {name!r} asks for {delta / self._delta:.4%} of "
-                f"delta, but {left / self._delta:.4%} is left for discovery. "
+                f"The reservation {name!r} asks for {delta / self._cap.delta:.4%} of "
+                f"delta, but {left / self._cap.delta:.4%} is left for discovery. "
                 "Ask for less or set aside a larger discovery_delta."
             )
             raise BudgetExceededError(msg)

@@ -230,3 +230,6 @@ def test_no_noise_for_an_infinite_budget(curve):
     for rate in (0.0, 1.1, -1.0):
         with pytest.raises(ValueError, match="sampling_rate must be in"):
             curve.sampled_noise_multiplier(0.1, rate)
+    for votes in ((0, "gaussian"), (0, "laplace"), (10, "uniform")):
+        with pytest.raises(ValueError, match="at least 1 teacher"):
+            curve.vote_noise_std(0.1, *votes)

@@ -1,0 +1,95 @@
+"""What one fit may spend, fixed before any data is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from skdpsynth.privacy._curves import GaussianCurve, renyi_curve
+
+if TYPE_CHECKING:
+    from skdpsynth.privacy._curves import Curve
+
+__all__ = ["Cap", "fixed_cap"]
+
+# The plan aims a little below the epsilon asked for, so that the pessimistic
+# certificate of the loss distributions still stays within it.
+_CERTIFICATE_ROOM = 5e-4
+_LARGE_EPSILON, _LARGE_ROOM = 500.0, 2e-3  # from where the certificate is coarser
+# Below, at a delta near 1e-12, rounding moves the certificate by a few per cent.
+_SMALL_EPSILON, _SMALL_ROOM = 1e-8, 0.1
+
+# The proof beside `thresholded_counts` needs it.
+_MAX_DISCOVERY_DELTA = 0.1
+
+
+@dataclass(frozen=True)
+class Cap:
+    """The budget of one fit; public.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What the whole fit may cost.
+    discovery_delta : float
+        The part of `delta` that thresholded releases may pay.
+    curve : GaussianCurve or RenyiCurve
+        How costs add up.
+    mu : float
+        Root of the mu^2 that a row may pay; inf without noise.
+    """
+
+    epsilon: float
+    delta: float
+    discovery_delta: float
+    curve: Curve
+    mu: float
+
+
+def fixed_cap(
+    epsilon: float,
+    delta: float,
+    discovery_delta: float,
+    curve: Literal["gaussian", "renyi"],
+) -> Cap:
+    """Turn what was asked for into a cap.
+
+    Parameters
+    ----------
+    epsilon, delta, discovery_delta, curve
+        As for `PrivacyAccountant`.
+
+    Returns
+    -------
+    Cap
+        Of the mu that `epsilon` and what discovery leaves of `delta` allow.
+
+    Raises
+    ------
+    ValueError
+        For an epsilon or a delta outside its range.
+    """
+    if not epsilon > 0:
+        msg = f"epsilon must be a number > 0. Got {epsilon!r} instead."
+        raise ValueError(msg)
+    if not 0 < delta < 1:
+        msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
+        raise ValueError(msg)
+    if not 0 <= discovery_delta < delta or discovery_delta > _MAX_DISCOVERY_DELTA:
+        msg = (
+            f"discovery_delta must be in [0, delta) and <= {_MAX_DISCOVERY_DELTA}. "
+            f"Got {discovery_delta!r} instead."
+        )
+        raise ValueError(msg)
+    epsilon, delta, discovery_delta = map(float, (epsilon, delta, discovery_delta))
+    room = _CERTIFICATE_ROOM
+    if epsilon > _LARGE_EPSILON:
+        room = _LARGE_ROOM
+    elif epsilon < _SMALL_EPSILON:
+        room = _SMALL_ROOM
+    aim, curve_delta = epsilon * (1 - room), delta - discovery_delta
+    chosen: Curve = GaussianCurve()
+    if curve == "renyi":
+        chosen = renyi_curve(aim, curve_delta)
+    mu = chosen.mu_cap(aim, curve_delta)
+    return Cap(epsilon, delta, discovery_delta, chosen, mu)
