@@ -15,7 +15,7 @@ from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._scores import ColumnScores
 from skdpsynth.preprocessing._table import to_category_series, to_series
-from skdpsynth.schema._values import decode_value, encode_value
+from skdpsynth.schema._values import decode_value, encode_value, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,8 +75,9 @@ class TableModel:
                 series[column.name] = _fresh_identifiers(len(members), column)
         names = [column.name for column in self.facts.layout.columns]
         frame = pd.concat([series[name] for name in names], axis=1)
-        # Of names of several types pandas would read None as NaN.
-        mixed = object if len({type(name) for name in names}) > 1 else None
+        # Of names of several types pandas would read None as NaN. What a file holds of
+        # a NumPy name is the plain one, which must not change the answer.
+        mixed = object if len({type(plain(name)) for name in names}) > 1 else None
         frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
         return frame
 

@@ -143,3 +143,15 @@ def test_names_that_do_not_compare(tmp_path):
         IndependentSynthesizer(
             target=np.int64(7), schema=TableSchema({}, target=("a", 1))
         ).fit(frame)
+
+
+def test_a_file_does_not_change_the_type_of_the_names(tmp_path):
+    """A file holds np.int64(7) as 7: with 0 these are two types before, one after."""
+    frame = pd.DataFrame({0: np.arange(300) % 3, 1: np.arange(300) % 7})
+    frame.columns = pd.Index([0, np.int64(7)], dtype=object)
+    synth = IndependentSynthesizer(math.inf, random_state=0).fit(frame)
+    synth.save(tmp_path / "saved")
+    again = IndependentSynthesizer.load(tmp_path / "saved")
+    before, after = (each.sample(2, random_state=0) for each in (synth, again))
+    pd.testing.assert_frame_equal(after, before)
+    assert before.columns.tolist() == [0, 7]
