@@ -147,8 +147,8 @@ def compare_synthesizers(
     that `test` has). Distances of the fidelity metrics are to `test`.
 
     The reference, which A and `fidelity` ask for, is scored in Setting C as a synthetic
-    table is. The ranking agreement of its own A and C is the ceiling: no synthesizer
-    can be expected to agree better than real rows do.
+    table is. The ranking agreement of its own A and C is what as many real rows get,
+    and says what to expect of a synthesizer.
 
     Warnings of a run are in the column `warned` of ``runs``. A worker process that is
     killed, for instance for want of memory, ends the comparison.

@@ -19,7 +19,9 @@ from skdpsynth.evaluation._runs import RunRecord
 if TYPE_CHECKING:
     from skdpsynth.evaluation._runs import Job, Task
 
-_FORMAT = 2  # counted up when a run holds something else
+# Counted up when a run holds something else. The references have their own count, so
+# that no fit is paid for again for their sake.
+_FORMAT, _REFERENCE_FORMAT = 1, 2
 _README = """\
 Finished runs of skdpsynth.evaluation.compare_synthesizers, one file each.
 
@@ -65,7 +67,6 @@ class RunFolder:
         self._path.mkdir(parents=True, exist_ok=True)
         (self._path / "README.txt").write_text(_README, encoding="utf-8")
         self._shared = [
-            _FORMAT,
             joblib.hash(task),
             table_digest(train),
             table_digest(test),
@@ -103,6 +104,7 @@ class RunFolder:
         parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
         own = {k: v for k, v in parameters.items() if k not in _IGNORED}
         parts = [
+            _REFERENCE_FORMAT if synthesizer is None else _FORMAT,
             *self._shared,
             job.name,
             type(synthesizer).__module__,

@@ -78,7 +78,7 @@ _COLUMNS = {
     "auroc_C": "like all that end in _C: learnt from four fifths of the table itself, "
     "tested on the other fifth",
     "sra_": "share of pairs of classifiers in the same order as on real rows; what "
-    "real data has is the ceiling",
+    "real data has is what as many real rows get",
     "feature_ranking": "share of pairs of features in the same order as in real rows",
     "ks": "Kolmogorov-Smirnov distance to real rows, mean of the numbers, 0 is best",
     "tv": "total variation distance to real rows, mean of the categories, 0 is best",

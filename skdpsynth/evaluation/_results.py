@@ -67,7 +67,7 @@ class ComparisonResult:
         "sra_auprc"), and "fidelity" the table with real rows; there the classifier is
         "all". The synthesizer "real data" is the reference; its epsilon is NaN. Its
         Settings are A and C: its rows are scored as a synthesizer's are too, so that
-        its "AC" is the ceiling of the others'.
+        its "AC" says what to expect of the others.
     runs : DataFrame
         One row for each `synthesizer`, `epsilon` and `repeat`: `class`,
         `epsilon_spent` and `delta` (what the fit guarantees), `fit_s`, `sample_s` and
@@ -146,10 +146,10 @@ class ComparisonResult:
             B, for the reference A), `auroc_sd` and `auprc_sd` the standard deviations
             of the repeats, `rank` the place by `auroc` at this epsilon, 1 the best;
             then Setting C; the ranking agreements `sra_auroc`, `sra_auprc` and
-            `feature_ranking` (1 is best; those of the reference are what to expect at
-            most); the fidelity metrics, distances (0 is best) and `two_sample_*` (0.5
-            is best); means of what the runs cost, of `peak_mb` the maximum; `n_runs`
-            and `n_failed`. What was not computed has no column, or NaN.
+            `feature_ranking` (1 is best; those of the reference are what as many real
+            rows get); the fidelity metrics, distances (0 is best) and `two_sample_*`
+            (0.5 is best); means of what the runs cost, of `peak_mb` the maximum;
+            `n_runs` and `n_failed`. What was not computed has no column, or NaN.
         """
         rows = [self._summary_row(*key, group) for key, group in self._groups()]
         table = pd.DataFrame(rows)

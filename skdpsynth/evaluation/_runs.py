@@ -223,7 +223,7 @@ def _score(
     if tested_on_real in task.settings:
         scores = tstr_scores(table, test, n_jobs=1, **shared)
         record.scores += _tidy(tested_on_real, scores)
-    # The reference too: no synthesizer can be asked to agree better than real rows.
+    # The reference too: how well as many real rows agree says what to expect.
     if "C" in task.settings and _has_labels(table, task):
         record.scores += _tidy("C", synthetic_only_scores(table, **shared))
     if task.fidelity:

@@ -96,7 +96,7 @@ def test_the_reference_has_as_many_rows_as_are_sampled(compare, stubs, tables) -
     assert found == pytest.approx(of_all["auroc"]["GaussianNB"])
 
 
-def test_the_reference_is_the_ceiling_of_the_agreements(compare, stubs, tables) -> None:
+def test_the_reference_agrees_as_its_own_rows_do(compare, stubs, tables) -> None:
     """Its own rows in Setting C, against Setting A of the same repeat."""
     result = compare({"blind": stubs["Blind"]()}, n_repeats=3)
     agreements = []

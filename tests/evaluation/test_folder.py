@@ -146,15 +146,16 @@ def test_a_version_is_in_the_key(resume, monkeypatch) -> None:
     assert resume()[0] == 2
 
 
-def test_runs_that_hold_something_else_are_made_again(resume, monkeypatch) -> None:
-    """Those of format 1 have no Setting C of the reference."""
+def test_references_of_an_older_format_are_made_again(
+    resume, monkeypatch, tmp_path
+) -> None:
+    """Theirs alone: no fit is paid for again for their sake."""
     with monkeypatch.context() as before:
-        before.setattr("skdpsynth.evaluation._folder._FORMAT", 1)
+        before.setattr("skdpsynth.evaluation._folder._REFERENCE_FORMAT", 1)
         resume()
-    n_fits, result = resume()
-    assert n_fits == 2
-    real = result.scores[result.scores["synthesizer"] == "real data"]
-    assert set(real["setting"]) == {"A", "C", "AC"}
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 4
+    assert resume()[0] == 0
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 6
 
 
 def test_a_failed_run_is_tried_again(resume, stubs) -> None:
