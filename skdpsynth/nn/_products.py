@@ -31,11 +31,7 @@ class Products:
     scales: torch.Tensor | None = None
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """Give the features themselves; what all else here agrees with."""
-        return self.look(rows)
-
-    def look(self, rows: torch.Tensor) -> torch.Tensor:
-        """Form the features, row by row.
+        """Form the features, row by row; what all else here agrees with.
 
         Parameters
         ----------

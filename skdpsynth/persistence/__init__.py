@@ -8,7 +8,6 @@ Whatever is not exactly what `save` writes is refused, by a `PersistenceError`.
 
 from __future__ import annotations
 
-from skdpsynth.persistence._archive import reading
-from skdpsynth.persistence._files import inspect, load, save
+from skdpsynth.persistence._files import inspect
 
-__all__ = ["inspect", "load", "reading", "save"]
+__all__ = ["inspect"]

@@ -16,11 +16,11 @@ from skdpsynth.privacy import PrivacyAccountant
 N_COLUMNS, CLIP = 3, 0.5
 
 
-def make_discriminator(hidden_dims):
+def make_discriminator(hidden_dims, n_rows=1):
     """One whose weights are not 0, where all rows would look alike."""
     accountant = PrivacyAccountant(math.inf, 1e-5)
     discriminator = BranchedDiscriminator(
-        np.zeros((1, N_COLUMNS), dtype=np.float32),
+        make_rows(n_rows).float().numpy(),
         n_features=N_COLUMNS,
         hidden_dims=hidden_dims,
         loss="logistic",
@@ -82,3 +82,17 @@ def test_rows_pass_in_chunks_of_one_shape():
         discriminator.clipped_sum(make_rows(n_rows), features)
     assert len(shapes) == 3
     assert len(set(shapes)) == 1
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 5, 23])
+def test_real_rows_of_a_step_pass_in_chunks_of_one_shape(n_rows, monkeypatch):
+    """All of them are drawn. Fakes are public: they pass as they are."""
+    monkeypatch.setattr(_discriminator, "_MAX_CHUNK", 7)
+    discriminator, shapes = make_discriminator((), n_rows), []
+
+    def features(rows):
+        shapes.append(tuple(rows.shape))
+        return rows
+
+    discriminator.train_step(make_rows(2), features)
+    assert shapes == math.ceil(n_rows / 7) * [(7, N_COLUMNS)] + [(2, N_COLUMNS)]

@@ -89,9 +89,12 @@ def train_once(student, features, loss, clip):
 def test_a_step_is_that_of_opacus(trained, loss, clip):
     """Fakes through matrix products, and through gradients of every example."""
     results = []
-    for features in (lambda student: student.features(), lambda s: s.features().look):
+    for as_products in (True, False):
         student = make_student(trained)
-        results.append(train_once(student, features(student), loss, clip))
+        features = student.features()
+        if not as_products:  # a plain callable, of which nothing is known
+            features = features.__call__
+        results.append(train_once(student, features, loss, clip))
     (weight, gradient), (by_opacus, its_gradient) = results
     # `clipped_sums` clips a millionth below C.
     torch.testing.assert_close(weight, by_opacus, rtol=0.0, atol=2e-6 * clip)
@@ -108,7 +111,7 @@ def test_steps_on_fakes_never_form_the_features(monkeypatch):
     discriminator = make_discriminator(student, "logistic", 0.5)
     features = student.features()
     discriminator.train_step(student.rows(student.draw(9)), features)
-    monkeypatch.setattr(Products, "look", formed)
+    monkeypatch.setattr(Products, "__call__", formed)
     discriminator.follow(student.rows(student.draw(9)), features)
     generator_gradient(discriminator, student, student.draw(9), features)
     with pytest.raises(AssertionError):  # a private row goes by its own gradient

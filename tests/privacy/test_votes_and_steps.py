@@ -9,9 +9,10 @@ import pytest
 from scipy import stats
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
-from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy import PrivacyAccountant, _accountant
 from skdpsynth.privacy import _mechanisms as mechanisms
 from skdpsynth.privacy._aggregators import noisy_votes
+from skdpsynth.privacy._curves import GaussianCurve, RenyiCurve, sampled_mu, vote_mu
 from skdpsynth.privacy._mechanisms import release_float_gaussian, release_gaussian
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.privacy.testing import insecure_randomness
@@ -123,6 +124,82 @@ def test_two_kinds_of_rows_are_told_apart():
     assert found.epsilon_of("a") == pytest.approx(left, rel=1e-6)
     free = PrivacyAccountant(math.inf, 1e-5)
     assert free.epsilon_of("a") == math.inf
+
+
+# --- What a charge buys ------------------------------------------------------------
+
+MU, RATE, N_TEACHERS, SENSITIVITY = 0.05, 0.1, 9, 3.0
+CURVES = ["gaussian", "renyi"]
+RESERVE = {
+    "gaussian": lambda ledger, mu: ledger.reserve_gaussian(
+        "counts", mu=mu, sensitivity=SENSITIVITY
+    ),
+    "sampled gaussian": lambda ledger, mu: ledger.reserve_sampled_gaussian(
+        "steps", mu=mu, sampling_rate=RATE
+    ),
+    "gaussian vote": lambda ledger, mu: ledger.reserve_votes(
+        "votes", mu=mu, n_teachers=N_TEACHERS
+    ),
+    "laplace vote": lambda ledger, mu: ledger.reserve_votes(
+        "votes", mu=mu, n_teachers=N_TEACHERS, noise="laplace"
+    ),
+}
+
+
+def cost_of(kind, std, curve):
+    """What noise of this size has to be charged, from its law alone.
+
+    `test_curves.py` holds both costs at an order against integrals and sums.
+    """
+    if kind == "gaussian":
+        return SENSITIVITY / math.sqrt(std**2 - 4)
+    if isinstance(curve, RenyiCurve):
+        if kind == "sampled gaussian":
+            return sampled_mu(curve.order, RATE, std)
+        return vote_mu(curve.order, std, N_TEACHERS, kind.removesuffix(" vote"))
+    if kind == "sampled gaussian":
+        return 1 / std
+    if kind == "gaussian vote":
+        return 1 / math.sqrt(std**2 - 4)
+    return 2 * stats.norm.isf(1 / (1 + math.exp(1 / std)))  # pure 1/std
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("kind", RESERVE)
+def test_the_noise_is_worth_its_charge(kind, curve):
+    """Not less, which would break the claim; and not more."""
+    ledger = PrivacyAccountant(1.0, 1e-5, curve=curve)
+    reservation = RESERVE[kind](ledger, MU)
+    assert (reservation.kind, reservation.mu) == (kind, MU)
+    cost = cost_of(kind, reservation.noise_std, ledger.curve)
+    assert cost == pytest.approx(MU, rel=1e-5)
+    if kind.endswith("vote"):
+        law = kind.removesuffix(" vote")
+        expected = ledger.curve.vote_noise_std(MU, N_TEACHERS, law)
+        assert reservation.noise_std == expected
+
+
+@pytest.mark.parametrize("mu", [0.0, -0.1, math.nan, 1e-200])
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("kind", RESERVE)
+def test_a_charge_out_of_range_is_refused_before_noise_is_computed(
+    kind, curve, mu, monkeypatch
+):
+    """The search for a noise that a negative charge would buy has no end."""
+
+    def computed(*args):
+        raise AssertionError(args)
+
+    monkeypatch.setattr(_accountant, "grid_noise_std", computed)
+    for law in (GaussianCurve, RenyiCurve):
+        monkeypatch.setattr(law, "sampled_noise_multiplier", computed)
+        monkeypatch.setattr(law, "vote_noise_std", computed)
+    ledger = PrivacyAccountant(1.0, 1e-5, curve=curve)
+    with pytest.raises(ValueError, match="mu must be a number > 0"):
+        RESERVE[kind](ledger, mu)
+    assert ledger.report().entries == ()
+    with pytest.raises(AssertionError):  # a valid one gets as far
+        RESERVE[kind](ledger, MU)
 
 
 # --- Votes -------------------------------------------------------------------------
