@@ -132,7 +132,8 @@ def audit_generator(
         _check_range(name, value, whole and value >= least, f"an int >= {least}")
     row = canary_row(table, canary)
     worlds = (table, pd.concat([table, row], ignore_index=True))
-    folder_of_runs = RunFolder(folder, [describe(made), table, row, n_samples])
+    description = [] if folder is None else [describe(made), table, row, n_samples]
+    folder_of_runs = RunFolder(folder, description)
     scores = CanaryScores(table, row)
     absent, present = run_worlds(
         estimator,

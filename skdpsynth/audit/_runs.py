@@ -5,14 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import os
-import random
-import re
 import tempfile
 import warnings
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["RunFolder", "describe", "fresh", "run_worlds"]
 
 _SETTINGS = "settings.json"
-_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 
 
 def fresh(make: Any) -> Any:  # noqa: ANN401 - anybody's object
@@ -133,8 +128,8 @@ def _name(world: int, run: int) -> str:
     return f"{('absent', 'present')[world]}-{run:05d}.json"
 
 
-def describe(made: object) -> list[str]:
-    """Describe an object by its class and parameters, alike in every process.
+def describe(made: Any) -> list[str]:  # noqa: ANN401 - anybody's object
+    """Describe an object by its class and configuration, alike in every process.
 
     Parameters
     ----------
@@ -144,52 +139,37 @@ def describe(made: object) -> list[str]:
     Returns
     -------
     list of str
-        The class, and a digest of every parameter; of every attribute where there is
-        no `get_params`.
+        The class, and a digest of its parameters; of its attributes where there is no
+        `get_params`.
+
+    Raises
+    ------
+    ValueError
+        If no digest can be relied on: something has no pickle, or one that differs
+        from that of its copy. Runs of two configurations could be mixed.
 
     Notes
     -----
-    Generators count by their kind, whatever their state: it is chance. Not told apart
-    is what differs only in the code of a class or a named function, or in something
-    that has no pickle and whose text does not show it. Where the object draws other
-    values whenever it is made, or holds a frozenset of texts, whose order differs
-    between processes, equal objects look different, and their folder is refused.
+    Where the object draws other values whenever it is made, or holds a frozenset of
+    texts, whose order differs between processes, equal objects look different, and
+    their folder is refused.
     """
-    kind = type(made)
-    if hasattr(made, "get_params"):
-        parts = made.get_params(deep=False)
-    else:
-        parts = getattr(made, "__dict__", {"": made})
-    digests = sorted((str(name), _digest(value)) for name, value in parts.items())
-    return [f"{kind.__module__}.{kind.__qualname__}"] + [f"{n}={d}" for n, d in digests]
-
-
-def _digest(value: object, depth: int = 5) -> str:
-    """Hash a value; what has no pickle by its parts, and by its text in the end."""
-    if not isinstance(value, _GENERATORS):
-        with suppress(Exception):  # anybody's object may raise anything
-            digest = str(joblib.hash(value))
-            if digest == joblib.hash(copy.deepcopy(value)):  # else an address is in it
-                return digest
-        with suppress(ValueError):  # a function may close over nothing yet
-            if depth and (inside := _inside(value)):
-                return str(joblib.hash([_digest(part, depth - 1) for part in inside]))
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
-
-
-def _inside(value: object) -> list[object]:
-    """Give what makes up a function or a container without a pickle."""
-    if isinstance(value, FunctionType):  # a lambda, or a function within another
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        name = f"{value.__module__}.{value.__qualname__}"
-        return [name, value.__code__, value.__defaults__, value.__kwdefaults__, *cells]
-    if isinstance(value, CodeType):
-        return [value.co_code, value.co_names, *value.co_consts]
-    if isinstance(value, partial):
-        return [value.func, value.args, value.keywords]
-    if isinstance(value, dict):
-        return [*value, *value.values()]
-    return list(value) if isinstance(value, list | tuple) else []
+    name = f"{type(made).__module__}.{type(made).__qualname__}"
+    has_parameters = hasattr(made, "get_params")
+    # Else the attributes alone: the class may stand where no pickle finds it.
+    parts = made.get_params(deep=False) if has_parameters else object.__getstate__(made)
+    digest = other = ""
+    with suppress(Exception):  # anybody's object may raise anything
+        digest, other = joblib.hash(parts), joblib.hash(copy.deepcopy(parts))
+    if not digest or digest != other:
+        msg = (
+            "Expected parameters or attributes that can be pickled, to tell the runs "
+            f"in `folder` from those of another configuration of {name}. Got something "
+            "that has no pickle, or one that changes with every copy. Give the object "
+            "a get_params of plain values, or audit it without `folder`."
+        )
+        raise ValueError(msg)
+    return [name, str(digest)]
 
 
 def run_worlds(
