@@ -1,0 +1,255 @@
+"""Twins of what a fit draws: noise that is shared or of another law, samples of rows.
+
+Each is caught in one fit, or in one draw of the mechanism, by a test whose p-values are
+exact. Where noise has the size of the ledger, `audit_ledger` sees nothing: it looks at
+the squares alone.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import wraps
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest, norm, pearsonr
+from sklearn.base import clone
+
+from skdpsynth import DPCGANSynthesizer, GPATESynthesizer
+from skdpsynth.audit._recording import _in_place_of_the_mechanisms, recorded
+from skdpsynth.nn import _discriminator
+from skdpsynth.nn._clipping import poisson_sample
+from skdpsynth.privacy import PrivacyAccountant, _mechanisms
+from skdpsynth.schema import TableSchema
+
+pytestmark = [
+    pytest.mark.statistical,
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
+
+ALPHA = 1e-6
+N_DRAWS = 20_000
+
+
+def releases_of(synthesizer, schema, table):
+    with recorded() as releases:
+        clone(synthesizer).set_params(schema=schema).fit(table)
+    return releases
+
+
+# --- Noise that is shared ---------------------------------------------------------
+
+
+def shared(key_of):
+    """Draw noise once for all releases of one key."""
+    kept = {}
+
+    def twin(real):
+        @wraps(real)
+        def broken(values, *others, **named):
+            line = next(x for x in (*others, *named.values()) if hasattr(x, "scope"))
+            key = (key_of(line), values.shape)
+            noise = real(values, *others, **named) - values
+            return values + kept.setdefault(key, noise)
+
+        return broken
+
+    return twin
+
+
+def shared_by_releases():
+    """The same noise in every release of a class."""
+    return shared(lambda line: line.scope)
+
+
+def shared_by_classes():
+    """The same noise in the same release of all classes."""
+    return shared(lambda line: line.used)
+
+
+def shared_by_entries():
+    """The same noise in all entries of a release."""
+
+    def twin(real):
+        @wraps(real)
+        def broken(values, *others, **named):
+            noise = real(values, *others, **named) - values
+            return values + noise.ravel()[0]
+
+        return broken
+
+    return twin
+
+
+def is_dependent(releases):
+    """Whether the noise of two classes has correlations; wrong once in a million.
+
+    Of two releases after one another, of two entries beside one another, and of the
+    classes; disjoint pairs of independent normal numbers, so the p-values are exact.
+    """
+    noise = {"u": [], "v": []}
+    for r in releases:
+        scale = r.unit * r.reservation.noise_std
+        noise[r.reservation.scope].append(((r.noisy - r.exact) / scale).ravel())
+    u, v = (np.array(noise[scope]) for scope in ("u", "v"))
+    even = u[:, : u.shape[1] // 2 * 2]
+    pairs = [(u[::2], u[1::2]), (even[:, ::2], even[:, 1::2]), (u, v)]
+    p_values = [pearsonr(ours.ravel(), theirs.ravel()).pvalue for ours, theirs in pairs]
+    return min(p_values) < ALPHA / len(p_values)
+
+
+TRAINED = {
+    "whole numbers": GPATESynthesizer(init="random", n_iter=20, n_teachers=4),
+    "gradients": DPCGANSynthesizer(init="random", n_iter=20, n_generator_steps=1),
+}
+
+
+@pytest.mark.parametrize("synthesizer", TRAINED.values(), ids=TRAINED)
+def test_noise_is_independent(synthesizer, small_table, public_schema):
+    """Errs with probability 1e-6."""
+    assert not is_dependent(releases_of(synthesizer, public_schema, small_table))
+
+
+@pytest.mark.parametrize("synthesizer", TRAINED.values(), ids=TRAINED)
+@pytest.mark.parametrize(
+    "twin", [shared_by_releases, shared_by_classes, shared_by_entries]
+)
+def test_shared_noise_is_caught(twin, synthesizer, small_table, public_schema):
+    """The twins have correlations of 1."""
+    with _in_place_of_the_mechanisms(twin()):
+        assert is_dependent(releases_of(synthesizer, public_schema, small_table))
+
+
+# --- Noise of another law ---------------------------------------------------------
+
+
+def whole_numbers():
+    """Draw noise of the discrete Gaussian law; give it and its law at the draws."""
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    line = accountant.reserve_gaussian("g", mu=0.05, sensitivity=1.0)
+    draws = _mechanisms.release_gaussian(np.zeros(N_DRAWS, dtype=np.int64), line)
+    reach = math.ceil(40 * line.noise_std)
+    numbers = np.arange(-reach, reach + 1)
+    law = np.cumsum(np.exp(-((numbers / line.noise_std) ** 2) / 2))
+    values = np.unique(draws)
+    return draws, values, law[np.clip(values + reach, 0, 2 * reach)] / law[-1]
+
+
+def gradients():
+    """Draw noise of DP-SGD; give it and the normal law at the draws."""
+    accountant = PrivacyAccountant(1.0, 1e-5, curve="renyi")
+    line = accountant.reserve_sampled_gaussian("s", mu=0.05, sampling_rate=0.1)
+    draws = _mechanisms.release_float_gaussian(np.zeros(N_DRAWS), 1.0, line)
+    values = np.unique(draws)
+    return draws, values, norm.cdf(values / line.noise_std)
+
+
+def has_another_law(draws, values, law):
+    """Whether draws follow another law; wrong at most once in a million.
+
+    By the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart, for any law.
+    """
+    seen = np.searchsorted(np.sort(draws), values, side="right") / len(draws)
+    return np.abs(seen - law).max() > math.sqrt(math.log(2 / ALPHA) / 2 / len(draws))
+
+
+def laplace_numbers(std):
+    return _mechanisms._laplace_measurement(std / math.sqrt(2))
+
+
+class LaplaceGenerator:
+    """Laplace noise of the standard deviation that is asked for."""
+
+    def __init__(self):
+        self._rng = np.random.default_rng()
+
+    def normal(self, mean, std, shape):
+        return self._rng.laplace(mean, std / math.sqrt(2), shape)
+
+
+@pytest.mark.parametrize(
+    ("draw", "name", "twin"),
+    [
+        (whole_numbers, "_measurement", laplace_numbers),
+        (gradients, "secret_generator", LaplaceGenerator),
+    ],
+)
+def test_noise_of_another_law_is_caught(draw, name, twin, monkeypatch):
+    """Laplace noise of the size that is charged: 0.06 from the law; 0.019 is seen."""
+    assert not has_another_law(*draw())
+    monkeypatch.setattr(_mechanisms, name, twin)
+    assert has_another_law(*draw())
+
+
+# --- Samples of rows --------------------------------------------------------------
+
+
+def rate_of_rows(n_rows, rate, rng):
+    """The rate follows from the exact number of rows, not from the ledger."""
+    return poisson_sample(n_rows, min(1.0, 100 / n_rows), rng)
+
+
+class FixedBatches:
+    """Batches of fixed size from one pass over shuffled rows."""
+
+    def __init__(self):
+        self._left = {}
+
+    def __call__(self, n_rows, rate, rng):
+        left = self._left.get(n_rows, rng.permutation(n_rows))
+        batch, self._left[n_rows] = np.split(left, [int(rate * n_rows)])
+        return np.sort(batch)
+
+
+def same_rows(n_rows, rate, rng):
+    """Every step has the sample of the first."""
+    return poisson_sample(n_rows, rate, np.random.default_rng(0))
+
+
+def samples_are_wrong(schema, table, sample, monkeypatch):
+    """Whether two samples of each class are no independent draws of the ledger's rate.
+
+    Wrong once in a million: six binomial laws, of the rows in a sample and in both.
+    """
+    drawn = []
+
+    def keep(n_rows, rate, rng):
+        drawn.append((n_rows, sample(n_rows, rate, rng)))
+        return drawn[-1][1]
+
+    monkeypatch.setattr(_discriminator, "poisson_sample", keep)
+    synthesizer = DPCGANSynthesizer(
+        epsilon=0.3, init="random", n_iter=2, n_generator_steps=1, batch_size=1000
+    )
+    releases = releases_of(synthesizer, schema, table)
+    p_values = []
+    for start in (0, 2):  # two steps of a class, then two of the other
+        rate = releases[start].reservation.sampling_rate
+        assert 0.1 < rate < 0.5
+        (n_rows, first), (_, second) = drawn[start : start + 2]
+        common = len(np.intersect1d(first, second))
+        for seen, p in ((len(first), rate), (len(second), rate), (common, rate**2)):
+            p_values.append(binomtest(seen, n_rows, p).pvalue)
+    assert len(drawn) == len(releases) == 4
+    return min(p_values) < ALPHA / len(p_values)
+
+
+@pytest.fixture
+def sampled(small_table, public_schema):
+    """A table of 1,500 rows, and a schema that declares 7,500 of them."""
+    counts = {"u": 4500, "v": 3000}
+    schema = TableSchema(dict(public_schema.columns), target="y", class_counts=counts)
+    return schema, pd.concat([small_table] * 10, ignore_index=True)
+
+
+def test_samples_are_independent_draws_of_the_rate_of_the_ledger(sampled, monkeypatch):
+    """Errs with probability 1e-6."""
+    assert not samples_are_wrong(*sampled, poisson_sample, monkeypatch)
+
+
+@pytest.mark.parametrize("twin", [rate_of_rows, FixedBatches, same_rows])
+def test_samples_by_another_rule_are_caught(twin, sampled, monkeypatch):
+    """A rate of 0.11 for 0.22; no row in both samples; the same rows in both."""
+    sample = twin() if twin is FixedBatches else twin
+    assert samples_are_wrong(*sampled, sample, monkeypatch)
