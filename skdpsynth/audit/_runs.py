@@ -242,7 +242,15 @@ def _one_run(
         made.fit(table.copy())
         sample = made.sample(n_samples)
     if not isinstance(sample, pd.DataFrame):
-        sample = pd.DataFrame(np.asarray(sample), columns=list(table))
+        rows = np.asarray(sample)
+        if rows.ndim != 2 or rows.shape[1] != table.shape[1]:
+            msg = (
+                f"Expected sample({n_samples}) to give a DataFrame with the columns "
+                f"{list(table)}. Got {type(sample).__name__} of shape {rows.shape} "
+                "instead. Wrap the object so that it does."
+            )
+            raise TypeError(msg)
+        sample = pd.DataFrame(rows, columns=list(table))
     if len(sample) != n_samples or set(sample) != set(table):
         msg = (
             f"Expected sample({n_samples}) to give as many rows with the columns "

@@ -330,6 +330,19 @@ def test_arrays_are_taken_for_rows():
     assert audit(Arrays(laplace), n_runs=4).n_judged == 2
 
 
+@pytest.mark.parametrize(
+    "given", [None, [1.0] * 20, [[1.0, 2.0]] * 20], ids=["None", "flat", "wide"]
+)
+def test_samples_that_are_no_tables_are_refused(given):
+    class Stranger(Column):
+        def sample(self, n_rows):
+            return given
+
+    words = rf"a DataFrame with the columns \['x'\]\. Got {type(given).__name__} of"
+    with pytest.raises(TypeError, match=words):
+        audit(Stranger(laplace))
+
+
 # --- Broken twins of a fit --------------------------------------------------------
 
 

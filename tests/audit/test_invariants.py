@@ -9,9 +9,10 @@ whole fits, so that a new synthesizer is covered before it has such tests. That 
 from __future__ import annotations
 
 import zlib
+from collections import Counter, namedtuple
 from contextlib import contextmanager
-from functools import wraps
-from typing import NamedTuple
+from functools import partial, partialmethod, wraps
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -21,23 +22,18 @@ from sklearn.base import clone
 
 import skdpsynth
 from skdpsynth import GPATESynthesizer
+from skdpsynth.audit import audit_ledger
 from skdpsynth.audit._recording import (
-    Release,
     SequenceError,
     _in_place_of_the_mechanisms,
     recorded,
     replayed,
 )
-from skdpsynth.nn import (
-    _branch,
-    _classifier,
-    _clipping,
-    _discriminator,
-    _teachers,
-)
+from skdpsynth.nn import _branch, _classifier, _clipping, _discriminator, _teachers
+from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _pate_triplegan_plan
 
 pytestmark = pytest.mark.filterwarnings(
@@ -87,12 +83,7 @@ def added_noise():
         yield kept
 
 
-class Fit(NamedTuple):
-    """A fitted object, its releases, and the noise of each."""
-
-    fitted: object
-    releases: list[Release]
-    noise: list[np.ndarray]
+Fit = namedtuple("Fit", ["fitted", "releases", "noise"])  # the noise of each release
 
 
 def two_fits(synthesizer, schema, tables, *, seeds=(7, 7)):
@@ -138,9 +129,8 @@ def has_same_noise(first, second):
 def test_every_synthesizer_is_here(all_audited):
     """A new one gets a row in `AUDITED` of conftest.py."""
     names = {name for name in skdpsynth.__all__ if name.endswith("Synthesizer")}
-    assert {type(s).__name__ for s in all_audited.values()} == names - {
-        "GANSynthesizer"  # it is not private
-    }
+    ours = {type(s).__name__ for s in all_audited.values()}
+    assert names ^ ours == {"GANSynthesizer"}  # it is not private
 
 
 @pytest.mark.parametrize("change", [extreme, appended])
@@ -215,51 +205,57 @@ def test_another_table_shows_in_its_releases_only(audited, small_table, public_s
     pd.testing.assert_frame_equal(ours, theirs)
 
 
-def watch(monkeypatch):
-    """Keep teachers and samples of rows as they are drawn."""
-    drawn = []
+def watch(patch):
+    """Keep samples as they are drawn, and the rows of every teacher by content."""
+    samples, parts, init = [], [], TeacherEnsemble.__init__
 
-    def keeping(real):
-        def keep(n_rows, *others):
-            drawn.append((n_rows, real(n_rows, *others)))
-            return drawn[-1][1]
+    def keep_sample(real, n_rows, *others):
+        samples.append((n_rows, real(n_rows, *others)))
+        return samples[-1][1]
 
-        return keep
+    def keep_parts(self, *given, **named):
+        init(self, *given, **named)
+        for start, count in zip(self._starts, self._counts, strict=True):
+            parts.append(Counter(map(bytes, self._rows.numpy()[start : start + count])))
 
-    for module in (_teachers, _clipping, _discriminator, _branch, _classifier):
-        for name in ("assign_teachers", "poisson_sample"):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, keeping(getattr(module, name)))
-    return drawn
+    for module in (_clipping, _discriminator, _branch, _classifier):
+        if real := getattr(module, "poisson_sample", None):
+            patch.setattr(module, "poisson_sample", partial(keep_sample, real))
+    patch.setattr(TeacherEnsemble, "__init__", keep_parts)
+    return samples, parts
+
+
+def in_pairs(drawn):
+    return zip(drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :], strict=True)
 
 
 def other_rows_stay(synthesizer, schema, table, monkeypatch, change=appended):
-    """Whether a row that is appended leaves what is drawn for the others."""
+    """Whether a row that joins or changes leaves what is drawn for the others.
+
+    Where there are teachers, one of them has another row, and nothing else differs.
+    """
+    changed = change(table)
     with monkeypatch.context() as patch:
-        drawn = watch(patch)
+        samples, parts = watch(patch)
         try:
-            two_fits(synthesizer, schema, (table, change(table)))
+            two_fits(synthesizer, schema, (table, changed))
         except SequenceError:
             return False
-    half = len(drawn) // 2
-    for (n_rows, ours), (n_more, theirs) in zip(
-        drawn[:half], drawn[half:], strict=True
-    ):
-        if n_more - n_rows not in (0, 1):
+    for (n_rows, ours), (n_more, theirs) in in_pairs(samples):
+        same = np.array_equal(ours, theirs[theirs < n_rows])
+        if n_more - n_rows not in (0, 1) or not same:
             return False
-        if len(ours) == n_rows and len(theirs) == n_more:  # a teacher for each row
-            same = np.array_equal(ours, theirs[:n_rows])
-        else:  # the rows in a sample
-            same = np.array_equal(ours, theirs[theirs < n_rows])
-        if not same:
-            return False
-    return True
+    pairs = [(ours - theirs, theirs - ours) for ours, theirs in in_pairs(parts)]
+    moved = [(lost.total(), won.total()) for lost, won in pairs if lost or won]
+    taught = parts and change is not appended_unlabelled
+    return moved == ([(1 + len(table) - len(changed), 1)] if taught else [])
 
 
+@pytest.mark.parametrize("change", [extreme, appended])
 def test_a_row_leaves_what_is_drawn_for_the_others(
-    audited, small_table, public_schema, monkeypatch
+    change, audited, small_table, public_schema, monkeypatch
 ):
-    assert other_rows_stay(audited, public_schema, small_table, monkeypatch)
+    assert other_rows_stay(audited, public_schema, small_table, monkeypatch, change)
 
 
 def slices(n_units, n_teachers, rng):
@@ -279,45 +275,68 @@ def shuffled(n_rows, rate, rng):
 
 @pytest.mark.parametrize("twin", [slices, round_robin_after_shuffling])
 def test_parts_that_depend_on_other_rows_are_caught(
-    twin, small_table, public_schema, monkeypatch
+    twin, all_audited, small_table, public_schema, monkeypatch
 ):
     monkeypatch.setattr(_teachers, "assign_teachers", twin)
-    synthesizer = GPATESynthesizer(init="random", n_iter=2, n_teachers=12)
-    assert not other_rows_stay(synthesizer, public_schema, small_table, monkeypatch)
+    gpate = all_audited["gpate random"]
+    assert not other_rows_stay(gpate, public_schema, small_table, monkeypatch)
 
 
 def test_samples_that_depend_on_other_rows_are_caught(
     all_audited, small_table, public_schema, monkeypatch
 ):
     monkeypatch.setattr(_discriminator, "poisson_sample", shuffled)
-    synthesizer = all_audited["dpcgan sampled"]
-    assert not other_rows_stay(synthesizer, public_schema, small_table, monkeypatch)
+    dpcgan = all_audited["dpcgan sampled"]
+    assert not other_rows_stay(dpcgan, public_schema, small_table, monkeypatch)
 
 
-_COLUMNS = {
-    "a": Continuous(-6, 8, scale="linear"),
-    "b": Continuous(-6, 6, nullable=True, scale="linear"),
-    "c": Categorical(["p", "q", "r"]),
-    "y": Categorical(["u", "v"]),
-}
+def after_sorting(self, real, rows, *others, **named):
+    """Parts are drawn after sorting the rows by their first column."""
+    real(self, rows[np.argsort(rows[:, 0])], *others, **named)
+
+
+SORTED = partialmethod(after_sorting, TeacherEnsemble.__init__)
+
+
+@pytest.mark.parametrize("name", ["gpate", "gpate votes", "pategan", "triplegan"])
+def test_parts_after_sorting_are_caught(
+    name, all_audited, small_table, public_schema, monkeypatch
+):
+    """An extreme row moves others: no release shows it, and no draw by its position."""
+    monkeypatch.setattr(TeacherEnsemble, "__init__", SORTED)
+    table, synthesizer = small_table, all_audited[name]
+    first, second = two_fits(synthesizer, public_schema, (table, extreme(table)))
+    assert is_same_but_for(table.loc[31, "y"], first, second)
+    assert has_same_noise(first, second)
+    assert not other_rows_stay(synthesizer, public_schema, table, monkeypatch, extreme)
+
+
+def test_the_ledger_audit_sees_parts_after_sorting_if_the_canary_comes_first(
+    all_audited, small_table, canary, public_schema, monkeypatch
+):
+    """The other audits' canary has the largest value: sorted or not, it is the last."""
+    synthesizer = ready(all_audited["pategan"], public_schema)
+    arguments = (synthesizer, small_table, canary | {"a": -6.0})
+    assert not audit_ledger(*arguments).violated
+    monkeypatch.setattr(TeacherEnsemble, "__init__", SORTED)
+    assert "times its sensitivity" in str(audit_ledger(*arguments))
 
 
 def appended_unlabelled(table):
-    return appended(table).assign(
-        y=lambda more: more["y"].mask(more.index == len(table))
-    )
+    return appended(table).assign(y=[*table["y"], None])
 
 
 @pytest.mark.parametrize(
     ("module", "change"), [(_branch, appended_unlabelled), (_classifier, appended)]
 )
 def test_shuffled_batches_of_the_triple_gan_are_caught(
-    module, change, all_audited, small_table, monkeypatch
+    module, change, all_audited, small_table, public_schema, monkeypatch
 ):
     """At a rate below 1: by default only classes of more than 2^18 rows have that."""
     monkeypatch.setattr(_pate_triplegan_plan, "_SAMPLE_ROWS", 400.0)
     table = small_table.assign(y=small_table["y"].mask(np.arange(150) % 3 == 0))
-    schema = TableSchema(_COLUMNS, target="y", class_counts={"u": 900, "v": 600})
+    counts = {"u": 900, "v": 600}
+    schema = TableSchema(public_schema.columns, target="y", class_counts=counts)
     synthesizer = clone(all_audited["triplegan"]).set_params(epsilon=4.0)
     assert other_rows_stay(synthesizer, schema, table, monkeypatch, change)
     monkeypatch.setattr(module, "poisson_sample", shuffled)
@@ -377,8 +396,5 @@ def test_make_private_of_opacus_shows_the_number_of_rows():
 
 
 def test_the_package_never_calls_make_private():
-    from pathlib import Path
-
-    sources = Path(skdpsynth.__file__).parent.rglob("*.py")
-    for source in sources:
+    for source in Path(skdpsynth.__file__).parent.rglob("*.py"):
         assert "make_private(" not in source.read_text(encoding="utf-8")

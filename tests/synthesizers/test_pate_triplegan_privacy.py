@@ -19,6 +19,7 @@ import torch
 
 from skdpsynth import PATETripleGANSynthesizer
 from skdpsynth.nn import _branch, _classifier, _dp_sgd
+from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.privacy import _aggregators, _mechanisms
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.privacy.testing import insecure_randomness
@@ -50,6 +51,7 @@ SMALL = {
     "random_state": 0,
 }
 BRANCH, CLASSIFIER = "unlabelled rows' gradients", "classifier's gradients"
+TEACHERS = "teachers' opinions"
 CLIPS = {BRANCH: 0.5, "discriminator's gradients": 0.5, CLASSIFIER: 1.0}
 FLOAT_RELEASES = (_branch, _classifier, _dp_sgd)
 MODES = [{}, {"desensitization": "dpsgd"}]
@@ -95,14 +97,19 @@ def what_is_summed(table, **parameters):
     A list of name, scope and exact statistic. The releases are a fixed sequence, so
     that two tables have equal histories.
     """
-    said = []
+    said, opinions, logits = [], [], TeacherEnsemble.logits
     reference_marginals()  # before anything is patched
+
+    def keep(self, rows, features):
+        opinions.append(logits(self, rows, features))
+        return opinions[-1]
 
     def frozen_float(total, clip, reservation):
         said.append((reservation.name, reservation.scope, total.copy()))
         return clip * np.random.default_rng(len(said)).normal(0, 9.0, total.shape)
 
     def frozen_votes(counts, n_teachers, reservation):
+        said.append((TEACHERS, reservation.scope, opinions[-1].numpy().copy()))
         said.append(("votes", reservation.scope, counts.copy()))
         return np.random.default_rng(len(said)).random(len(counts)) < 0.5
 
@@ -117,6 +124,7 @@ def what_is_summed(table, **parameters):
         for module in FLOAT_RELEASES:
             if module.release_float_gaussian is real_float:
                 patch.setattr(module, "release_float_gaussian", frozen_float)
+        patch.setattr(TeacherEnsemble, "logits", keep)
         patch.setattr(_pate_triplegan_players, "noisy_votes", frozen_votes)
         patch.setattr(_evidence, "noisy_counts", frozen_counts)
         patch.setattr(_pate_triplegan, "buy_marginals", no_purchase)
@@ -128,19 +136,25 @@ real_float = _mechanisms.release_float_gaussian
 
 
 def neighbours(table, which):
-    """Tables with one row of a kind less, or more, at the end; and how far sums go."""
+    """Tables with one row of a kind less, or more, at the end, or made extreme."""
     rows = np.flatnonzero(table["y"].isna() if which is None else table["y"] == which)
     extra = pd.DataFrame({"a": [7.5], "b": [5.0], "c": ["q"], "y": [which]})
-    return [
-        table.drop(index=rows[-1]),
-        pd.concat([table, extra], ignore_index=True),
-    ]
+    extreme = table.copy()
+    extreme.loc[rows[3], ["a", "b", "c"]] = [1e6, np.nan, "never seen"]
+    return {
+        "removed": table.drop(index=rows[-1]),
+        "added": pd.concat([table, extra], ignore_index=True),
+        "extreme": extreme,
+    }
 
 
-def assert_one_term_moves(before, after, payer):
-    """Only what the row's scope pays for moves, and by one term at most."""
+def assert_one_term_moves(before, after, payer, n_terms=1):
+    """Only what the row's scope pays for moves: one teacher, and one term of a sum.
+
+    A row that is changed has two terms: one goes and one comes.
+    """
     assert len(before) == len(after) > 0
-    moved = set()
+    moved, teachers = set(), set()
     for (name, scope, ours), (_, other, theirs) in zip(before, after, strict=True):
         assert scope == other
         if scope != payer:
@@ -149,56 +163,68 @@ def assert_one_term_moves(before, after, payer):
         if np.any(ours != theirs):
             moved.add(name)
         change = np.abs(ours - theirs)
-        if name == "votes":
+        if name == TEACHERS:
+            teachers |= set(np.flatnonzero(change.any(axis=1)))
+        elif name == "votes":
             assert change.max() <= 1
         elif name == "calls":
-            assert change.sum() <= 1
+            assert change.sum() <= n_terms
         else:
-            assert np.linalg.norm(change) <= CLIPS[name] * (1 + 1e-9)
+            assert np.linalg.norm(change) <= n_terms * CLIPS[name] * (1 + 1e-9)
+    assert len(teachers) <= 1
     return moved
 
 
+def moved_by(change, table, which, **mode):
+    """Fit a table and its neighbour, and give what moves; more than it may fails."""
+    before, other = what_is_summed(table, **mode), neighbours(table, which)[change]
+    payer = UNLABELLED if which is None else which
+    n_terms = 2 if len(other) == len(table) else 1
+    return assert_one_term_moves(before, what_is_summed(other, **mode), payer, n_terms)
+
+
+CHANGES = ["removed", "added", "extreme"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_a_labelled_row_moves_one_vote_and_one_term_and_no_unlabelled_sum(mode):
-    table = make_table()
-    before = what_is_summed(table, **mode)
-    moved = set()
-    for other in neighbours(table, "u"):
-        moved |= assert_one_term_moves(before, what_is_summed(other, **mode), "u")
-    assert CLASSIFIER in moved
-    if mode:
-        assert "discriminator's gradients" in moved
+def test_a_labelled_row_moves_one_teacher_and_one_term_and_no_unlabelled_sum(
+    mode, change
+):
+    moved = moved_by(change, make_table(), "u", **mode)
+    assert {CLASSIFIER, "discriminator's gradients" if mode else TEACHERS} <= moved
 
 
 def test_a_labelled_row_can_move_a_vote():
-    """The test above would also pass if no teacher listened."""
-    table, few = make_table(), {"n_teachers": 60, "batch_size": 64}
-    before, moved = what_is_summed(table, **few), set()
-    for other in neighbours(table, "u"):
-        moved |= assert_one_term_moves(before, what_is_summed(other, **few), "u")
-    assert "votes" in moved
+    """The test above would also pass if no teacher's opinion became a vote."""
+    few = {"n_teachers": 60, "batch_size": 64}
+    assert any("votes" in moved_by(c, make_table(), "u", **few) for c in CHANGES)
 
 
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_an_unlabelled_row_moves_one_term_of_one_sum(mode):
-    table = make_table()
-    before = what_is_summed(table, **mode)
-    moved = set()
-    for other in neighbours(table, None):
-        after = what_is_summed(other, **mode)
-        moved |= assert_one_term_moves(before, after, UNLABELLED)
-    assert moved == {"calls", BRANCH}
+def test_an_unlabelled_row_moves_one_term_of_one_sum(mode, change):
+    assert moved_by(change, make_table(), None, **mode) == {"calls", BRANCH}
 
 
-def caught(payer, which, table=None, **mode):
-    table, found = make_table() if table is None else table, 0
-    before = what_is_summed(table, **mode)
-    for other in neighbours(table, which):
+def is_caught(which, table=None, changes=CHANGES, **mode):
+    for change in changes:
         try:
-            assert_one_term_moves(before, what_is_summed(other, **mode), payer)
+            moved_by(change, make_table() if table is None else table, which, **mode)
         except AssertionError:
-            found += 1
-    return found
+            return True
+    return False
+
+
+def test_parts_after_sorting_by_value_are_caught(monkeypatch):
+    """By the other teachers, bit for bit, when a row in the middle becomes extreme."""
+    init = TeacherEnsemble.__init__
+
+    def after_sorting(self, rows, *given, **named):
+        init(self, rows[np.argsort(rows[:, 0])], *given, **named)
+
+    monkeypatch.setattr(TeacherEnsemble, "__init__", after_sorting)
+    assert is_caught("u", changes=["extreme"])
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
@@ -210,7 +236,7 @@ def test_the_classifier_without_noise_is_caught(mode, monkeypatch):
         lambda total, clip, reservation: 5 * total,
     )
     few_labels = make_table(600, unlabelled=0.95)
-    assert caught("u", "u", few_labels, **mode) > 0
+    assert is_caught("u", few_labels, **mode)
 
 
 def test_majority_votes_on_unlabelled_rows_are_caught(monkeypatch):
@@ -224,7 +250,7 @@ def test_majority_votes_on_unlabelled_rows_are_caught(monkeypatch):
 
     monkeypatch.setattr(_pate_triplegan_players.VotePlayer, "clipped_sum", published)
     few_labels = make_table(600, unlabelled=0.9)
-    assert caught("u", "u", few_labels, n_teachers=3) > 0
+    assert is_caught("u", few_labels, n_teachers=3)
 
 
 def test_one_labelled_row_flips_every_published_label():
@@ -259,7 +285,7 @@ def centred(gradients, clip):
 @pytest.mark.parametrize("twin", [unclipped, centred])
 def test_terms_without_a_bound_are_caught(twin, monkeypatch):
     monkeypatch.setattr(_branch, "clipped_sums", twin)
-    assert caught(UNLABELLED, None) > 0
+    assert is_caught(None)
 
 
 # --- Flow ------------------------------------------------------------------------
