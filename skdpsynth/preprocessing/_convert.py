@@ -282,14 +282,17 @@ def to_category_series(
         )
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _to_category_dtype(positions, categories, column, ordered_categories)
-    levels = pd.Series(list(categories), dtype=column.dtype)
+    of_numpy = isinstance(column.dtype, np.dtype)
+    # `take` knows one order of bytes only.
+    native = column.dtype.newbyteorder("=") if of_numpy else column.dtype
+    levels = pd.Series(list(categories), dtype=native)
     # `take` fills -1 only in dtypes with a missing value, which all others here lack.
     if column.can_be_missing:
         array = pd.api.extensions.take(levels.array, positions, allow_fill=True)
     else:
         array = levels.array.take(positions)
     series = pd.Series(array, dtype=column.dtype, name=column.name)
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "O":
+    if of_numpy and column.dtype.kind == "O":
         series[missing] = None
     return series
 

@@ -57,6 +57,7 @@ COLUMNS: dict[str, pd.Series] = {
             "halffloat[pyarrow]",
         )
     },
+    "float big-endian": pd.Series([1.5, None, -0.099], dtype=">f4"),
     "bool": pd.Series([True, False, True]),
     "boolean": pd.Series([True, None, False], dtype="boolean"),
     "bool[pyarrow]": pd.Series([True, None, False], dtype="bool[pyarrow]"),
