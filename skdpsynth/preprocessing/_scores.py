@@ -126,6 +126,7 @@ class ColumnScores:
         even = np.full(len(shares), 1.0 / len(shares))
         weights = shares[order] / total if total > 0 else even
         cumulative = np.concatenate(([0.0], np.cumsum(weights)))
+        cumulative = np.minimum(cumulative, 1.0)  # rounding may pass it
         cumulative[-1] = 1.0
         return cls(axis, order.astype(np.float64), cumulative, min(missing, 1.0))
 

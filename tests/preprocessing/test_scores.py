@@ -152,3 +152,17 @@ def test_levels_without_any_weight_are_equal():
     marginal = ColumnScores.of_levels(LevelAxis(("a", "b"), True), np.zeros(2))
     values, _ = marginal.decode(SCORES)
     assert values.mean() == pytest.approx(0.5)
+
+
+def test_rounding_leaves_a_distribution():
+    """The shares up to the last level may add up to more than 1; a file is refused."""
+    rng = np.random.default_rng(0)
+    too_large = 0
+    for _ in range(200):
+        shares = np.append(rng.random(6), 0.0)
+        too_large += np.cumsum(shares / shares.sum())[-2] > 1
+        axis = LevelAxis(tuple("abcdefg"), nullable=False)
+        cumulative = ColumnScores.of_levels(axis, shares).cumulative
+        assert (np.diff(cumulative) >= 0).all()
+        assert cumulative[-1] == 1
+    assert too_large > 5
