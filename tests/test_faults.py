@@ -7,6 +7,7 @@ no sample holds NaN, and an exception says what the fit cost.
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import math
 import os
@@ -79,18 +80,21 @@ def quiet_fit(synthesizer, frame):
 class Interrupts:
     """Raise an exception at the n-th call inside the package, as Ctrl-C may.
 
-    With n = None it counts the calls.
+    With n = None it counts the calls. What earlier tests left behind is not collected
+    meanwhile: its finalizers are calls inside the package too.
     """
 
     def __init__(self, at: int | None, error: BaseException) -> None:
         self.calls, self._at, self._error = 0, at, error
 
     def __enter__(self) -> Interrupts:
+        gc.disable()
         sys.setprofile(self._profile)
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
+        gc.enable()
 
     def _profile(self, frame, event, _) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
