@@ -83,10 +83,11 @@ def audit_generator(
     Raises
     ------
     TypeError
-        If there is no `fit` and `sample`.
+        If there is no `fit` and `sample`, or a sample is no table.
     ValueError
         If a parameter is out of range, no claim is known, the canary does not fit the
-        table, the folder holds another audit, or a sample has other rows or columns.
+        table, the folder holds another audit or cannot tell this one from another, or
+        a sample has other rows or columns.
 
     See Also
     --------

@@ -86,7 +86,8 @@ def is_dependent(releases):
     """Whether the noise of two classes has correlations; wrong once in a million.
 
     Of two releases after one another, of two entries beside one another, and of the
-    classes; disjoint pairs of independent normal numbers, so the p-values are exact.
+    classes; disjoint pairs of independent normal numbers, so the p-values are exact
+    (of whole numbers all but exact: their noise is many units wide).
     """
     noise = {"u": [], "v": []}
     for r in releases:
