@@ -72,7 +72,33 @@ def check_tables(target: str, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]
                 f"Expected a complete target column {target!r} in '{name}', but it has "
                 "missing values. Drop these rows first."
             )
-    return {name: table[first.columns] for name, table in tables.items()}
+    return {name: with_gaps(table[first.columns]) for name, table in tables.items()}
+
+
+def with_gaps(table: pd.DataFrame) -> pd.DataFrame:
+    """Give a table whose every NaN is a missing value.
+
+    ``Float64`` and ``double[pyarrow]`` take a NaN for a number beside their own missing
+    value.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With distinct column names; it stays as it is.
+
+    Returns
+    -------
+    DataFrame
+        The same rows and dtypes.
+    """
+    kinds = (pd.Float32Dtype, pd.Float64Dtype, pd.ArrowDtype)
+    dtypes = table.dtypes.items()
+    table = table.copy(deep=False)
+    for name, dtype in dtypes:
+        if isinstance(dtype, kinds) and dtype.kind == "f":
+            values = table[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            table[name] = table[name].mask(np.isnan(values))
+    return table
 
 
 def encode_features(

@@ -17,7 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics._encode import as_numbers, common_kind, encode_features
+from skdpsynth.metrics._encode import (
+    as_numbers,
+    common_kind,
+    encode_features,
+    with_gaps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +78,7 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
     >>> column_fidelity(real, fake)["distance"].to_dict()
     {'age': 0.25, 'sex': 0.25}
     """
-    synthetic = _same_columns(real, synthetic)
+    real, synthetic = _same_columns(real, synthetic)
     rows = []
     for name in real.columns:
         kind = common_kind(real[name], synthetic[name], name)
@@ -147,7 +152,7 @@ def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
     >>> float(pair_fidelity(real, fake)["difference"].iloc[0].round(6))
     2.0
     """
-    synthetic = _same_columns(real, synthetic)
+    real, synthetic = _same_columns(real, synthetic)
     if real.shape[1] < 2:
         raise InvalidTableError(
             "Expected at least two columns in 'real', but got one. Compare it by "
@@ -223,7 +228,7 @@ def two_sample_scores(
     >>> bool(two_sample_scores(table[::2], table[1::2], max_rows=500).max() < 0.6)
     True
     """
-    synthetic = _same_columns(real, synthetic)
+    real, synthetic = _same_columns(real, synthetic)
     n_rows = min(len(real), len(synthetic), max_rows)
     if max_rows < 10:
         raise ValueError(f"max_rows must be at least 10. Got {max_rows} instead.")
@@ -258,7 +263,9 @@ def _tellers() -> dict[str, BaseEstimator]:
     }
 
 
-def _same_columns(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
+def _same_columns(
+    real: pd.DataFrame, synthetic: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Check two tables, and bring the second to the column order of the first."""
     for name, table in {"real": real, "synthetic": synthetic}.items():
         if not isinstance(table, pd.DataFrame):
@@ -282,7 +289,7 @@ def _same_columns(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
             "Expected the same columns in 'real' and 'synthetic', but only one has "
             f"{sorted(map(str, differing))}. Keep the columns that both have."
         )
-    return synthetic[real.columns]
+    return with_gaps(real), with_gaps(synthetic[real.columns])
 
 
 def _finite(column: pd.Series, kind: str) -> NDArray[np.float64]:

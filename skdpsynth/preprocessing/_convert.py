@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import chain, compress, count, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from skdpsynth.schema._dtypes import is_missing, is_object
 from skdpsynth.schema._values import plain
 
 if TYPE_CHECKING:
@@ -38,13 +41,13 @@ def numeric_values(
         Numbers as they are; booleans as 0 and 1; points in time as seconds since
         1970 UTC; durations as seconds. 0.0 where missing.
     missing : ndarray of shape (n_rows,), bool
-        Where the value is missing.
+        Where the value is missing, as `is_missing` says.
 
     Notes
     -----
     A float64 holds integers up to 2**53 and present-day times to the microsecond.
     """
-    missing = series.isna().to_numpy(dtype=bool)
+    missing = is_missing(series)
     present = series[~missing]
     values = np.zeros(len(series))
     if column.kind in ("datetime", "timedelta"):
@@ -220,24 +223,47 @@ def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
     codes : ndarray of shape (n_rows,), int64
         Position of each value in `keys`; -1 where missing.
     keys : list
-        The distinct values that occur, as Python scalars or Timestamps, sorted.
-        They are private data.
+        The distinct values that occur, as exact built-in scalars or Timestamps,
+        sorted. They are private data.
 
     Notes
     -----
-    Neither the order of the rows nor the category list of the dtype shows in the
-    result: both are private.
+    The key of a row is a function of its value alone: neither the order of the rows,
+    nor another row, nor the category list of the dtype shows in it. So values are told
+    apart by an exact dictionary. The hash tables of pandas compare texts by how they
+    are encoded, on some versions up to a NUL only, and keep the spelling that they
+    saw first.
+    """
+    codes, values = _distinct(series)
+    occurs = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
+    # A NaN that its dtype does not know as missing differs from itself.
+    keys = sorted({key for key in compress(values, occurs) if key == key})
+    rank = dict(zip(keys, range(len(keys)), strict=True))
+    ranks = np.fromiter(map(rank.get, chain(values, [None]), repeat(-1)), np.int64)
+    return ranks[codes], keys  # the code of a missing value is that of the None
+
+
+def _distinct(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return codes of a column's values, -1 where missing, and what they stand for.
+
+    Two codes may stand for equal values, and one for a value that does not occur.
     """
     dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        listed = series.cat.categories.tolist()
+        return series.cat.codes.to_numpy(np.int64), [plain(level) for level in listed]
+    if is_object(dtype) or getattr(dtype, "storage", None) == "python":
+        codes = np.full(len(series), -1, dtype=np.int64)
+        present = ~series.isna().to_numpy(dtype=bool)
+        code_of: defaultdict[Any, int] = defaultdict(count().__next__)
+        objects = map(plain, series.to_numpy(dtype=object)[present])
+        codes[present] = np.fromiter(map(code_of.__getitem__, objects), dtype=np.int64)
+        return codes, list(code_of)
+    # Numbers as the machine has them, and the bytes of Arrow: pandas is exact there.
     if isinstance(dtype, np.dtype) and not dtype.isnative:  # pandas cannot hash it
         series = series.astype(dtype.newbyteorder("="))
     codes, uniques = pd.factorize(series)
-    keys = [plain(key) for key in uniques.tolist()]
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    ranks = np.empty(len(keys) + 1, dtype=np.int64)
-    ranks[order] = np.arange(len(keys))
-    ranks[-1] = -1  # the code of a missing value is its own index
-    return ranks[codes], [keys[position] for position in order]
+    return codes.astype(np.int64), [plain(value) for value in uniques.tolist()]
 
 
 def to_category_series(

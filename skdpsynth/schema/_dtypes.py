@@ -15,6 +15,8 @@ from skdpsynth.exceptions import InvalidTableError
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from numpy.typing import NDArray
+
 Kind = Literal[
     "continuous", "integer", "boolean", "categorical", "datetime", "timedelta"
 ]
@@ -92,6 +94,26 @@ def _kind_of_arrow_type(
         if check(arrow_type):
             return kind, True
     return None
+
+
+def is_missing(series: pd.Series) -> NDArray[np.bool_]:
+    """Return where the values of a column are missing.
+
+    Parameters
+    ----------
+    series : Series of shape (n_rows,)
+        A column of any dtype.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), bool
+        True too for a NaN that the dtype takes for a number: ``Float64`` and
+        ``double[pyarrow]`` have a missing value of their own beside it.
+    """
+    missing = series.isna().to_numpy(dtype=bool, copy=True)
+    if kind_of_dtype(series.dtype) == ("continuous", True):
+        missing |= np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    return missing
 
 
 def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stubs

@@ -23,6 +23,7 @@ from skdpsynth.schema._columns import (
 )
 from skdpsynth.schema._dtypes import (
     column_kind,
+    is_missing,
     is_object,
     kind_of_dtype,
     type_of_objects,
@@ -357,7 +358,7 @@ def _described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     kind, _ = column_kind(name, series)
     if is_object(series.dtype) and type_of_objects(series) == "bool":
         kind = "boolean"  # the table is public, and so are its values
-    present = series.dropna()
+    present = series[~is_missing(series)]
     nullable = len(present) < len(series)
     if is_target and kind in ("continuous", "timedelta"):
         raise InvalidTableError(
@@ -371,7 +372,7 @@ def _described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
         if isinstance(series.dtype, pd.CategoricalDtype):
             levels, ordered = series.cat.categories.tolist(), series.cat.ordered
         else:
-            levels, ordered = sorted(present.unique().tolist()), False
+            levels, ordered = sorted({plain(level) for level in present}), False
         return Categorical(
             levels, ordered=ordered, nullable=nullable or len(levels) == 0
         )

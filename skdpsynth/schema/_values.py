@@ -63,10 +63,35 @@ def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_valu
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
-    """Return a NumPy scalar or `datetime` as the Python or pandas scalar it equals."""
-    if isinstance(value, datetime | np.datetime64):
-        return value if isinstance(value, pd.Timestamp) else pd.Timestamp(value)
-    return value.item() if isinstance(value, np.generic) else value
+    """Return the exact built-in scalar or Timestamp that a value equals.
+
+    What a subclass adds stays behind: attributes, methods, the sign of a zero. So a
+    row's value tells nothing but what it equals.
+
+    Parameters
+    ----------
+    value : object
+        A str, bool, int, float, NumPy scalar, `datetime` or any subclass of these.
+
+    Returns
+    -------
+    object
+        Of the type str, bool, int, float or Timestamp; other objects as they are.
+    """
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
+    # The methods of the base classes: a subclass may have others.
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if issubclass(kind, datetime | np.datetime64):
+        return value if kind is pd.Timestamp else pd.Timestamp(value)
+    if issubclass(kind, np.generic):
+        value = np.generic.item(value)
+        kind = type(value)
+    if issubclass(kind, int) and kind is not bool:
+        return int.__int__(value)
+    return float.__float__(value) + 0.0 if issubclass(kind, float) else value
 
 
 def is_finite(value: object) -> bool:
