@@ -37,7 +37,7 @@ __all__ = [
     "inspect",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.1.1"
 
 # Where each lazy name lives; the block above says the same to type checkers.
 _LAZY_NAMES = {

@@ -63,7 +63,7 @@ def canary_row(
             typed = row[name].astype(dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(_cannot_hold(name, table)) from error
-        columns[name] = typed.to_numpy() if typed.dtype == object else typed.array
+        columns[name] = typed.reset_index(drop=True)  # a Series keeps its dtype
     return pd.DataFrame(columns)
 
 

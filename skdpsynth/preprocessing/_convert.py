@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.schema._dtypes import is_missing, is_object
+from skdpsynth.schema._dtypes import is_missing, is_object, kind_of_dtype
 from skdpsynth.schema._values import plain
 
 if TYPE_CHECKING:
@@ -260,7 +260,9 @@ def _distinct(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
         codes[present] = np.fromiter(map(code_of.__getitem__, objects), dtype=np.int64)
         return codes, list(code_of)
     # Numbers as the machine has them, and the bytes of Arrow: pandas is exact there.
-    if isinstance(dtype, np.dtype) and not dtype.isnative:  # pandas cannot hash it
+    if kind_of_dtype(dtype) == ("continuous", True):  # not all of Arrow's have a hash
+        series = pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    elif isinstance(dtype, np.dtype) and not dtype.isnative:  # nor has this order
         series = series.astype(dtype.newbyteorder("="))
     codes, uniques = pd.factorize(series)
     return codes.astype(np.int64), [plain(value) for value in uniques.tolist()]
@@ -314,7 +316,9 @@ def to_category_series(
     levels = pd.Series(list(categories), dtype=native)
     # `take` fills -1 only in dtypes with a missing value, which all others here lack.
     if column.can_be_missing:
-        array = pd.api.extensions.take(levels.array, positions, allow_fill=True)
+        plain_numpy = isinstance(levels.array, pd.arrays.NumpyExtensionArray)
+        array = levels.to_numpy() if plain_numpy else levels.array
+        array = pd.api.extensions.take(array, positions, allow_fill=True)
     else:
         array = levels.array.take(positions)
     series = pd.Series(array, dtype=column.dtype, name=column.name)

@@ -1,0 +1,144 @@
+"""What a value is a subclass of, and what hangs on it, ends with `fit`.
+
+A text of a table may be an object of the caller's with attributes of its own: the name
+of its owner, the row it came from. The fitted object, its pickle, its samples and its
+file hold exact built-in values only, wherever the object was.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.schema import Categorical, TableSchema
+from skdpsynth.utils._reachable import reachable
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsynth.exceptions.DegradedResultWarning"
+)
+
+N_ROWS, SECRET = 300, "sEcReT"
+
+
+class Text(str):
+    pass
+
+
+class Whole(int):
+    pass
+
+
+class Real(float):
+    pass
+
+
+class Moment(datetime.datetime):
+    pass
+
+
+class Letter(enum.StrEnum):
+    A = "a"
+    B = "b"
+
+
+class Number(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+OURS = (Text, Whole, Real, Moment, Letter, Number)
+
+
+def marked(value):
+    value.owner = SECRET
+    return value
+
+
+def few(make):
+    return [marked(make(i % 2)) for i in range(N_ROWS)]
+
+
+COLUMNS = {
+    "text": few(lambda i: Text("pq"[i])),
+    "enum of texts": [list(Letter)[i % 2] for i in range(N_ROWS)],
+    "whole": few(lambda i: Whole(i + 1)),
+    "enum of numbers": [list(Number)[i % 2] for i in range(N_ROWS)],
+    "real": few(lambda i: Real(i + 0.5)),
+    "moment": few(lambda i: Moment(2020 + i, 1, 1)),
+}
+FITS = {
+    "independent": IndependentSynthesizer(epsilon=20.0, random_state=0),
+    "gpate": GPATESynthesizer(epsilon=20.0, n_iter=1, n_teachers=5, random_state=0),
+}
+
+
+def check_nothing_left(fitted, tmp_path):
+    path = tmp_path / "fitted.skdp"
+    fitted.save(path)
+    rows = fitted.sample(50, random_state=0)
+    again = type(fitted).load(path)
+    for held in (fitted, rows, again, pickle.loads(pickle.dumps(fitted))):
+        assert not any(isinstance(part, OURS) for part in reachable(held))
+    for column in rows:
+        assert not any(isinstance(value, OURS) for value in rows[column])
+    for written in (pickle.dumps(fitted), path.read_bytes(), pickle.dumps(rows)):
+        assert SECRET.encode() not in written
+        assert not any(kind.__qualname__.encode() in written for kind in OURS)
+
+
+@pytest.mark.parametrize(
+    ("form", "fit"),
+    [(form, "independent") for form in ("object", "category", "list", "y", "y list")]
+    + [("object", "gpate"), ("y", "gpate")],
+)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_no_subclass_is_left(name, form, fit, tmp_path):
+    """Features and labels; an object column of other things than texts is refused."""
+    values, fit = COLUMNS[name], FITS[fit]
+    other = np.arange(N_ROWS) % 3 + 0.5
+    made = pd.Series(values, dtype="category" if form == "category" else object)
+    target, y = None, None
+    X = pd.DataFrame({"a": made, "b": other})
+    if form == "list":
+        X = [list(row) for row in zip(values, other, strict=True)]
+    elif form.startswith("y"):
+        X = X.assign(a=np.arange(N_ROWS) % 2)
+        y = values if form == "y list" else made
+    budget = PrivacyBudget(100.0, 0.1)
+    synth = type(fit)(**fit.get_params()).set_params(budget=budget, target=target)
+    is_text = name in ("text", "enum of texts")
+    float_label = name == "real" and form == "y list"
+    if float_label or (not is_text and form in ("object", "y")):
+        with pytest.raises(InvalidTableError):
+            synth.fit(X, y)
+        assert budget.spent[0] == 0
+        return
+    check_nothing_left(synth.fit(X, y).set_params(budget=None), tmp_path)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_no_declared_subclass_is_left(name, tmp_path):
+    """Levels of a schema are public, and all the same plain."""
+    values = COLUMNS[name]
+    plain = pd.Series(values).infer_objects()
+    if name in ("text", "enum of texts"):
+        plain = pd.Series([str.__str__(value) for value in values])
+    described = Categorical(values[:2])
+    assert not any(isinstance(level, OURS) for level in described.categories)
+    table = pd.DataFrame({"a": plain, "b": np.arange(N_ROWS) % 3 + 0.5})
+    counts = dict.fromkeys(values[:2], N_ROWS // 2)
+    for target in (None, "a") if name != "real" else (None,):
+        schema = TableSchema(
+            {"a": described},
+            target=target,
+            class_counts=None if target is None else counts,
+        )
+        fitted = IndependentSynthesizer(epsilon=20.0, schema=schema).fit(table)
+        check_nothing_left(fitted, tmp_path)
