@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["BaseSynthesizer"]
 
 _CHUNK_ROWS = 250_000  # rows decoded at once when sampling
+_TAIL_SHARE = 0.01  # of delta
 
 
 class BaseSynthesizer(Savable):
@@ -73,8 +74,8 @@ class BaseSynthesizer(Savable):
     True
     """
 
-    # How costs add up: "renyi" where rows are sampled or votes have one bit.
-    _curve: ClassVar[Literal["gaussian", "renyi"]] = "gaussian"
+    # What a class may pay for as one block, with a tail: see `privacy._blocks`.
+    _block: Literal["votes", "sampled steps"] | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         # Outside these limits the certificate of dp-accounting loses its precision.
@@ -340,15 +341,19 @@ class BaseSynthesizer(Savable):
         budget: PrivacyBudget | None = None,
     ) -> PrivacyAccountant:
         """Open the ledger of a fit, or of a plan."""
-        accountant = PrivacyAccountant(
+        keys_delta = self.delta * discovery_share(layout, schema)
+        return PrivacyAccountant(
             self.epsilon,
             self.delta,
-            discovery_delta=self.delta * discovery_share(layout, schema),
+            discovery_delta=keys_delta + self._tail_delta,
+            amplified=self._block == "sampled steps",
             budget=budget,
-            curve=self._curve,
         )
-        self._planning_curve = accountant.curve  # what turns mu into noise; public
-        return accountant
+
+    @property
+    def _tail_delta(self) -> float:
+        """Delta of a class's block beside the Gaussian curve; public."""
+        return self.delta * _TAIL_SHARE if self._block else 0.0
 
     @abstractmethod
     def _scores(

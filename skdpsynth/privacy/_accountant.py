@@ -1,21 +1,20 @@
 """One fit's ledger: nothing is released without a reservation drawn from it.
 
-A cap is fixed before any data is touched, in the unit of one curve: the Gaussian-DP
-parameter, or a Renyi divergence of one order. Reservations are parts of that cap, and
-every release of noise draws one of them down. Choosing a later reservation from an
-earlier, noisy release is sound, because the cap never moves (adaptive composition under
-one fixed dominating curve, or a Renyi filter).
+A cap is fixed before any data is touched: a Gaussian-DP parameter, and a part of delta.
+Reservations are parts of that cap, and every release of noise draws one of them down.
+Choosing a later reservation from an earlier, noisy release is sound, because the cap
+never moves (adaptive composition under one fixed dominating curve).
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from skdpsynth.privacy._blocks import sampled_noise_multiplier, vote_noise_std
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._cap import fixed_cap
-from skdpsynth.privacy._curves import RenyiCurve
 from skdpsynth.privacy._report import PrivacyReport, build_report
 from skdpsynth.privacy._reservation import Ledger, Reservation
 from skdpsynth.privacy._spending import Spending, check_request
@@ -23,10 +22,8 @@ from skdpsynth.privacy._spending import Spending, check_request
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from dp_accounting import ComposedDpEvent
-
+    from skdpsynth.privacy._blocks import VoteNoise
     from skdpsynth.privacy._budget import PrivacyBudget
-    from skdpsynth.privacy._curves import Curve, VoteNoise
     from skdpsynth.privacy._reservation import Kind
 
 __all__ = ["PrivacyAccountant"]
@@ -42,21 +39,19 @@ class PrivacyAccountant:
     delta : float
         Total delta of the fit, in (0, 1).
     discovery_delta : float, default=0.0
-        Part of `delta` set aside for releases that need a delta of their own
-        (thresholded keys), in [0, delta) and at most 0.1.
+        Part of `delta` set aside for what needs a delta of its own (thresholded keys,
+        tails of blocks), in [0, delta) and at most 0.1.
+    amplified : bool, default=False
+        Whether sampling of rows may be made use of. It makes no charge larger, but the
+        price of replacing a row.
     budget : PrivacyBudget, optional
         What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
         fails later stays charged.
-    curve : {"gaussian", "renyi"}, default="gaussian"
-        How costs add up. "gaussian" is exact for Gaussian releases; "renyi" costs
-        them some 15 % of the budget, and charges sampled steps and votes less.
 
     Attributes
     ----------
     mu_cap : float
         What all reservations of a row share; inf for an infinite epsilon.
-    curve : GaussianCurve or RenyiCurve
-        Turns mu into noise and into epsilon.
 
     Raises
     ------
@@ -75,7 +70,8 @@ class PrivacyAccountant:
     The guarantee is for adding or removing one row. Releases with ``scope=None`` are
     paid by every row. Releases with a scope are paid by the rows of that class only,
     and since a row has one class, classes compose in parallel: a row pays
-    ``mu_all^2 + mu_class^2``, and the total is the worst class's.
+    ``mu_all^2 + mu_class^2``, and the total is the worst class's. What is claimed is
+    the cap, whatever was reserved: how much that is may depend on earlier releases.
 
     Examples
     --------
@@ -84,8 +80,8 @@ class PrivacyAccountant:
     >>> counts = accountant.reserve_gaussian("counts", mu=0.05, sensitivity=1)
     >>> round(counts.noise_std, 1)
     20.1
-    >>> round(accountant.epsilon, 2)
-    0.16
+    >>> accountant.epsilon <= 1.0
+    True
     >>> round(accountant.remaining_mu(), 3)
     0.263
     """
@@ -96,10 +92,10 @@ class PrivacyAccountant:
         delta: float,
         *,
         discovery_delta: float = 0.0,
+        amplified: bool = False,
         budget: PrivacyBudget | None = None,
-        curve: Literal["gaussian", "renyi"] = "gaussian",
     ) -> None:
-        self._cap = fixed_cap(epsilon, delta, discovery_delta, curve)
+        self._cap = fixed_cap(epsilon, delta, discovery_delta, amplified=amplified)
         self._ledger = Ledger()
         self._remarks: list[str] = []
         self._spending = Spending(self._cap)
@@ -110,11 +106,6 @@ class PrivacyAccountant:
     def mu_cap(self) -> float:
         """What the whole fit may spend: the root of a sum of mu^2."""
         return self._cap.mu
-
-    @property
-    def curve(self) -> Curve:
-        """How costs add up; public."""
-        return self._cap.curve
 
     @property
     def delta(self) -> float:
@@ -128,32 +119,12 @@ class PrivacyAccountant:
 
     @property
     def epsilon(self) -> float:
-        """Certified epsilon of all that was reserved, at the total `delta`.
+        """Certified epsilon of the cap, at the total `delta`: what the fit promises.
 
-        It is what the worst class pays. Reserved releases count whether or not they
-        were drawn. Infinite when the fit is not private.
+        At most the epsilon asked for, and the same for every table. Infinite when the
+        fit is not private.
         """
-        if not self.private:
-            return math.inf
-        return self.curve.certified(self.event(), self.delta - self._spending.delta())
-
-    def epsilon_of(self, scope: Hashable) -> float:
-        """Certify what the rows of one scope pay, at the total `delta`.
-
-        Parameters
-        ----------
-        scope : hashable
-            Key of a class, or `UNLABELLED`.
-
-        Returns
-        -------
-        float
-            At most `epsilon`.
-        """
-        if not self.private:
-            return math.inf
-        left = self.delta - self._spending.delta(scope)
-        return self.curve.certified(self._ledger.event_of(scope), left)
+        return self._cap.certified if self.private else math.inf
 
     def remark(self, text: str) -> None:
         """Add a sentence to the notes of the report.
@@ -228,15 +199,17 @@ class PrivacyAccountant:
         sampling_rate: float,
         count: int = 1,
         scope: Hashable | None = None,
+        tail_delta: float = 0.0,
     ) -> Reservation:
-        """Set aside steps of noisy sums over Poisson samples of the rows.
+        """Set aside a block of noisy sums over Poisson samples of the rows.
 
         Parameters
         ----------
         name : str
             What is released, for the report.
         mu : float
-            What one step is charged, in (0, inf]; infinite only when `epsilon` is.
+            What one step is charged, in (0, inf]; infinite only when `epsilon` is. The
+            block is charged ``sqrt(count)`` times as much.
         sampling_rate : float
             Probability with which each row is in a step's sample, independently of
             all others and by secret draws; in (0, 1], public or bought.
@@ -244,6 +217,10 @@ class PrivacyAccountant:
             Number of steps, at least 1.
         scope : hashable, optional
             Key of the class whose rows pay. None: every row pays.
+        tail_delta : float, default=0.0
+            Delta of the whole block, out of `discovery_delta`; only of an accountant
+            that is `amplified`. Without any, a step is charged as if every row were in
+            it.
 
         Returns
         -------
@@ -255,14 +232,23 @@ class PrivacyAccountant:
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
         """
+        if tail_delta > 0 and not self._cap.amplified:
+            msg = (
+                "Sampling counts only where the accountant was told so in advance. "
+                "Make it with amplified=True, or leave out tail_delta."
+            )
+            raise ValueError(msg)
         return self._reserve(
             name,
             "sampled gaussian",
             mu=mu,
             count=count,
             scope=scope,
-            noise_std=lambda: self.curve.sampled_noise_multiplier(mu, sampling_rate),
+            noise_std=lambda: sampled_noise_multiplier(
+                mu * math.sqrt(count), sampling_rate, count, tail_delta
+            ),
             sampling_rate=float(sampling_rate),
+            delta=tail_delta / count,
         )
 
     def reserve_votes(
@@ -274,15 +260,17 @@ class PrivacyAccountant:
         count: int = 1,
         scope: Hashable | None = None,
         noise: VoteNoise = "gaussian",
+        tail_delta: float = 0.0,
     ) -> Reservation:
-        """Set aside noisy one-bit votes of teachers.
+        """Set aside a block of noisy one-bit votes of teachers.
 
         Parameters
         ----------
         name : str
             What is released, for the report.
         mu : float
-            What one vote is charged, in (0, inf]; infinite only when `epsilon` is.
+            What one vote is charged, in (0, inf]; infinite only when `epsilon` is. The
+            block is charged ``sqrt(count)`` times as much.
         n_teachers : int
             Number of teachers that vote, at least 1; public.
         count : int, default=1
@@ -291,6 +279,9 @@ class PrivacyAccountant:
             Key of the class whose rows pay. None: every row pays.
         noise : {"gaussian", "laplace"}, default="gaussian"
             Law of the discrete noise on the number of votes.
+        tail_delta : float, default=0.0
+            Delta of the whole block, out of `discovery_delta`. Without any, a vote is
+            charged as the noisy number of votes, which tells more.
 
         Returns
         -------
@@ -309,8 +300,11 @@ class PrivacyAccountant:
             mu=mu,
             count=count,
             scope=scope,
-            noise_std=lambda: self.curve.vote_noise_std(mu, n_teachers, noise),
+            noise_std=lambda: vote_noise_std(
+                mu * math.sqrt(count), count, noise, tail_delta
+            ),
             n_teachers=n_teachers,
+            delta=tail_delta / count,
         )
 
     def _reserve(
@@ -345,7 +339,6 @@ class PrivacyAccountant:
                 delta=float(delta),
                 sampling_rate=sampling_rate,
                 n_teachers=operator.index(n_teachers),
-                amplified=isinstance(self.curve, RenyiCurve),
             )
             self._spending.add(scope, mu_squared, deltas)
         return reservation
@@ -369,22 +362,6 @@ class PrivacyAccountant:
         """End the fit: from now on nothing can be reserved or drawn."""
         self._ledger.close()
 
-    def event(self) -> ComposedDpEvent:
-        """Give the event tree of what was reserved, as the worst class pays it.
-
-        Returns
-        -------
-        dp_accounting.ComposedDpEvent
-            One event per reservation that the rows of the class with the largest sum
-            pay; a single `NonPrivateDpEvent` when the fit is not private.
-            The deltas of thresholded releases are not in it.
-        """
-        from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
-
-        if not self.private:
-            return ComposedDpEvent((NonPrivateDpEvent(),))
-        return self._ledger.event_of(self._spending.worst_scope())
-
     def report(self) -> PrivacyReport:
         """Summarise the ledger for people.
 
@@ -393,6 +370,4 @@ class PrivacyAccountant:
         PrivacyReport
             Every reservation, and the total.
         """
-        return build_report(
-            self._ledger, self._cap, self._spending, self.epsilon, self._remarks
-        )
+        return build_report(self._ledger, self._cap, self.epsilon, self._remarks)

@@ -26,14 +26,13 @@ from scipy.special import log_ndtr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dp_accounting import DpEvent
-
 __all__ = [
     "certified_epsilon",
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
     "grid_noise_std",
+    "replace_one_epsilon",
 ]
 
 # `gdp_delta` is a difference of nearly equal numbers. Over epsilon in [1e-4, 1e3] and
@@ -49,7 +48,7 @@ _RULE_B_STD = 2.0
 
 # Grid of the privacy losses: a share of their standard deviation, which is mu.
 _LOSS_GRID_SHARE = 1e-3
-_DEFAULT_LOSS_GRID = 1e-4
+_EXPONENT_LIMIT = 500.0  # beyond, e^epsilon is no number
 
 
 def _check_epsilon_delta(epsilon: float, delta: float) -> None:
@@ -215,68 +214,76 @@ def grid_noise_std(mu: float, sensitivity: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def certified_epsilon(event: DpEvent, delta: float) -> float:
-    """Compute epsilon of an event tree with dp-accounting's loss distributions.
+def certified_epsilon(mu: float, delta: float) -> float:
+    """Compute epsilon of mu-Gaussian DP with dp-accounting's loss distributions.
 
     Parameters
     ----------
-    event : dp_accounting.DpEvent
-        A hashable tree (compositions hold tuples) that its PLD accountant supports.
+    mu : float
+        Gaussian-DP parameter, in [0, inf].
     delta : float
         In (0, 1).
 
     Returns
     -------
     float
-        An upper bound on epsilon for adding or removing one row; inf for an event
-        that is not private.
+        An upper bound on epsilon for adding or removing one row.
 
     Notes
     -----
-    Gaussian leaves are first merged into one (exact: ``mu^2`` adds up). The grid of
-    the losses follows mu, so that a small epsilon is resolved and a large one is
-    cheap. The result is pessimistic by the grid: by less than 2e-4 of epsilon for
-    delta in [1e-13, 1e-3], and by up to 1.3e-3 above epsilon 700, where e^epsilon
+    The grid of the losses follows mu, so that a small epsilon is resolved and a large
+    one is cheap. The result is pessimistic by the grid: by less than 2e-4 of epsilon
+    for delta in [1e-13, 1e-3], and by up to 1.3e-3 above epsilon 700, where e^epsilon
     overflows.
     """
-    from dp_accounting import ComposedDpEvent, GaussianDpEvent
+    from dp_accounting import GaussianDpEvent
     from dp_accounting.pld import PLDAccountant
 
     _check_epsilon_delta(0.0, delta)
-    mu_squared, others = _split_gaussian(event)
-    if mu_squared == 0 and not others:
-        return 0.0
-    leaves = list(others)
-    if mu_squared > 0:
-        leaves.append(GaussianDpEvent(1 / math.sqrt(mu_squared)))
-    grid = _DEFAULT_LOSS_GRID if others else _LOSS_GRID_SHARE * math.sqrt(mu_squared)
-    accountant = PLDAccountant(value_discretization_interval=grid)
-    accountant.compose(ComposedDpEvent(tuple(leaves)))
+    if mu in (0.0, math.inf):
+        return mu
+    accountant = PLDAccountant(value_discretization_interval=_LOSS_GRID_SHARE * mu)
+    accountant.compose(GaussianDpEvent(1 / mu))
     return float(accountant.get_epsilon(delta))
 
 
-def _split_gaussian(event: DpEvent) -> tuple[float, tuple[DpEvent, ...]]:
-    """Sum mu^2 over the Gaussian leaves of a tree; return it and the other parts."""
-    from dp_accounting import (
-        ComposedDpEvent,
-        GaussianDpEvent,
-        NoOpDpEvent,
-        SelfComposedDpEvent,
-    )
+def replace_one_epsilon(
+    mu: float, delta: float, aside: float, *, amplified: bool
+) -> float:
+    """Bound epsilon when one row is replaced by any other, possibly of another class.
 
-    if isinstance(event, GaussianDpEvent) and event.noise_multiplier > 0:
-        return 1 / event.noise_multiplier**2, ()
-    if isinstance(event, NoOpDpEvent):
-        return 0.0, ()
-    if isinstance(event, SelfComposedDpEvent):
-        mu_squared, others = _split_gaussian(event.event)
-        if others:
-            return 0.0, (event,)
-        return mu_squared * event.count, ()
-    if isinstance(event, ComposedDpEvent):
-        parts = [_split_gaussian(part) for part in event.events]
-        return (
-            math.fsum(part[0] for part in parts),
-            tuple(other for part in parts for other in part[1]),
-        )
-    return 0.0, (event,)
+    Parameters
+    ----------
+    mu : float
+        Gaussian-DP parameter for adding or removing one row.
+    delta : float
+        Total delta, in (0, 1).
+    aside : float
+        Part of it beside the Gaussian curve, in [0, delta).
+    amplified : bool
+        Whether sampling of rows was made use of.
+
+    Returns
+    -------
+    float
+        Epsilon at the same delta; inf where what is set aside leaves no delta for it.
+
+    Notes
+    -----
+    No release moves by more than twice as far: a centred count, or a sum of clipped
+    rows, where the new row is the opposite of the old one. Either row may discover a
+    key or end in a tail, so these count twice too. Where rows are sampled, both may be
+    in one sample, so costs do not just add up. Removing one and adding the other are
+    two steps then, ``(2 epsilon', (1 + e^epsilon') delta')``, here for the best delta'.
+    """
+    if not amplified:
+        return gdp_epsilon(2 * mu, delta - 2 * aside) if delta > 2 * aside else math.inf
+    best = math.inf
+    for exponent in range(1, 120):
+        smaller = delta * 2.0 ** (-exponent / 4)
+        if smaller <= aside:
+            break
+        epsilon = gdp_epsilon(mu, smaller - aside)
+        if epsilon < _EXPONENT_LIMIT and (1 + math.exp(epsilon)) * smaller <= delta:
+            best = min(best, 2 * epsilon)
+    return best

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
 
-from skdpsynth.privacy._curves import GaussianCurve, renyi_curve
-
-if TYPE_CHECKING:
-    from skdpsynth.privacy._curves import Curve
+from skdpsynth.privacy._calibration import certified_epsilon, gdp_mu
 
 __all__ = ["Cap", "fixed_cap"]
 
@@ -32,9 +29,9 @@ class Cap:
     epsilon, delta : float
         What the whole fit may cost.
     discovery_delta : float
-        The part of `delta` that thresholded releases may pay.
-    curve : GaussianCurve or RenyiCurve
-        How costs add up.
+        The part of `delta` that thresholded releases and tails of blocks may pay.
+    amplified : bool
+        Whether sampling of rows may be made use of.
     mu : float
         Root of the mu^2 that a row may pay; inf without noise.
     """
@@ -42,21 +39,25 @@ class Cap:
     epsilon: float
     delta: float
     discovery_delta: float
-    curve: Curve
+    amplified: bool
     mu: float
+
+    @property
+    def certified(self) -> float:
+        """Epsilon of all that may be spent: it holds before any data is touched."""
+        if self.mu == math.inf:
+            return math.inf
+        return certified_epsilon(self.mu, self.delta - self.discovery_delta)
 
 
 def fixed_cap(
-    epsilon: float,
-    delta: float,
-    discovery_delta: float,
-    curve: Literal["gaussian", "renyi"],
+    epsilon: float, delta: float, discovery_delta: float, *, amplified: bool
 ) -> Cap:
     """Turn what was asked for into a cap.
 
     Parameters
     ----------
-    epsilon, delta, discovery_delta, curve
+    epsilon, delta, discovery_delta, amplified
         As for `PrivacyAccountant`.
 
     Returns
@@ -87,9 +88,5 @@ def fixed_cap(
         room = _LARGE_ROOM
     elif epsilon < _SMALL_EPSILON:
         room = _SMALL_ROOM
-    aim, curve_delta = epsilon * (1 - room), delta - discovery_delta
-    chosen: Curve = GaussianCurve()
-    if curve == "renyi":
-        chosen = renyi_curve(aim, curve_delta)
-    mu = chosen.mu_cap(aim, curve_delta)
-    return Cap(epsilon, delta, discovery_delta, chosen, mu)
+    mu = gdp_mu(epsilon * (1 - room), delta - discovery_delta)
+    return Cap(epsilon, delta, discovery_delta, amplified, mu)

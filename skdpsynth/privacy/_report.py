@@ -11,8 +11,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
-from skdpsynth.privacy._curves import GaussianCurve, RenyiCurve
-from skdpsynth.privacy._replace_one import replace_one_epsilon
+from skdpsynth.privacy._calibration import gdp_epsilon, replace_one_epsilon
 from skdpsynth.privacy._report_json import (
     ReportEntry,
     check_ranges,
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._cap import Cap
     from skdpsynth.privacy._reservation import Entry, Ledger
-    from skdpsynth.privacy._spending import Spending
 
 __all__ = ["PrivacyReport", "ReportEntry", "build_report"]
 
-_VERSION = 1  # of what `to_dict` gives
+_VERSION = 2  # of what `to_dict` gives
 _RELATION = "add or remove one row"
 _UNIT = "one row of the training table"
+_METHOD = "privacy loss distributions"
 # What `to_dict` derives from the fields.
 _DERIVED = ("report_version", "statement", "epsilon_by_delta", "not_covered")
 _OTHER_DELTAS = (100.0, 10.0, 0.1, 0.01)  # in units of the total delta
@@ -54,15 +53,16 @@ class PrivacyReport:
     Parameters
     ----------
     epsilon : float
-        Certified epsilon of all that was reserved; inf when the fit is not private.
+        Certified epsilon of the cap that was fixed before any data was touched; inf
+        when the fit is not private.
     delta : float
         Total delta.
     epsilon_requested : float
         Epsilon that the fit was asked for.
     mu : float
-        Root of the sum of mu^2 over all reservations that the worst class pays.
+        Gaussian-DP parameter of that cap.
     discovery_delta : float
-        Part of `delta` that thresholded releases reserved.
+        Part of `delta` set aside for thresholded releases and tails of blocks.
     epsilon_replace_one : float
         Epsilon at the same delta if one row is replaced by any other, possibly of
         another class.
@@ -83,8 +83,6 @@ class PrivacyReport:
         Which tables are neighbours.
     unit : str
         What is protected.
-    order : int or None
-        How costs were added up: the Renyi order, or None for Gaussian DP.
 
     See Also
     --------
@@ -117,7 +115,6 @@ class PrivacyReport:
     declared: tuple[str, ...] | None = None
     relation: str = _RELATION
     unit: str = _UNIT
-    order: int | None = None
 
     @property
     def statement(self) -> str:
@@ -137,7 +134,7 @@ class PrivacyReport:
         Parameters
         ----------
         delta : float
-            In (0, 1), and above the part spent on thresholded releases.
+            In (0, 1), and above the part that is set aside.
 
         Returns
         -------
@@ -151,12 +148,11 @@ class PrivacyReport:
 
         Notes
         -----
-        Valid for every delta, since the fit was planned under one fixed curve. That
-        of a Renyi order is tight near the planned delta only.
+        Valid for every delta, since the fit was planned under one fixed curve.
         """
         low = self.discovery_delta
         if not _is_number(delta) or not low < delta < 1:
-            spent = "; the lower end is what discovering keys has cost" if low else ""
+            spent = "; the lower end is set aside for keys and tails" if low else ""
             msg = (
                 f"delta must be a number in ({low:.6g}, 1){spent}. Got {delta!r} "
                 f"instead; give one such as {self.delta:.6g}, the total of the fit."
@@ -164,8 +160,7 @@ class PrivacyReport:
             raise ValueError(msg)
         if not self.private:
             return math.inf
-        curve = GaussianCurve() if self.order is None else RenyiCurve(self.order)
-        return curve.epsilon(self.mu, float(delta) - self.discovery_delta)
+        return gdp_epsilon(self.mu, float(delta) - self.discovery_delta)
 
     def assert_within(self, *, epsilon: float, delta: float) -> None:
         """Raise unless the fit keeps within a budget; for pipelines.
@@ -302,15 +297,10 @@ class PrivacyReport:
 
 
 def build_report(
-    ledger: Ledger,
-    cap: Cap,
-    spending: Spending,
-    epsilon: float,
-    remarks: Sequence[str] = (),
+    ledger: Ledger, cap: Cap, epsilon: float, remarks: Sequence[str] = ()
 ) -> PrivacyReport:
     """Make the report of a ledger; `PrivacyAccountant.report` calls it."""
-    private, entries, curve = epsilon < math.inf, ledger.entries, cap.curve
-    mu, discovery_delta = math.sqrt(spending.mu_squared()), spending.delta()
+    private, entries = epsilon < math.inf, ledger.entries
     notes = [INSECURE] if ledger.insecure else []
     notes += remarks
     if cap.epsilon == math.inf:
@@ -320,25 +310,20 @@ def build_report(
     replace_one = math.inf
     if private:
         replace_one = replace_one_epsilon(
-            entries, curve, mu=mu, delta=cap.delta, discovery_delta=discovery_delta
+            cap.mu, cap.delta, cap.discovery_delta, amplified=cap.amplified
         )
-    order = curve.order if isinstance(curve, RenyiCurve) else None
-    method = "privacy loss distributions"
-    if order is not None:
-        method = f"Renyi divergences of order {order}"
     return PrivacyReport(
         epsilon=epsilon,
         delta=cap.delta,
         epsilon_requested=cap.epsilon,
-        mu=mu,
-        discovery_delta=discovery_delta,
+        mu=cap.mu,
+        discovery_delta=cap.discovery_delta,
         epsilon_replace_one=replace_one,
         private=private,
         entries=tuple(_report_entry(entry, cap.mu) for entry in entries),
         notes=tuple(notes),
-        accountant=f"dp-accounting {version('dp-accounting')}, {method}",
+        accountant=f"dp-accounting {version('dp-accounting')}, {_METHOD}",
         software=_software(),
-        order=order,
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ReportEntry", "check_ranges", "fields_from_json", "fields_to_json"]
 
 # Far above what a fit can have; beyond, the search for an epsilon would not end.
-_MAX_MU, _MAX_ORDER = 1e5, 10**6
+_MAX_MU = 1e5
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ReportEntry:
         Standard deviation of the noise (Laplace: its scale), in the same unit; 0
         without noise.
     mu_total : float
-        Gaussian-DP parameter of all its releases together.
+        Gaussian-DP parameter that all its releases together are charged.
     share : float or None
         Percentage of the ``mu^2`` that the fit may spend; None for an infinite
         epsilon.
@@ -109,7 +109,6 @@ def check_ranges(report: PrivacyReport) -> None:
         and report.discovery_delta < report.delta
         and report.private == (report.epsilon < math.inf)
         and (report.mu <= _MAX_MU or not report.private)
-        and (report.order is None or 2 <= report.order <= _MAX_ORDER)
         and all(entry.kind in known for entry in report.entries)
         and all(0 < entry.sampling_rate <= 1 for entry in report.entries)
         and all(entry.used <= entry.releases for entry in report.entries)

@@ -185,16 +185,18 @@ def _title(report: PrivacyReport) -> str:
 
 def _terms(report: PrivacyReport) -> list[str]:
     """Say what the figures mean, one line for each fact."""
-    asked = f"Asked for: epsilon = {_number(report.epsilon_requested)}. "
+    asked = f"Asked for: epsilon = {_claim(report.epsilon_requested)}. "
     lines = [f"{asked}Neighbours: {report.relation}. Unit: {report.unit}."]
     if report.discovery_delta > 0:
-        spent = _number(report.discovery_delta)
-        lines.append(f"Of delta, {spent} is for discovered keys.")
+        aside = _claim(report.discovery_delta)
+        lines.append(
+            f"Of delta, {aside} is for discovered keys and for the tails of blocks."
+        )
     lines.append(
         "If one row is replaced instead: epsilon = "
         f"{_claim(report.epsilon_replace_one)} at the same delta."
     )
-    others = [f"{_claim(e)} at {_number(d)}" for d, e in report.epsilon_by_delta]
+    others = [f"{_claim(e)} at {_claim(d)}" for d, e in report.epsilon_by_delta]
     if others:
         lines.append(f"At other deltas: epsilon = {', '.join(others)}.")
     lines.append(f"Accountant: {report.accountant}. Software: {report.software}.")

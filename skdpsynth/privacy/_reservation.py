@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 import threading
@@ -15,8 +14,6 @@ from skdpsynth.privacy._random import insecure_randomness_active
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
-
-    from dp_accounting import ComposedDpEvent, DpEvent
 
 __all__ = ["UNLABELLED", "Entry", "Kind", "Ledger", "Reservation"]
 
@@ -103,7 +100,7 @@ class Reservation:
 
     @property
     def mu(self) -> float:
-        """What one release is charged, in the unit of the accountant's curve."""
+        """Root of the mu^2 that one release is charged."""
         return self._entry.mu
 
     @property
@@ -130,11 +127,6 @@ class Reservation:
     def used(self) -> int:
         """Number of releases drawn so far."""
         return self._entry.used
-
-    @property
-    def event(self) -> DpEvent:
-        """The dp-accounting event of one release."""
-        return self._entry.event
 
     def __repr__(self) -> str:
         """Show what was reserved and how much of it is used."""
@@ -184,32 +176,7 @@ class Entry:
     kind: Kind = "gaussian"
     sampling_rate: float = 1.0
     n_teachers: int = 0
-    amplified: bool = False
     used: int = 0
-
-    @property
-    def event(self) -> DpEvent:
-        """The dp-accounting event of one release.
-
-        Where the curve makes use of sampling or of the one bit (`amplified`), a
-        sampled Gaussian is the event of that name, and a vote, which dp-accounting
-        does not know, one whose Renyi divergence is charged as such.
-        """
-        from dp_accounting import (
-            GaussianDpEvent,
-            NonPrivateDpEvent,
-            PoissonSampledDpEvent,
-            ZCDpEvent,
-        )
-
-        if self.mu == math.inf:
-            return NonPrivateDpEvent()
-        if self.amplified and self.kind == "sampled gaussian":
-            noise = GaussianDpEvent(self.noise_std)
-            return PoissonSampledDpEvent(self.sampling_rate, noise)
-        if self.amplified and self.kind != "gaussian":
-            return ZCDpEvent(self.mu**2 / 2)
-        return GaussianDpEvent(1 / self.mu)
 
 
 class Ledger:
@@ -232,18 +199,6 @@ class Ledger:
         """All lines, in the order of reservation."""
         return tuple(self._entries.values())
 
-    def event_of(self, scope: Hashable | None) -> ComposedDpEvent:
-        """Give the event tree of what the rows of a scope pay; None: of no class."""
-        from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
-
-        return ComposedDpEvent(
-            tuple(
-                SelfComposedDpEvent(entry.event, entry.count)
-                for entry in self.entries
-                if entry.scope is None or entry.scope == scope
-            )
-        )
-
     @property
     def insecure(self) -> bool:
         """Whether the insecure context was active at any step of the fit."""
@@ -262,7 +217,6 @@ class Ledger:
         kind: Kind = "gaussian",
         sampling_rate: float = 1.0,
         n_teachers: int = 0,
-        amplified: bool = False,
     ) -> Reservation:
         """Write a new line and return its reservation."""
         with self.lock:
@@ -282,7 +236,6 @@ class Ledger:
                 kind,
                 sampling_rate,
                 n_teachers,
-                amplified,
             )
         return reservation
 

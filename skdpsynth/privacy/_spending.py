@@ -46,11 +46,6 @@ class Spending:
             return math.inf
         return math.sqrt(max(self._cap.mu**2 - self.mu_squared(scope), 0.0))
 
-    def worst_scope(self) -> Hashable | None:
-        """Give the scope whose rows pay most; None if no scope pays."""
-        scopes = [scope for scope in self._mu_squared if scope is not None]
-        return max(scopes, key=self._mu_squared.__getitem__, default=None)
-
     def add(self, scope: Hashable | None, mu_squared: float, delta: float) -> None:
         """Charge what `refuse_if_exceeded` let pass."""
         self._mu_squared[scope] = self._mu_squared.get(scope, 0.0) + mu_squared

@@ -110,7 +110,7 @@ def is_missing(series: pd.Series) -> NDArray[np.bool_]:
         True too for a NaN that the dtype takes for a number: ``Float64`` and
         ``double[pyarrow]`` have a missing value of their own beside it.
     """
-    missing = series.isna().to_numpy(dtype=bool, copy=True)
+    missing: NDArray[np.bool_] = series.isna().to_numpy(dtype=bool, copy=True)
     if kind_of_dtype(series.dtype) == ("continuous", True):
         missing |= np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return missing

@@ -96,10 +96,10 @@ class AdversarialSynthesizer(FactorSynthesizer):
     _weight_bound: float = math.inf
 
     @property
-    def _curve(self) -> Literal["gaussian", "renyi"]:  # type: ignore[override]
+    def _block(self) -> Literal["sampled steps"] | None:  # type: ignore[override]
         # Amplification by sampling pays where the user asks for small batches. "auto"
-        # takes whole classes where it can, and a Gaussian curve is exact for them.
-        return "gaussian" if self.batch_size == "auto" else "renyi"
+        # takes whole classes where it can, and a Gaussian release is exact for them.
+        return None if self.batch_size == "auto" else "sampled steps"
 
     @abstractmethod
     def _train_class(
@@ -123,7 +123,7 @@ class AdversarialSynthesizer(FactorSynthesizer):
         scopes = facts.classes.scopes
         # The whole run is reserved before anything is trained.
         reserved = {
-            c: reserve_steps(plan, scopes[c], accountant)
+            c: reserve_steps(plan, scopes[c], accountant, self._tail_delta)
             for c, plan in enumerate(plans)
             if plan.n_iter
         }
@@ -221,7 +221,7 @@ class AdversarialSynthesizer(FactorSynthesizer):
                 float(count),
                 n_wide + n_others,
                 mu * math.sqrt(share),
-                self._planning_curve,
+                tail_delta=self._tail_delta,
                 optional=from_marginals,
                 latent_dim=self.latent_dim,
                 batch_size=self.batch_size,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
+from skdpsynth.privacy._blocks import sampled_noise_multiplier
+
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
-    from skdpsynth.privacy._curves import Curve
 
 __all__ = ["n_factors", "plan_training", "reserve_steps", "training_share"]
 
@@ -99,8 +100,8 @@ def plan_training(
     n_rows: float,
     n_columns: int,
     mu: float,
-    curve: Curve,
     *,
+    tail_delta: float,
     optional: bool,
     latent_dim: int | Literal["auto"],
     batch_size: int | Literal["auto"],
@@ -118,8 +119,8 @@ def plan_training(
         Number of modelled columns.
     mu : float
         Gaussian-DP parameter that its training may use, in (0, inf].
-    curve : Curve
-        Turns mu into noise.
+    tail_delta : float
+        Delta of its training beside mu; 0 to charge a step as if it saw every row.
     optional : bool
         Whether the class starts from marginals, so that training only adds
         dependence between columns.
@@ -136,7 +137,7 @@ def plan_training(
     wanted_rows = _AUTO_BATCH if batch_size == "auto" else float(batch_size)
     rate = min(1.0, wanted_rows / max(n_rows, 1.0))
     if noise_multiplier is not None:
-        count = _affordable(curve, mu, rate, noise_multiplier)
+        count = _affordable(mu, rate, noise_multiplier, tail_delta)
         n_iter = count // n_discriminator_steps
     elif n_iter == "auto":
         each = n_factors(n_rows, n_columns, mu, latent_dim) + (0 if optional else 2)
@@ -146,24 +147,27 @@ def plan_training(
             n_iter = 0 if optional else _MIN_ROUNDS
     if n_iter == 0:
         return {}
-    mu_step = mu / math.sqrt(n_iter * n_discriminator_steps)
-    noise = curve.sampled_noise_multiplier(mu_step, rate)
+    count = n_iter * n_discriminator_steps
+    noise = sampled_noise_multiplier(mu, rate, count, tail_delta)
     chosen = noise_multiplier is not None or mu == math.inf
     while not chosen and noise < _LEAST_NOISE and rate < 1:
         # More rows instead of less noise: the mean is as good, the accounting better.
         rate = min(1.0, 2.0 * rate)
-        noise = curve.sampled_noise_multiplier(mu_step, rate)
+        noise = sampled_noise_multiplier(mu, rate, count, tail_delta)
     return {
         "n_iter": n_iter,
         "n_queries": n_discriminator_steps,
-        "mu_step": mu_step,
+        "mu_step": mu / math.sqrt(count),
         "sampling_rate": rate,
         "step_noise_std": noise,
     }
 
 
 def reserve_steps(
-    plan: ClassPlan, scope: Hashable, accountant: PrivacyAccountant
+    plan: ClassPlan,
+    scope: Hashable,
+    accountant: PrivacyAccountant,
+    tail_delta: float,
 ) -> Reservation:
     """Set aside the noisy sums of all steps of a class: sensitivity C each.
 
@@ -175,6 +179,8 @@ def reserve_steps(
         The class.
     accountant : PrivacyAccountant
         Ledger of the fit.
+    tail_delta : float
+        Delta of all steps beside mu.
 
     Returns
     -------
@@ -187,6 +193,7 @@ def reserve_steps(
         sampling_rate=plan.sampling_rate,
         count=plan.n_iter * plan.n_queries,
         scope=scope,
+        tail_delta=tail_delta,
     )
 
 
@@ -195,11 +202,11 @@ def _rounds(n_rows: float, n_columns: int, mu: float) -> float:
     return (_COHERENCE * mu * n_rows) ** 2 / n_columns
 
 
-def _affordable(curve: Curve, mu: float, rate: float, noise: float) -> int:
+def _affordable(mu: float, rate: float, noise: float, tail_delta: float) -> int:
     """Give the number of steps at no less than this noise."""
 
     def enough(count: int) -> bool:
-        return curve.sampled_noise_multiplier(mu / math.sqrt(count), rate) <= noise
+        return sampled_noise_multiplier(mu, rate, count, tail_delta) <= noise
 
     if not enough(1):
         return 0

@@ -15,7 +15,6 @@ from skdpsynth.nn._device import resolve_device
 from skdpsynth.nn._generator import FactorGenerator
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
 from skdpsynth.synthesizers._evidence import Evidence, call_unlabelled, train_classifier
 from skdpsynth.synthesizers._factor_model import FactorSynthesizer
@@ -116,11 +115,7 @@ class PATETripleGANSynthesizer(FactorSynthesizer):
     Attributes
     ----------
     epsilon_ : float
-        Certified epsilon, at most `epsilon`: the larger of the two below.
-    epsilon_labelled_ : float
-        What rows with a label pay, of the class that pays most.
-    epsilon_unlabelled_ : float
-        What rows without a released label pay.
+        Certified epsilon, at most `epsilon`, of rows with and without a label.
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
@@ -148,14 +143,14 @@ class PATETripleGANSynthesizer(FactorSynthesizer):
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row, labelled or not. Labelled rows pay for what their class buys:
-    marginals; their part in the classifier, one clipped noisy sum per step; and
-    one-bit noisy votes of teachers, of which a row touches one, or clipped noisy sums
-    ("dpsgd"). No vote is on a private row. Unlabelled rows pay for a count and for
-    one clipped noisy sum per round: the classifier is frozen and its weights are
-    released, and their target is the constant "fake", so a row is in a sum as its own
-    term only. A row is labelled or it is not, so the claim is the larger epsilon; a
-    person with rows of both kinds pays both. All is reserved without regard to
-    whether there are unlabelled rows. The noise of gradients is floating-point
+    marginals; their part in the classifier, one clipped noisy sum per step; and one-bit
+    noisy votes of teachers, of which a row touches one, charged as one block, or
+    clipped noisy sums ("dpsgd"). No vote is on a private row. Unlabelled rows pay for a
+    count and for one clipped noisy sum per round: the classifier is frozen and its
+    weights are released, and their target is the constant "fake", so a row is in a sum
+    as its own term only. A row is labelled or it is not, and either kind has the whole
+    budget; a person with rows of both kinds pays twice. All is reserved without regard
+    to whether there are unlabelled rows. The noise of gradients is floating-point
     Gaussian noise from the operating system's entropy; all other noise is discrete.
 
     **What the paper does, and why it is not private.** It shows the discriminator
@@ -218,6 +213,10 @@ class PATETripleGANSynthesizer(FactorSynthesizer):
         "discriminator_learning_rate": [Interval(Real, 0, None, closed="neither")],
         "device": [str, torch.device],
     }
+
+    @property
+    def _block(self) -> Literal["votes"] | None:  # type: ignore[override]
+        return "votes" if self.desensitization == "hybrid" else None
 
     def __init__(
         self,
@@ -327,7 +326,6 @@ class PATETripleGANSynthesizer(FactorSynthesizer):
             parameters["loadings"][:, : learnt.shape[1]] = learnt
             parameters.update(kept)
         self.generator_ = generator
-        self._tell(accountant, scopes)
         return model
 
     def _play(
@@ -354,25 +352,14 @@ class PATETripleGANSynthesizer(FactorSynthesizer):
                     player.generate()  # lines 21-23
                 progress.update()
 
-    def _tell(
-        self, accountant: PrivacyAccountant, scopes: Sequence[Hashable | None]
-    ) -> None:
-        """Say what rows of both kinds pay."""
-        of_classes = [accountant.epsilon_of(scope) for scope in scopes]
-        self.epsilon_labelled_ = max(of_classes)
-        self.epsilon_unlabelled_ = accountant.epsilon_of(UNLABELLED)
-        accountant.remark(
-            f"Rows with a label pay epsilon {self.epsilon_labelled_:.4g}, rows without"
-            f" one {self.epsilon_unlabelled_:.4g}; a row is of one kind, so the total"
-            " is the larger."
-        )
-
     def _reserve(
         self, plan: TriplePlan, scope: Hashable, accountant: PrivacyAccountant
     ) -> Reservation:
         if self.desensitization == "hybrid":
-            return _pategan_plan.reserve_labels(plan, scope, accountant, "gaussian")
-        return _dpcgan_plan.reserve_steps(plan, scope, accountant)
+            return _pategan_plan.reserve_labels(
+                plan, scope, accountant, "gaussian", self._tail_delta
+            )
+        return _dpcgan_plan.reserve_steps(plan, scope, accountant, self._tail_delta)
 
     def _plan_classes(
         self,
@@ -392,7 +379,7 @@ class PATETripleGANSynthesizer(FactorSynthesizer):
                 # Without a label there is nothing to classify.
                 n_labels=0 if tuple(labels) == (None,) else len(labels),
                 settings=self,
-                curve=self._planning_curve,
+                tail_delta=self._tail_delta,
                 largest=float(np.max(counts)),
             )
             for label, count in zip(labels, counts, strict=True)
@@ -411,16 +398,3 @@ class PATETripleGANSynthesizer(FactorSynthesizer):
             msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
             raise ValueError(msg)
         resolve_device(self.device)
-
-    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        document, arrays = super()._generator_state()
-        epsilons = [self.epsilon_labelled_, self.epsilon_unlabelled_]
-        return document, arrays | {"epsilons": np.array(epsilons)}
-
-    def _restore_generator(
-        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> None:
-        super()._restore_generator(document, arrays)
-        labelled, unlabelled = arrays["epsilons"]
-        self.epsilon_labelled_ = float(labelled)
-        self.epsilon_unlabelled_ = float(unlabelled)

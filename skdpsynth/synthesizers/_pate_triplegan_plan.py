@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from skdpsynth.privacy import PrivacyAccountant, Reservation
-    from skdpsynth.privacy._curves import Curve
     from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
 
 __all__ = [
@@ -98,7 +97,7 @@ def plan_class(
     *,
     n_labels: int,
     settings: PATETripleGANSynthesizer,
-    curve: Curve,
+    tail_delta: float,
     largest: float,
 ) -> TriplePlan:
     """Plan one class.
@@ -117,8 +116,8 @@ def plan_class(
         Number of classes; 0 without labels, which leaves nothing to classify.
     settings : PATETripleGANSynthesizer
         Its parameters.
-    curve : Curve
-        What turns mu into noise.
+    tail_delta : float
+        Delta of its votes beside mu.
     largest : float
         Planned rows of the largest class.
 
@@ -133,13 +132,15 @@ def plan_class(
     left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
     share = 1.0
     if from_marginals:
-        share = _training_share(n_rows, n_columns, left, settings=settings, curve=curve)
+        share = _training_share(
+            n_rows, n_columns, left, settings=settings, tail_delta=tail_delta
+        )
     trained = _plan_training(
         n_rows,
         n_columns,
         left * math.sqrt(share),
         settings=settings,
-        curve=curve,
+        tail_delta=tail_delta,
         n_iter=settings.n_iter,
     )
     if not trained:
@@ -159,7 +160,7 @@ def _training_share(
     mu: float,
     *,
     settings: PATETripleGANSynthesizer,
-    curve: Curve,
+    tail_delta: float,
 ) -> float:
     """Give the share of its squared mu that a class may train with."""
     if settings.desensitization == "dpsgd":
@@ -179,7 +180,12 @@ def _training_share(
         # With so much less the signal would still be above the noise.
         less = mu * math.sqrt(share) / _CLEAR
         if _plan_training(
-            n_rows, n_columns, less, settings=settings, curve=curve, n_iter="auto"
+            n_rows,
+            n_columns,
+            less,
+            settings=settings,
+            tail_delta=tail_delta,
+            n_iter="auto",
         ):
             return share
     return most
@@ -191,7 +197,7 @@ def _plan_training(
     mu: float,
     *,
     settings: PATETripleGANSynthesizer,
-    curve: Curve,
+    tail_delta: float,
     n_iter: int | Literal["auto"],
 ) -> dict[str, Any]:
     """Plan the discriminator of one class; empty if it does not train."""
@@ -200,7 +206,7 @@ def _plan_training(
         "optional": optional,
         "n_iter": n_iter,
         "noise_multiplier": settings.noise_multiplier,
-        "curve": curve,
+        "tail_delta": tail_delta,
     }
     if settings.desensitization == "dpsgd":
         n_factors = _dpcgan_plan.n_factors(n_rows, n_columns, mu, wanted)

@@ -149,10 +149,11 @@ class PATEGANSynthesizer(FactorSynthesizer):
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row. A row is assigned to one teacher of its class by its own secret
     draw, so it changes every number of votes by at most 1. Every label is a release of
-    one bit, ``votes + noise > n_teachers / 2``, charged by the largest Renyi divergence
-    over all numbers of votes; their number is fixed and all are reserved before
-    training. Classes are disjoint and compose in parallel. Noise is discrete. Labels,
-    counts, ranges, categories and marginals come out of the same budget.
+    one bit, ``votes + noise > n_teachers / 2``. Their number is fixed, all are reserved
+    before training, and they are charged as one block: by its exact privacy profile
+    against the worst questions, whatever the teachers said before. Classes are disjoint
+    and compose in parallel. Noise is discrete. Labels, counts, ranges, categories and
+    marginals come out of the same budget.
 
     The paper stops when an epsilon computed from the votes is reached, and publishes
     it. That epsilon is a function of the private votes, as is the time of stopping, so
@@ -186,7 +187,7 @@ class PATEGANSynthesizer(FactorSynthesizer):
     (5, 22)
     """
 
-    _curve = "renyi"
+    _block = "votes"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
@@ -272,7 +273,9 @@ class PATEGANSynthesizer(FactorSynthesizer):
         # The whole run is reserved before anything is trained.
         training = [c for c, plan in enumerate(plans) if plan.n_iter]
         reserved = {
-            c: reserve_labels(plans[c], scopes[c], accountant, self.noise)
+            c: reserve_labels(
+                plans[c], scopes[c], accountant, self.noise, self._tail_delta
+            )
             for c in training
         }
         bought = (
@@ -375,7 +378,7 @@ class PATEGANSynthesizer(FactorSynthesizer):
                 float(count),
                 n_wide + n_others,
                 mu * math.sqrt(_TRAINING_SHARE) if from_marginals else mu,
-                curve=self._planning_curve,
+                tail_delta=self._tail_delta,
                 noise=self.noise,
                 optional=from_marginals,
                 n_factors=self.latent_dim,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skdpsynth.nn._student import label_slope, noise_of_moments, view_size
+from skdpsynth.privacy._blocks import likely_vote_noise_std, vote_noise_std
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
-    from skdpsynth.privacy._curves import Curve
 
 __all__ = [
     "TEACHER_BATCH",
@@ -61,7 +61,7 @@ def plan_training(
     n_columns: int,
     mu: float,
     *,
-    curve: Curve,
+    tail_delta: float,
     noise: Literal["gaussian", "laplace"],
     optional: bool,
     n_factors: int,
@@ -81,8 +81,8 @@ def plan_training(
         Number of modelled columns.
     mu : float
         What its labels may cost together, in (0, inf].
-    curve : Curve
-        What turns the cost of a vote into noise.
+    tail_delta : float
+        Delta of the labels beside mu.
     noise : {"gaussian", "laplace"}
         Law of the noise.
     optional : bool
@@ -108,8 +108,7 @@ def plan_training(
         n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
 
     def noise_std(rounds: int) -> float:
-        mu_label = mu / math.sqrt(rounds * n_labels)
-        return curve.vote_noise_std(mu_label, n_teachers, noise)
+        return vote_noise_std(mu, rounds * n_labels, noise, tail_delta)
 
     if n_iter != "auto":
         rounds = n_iter
@@ -121,7 +120,9 @@ def plan_training(
             rounds * n_labels,
             view_size(n_columns, n_factors, only_pairs=optional),
             n_columns,
-            slope=label_slope(n_teachers, noise_std(rounds), noise)
+            slope=label_slope(
+                n_teachers, likely_vote_noise_std(mu, rounds * n_labels, noise), noise
+            )
             * math.sqrt(teacher_rows(n_rows, n_teachers, n_teacher_steps)),
         )
         if optional and mu < math.inf and blur > _SHARED * n_columns:
@@ -151,6 +152,7 @@ def reserve_labels(
     scope: Hashable,
     accountant: PrivacyAccountant,
     noise: Literal["gaussian", "laplace"],
+    tail_delta: float,
 ) -> Reservation:
     """Set aside every label of every round: one noisy vote each (`noisy_votes`).
 
@@ -164,6 +166,8 @@ def reserve_labels(
         Ledger of the fit.
     noise : {"gaussian", "laplace"}
         Law of the noise.
+    tail_delta : float
+        Delta of all labels beside mu.
 
     Returns
     -------
@@ -177,4 +181,5 @@ def reserve_labels(
         count=plan.n_iter * plan.n_queries,
         scope=scope,
         noise=noise,
+        tail_delta=tail_delta,
     )
