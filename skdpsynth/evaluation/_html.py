@@ -16,6 +16,7 @@ import pandas as pd
 from skdpsynth.evaluation._folder import package_version
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
 from skdpsynth.evaluation._runs import ALL, REAL, REFERENCE
+from skdpsynth.privacy._report_text import claim
 
 if TYPE_CHECKING:
     import os
@@ -92,16 +93,14 @@ _COLUMNS = {
 # How numbers are written, by column; three decimals elsewhere.
 _FORMATS = {
     "epsilon": ".4g",
-    "epsilon_spent": ".4g",
-    "epsilon spent by one fit": ".4g",
-    "delta": ".3g",
     "rank": "g",
     "peak_mb": ".0f",
 }
+_BOUNDS = ("epsilon_spent", "epsilon spent by one fit", "delta")  # rounded up
 _CLAIMS = (
     "What the fits guarantee when one row is added to the private table or removed "
-    "from it. Every fit spends its own: all {n} fits together are ({epsilon:.4g}, "
-    "{delta:.3g})-differentially private."
+    "from it. Every fit spends its own: all {n} fits together are ({epsilon}, "
+    "{delta})-differentially private."
 )
 _NOT_PRIVATE = "{n} more fits have no guarantee (epsilon is infinite)."
 _UNKNOWN = "{n} more fits failed or make no claim; what they spent is not known here."
@@ -157,7 +156,9 @@ def _claims(result: ComparisonResult) -> str:
     finite = runs[np.isfinite(runs["epsilon_spent"])]
     total = finite[["epsilon_spent", "delta"]].sum()
     text = _CLAIMS.format(
-        n=len(finite), epsilon=total["epsilon_spent"], delta=total["delta"]
+        n=len(finite),
+        epsilon=claim(float(total["epsilon_spent"])),
+        delta=claim(float(total["delta"])),
     )
     others = {
         _NOT_PRIVATE: int(np.isinf(runs["epsilon_spent"]).sum()),
@@ -274,6 +275,8 @@ def _rounded(table: pd.DataFrame) -> pd.DataFrame:
 def _written(name: str, value: object) -> str:
     """Write one value of a column."""
     if isinstance(value, float) and not np.isnan(value):
+        if name in _BOUNDS:
+            return claim(value)
         return f"{value:{_FORMATS.get(name, '.3f')}}"
     return "-" if pd.isna(value) else str(value)
 

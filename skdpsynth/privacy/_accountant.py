@@ -248,7 +248,7 @@ class PrivacyAccountant:
                 mu * math.sqrt(count), sampling_rate, count, tail_delta
             ),
             sampling_rate=float(sampling_rate),
-            delta=tail_delta / count,
+            delta=tail_delta / max(count, 1),
         )
 
     def reserve_votes(
@@ -293,6 +293,9 @@ class PrivacyAccountant:
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
         """
+        if n_teachers < 1:
+            msg = f"Expected at least 1 teacher. Got {n_teachers!r} instead."
+            raise ValueError(msg)
         kind: Kind = "gaussian vote" if noise == "gaussian" else "laplace vote"
         return self._reserve(
             name,
@@ -304,7 +307,7 @@ class PrivacyAccountant:
                 mu * math.sqrt(count), count, noise, tail_delta
             ),
             n_teachers=n_teachers,
-            delta=tail_delta / count,
+            delta=tail_delta / max(count, 1),
         )
 
     def _reserve(

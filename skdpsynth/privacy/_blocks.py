@@ -50,9 +50,11 @@ VoteNoise = Literal["gaussian", "laplace"]
 
 # Outside of these the arithmetic is too coarse, and every release is charged alone.
 _LEAST_MU, _MOST_MU, _LEAST_TAIL = 1e-3, 8.0, 1e-13
+_LEAST_SCALE = 1e-4
 _VOTES_AT_ONCE = 64  # sets of so many votes compose
 _CELLS_OF_A_VOTE = 8.0  # of the grid of losses; a vote's loss is about 1 / noise
-_CELLS_OF_ALL_STEPS = 200.0  # the same, in what all steps together would lose
+_CELLS_OF_ALL_STEPS = 200.0  # the same, in what all steps together would lose,
+_CELLS_OF_A_STEP = 4000.0  # and at most, in what one step can lose
 _REACH = 8.0  # of the grid, in standard deviations of the loss
 _CORNERS = 48
 _LOG_RAREST = -42.0  # of an answer that is looked at
@@ -98,7 +100,7 @@ def votes_mu(noise_std: float, count: int, noise: VoteNoise, tail: float) -> flo
     The number of teachers makes no difference: n may be anything.
     """
     alone = _vote_alone_mu(noise_std, noise) * math.sqrt(count)
-    if tail < _LEAST_TAIL:
+    if tail < _LEAST_TAIL or math.sqrt(count) / noise_std > 3 * _MOST_MU:
         return alone
     cell = 1.0 / (noise_std * _CELLS_OF_A_VOTE)
     at_once = min(count, _VOTES_AT_ONCE)
@@ -106,7 +108,7 @@ def votes_mu(noise_std: float, count: int, noise: VoteNoise, tail: float) -> flo
     losses = _as_losses(profiles[-1], cell).self_compose(count // at_once)
     if count % at_once:
         losses = losses.compose(_as_losses(profiles[count % at_once - 1], cell))
-    return min(_dominating_mu(losses, tail, cell, math.sqrt(count) / noise_std), alone)
+    return _dominating_mu(losses, tail, cell, math.sqrt(count) / noise_std, alone)
 
 
 def steps_mu(
@@ -139,15 +141,20 @@ def steps_mu(
     # What many steps together would cost by the central limit theorem: a scale.
     spread = math.expm1(min(noise_multiplier**-2, 50.0))
     scale = min(sampling_rate * math.sqrt(count * spread), alone)
-    if scale < _LEAST_MU / 10:
+    if scale > 3 * _MOST_MU:
         return alone
-    cell = min(scale, 2.0) / _CELLS_OF_ALL_STEPS
+    if scale < _LEAST_SCALE:  # the same noise on a larger sample costs more
+        sampling_rate = min(1.0, sampling_rate * _LEAST_SCALE / scale)
+        scale = min(_LEAST_SCALE, alone)
+    largest = (_REACH * noise_multiplier + 0.5) / noise_multiplier**2  # loss of a step
+    largest = math.log1p(sampling_rate * math.expm1(min(largest, 700.0)))
+    cell = max(min(scale, 2.0) / _CELLS_OF_ALL_STEPS, largest / _CELLS_OF_A_STEP)
     losses = privacy_loss_distribution.from_gaussian_mechanism(
         noise_multiplier,
         sampling_prob=sampling_rate,
         value_discretization_interval=cell,
     ).self_compose(count)
-    return min(_dominating_mu(losses, tail, cell, scale), alone)
+    return _dominating_mu(losses, tail, cell, scale, alone)
 
 
 def likely_vote_noise_std(mu: float, count: int, noise: VoteNoise) -> float:
@@ -309,28 +316,30 @@ def _profiles(
     whole = math.sqrt(count) / noise_std
     half = math.ceil((whole**2 / 2 + _REACH * whole) / cell)
     log_p, log_q, rest_p, rest_q = corners
-    moves = []
+    moves, sure = [], np.zeros(len(log_p))
     for log_chance, log_other in ((log_p, log_q), (rest_p, rest_q)):
-        used = log_chance > -math.inf
-        loss = np.clip(log_other[used] - log_chance[used], -half * cell, half * cell)
-        cells = np.floor(loss / cell)
-        upper = np.expm1(loss - cells * cell) / math.expm1(cell)  # linear in r
-        chance = np.zeros((2, len(log_p)))
-        chance[:, used] = np.exp(log_chance[used]) * np.stack([1.0 - upper, upper])
-        place = np.zeros(len(log_p), dtype=np.int64)
-        place[used] = cells.astype(np.int64)
-        moves.append((chance, place + half))
+        with np.errstate(invalid="ignore"):  # an answer that neither world gives
+            loss = np.nan_to_num(log_other - log_chance, nan=0.0)
+        chance = np.exp(log_chance)
+        # Right of the grid w is no larger than at its end, left of it no larger than 1.
+        beyond = loss < -half * cell
+        sure += np.where(beyond, chance, 0.0)
+        loss = np.clip(loss, -half * cell, half * cell)
+        place = np.clip(np.floor(loss / cell), -half, half)
+        upper = np.expm1(loss - place * cell) / math.expm1(cell)  # linear in r
+        chance = np.where(beyond, 0.0, chance) * np.stack([1.0 - upper, upper])
+        moves.append((chance, place.astype(np.int64) + half))
     n = 2 * half + 1
-    beyond = np.exp(cell * np.arange(-half, 0.0))  # of r, over the grid's first
+    fraction = np.exp(cell * np.arange(-half, 0.0))  # of r, over the grid's first
     w = np.maximum(0.0, -np.expm1(cell * np.arange(-half, half + 1)))
     profiles = []
     for _ in range(count):
-        # Left of the grid w is below its chord from w(0) = 1, right of it below w.
-        left, right = 1.0 + (w[0] - 1.0) * beyond, np.full(half + 1, w[-1])
+        # Left of the grid w is below its chord from w(0) = 1.
+        left, right = 1.0 + (w[0] - 1.0) * fraction, np.full(half + 1, w[-1])
         padded = np.concatenate((left, w, right))
         w = np.zeros(n)
         for i in range(len(log_p)):
-            value = np.zeros(n)
+            value = np.full(n, sure[i])
             for chance, place in moves:
                 start = place[i]
                 value += chance[0, i] * padded[start : start + n]
@@ -368,7 +377,11 @@ def _as_losses(profile: NDArray[np.float64], cell: float) -> PrivacyLossDistribu
 
 
 def _dominating_mu(
-    losses: PrivacyLossDistribution, tail: float, cell: float, scale: float
+    losses: PrivacyLossDistribution,
+    tail: float,
+    cell: float,
+    scale: float,
+    alone: float,
 ) -> float:
     """Find the least mu whose profile, with the tail, is above that of the losses.
 
@@ -378,7 +391,7 @@ def _dominating_mu(
     """
     top = losses.get_epsilon_for_delta(tail)
     if top == math.inf:
-        return math.inf
+        return alone
     epsilon = cell * np.arange(math.ceil(top / cell) + 1)
     needed = (np.asarray(losses.get_delta_for_epsilon(epsilon)) - tail) / (1.0 - tail)
     epsilon, needed = epsilon[needed > 0], needed[needed > 0]
@@ -392,16 +405,16 @@ def _dominating_mu(
 
     high = scale
     while not above(high):
-        high *= 1.5
-        if high > 100 * scale:
-            return math.inf
+        if high >= min(alone, 100 * _MOST_MU):
+            return alone
+        high = min(1.5 * high, alone)
     low = high / 1.5
     while above(low) and low > 1e-9:
         low /= 1.5
     while high > low * (1 + _CLOSE / 10):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if above(middle) else (middle, high)
-    return high
+    return min(high, alone)
 
 
 def _least(cost: Callable[[float], float], mu: float, start: float) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
+from skdpsynth.privacy._report_text import claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -279,7 +280,7 @@ def cost_of_failure(epsilon: float, delta: float, budget: PrivacyBudget | None) 
     """
     if epsilon == math.inf:
         return "The fit did not end and left nothing behind. It was not private."
-    cost = f"epsilon = {epsilon:.6g} and delta = {delta:.6g}"
+    cost = f"epsilon = {claim(epsilon)} and delta = {claim(delta)}"
     if budget is None:
         cost = f"No budget was given; where a sum is kept, add {cost}"
     else:

@@ -25,6 +25,7 @@ from skdpsynth.privacy._report_text import (
     NOT_COVERED,
     as_html,
     as_text,
+    claim,
     scope_words,
     statement,
 )
@@ -200,9 +201,10 @@ class PrivacyReport:
             return
         msg = (
             f"Expected a fit within epsilon = {epsilon:.6g} at delta = {delta:.6g}. "
-            f"Got epsilon = {found:.6g} at that delta; the fit was made for epsilon = "
-            f"{self.epsilon:.6g} at delta = {self.delta:.6g}. Publish it under what it "
-            "spent, or fit with a smaller budget: what this fit spent stays spent."
+            f"Got epsilon = {claim(found)} at that delta; the fit was made for "
+            f"epsilon = {claim(self.epsilon)} at delta = {claim(self.delta)}. Publish "
+            "it under what it spent, or fit with a smaller budget: what this fit spent "
+            "stays spent."
         )
         raise BudgetExceededError(msg)
 

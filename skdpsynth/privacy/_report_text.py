@@ -23,6 +23,7 @@ __all__ = [
     "NO_NOISE",
     "as_html",
     "as_text",
+    "claim",
     "scope_words",
     "statement",
 ]
@@ -109,12 +110,12 @@ def statement(report: PrivacyReport) -> str:
         )
     return (
         "What was learnt from the training table was learnt under differential privacy "
-        f"with epsilon = {_claim(report.epsilon)} and delta = "
-        f"{_claim(report.delta)}. For the fitted generator, its saved file, this "
+        f"with epsilon = {claim(report.epsilon)} and delta = "
+        f"{claim(report.delta)}. For the fitted generator, its saved file, this "
         "report and all tables drawn from the generator together, the probability of "
         "any result with a given row in the training table and without it differs by "
         f"a factor of at most {_factor(report.epsilon)}, and beyond that by at most "
-        f"{_claim(report.delta)}. Somebody who sees all of this, knows every other "
+        f"{claim(report.delta)}. Somebody who sees all of this, knows every other "
         "row, and bets at even odds on whether a given row was in the table wins at "
         f"most {_won_bets(report.epsilon, report.delta)} % of the bets; guessing wins "
         "50 %. This stays so whatever is computed from the results later. What is "
@@ -179,24 +180,24 @@ def scope_words(scope: Hashable | None) -> str:
 
 
 def _title(report: PrivacyReport) -> str:
-    total = f"epsilon = {_claim(report.epsilon)}, delta = {_claim(report.delta)}"
+    total = f"epsilon = {claim(report.epsilon)}, delta = {claim(report.delta)}"
     return f"Privacy report: {total}"
 
 
 def _terms(report: PrivacyReport) -> list[str]:
     """Say what the figures mean, one line for each fact."""
-    asked = f"Asked for: epsilon = {_claim(report.epsilon_requested)}. "
+    asked = f"Asked for: epsilon = {claim(report.epsilon_requested)}. "
     lines = [f"{asked}Neighbours: {report.relation}. Unit: {report.unit}."]
     if report.discovery_delta > 0:
-        aside = _claim(report.discovery_delta)
+        aside = claim(report.discovery_delta)
         lines.append(
             f"Of delta, {aside} is for discovered keys and for the tails of blocks."
         )
     lines.append(
         "If one row is replaced instead: epsilon = "
-        f"{_claim(report.epsilon_replace_one)} at the same delta."
+        f"{claim(report.epsilon_replace_one)} at the same delta."
     )
-    others = [f"{_claim(e)} at {_claim(d)}" for d, e in report.epsilon_by_delta]
+    others = [f"{claim(e)} at {claim(d)}" for d, e in report.epsilon_by_delta]
     if others:
         lines.append(f"At other deltas: epsilon = {', '.join(others)}.")
     lines.append(f"Accountant: {report.accountant}. Software: {report.software}.")
@@ -263,15 +264,15 @@ def _number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _claim(value: float) -> str:
-    """Write a number with four digits, rounded up."""
+def claim(value: float) -> str:
+    """Write a bound with four digits, rounded up: so it holds as it stands."""
     return _number(float(_UPWARDS.create_decimal(repr(value))))
 
 
 def _factor(epsilon: float) -> str:
     if epsilon > _LARGE_EPSILON:
         return "e to the power of epsilon"
-    return _claim(math.exp(epsilon))
+    return claim(math.exp(epsilon))
 
 
 def _won_bets(epsilon: float, delta: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-from skdpsynth.privacy._blocks import sampled_noise_multiplier
+from skdpsynth.privacy._blocks import sampled_noise_multiplier, steps_mu
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["n_factors", "plan_training", "reserve_steps", "training_share"]
 
 _AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide
-_LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: Renyi is tight there
+_LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
 _MAX_FACTORS = 8
 _MAX_ROUNDS = 12
 _MIN_ROUNDS = 3  # what cannot pay for so many leaves its budget to the marginals
@@ -148,12 +148,11 @@ def plan_training(
     if n_iter == 0:
         return {}
     count = n_iter * n_discriminator_steps
-    noise = sampled_noise_multiplier(mu, rate, count, tail_delta)
-    chosen = noise_multiplier is not None or mu == math.inf
-    while not chosen and noise < _LEAST_NOISE and rate < 1:
+    if noise_multiplier is None and mu < math.inf:
         # More rows instead of less noise: the mean is as good, the accounting better.
-        rate = min(1.0, 2.0 * rate)
-        noise = sampled_noise_multiplier(mu, rate, count, tail_delta)
+        while rate < 1 and steps_mu(_LEAST_NOISE, rate, count, tail_delta) < mu:
+            rate = min(1.0, 2.0 * rate)
+    noise = sampled_noise_multiplier(mu, rate, count, tail_delta)
     return {
         "n_iter": n_iter,
         "n_queries": n_discriminator_steps,
@@ -206,7 +205,7 @@ def _affordable(mu: float, rate: float, noise: float, tail_delta: float) -> int:
     """Give the number of steps at no less than this noise."""
 
     def enough(count: int) -> bool:
-        return sampled_noise_multiplier(mu, rate, count, tail_delta) <= noise
+        return steps_mu(noise, rate, count, tail_delta) <= mu
 
     if not enough(1):
         return 0

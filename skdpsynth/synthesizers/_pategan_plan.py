@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skdpsynth.nn._student import label_slope, noise_of_moments, view_size
-from skdpsynth.privacy._blocks import likely_vote_noise_std, vote_noise_std
+from skdpsynth.privacy._blocks import (
+    likely_vote_noise_std,
+    vote_noise_std,
+    votes_mu,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -113,7 +117,12 @@ def plan_training(
     if n_iter != "auto":
         rounds = n_iter
     elif noise_multiplier is not None and mu < math.inf:
-        rounds = _most(lambda rounds: noise_std(rounds) <= noise_multiplier)
+        std = noise_multiplier
+
+        def fits(rounds: int) -> bool:
+            return votes_mu(std, rounds * n_labels, noise, tail_delta) <= mu
+
+        rounds = _most(fits)
     else:
         rounds = _ROUNDS if optional else _ROUNDS_FROM_SCRATCH
         blur = noise_of_moments(

@@ -139,7 +139,7 @@ def whole_numbers():
 
 def gradients():
     """Draw noise of DP-SGD; give it and the normal law at the draws."""
-    accountant = PrivacyAccountant(1.0, 1e-5, curve="renyi")
+    accountant = PrivacyAccountant(1.0, 1e-5)
     line = accountant.reserve_sampled_gaussian("s", mu=0.05, sampling_rate=0.1)
     draws = _mechanisms.release_float_gaussian(np.zeros(N_DRAWS), 1.0, line)
     values = np.unique(draws)

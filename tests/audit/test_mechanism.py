@@ -40,7 +40,7 @@ CLIP = 0.25
 
 
 def reserve(kind="gaussian", sensitivity=1.0, mu=0.2, **settings):
-    accountant = PrivacyAccountant(1.0, 1e-5, curve="renyi")
+    accountant = PrivacyAccountant(1.0, 1e-5)
     mu = min(mu, 0.9 * accountant.mu_cap)
     if kind == "gaussian":
         return accountant.reserve_gaussian("g", mu=mu, sensitivity=sensitivity)

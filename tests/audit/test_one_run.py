@@ -38,7 +38,7 @@ def identity(rows):
 
 
 def reserved(epsilon, rate, n_steps):
-    accountant = PrivacyAccountant(epsilon, DELTA, curve="renyi")
+    accountant = PrivacyAccountant(epsilon, DELTA)
     mu = accountant.mu_cap / math.sqrt(n_steps) * (1 - 1e-9)
     return accountant.reserve_sampled_gaussian(
         "steps", mu=mu, sampling_rate=rate, count=n_steps

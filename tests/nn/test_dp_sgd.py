@@ -27,7 +27,7 @@ LOSSES = ["logistic", "wasserstein"]
 
 
 def reserve(*, epsilon=math.inf, count=1, rate=1.0):
-    accountant = PrivacyAccountant(epsilon, 1e-5, curve="renyi")
+    accountant = PrivacyAccountant(epsilon, 1e-5)
     mu = accountant.mu_cap / math.sqrt(count) * (1 - 1e-9)
     return accountant.reserve_sampled_gaussian(
         "steps", mu=mu, sampling_rate=rate, count=count

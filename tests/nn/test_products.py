@@ -53,7 +53,7 @@ def test_sums_are_those_of_the_features(trained):
 
 def make_discriminator(student, loss, clip):
     """A linear discriminator without noise."""
-    accountant = PrivacyAccountant(math.inf, 1e-5, curve="renyi")
+    accountant = PrivacyAccountant(math.inf, 1e-5)
     reservation = accountant.reserve_sampled_gaussian(
         "steps", mu=accountant.mu_cap * (1 - 1e-9), sampling_rate=1.0, count=2
     )

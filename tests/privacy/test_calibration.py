@@ -14,9 +14,6 @@ import pytest
 from dp_accounting import (
     ComposedDpEvent,
     GaussianDpEvent,
-    LaplaceDpEvent,
-    NonPrivateDpEvent,
-    NoOpDpEvent,
     SelfComposedDpEvent,
 )
 from dp_accounting.pld import PLDAccountant
@@ -96,7 +93,7 @@ def test_closed_form_is_below_renyi_and_at_most_pld(mu: float) -> None:
     closed = gdp_epsilon(mu, 1e-5)
     renyi = RdpAccountant()
     renyi.compose(GaussianDpEvent(1 / mu))
-    certified = certified_epsilon(GaussianDpEvent(1 / mu), 1e-5)
+    certified = certified_epsilon(mu, 1e-5)
     assert closed * (1 - 1e-6) <= certified <= closed * (1 + 2e-5)
     assert certified < renyi.get_epsilon(1e-5) < 1.3 * certified
 
@@ -112,24 +109,11 @@ def test_opacus_agrees() -> None:
     assert estimate == pytest.approx(gdp_epsilon(mu, 1e-5), abs=0.01)
 
 
-# --- equivalences of events --------------------------------------------------------
-
-
-def test_equal_compositions_have_equal_epsilon() -> None:
-    single = certified_epsilon(GaussianDpEvent(2.0), 1e-5)
-    for event in (
-        SelfComposedDpEvent(GaussianDpEvent(4.0), 4),
-        ComposedDpEvent((GaussianDpEvent(4.0),) * 4),
-        SelfComposedDpEvent(ComposedDpEvent((GaussianDpEvent(4.0), NoOpDpEvent())), 4),
-        ComposedDpEvent(
-            (GaussianDpEvent(4.0), SelfComposedDpEvent(GaussianDpEvent(4.0), 3))
-        ),
-    ):
-        assert certified_epsilon(event, 1e-5) == pytest.approx(single, rel=1e-12)
+# --- compositions ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0])
-def test_merging_agrees_with_the_convolution_of_the_leaves(epsilon: float) -> None:
+def test_one_release_agrees_with_the_convolution_of_many(epsilon: float) -> None:
     mu = gdp_mu(epsilon, 1e-5)
     leaves = tuple(
         SelfComposedDpEvent(GaussianDpEvent(math.sqrt(n / share) / mu), n)
@@ -138,22 +122,9 @@ def test_merging_agrees_with_the_convolution_of_the_leaves(epsilon: float) -> No
     accountant = PLDAccountant(value_discretization_interval=1e-3 * mu)
     accountant.compose(ComposedDpEvent(leaves))
     convolved = accountant.get_epsilon(1e-5)
-    merged = certified_epsilon(ComposedDpEvent(leaves), 1e-5)
+    merged = certified_epsilon(mu, 1e-5)
     assert merged <= convolved * (1 + 1e-6)
     assert convolved == pytest.approx(merged, rel=1e-3)
-
-
-def test_other_events_are_composed_and_cost_more() -> None:
-    gaussian = SelfComposedDpEvent(GaussianDpEvent(20.0), 9)
-    laplace = LaplaceDpEvent(50.0)
-    mixed = ComposedDpEvent((laplace, gaussian))
-    repeated = SelfComposedDpEvent(ComposedDpEvent((laplace, gaussian)), 2)
-    reference = PLDAccountant(value_discretization_interval=1e-4)
-    reference.compose(mixed)
-    single = certified_epsilon(mixed, 1e-5)
-    assert single == pytest.approx(reference.get_epsilon(1e-5), rel=1e-3)
-    assert certified_epsilon(gaussian, 1e-5) < single
-    assert single < certified_epsilon(repeated, 1e-5)
 
 
 # --- round trip --------------------------------------------------------------------
@@ -181,8 +152,8 @@ def test_limits() -> None:
     assert gdp_delta(0.0, 1.0) == 0.0
     assert gdp_delta(1.0, math.inf) == 0.0
     assert gdp_delta(math.inf, 1.0) == 1.0
-    assert certified_epsilon(ComposedDpEvent(()), 1e-5) == 0.0
-    assert certified_epsilon(NonPrivateDpEvent(), 1e-5) == math.inf
+    assert certified_epsilon(0.0, 1e-5) == 0.0
+    assert certified_epsilon(math.inf, 1e-5) == math.inf
 
 
 def test_monotone() -> None:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import PrivacyAccountant, Reservation, _mechanisms
@@ -48,7 +47,6 @@ def test_fields(reservation: Reservation) -> None:
     assert reservation.noise_std == pytest.approx(math.sqrt(300 + 4))
     assert reservation.delta == 0.0
     assert (reservation.count, reservation.used) == (2, 0)
-    assert reservation.event == GaussianDpEvent(10.0)
     assert "used=0/2" in repr(reservation)
     release_gaussian(VALUES, reservation)
     assert reservation.used == 1

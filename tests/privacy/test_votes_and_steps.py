@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.privacy import PrivacyAccountant, _accountant
 from skdpsynth.privacy import _mechanisms as mechanisms
 from skdpsynth.privacy._aggregators import noisy_votes
-from skdpsynth.privacy._curves import GaussianCurve, RenyiCurve, sampled_mu, vote_mu
+from skdpsynth.privacy._blocks import steps_mu, votes_mu
+from skdpsynth.privacy._calibration import gdp_epsilon, gdp_mu
 from skdpsynth.privacy._mechanisms import release_float_gaussian, release_gaussian
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.privacy.testing import insecure_randomness
@@ -20,181 +22,220 @@ from skdpsynth.privacy.testing import insecure_randomness
 FALSE_ALARM = 1e-6
 
 
-def accountant(**parameters) -> PrivacyAccountant:
-    return PrivacyAccountant(1.0, 1e-5, curve="renyi", **parameters)
+TAIL = 1e-7
 
 
-def votes_of(count=1, n_teachers=100, noise="gaussian", ledger=None):
-    ledger = ledger or accountant()
-    mu = ledger.remaining_mu() / math.sqrt(count)
-    return ledger.reserve_votes(
-        "votes", mu=mu, n_teachers=n_teachers, count=count, noise=noise
+def accountant(epsilon=1.0, *, discovery_delta=TAIL) -> PrivacyAccountant:
+    return PrivacyAccountant(
+        epsilon, 1e-5, discovery_delta=discovery_delta, amplified=True
     )
 
 
-def steps_of(count=1, rate=0.1, ledger=None):
+def votes_of(count=1, n_teachers=100, noise="gaussian", tail_delta=TAIL):
+    ledger = accountant()
+    return ledger.reserve_votes(
+        "votes",
+        mu=ledger.remaining_mu() / math.sqrt(count),
+        n_teachers=n_teachers,
+        count=count,
+        noise=noise,
+        tail_delta=tail_delta,
+    )
+
+
+def steps_of(count=1, rate=0.1, ledger=None, tail_delta=TAIL, scope=None):
     ledger = ledger or accountant()
-    mu = ledger.remaining_mu() / math.sqrt(count)
     return ledger.reserve_sampled_gaussian(
-        "steps", mu=mu, sampling_rate=rate, count=count
+        "steps",
+        mu=ledger.remaining_mu(scope) / math.sqrt(count),
+        sampling_rate=rate,
+        count=count,
+        scope=scope,
+        tail_delta=tail_delta,
     )
 
 
 # --- The whole run -----------------------------------------------------------------
 
 
+def certified_again(report, delta, scope):
+    """Compose what the rows of a scope pay from the lines of a report alone.
+
+    Votes as the noisy counts that they are read off: dearer than what is charged.
+    """
+    from dp_accounting import (
+        ComposedDpEvent,
+        GaussianDpEvent,
+        PoissonSampledDpEvent,
+        SelfComposedDpEvent,
+    )
+    from dp_accounting.pld import PLDAccountant
+
+    events = []
+    for entry in report.entries:
+        if entry.scope not in ("all rows", f"class {scope}"):
+            continue
+        multiplier = entry.noise_std / entry.sensitivity
+        if entry.kind == "gaussian":  # rule (b) of a discrete Gaussian
+            multiplier = math.sqrt(entry.noise_std**2 - 4) / entry.sensitivity
+        event = GaussianDpEvent(multiplier)
+        if entry.sampling_rate < 1:
+            event = PoissonSampledDpEvent(entry.sampling_rate, event)
+        events.append(SelfComposedDpEvent(event, entry.releases))
+    accountant = PLDAccountant(value_discretization_interval=2e-4)
+    accountant.compose(ComposedDpEvent(tuple(events)))
+    return accountant.get_epsilon(delta)
+
+
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
 def test_a_mixed_run_is_within_the_request_and_uses_it(epsilon):
-    ledger = PrivacyAccountant(epsilon, 1e-5, curve="renyi", discovery_delta=1e-6)
+    ledger = accountant(epsilon, discovery_delta=1.2e-6)
     cap = ledger.mu_cap
-    ledger.reserve_gaussian("counts", mu=0.2 * cap, sensitivity=1)
+    ledger.reserve_gaussian("counts", mu=0.2 * cap, sensitivity=1, delta=1e-6)
+    left = ledger.remaining_mu("a")
+    ledger.reserve_votes(
+        "votes", mu=left / 6, n_teachers=99, count=36, scope="a", tail_delta=TAIL
+    )
     for scope in "ab":
-        left = ledger.remaining_mu(scope)
-        ledger.reserve_votes(
-            "votes", mu=left / 10, n_teachers=99, count=36, scope=scope
-        )
-        left = ledger.remaining_mu(scope)
-        ledger.reserve_sampled_gaussian(
-            "steps", mu=left / 5, sampling_rate=0.2, count=25, scope=scope
-        )
+        if ledger.remaining_mu(scope) > 1e-3 * cap:
+            steps_of(25, 0.2, ledger, scope=scope)
     assert 0.98 * epsilon <= ledger.epsilon <= epsilon
     report = ledger.report()
     assert any("floating-point" in note for note in report.notes)
     assert report.get_epsilon(1e-5) == pytest.approx(ledger.epsilon, rel=2e-3)
-    assert report.order == ledger.curve.order
+    # Independently, and of the class without votes: all is used, and no more.
+    again = certified_again(report, 1e-5 - 1e-6, "b")
+    assert 0.9 * epsilon <= again <= epsilon
     with pytest.raises(BudgetExceededError):
         ledger.reserve_sampled_gaussian(
             "more", mu=0.05 * cap, sampling_rate=0.01, scope="a"
         )
 
 
-def test_sampling_and_bits_buy_more_than_the_gaussian_curve():
-    """The same mu, less noise; and the gain is worth the cost of the order."""
-    for curve in ("gaussian", "renyi"):
-        ledger = PrivacyAccountant(1.0, 1e-5, curve=curve)
-        sampled = steps_of(50, 0.1, ledger)
-        noise = {"gaussian": 26.0, "renyi": 4.0}[curve]
-        assert sampled.noise_std == pytest.approx(noise, rel=0.25)
+def test_what_is_claimed_is_the_cap_whatever_was_reserved():
+    """Whether a class trains may follow from noisy counts: the claim must not."""
+    claims = set()
+    for n_lines in range(3):
+        ledger = accountant(discovery_delta=3 * TAIL)
+        for line in range(n_lines):
+            ledger.reserve_votes(
+                "v", mu=0.01, n_teachers=5, scope=line, tail_delta=TAIL
+            )
+        report = ledger.report()
+        prices = report.epsilon, report.epsilon_replace_one, report.epsilon_by_delta
+        claims.add((ledger.epsilon, *prices, report.get_epsilon(3e-5)))
+    assert len(claims) == 1
 
 
-def test_replacing_a_row_costs_twice_where_rows_are_sampled():
-    """Group privacy of two, at a smaller delta; sqrt(2) in mu elsewhere."""
+def test_sampling_and_bits_buy_more():
+    """The same mu, less noise."""
+    alone, block = (steps_of(50, 0.1, tail_delta=tail) for tail in (0.0, TAIL))
+    assert alone.noise_std == pytest.approx(26.4, rel=0.01)
+    assert block.noise_std == pytest.approx(3.1, rel=0.05)
+    alone, block = (votes_of(4000, tail_delta=tail) for tail in (0.0, TAIL))
+    ratio = (block.noise_std / alone.noise_std) ** 2
+    assert ratio == pytest.approx(2 / math.pi, rel=0.04)
+
+
+def test_replacing_a_row_costs_two_steps():
+    """As 2 mu; where sampling was made use of, as two steps one after the other."""
+    plain = PrivacyAccountant(1.0, 1e-5).report().epsilon_replace_one
+    assert plain == pytest.approx(2.154, abs=2e-3)
+    sampled = accountant().report().epsilon_replace_one
+    assert plain < sampled < 2.6
+    less = PrivacyAccountant(1.0, 1e-5, discovery_delta=4e-6).report()
+    mu = gdp_mu(1.0, 6e-6)
+    assert less.epsilon_replace_one == pytest.approx(gdp_epsilon(2 * mu, 2e-6), 1e-3)
+
+
+def test_sampling_counts_only_where_it_was_said_in_advance():
+    """The price of replacing a row is printed before it is known what is reserved."""
+    ledger = PrivacyAccountant(1.0, 1e-5, discovery_delta=TAIL)
+    with pytest.raises(ValueError, match="amplified=True"):
+        ledger.reserve_sampled_gaussian("s", mu=0.1, sampling_rate=0.5, tail_delta=TAIL)
+    assert ledger.report().entries == ()
+
+
+def test_a_tail_is_paid_for():
+    ledger = accountant(discovery_delta=1.5 * TAIL)
+    reserve = partial(ledger.reserve_votes, "v", mu=0.01, n_teachers=5, count=7)
+    reserve(scope="a", tail_delta=TAIL)
+    with pytest.raises(BudgetExceededError, match="of delta"):
+        reserve(scope="a", tail_delta=TAIL)
+    reserve(scope="b", tail_delta=TAIL)
+
+
+def test_rows_without_a_label_have_a_scope():
     ledger = accountant()
-    ledger.reserve_sampled_gaussian(
-        "steps", mu=ledger.mu_cap, sampling_rate=0.5, scope="a"
-    )
-    report = ledger.report()
-    epsilon = report.epsilon_replace_one
-    assert 2 * report.epsilon < epsilon < 2.6 * report.epsilon
-    whole = accountant()
-    whole.reserve_sampled_gaussian("s", mu=whole.mu_cap, sampling_rate=1.0, scope="a")
-    twice = whole.curve.epsilon(2 * whole.mu_cap, 1e-5)  # x becomes -x: 2C for C
-    assert whole.report().epsilon_replace_one == pytest.approx(twice)
-    gaussian = PrivacyAccountant(1.0, 1e-5)
-    gaussian.reserve_sampled_gaussian(
-        "s", mu=gaussian.mu_cap, sampling_rate=0.5, scope=1
-    )
-    assert gaussian.report().epsilon_replace_one == pytest.approx(2.154, abs=2e-3)
-    voted = accountant()
-    voted.reserve_votes("votes", mu=voted.mu_cap, n_teachers=9, scope="a")
-    assert report.epsilon < voted.report().epsilon_replace_one < epsilon
-
-
-def test_two_kinds_of_rows_are_told_apart():
-    """Each pays its own scope and what all rows pay; the claim is the larger."""
-    ledger = accountant()
-    cap = ledger.mu_cap
-    ledger.reserve_gaussian("counts", mu=0.3 * cap, sensitivity=1)
-    ledger.reserve_votes("votes", mu=0.9 * cap, n_teachers=9, scope="a")
-    ledger.reserve_sampled_gaussian(
-        "steps", mu=0.5 * cap, sampling_rate=0.5, scope=UNLABELLED
-    )
+    ledger.reserve_sampled_gaussian("s", mu=0.01, sampling_rate=0.5, scope=UNLABELLED)
     ledger.remark("Two kinds of rows.")
     report = ledger.report()
-    labelled, unlabelled = ledger.epsilon_of("a"), ledger.epsilon_of(UNLABELLED)
-    assert unlabelled < labelled == ledger.epsilon == report.epsilon
-    curve, delta = ledger.curve, ledger.delta
-    expected = curve.epsilon(cap * math.hypot(0.3, 0.5), delta)
-    assert unlabelled == pytest.approx(expected, rel=1e-6)
-    assert report.entries[2].scope == "rows without a label"
+    assert report.entries[0].scope == "rows without a label"
     assert "Two kinds of rows." in report.notes
-    found = accountant(discovery_delta=4e-6)
-    found.reserve_gaussian("keys", mu=0.9 * found.mu_cap, sensitivity=1, delta=4e-6)
-    left = found.curve.epsilon(0.9 * found.mu_cap, 6e-6)
-    assert found.epsilon_of("a") == pytest.approx(left, rel=1e-6)
-    free = PrivacyAccountant(math.inf, 1e-5)
-    assert free.epsilon_of("a") == math.inf
 
 
 # --- What a charge buys ------------------------------------------------------------
 
-MU, RATE, N_TEACHERS, SENSITIVITY = 0.05, 0.1, 9, 3.0
-CURVES = ["gaussian", "renyi"]
+MU, RATE, N_TEACHERS, SENSITIVITY, COUNT = 0.05, 0.1, 9, 3.0, 20
 RESERVE = {
     "gaussian": lambda ledger, mu: ledger.reserve_gaussian(
         "counts", mu=mu, sensitivity=SENSITIVITY
     ),
     "sampled gaussian": lambda ledger, mu: ledger.reserve_sampled_gaussian(
-        "steps", mu=mu, sampling_rate=RATE
+        "steps", mu=mu, sampling_rate=RATE, count=COUNT, tail_delta=TAIL
     ),
     "gaussian vote": lambda ledger, mu: ledger.reserve_votes(
-        "votes", mu=mu, n_teachers=N_TEACHERS
+        "votes", mu=mu, n_teachers=N_TEACHERS, count=COUNT, tail_delta=TAIL
     ),
     "laplace vote": lambda ledger, mu: ledger.reserve_votes(
-        "votes", mu=mu, n_teachers=N_TEACHERS, noise="laplace"
+        "votes",
+        mu=mu,
+        n_teachers=N_TEACHERS,
+        count=COUNT,
+        tail_delta=TAIL,
+        noise="laplace",
     ),
 }
 
 
-def cost_of(kind, std, curve):
-    """What noise of this size has to be charged, from its law alone.
+def cost_of(kind, std):
+    """What noise of this size has to be charged for one release, from its law alone.
 
-    `test_curves.py` holds both costs at an order against integrals and sums.
+    `test_blocks.py` holds the cost of a block against exact profiles.
     """
     if kind == "gaussian":
         return SENSITIVITY / math.sqrt(std**2 - 4)
-    if isinstance(curve, RenyiCurve):
-        if kind == "sampled gaussian":
-            return sampled_mu(curve.order, RATE, std)
-        return vote_mu(curve.order, std, N_TEACHERS, kind.removesuffix(" vote"))
     if kind == "sampled gaussian":
-        return 1 / std
-    if kind == "gaussian vote":
-        return 1 / math.sqrt(std**2 - 4)
-    return 2 * stats.norm.isf(1 / (1 + math.exp(1 / std)))  # pure 1/std
+        return steps_mu(std, RATE, COUNT, TAIL) / math.sqrt(COUNT)
+    law = kind.removesuffix(" vote")
+    return votes_mu(std, COUNT, law, TAIL) / math.sqrt(COUNT)
 
 
-@pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("kind", RESERVE)
-def test_the_noise_is_worth_its_charge(kind, curve):
+def test_the_noise_is_worth_its_charge(kind):
     """Not less, which would break the claim; and not more."""
-    ledger = PrivacyAccountant(1.0, 1e-5, curve=curve)
-    reservation = RESERVE[kind](ledger, MU)
+    reservation = RESERVE[kind](accountant(), MU)
     assert (reservation.kind, reservation.mu) == (kind, MU)
-    cost = cost_of(kind, reservation.noise_std, ledger.curve)
-    assert cost == pytest.approx(MU, rel=1e-5)
-    if kind.endswith("vote"):
-        law = kind.removesuffix(" vote")
-        expected = ledger.curve.vote_noise_std(MU, N_TEACHERS, law)
-        assert reservation.noise_std == expected
+    cost = cost_of(kind, reservation.noise_std)
+    assert cost == pytest.approx(MU, rel=3e-4)
+    assert cost <= MU * (1 + 1e-12)
+    if kind != "gaussian":
+        assert reservation.delta * reservation.count == pytest.approx(TAIL)
 
 
 @pytest.mark.parametrize("mu", [0.0, -0.1, math.nan, 1e-200])
-@pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("kind", RESERVE)
 def test_a_charge_out_of_range_is_refused_before_noise_is_computed(
-    kind, curve, mu, monkeypatch
+    kind, mu, monkeypatch
 ):
     """The search for a noise that a negative charge would buy has no end."""
 
     def computed(*args):
         raise AssertionError(args)
 
-    monkeypatch.setattr(_accountant, "grid_noise_std", computed)
-    for law in (GaussianCurve, RenyiCurve):
-        monkeypatch.setattr(law, "sampled_noise_multiplier", computed)
-        monkeypatch.setattr(law, "vote_noise_std", computed)
-    ledger = PrivacyAccountant(1.0, 1e-5, curve=curve)
+    for name in ("grid_noise_std", "sampled_noise_multiplier", "vote_noise_std"):
+        monkeypatch.setattr(_accountant, name, computed)
+    ledger = accountant()
     with pytest.raises(ValueError, match="mu must be a number > 0"):
         RESERVE[kind](ledger, mu)
     assert ledger.report().entries == ()
@@ -242,7 +283,7 @@ def test_smaller_noise_is_found(noise, factor, monkeypatch):
 
 
 def test_without_noise_the_majority_answers():
-    ledger = PrivacyAccountant(math.inf, 1e-5, curve="renyi")
+    ledger = accountant(math.inf)
     reservation = ledger.reserve_votes("v", mu=math.inf, n_teachers=4, count=5)
     answers = noisy_votes(np.array([0, 1, 2, 3, 4]), 4, reservation)
     assert answers.tolist() == [False, False, False, True, True]
@@ -275,7 +316,7 @@ def test_votes_need_their_own_reservation():
 
 @pytest.mark.parametrize("bad", [{"noise": "normal"}, {"n_teachers": 0}])
 def test_votes_that_cannot_be_reserved(bad):
-    with pytest.raises(ValueError, match="at least 1 teacher"):
+    with pytest.raises(ValueError, match="at least 1"):
         accountant().reserve_votes("v", mu=0.1, **{"n_teachers": 3, **bad})
 
 
@@ -306,7 +347,7 @@ def test_smaller_noise_of_a_step_is_found(factor, monkeypatch):
 
 
 def test_a_step_adds_noise_to_the_sum_and_draws_down():
-    ledger = PrivacyAccountant(math.inf, 1e-5, curve="renyi")
+    ledger = accountant(math.inf)
     free = ledger.reserve_sampled_gaussian("s", mu=math.inf, sampling_rate=0.5)
     total = np.array([1.0, -2.0])
     assert release_float_gaussian(total, 1.0, free).tolist() == [1.0, -2.0]

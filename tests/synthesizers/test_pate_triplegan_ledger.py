@@ -26,7 +26,6 @@ from skdpsynth.nn import (
     _teachers,
 )
 from skdpsynth.privacy import _aggregators, _mechanisms
-from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _evidence, _pate_triplegan_players
 
@@ -101,25 +100,16 @@ def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_both_kinds_of_rows_have_an_epsilon_and_the_claim_is_the_larger(mode):
-    synthesizer = fit(make_table(), **mode)
-    report = synthesizer.privacy_report()
-    kinds = synthesizer.epsilon_labelled_, synthesizer.epsilon_unlabelled_
-    assert synthesizer.epsilon_ == pytest.approx(max(kinds))
-    assert max(kinds) <= 4.0
-    assert "Rows with a label pay" in str(report)
-    # By hand: Gaussian costs add up in squares.
-    for payers, claimed in zip(
-        ({"class u", "class 'u'"}, {"rows without a label"}), kinds, strict=True
-    ):
-        paid = [
-            entry.mu_total**2
-            for entry in report.entries
-            if entry.scope in payers | {"all rows"}
-        ]
-        assert gdp_epsilon(math.sqrt(sum(paid)), DELTA) == pytest.approx(
-            claimed, rel=5e-3
-        )
+def test_both_kinds_of_rows_pay_no_more_than_the_cap(mode):
+    """By hand: Gaussian costs add up in squares. Unlabelled rows pay all they have."""
+    report = fit(make_table(), **mode).privacy_report()
+    assert 3.99 < report.epsilon <= 4.0
+    paid = [
+        math.sqrt(sum(e.mu_total**2 for e in report.entries if e.scope in payers))
+        for payers in ({"all rows", "class u"}, {"all rows", "rows without a label"})
+    ]
+    assert max(paid) <= report.mu * (1 + 1e-9)
+    assert min(paid) > 0.9 * report.mu
 
 
 def test_every_vote_is_charged(monkeypatch):
@@ -191,7 +181,7 @@ def test_infinite_epsilon_draws_no_noise(monkeypatch):
         monkeypatch.setattr(module, "release_float_gaussian", spy)
     for mode in MODES:
         synthesizer = fit(make_table(), epsilon=math.inf, **mode)
-        assert synthesizer.epsilon_ == synthesizer.epsilon_labelled_ == math.inf
+        assert synthesizer.epsilon_ == math.inf
     assert set(stds) == {0.0}
 
 
