@@ -184,7 +184,7 @@ class PrivacyReport:
         --------
         >>> from skdpsynth.privacy import PrivacyAccountant
         >>> report = PrivacyAccountant(epsilon=1.0, delta=1e-5).report()
-        >>> report.assert_within(epsilon=0.5, delta=1e-6)
+        >>> report.assert_within(epsilon=1.2, delta=1e-6)
         """
         if not _is_number(epsilon) or not epsilon >= 0:
             msg = f"epsilon must be a number >= 0. Got {epsilon!r} instead."

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.privacy._report_text import claim
 
 
 def test_the_flag_is_on_everything(result) -> None:
@@ -166,7 +167,7 @@ def test_page_shows_the_summary(result, pages, private) -> None:
         assert [row[names.index(metric)] for row in rows] == expected
     spent = [row[names.index("epsilon_spent")] for row in rows]
     known = summary["epsilon_spent"]
-    assert spent == ["-" if np.isnan(value) else f"{value:.4g}" for value in known]
+    assert spent == ["-" if np.isnan(value) else claim(value) for value in known]
 
 
 def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(

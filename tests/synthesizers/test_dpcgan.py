@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from opacus.accountants.analysis import rdp
+from opacus.accountants import PRVAccountant
 from scipy.stats import binomtest
 
 from skdpsynth import DPCGANSynthesizer, IndependentSynthesizer
@@ -236,22 +236,18 @@ def epsilons(monkeypatch, **parameters):
 
     Marginals are sums over two columns, so their sensitivity is the root of 2.
     """
-    orders = np.arange(2, 200)
-    spent = {label: np.zeros(len(orders)) for label in COUNTED}
+    drawn = {label: [] for label in COUNTED}  # noise multiplier, rate, steps
     rates = []
 
     def bought(given, _):
         reservation, *count = given[1:]
         for label in COUNTED:
             if reservation.scope in (None, label):
-                spent[label] += sum(count or [1]) * orders / reservation.noise_std**2
+                noise = reservation.noise_std / math.sqrt(2)
+                drawn[label].append((noise, 1.0, sum(count or [1])))
 
     def stepped(given, _):
-        noise = given[2].noise_std
-        cost = rdp.compute_rdp(
-            q=rates[-1], noise_multiplier=noise, steps=1, orders=orders
-        )
-        spent[given[2].scope] += cost
+        drawn[given[2].scope].append((given[2].noise_std, rates[-1], 1))
 
     record(monkeypatch, _aggregators, "release_gaussian", bought)
     record(monkeypatch, _dp_sgd, "release_float_gaussian", stepped)
@@ -264,26 +260,30 @@ def epsilons(monkeypatch, **parameters):
     schema = TableSchema(make_schema().columns, target="y", class_counts=COUNTED)
     settings = {"batch_size": 45, "n_iter": 3, "n_generator_steps": 1, **parameters}
     synthesizer = DPCGANSynthesizer(schema=schema, **settings).fit(make_table(150))
-    found = {
-        label: float(rdp.get_privacy_spent(orders=orders, rdp=total, delta=1e-5)[0])
-        for label, total in spent.items()
-    }
+    found = {}
+    for label, history in drawn.items():
+        accountant = PRVAccountant()
+        accountant.history = history
+        with np.errstate(divide="ignore"):  # it takes log(1 - q) of a rate q = 1
+            found[label] = accountant.get_epsilon(1e-5, eps_error=0.005)
     return found, set(rates), synthesizer.epsilon_
 
 
+@pytest.mark.filterwarnings("ignore:Optimal order is")  # of a first guess of Opacus
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("init", ["random", "marginals"])
 def test_epsilon_by_opacus_is_that_of_the_dearest_class(init, monkeypatch):
     """Half the rows of one class are sampled, three quarters of the other: each pays.
 
-    Opacus takes the best order for what was drawn and the claim one fixed before, and
-    the claim leaves room for the grid of marginals: so it is larger, by 10% at most.
+    Opacus composes what was drawn, and the claim leaves room for what no Gaussian curve
+    fits and for the grid of marginals: so it is larger, by 10% at most.
     """
     found, rates, claimed = epsilons(monkeypatch, init=init)
     assert rates == {45 / 90, 45 / 60}
-    assert 0.9 * claimed <= max(found.values()) <= claimed <= 1
+    assert 0.9 * claimed <= max(found.values()) <= claimed + 0.005 <= 1.005
 
 
+@pytest.mark.filterwarnings("ignore:Optimal order is")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 def test_samples_larger_than_charged_are_caught(monkeypatch):
     """The twin draws three quarters and all of the rows: both pass the claim."""
