@@ -2,12 +2,13 @@
 PYTHON ?= python3.11
 
 VENV := .venv
+CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # The stamps carry a hash, so that the environment is built anew when the
 # dependencies, the tested versions or the interpreter change.
-HASH := $(shell echo $(PYTHON) | cat - pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+HASH := $(shell echo $(PYTHON) | cat - pyproject.toml $(CONSTRAINTS) | cksum | cut -d ' ' -f 1)
 INSTALLED := $(VENV)/.installed-$(HASH)
 INSTALLED_TESTS := $(VENV)/.installed-tests-$(HASH)
 INSTALLED_NIGHTLY := $(VENV)/.installed-nightly-$(HASH)
@@ -27,17 +28,29 @@ export PRINT_REQUIREMENTS
 # Two processes with one thread each are faster than two with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help install install-tests demo lint format test test-audit test-nightly clean
+# What `make test` runs: all, unless `make test TESTS=...` names some.
+TESTS :=
+
+# The lower bounds have an environment of their own, and the tests that meet all the
+# dependencies but matplotlib: the last two are for xgboost and imbalanced-learn.
+LOWEST := .venv-lowest
+TESTS_LOWEST := tests/test_lowest.py tests/preprocessing tests/test_schema.py tests/privacy \
+    tests/test_common.py tests/metrics/test_classifiers.py tests/test_base.py \
+    tests/test_subclasses.py tests/fuzz/test_rows.py
+
+.PHONY: help install install-tests demo lint format test test-lowest test-audit \
+    test-nightly clean
 
 help:
 	@echo "make demo          fit, sample and score on a real table; write a plot and a CSV"
 	@echo "make test          the tests (6 minutes at most on 2 cores)"
+	@echo "make test-lowest   some of them with the lower bounds of pyproject.toml"
 	@echo "make test-audit    attacks on the privacy claim (3 minutes at most)"
 	@echo "make test-nightly  the tests that take long"
 	@echo "make lint          ruff, mypy and the docstrings"
 	@echo "make format        let ruff format the code"
 	@echo "make install       only make the virtual environment $(VENV)"
-	@echo "make clean         remove the virtual environment and the caches"
+	@echo "make clean         remove the virtual environments and the caches"
 
 install: $(INSTALLED)
 
@@ -55,20 +68,20 @@ $(INSTALLED):
 	    echo "Remedy: 'apt install python3.11-venv' or '$(PYTHON) -m pip install virtualenv'" >&2; \
 	    exit 1; }
 	@rm -f $(VENV).log
-	$(PIP) install -c constraints.txt torch
+	$(PIP) install -c $(CONSTRAINTS) torch
 	$(BIN)/python -c "$$PRINT_REQUIREMENTS" > $(VENV)/requirements.txt
-	$(PIP) install -c constraints.txt -r $(VENV)/requirements.txt
+	$(PIP) install -c $(CONSTRAINTS) -r $(VENV)/requirements.txt
 	$(PIP) install --no-deps -e .
 	@touch $@
 
 $(INSTALLED_TESTS): $(INSTALLED)
 	$(BIN)/python -c "$$PRINT_REQUIREMENTS" tests > $(VENV)/requirements-tests.txt
-	$(PIP) install -c constraints.txt -r $(VENV)/requirements-tests.txt
+	$(PIP) install -c $(CONSTRAINTS) -r $(VENV)/requirements-tests.txt
 	@touch $@
 
 $(INSTALLED_NIGHTLY): $(INSTALLED_TESTS)
 	$(BIN)/python -c "$$PRINT_REQUIREMENTS" test-nightly > $(VENV)/requirements-nightly.txt
-	$(PIP) install -c constraints.txt -r $(VENV)/requirements-nightly.txt
+	$(PIP) install -c $(CONSTRAINTS) -r $(VENV)/requirements-nightly.txt
 	@touch $@
 
 demo: $(INSTALLED)
@@ -85,7 +98,10 @@ format: $(INSTALLED_TESTS)
 	$(BIN)/ruff format .
 
 test: $(INSTALLED_TESTS)
-	$(PYTEST) -n 2 --durations=15
+	$(PYTEST) -n 2 --durations=15 $(TESTS)
+
+test-lowest:
+	$(MAKE) VENV=$(LOWEST) CONSTRAINTS=constraints-lowest.txt TESTS="$(TESTS_LOWEST)" test
 
 test-audit: $(INSTALLED_TESTS)
 	$(PYTEST) -n 2 --durations=5 -m "audit and not nightly" tests
@@ -94,4 +110,4 @@ test-nightly: $(INSTALLED_NIGHTLY)
 	$(PYTEST) -n 2 --durations=0 -m nightly tests
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build *.egg-info
+	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache build *.egg-info

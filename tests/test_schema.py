@@ -328,7 +328,7 @@ FRAME = pd.DataFrame(
         "level": pd.Categorical([SECRET, None], [SECRET], ordered=True),
         "flag": [True, False],
         "maybe": pd.array([True, None], dtype="boolean"),
-        "when": pd.to_datetime(["8765-01-01", None]),
+        "when": np.array(["8765-01-01", "NaT"], dtype="datetime64[s]"),
         "span": pd.to_timedelta([87_654, 1], unit="s"),
         9: [1, 2],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -46,8 +46,8 @@ def assemble(
         for record in records
         for score in record.scores
     ]
+    rows += _agreements(pd.DataFrame(rows, columns=_SCORES))
     scores = pd.DataFrame(rows, columns=_SCORES)
-    scores = pd.concat([scores, _agreements(scores)], ignore_index=True)
     runs = pd.DataFrame([record.facts for record in records])
     samples = {
         (record.facts["synthesizer"], record.facts["epsilon"]): record.sample
@@ -58,7 +58,7 @@ def assemble(
     return ComparisonResult(scores, runs, samples, real, task.target)
 
 
-def _agreements(scores: pd.DataFrame) -> pd.DataFrame:
+def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
     """Compare Setting C of each run with Setting A of the same repeat."""
     rows = []
     classified = scores[scores["setting"].isin(["A", "C"])]
@@ -77,5 +77,5 @@ def _agreements(scores: pd.DataFrame) -> pd.DataFrame:
                 value = synthetic_ranking_agreement(
                     real, part.set_index("classifier")["value"]
                 )
-            rows.append((name, epsilon, repeat, "AC", ALL, f"sra_{metric}", value))
-    return pd.DataFrame(rows, columns=_SCORES)
+            rows.append([name, epsilon, repeat, "AC", ALL, f"sra_{metric}", value])
+    return rows

@@ -315,7 +315,9 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values,
     if kind != "category":
         return _finite(real, kind), _finite(synthetic, kind)
     both = pd.concat([real.astype(object), synthetic.astype(object)])
-    frequent = both.value_counts().index[:_MAX_LEVELS]
+    counts = both.value_counts(sort=False)  # its sort is not stable before pandas 3
+    counts = counts.sort_values(ascending=False, kind="stable")
+    frequent = counts.index[:_MAX_LEVELS]
     codes = pd.Index(frequent).get_indexer(both)
     codes[(codes == -1) & both.notna().to_numpy()] = len(frequent)
     return codes[: len(real)], codes[len(real) :]

@@ -329,6 +329,8 @@ def _read_dtypes(
                 "dtypes=df.dtypes."
             )
             raise ValueError(msg) from error
+        if dtype == np.dtype(str):  # what "str" is before pandas 3
+            dtype = np.dtype(object)
         found = kind_of_dtype(dtype)
         if found is None:
             raise unsupported_dtype(name, dtype)

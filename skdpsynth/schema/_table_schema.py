@@ -346,9 +346,10 @@ def _blank_column(name: Hashable, dtype: Any) -> str:  # noqa: ANN401 - no stubs
 
 def _common_unit(present: pd.Series) -> Unit | None:
     """Return the coarsest unit of which all points in time are whole multiples."""
-    clock = present.dt.tz_localize(None)
+    # An index: before pandas 3 a column of Arrow loses its zone along with its clock.
+    clock = pd.DatetimeIndex(present).tz_localize(None)
     for unit in SECONDS_OF if len(present) else ():
-        if (clock == clock.dt.floor(unit)).all():
+        if (clock == clock.floor(unit)).all():
             return cast("Unit", unit)
     return None
 

@@ -148,7 +148,7 @@ def test_dates_are_linear_even_around_1970(zone):
     assert low >= pd.Timestamp("1958-12-30")
     assert high >= pd.Timestamp("1985-06-01")
     assert high <= pd.Timestamp("1987-06-02")
-    late = bought(pd.to_datetime(["1492-10-12", "2350-01-01"]))
+    late = bought(pd.DatetimeIndex(np.array(["1492-10-12", "2350-01-01"], "M8[s]")))
     assert pd.Timestamp(late.low, unit="s").year <= 1900
     assert pd.Timestamp(late.high, unit="s").year >= 2099
 
