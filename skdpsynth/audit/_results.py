@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy._report_text import claim as claim_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +108,9 @@ class GeneratorAudit:
 
     def __str__(self) -> str:
         """Say what was found, how sure that is, and what would have been found."""
-        claim = f"epsilon = {self.claim:.4g} at delta = {self.delta:.4g}"
+        claim = (
+            f"epsilon = {claim_text(self.claim)} at delta = {claim_text(self.delta)}"
+        )
         sure = f"{100 * self.confidence:.6g}% confidence"
         if self.violated:
             head = (

@@ -60,6 +60,7 @@ _CORNERS = 48
 _LOG_RAREST = -42.0  # of an answer that is looked at
 _TAIL_STDS = 40.0  # how far a discrete noise is summed
 _CLOSE = 1e-4  # relative distance from the cost aimed at
+_MOST_TRIALS = 100
 # Of a block of many votes with Gaussian noise, over that of as many Gaussian releases.
 _LIMIT = {"gaussian": 2.0 / math.pi, "laplace": 1.0}
 
@@ -268,7 +269,8 @@ def _corners(noise_std: float, noise: VoteNoise) -> tuple[NDArray[np.float64], .
     The pairs are points ``(P(Z >= j), P(Z >= j - 1))`` for all integers j and, by the
     symmetry of the noise, it is enough to take j >= 1 and to exchange p and q. They
     lie on a concave curve, whose slopes are ratios of masses; so the lines through
-    some neighbours meet outside of it.
+    some neighbours meet outside of it. Near p = q = 0 or 1 the polygon is open: there
+    a vote tells nothing, ``w_t(r)``, which by convexity is no more than at any corner.
     """
     reach = int(_TAIL_STDS * noise_std) + 2
     values = np.arange(-reach, reach + 1, dtype=np.float64)
@@ -386,8 +388,9 @@ def _dominating_mu(
     """Find the least mu whose profile, with the tail, is above that of the losses.
 
     Both are compared at multiples of the cell. Between them the profile of the losses
-    is linear in e^epsilon, and that of the Gaussian lies below its chord by at most
-    ``cell^2 / 8`` times its second derivative in epsilon's exponential.
+    is linear in r = e^epsilon, and that of the Gaussian, which is convex, lies below
+    its chord. Its second derivative there is ``density / (mu r)``, convex itself where
+    it counts, so the gap is at most a sixth of it times the squared distance.
     """
     top = losses.get_epsilon_for_delta(tail)
     if top == math.inf:
@@ -395,13 +398,14 @@ def _dominating_mu(
     epsilon = cell * np.arange(math.ceil(top / cell) + 1)
     needed = (np.asarray(losses.get_delta_for_epsilon(epsilon)) - tail) / (1.0 - tail)
     epsilon, needed = epsilon[needed > 0], needed[needed > 0]
+    gap = math.expm1(cell) ** 2 / 6
 
     def above(mu: float) -> bool:
         upper = log_ndtr(mu / 2 - epsilon / mu)
         lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
         delta = np.exp(upper) * -np.expm1(np.minimum(lower - upper, 0.0))
         density = np.exp(-0.5 * (epsilon / mu - mu / 2) ** 2) / math.sqrt(2 * math.pi)
-        return bool(np.all(needed <= delta - cell**2 / (6 * mu) * density))
+        return bool(np.all(needed <= delta - gap * density / mu))
 
     high = scale
     while not above(high):
@@ -418,12 +422,12 @@ def _dominating_mu(
 
 
 def _least(cost: Callable[[float], float], mu: float, start: float) -> float:
-    """Find the noise that costs mu, or a little less, from a guess of it.
+    """Find the noise that costs mu, or a little less, from a guess of it; inf if none.
 
     The secant method on the logs of noise and cost, which are about on a line.
     """
     low, high, x, last = -math.inf, math.inf, math.log(start), None
-    while True:
+    for _ in range(_MOST_TRIALS):
         y = math.log(cost(math.exp(x)) / mu)
         if y > 0:
             low = x
@@ -431,8 +435,13 @@ def _least(cost: Callable[[float], float], mu: float, start: float) -> float:
             high = x
         if y <= 0 and (y >= -2 * _CLOSE or high - low < _CLOSE):
             return math.exp(x)
-        slope = -1.0 if last is None else min((y - last[1]) / (x - last[0]), -0.1)
+        slope = -1.0
+        if last is not None and math.isfinite(y - last[1]):
+            slope = min((y - last[1]) / (x - last[0]), -0.1)
         last = x, y
         x = max(x - 1.0, min(x - (y + _CLOSE) / slope, x + 1.0))
-        if not low < x < high:
-            x = high if high - low < _CLOSE else (low + high) / 2
+        if high - low < _CLOSE:
+            x = high
+        elif math.isfinite(high - low) and not low < x < high:
+            x = (low + high) / 2
+    return math.inf

@@ -271,10 +271,13 @@ def replace_one_epsilon(
     Notes
     -----
     No release moves by more than twice as far: a centred count, or a sum of clipped
-    rows, where the new row is the opposite of the old one. Either row may discover a
-    key or end in a tail, so these count twice too. Where rows are sampled, both may be
-    in one sample, so costs do not just add up. Removing one and adding the other are
-    two steps then, ``(2 epsilon', (1 + e^epsilon') delta')``, here for the best delta'.
+    rows, where the new row is the opposite of the old one. A vote moves by 1 as before,
+    for the new row has the teacher of the old one; or it is of another class, and both
+    classes pay, each with its tail. Either row may discover a key. So what is aside
+    counts twice. Where rows are sampled, both may be in one sample, and costs do not
+    just add up. Removing one and adding the other are two steps then,
+    ``(2 epsilon', (1 + e^epsilon') delta')``, here for the best delta'. Where epsilon
+    is large, what is aside leaves none.
     """
     if not amplified:
         return gdp_epsilon(2 * mu, delta - 2 * aside) if delta > 2 * aside else math.inf

@@ -240,6 +240,13 @@ def test_the_noise_of_a_step_is_the_least_that_pays(rate, mu, count):
     assert noise < alone
 
 
+def test_rarely_sampled_rows_pay_less():
+    """Below what the arithmetic resolves, as much as on a sample that is larger."""
+    costs = [steps_mu(3.0, rate, 12, TAIL) for rate in (1e-9, 1e-6, 1e-3, 0.1)]
+    assert costs == sorted(costs)
+    assert 0 < costs[0] == costs[1] < 1e-3 < costs[3]
+
+
 def only_removing(losses, *others):
     """The profile of one direction: where a row is added, less is lost."""
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
