@@ -31,6 +31,7 @@ __all__ = [
     "buy_classes",
     "class_share",
     "classes_are_public",
+    "count_noise_std",
     "label_thresholds",
     "rounded",
 ]
@@ -54,10 +55,13 @@ class Classes:
         could be released; all rows are then one class.
     counts : ndarray of shape (n_classes,), float64
         Declared or noisy numbers of rows, at least 1.
+    noise_std : float, default=0.0
+        Standard deviation of the noise of each count; 0 where they are declared.
     """
 
     levels: tuple[Hashable, ...]
     counts: NDArray[np.float64]
+    noise_std: float = 0.0
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -112,6 +116,31 @@ def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> floa
         # No counts for a target that is declared to hold missing values only.
         return float(schema is None or not schema.class_counts)
     return 1.0 if column.kind == "integer" else 0.5
+
+
+def count_noise_std(
+    column: ColumnLayout | None, schema: TableSchema | None, mu: float
+) -> float:
+    """Give the noise of the class counts that `buy_classes` gets for `mu`.
+
+    Parameters
+    ----------
+    column : ColumnLayout or None
+        The layout of the target.
+    schema : TableSchema or None
+        Public facts.
+    mu : float
+        Gaussian-DP parameter that the purchase may use.
+
+    Returns
+    -------
+    float
+        Standard deviation; 0 where the counts are declared.
+    """
+    if class_share(column, schema) == 0:
+        return 0.0
+    found = column is not None and not classes_are_public(column, schema)
+    return grid_noise_std(mu / math.sqrt(2) if found else mu, 1.0)
 
 
 def label_thresholds(
@@ -204,7 +233,8 @@ def _one_class(
     members = np.zeros(n_rows, dtype=np.int64)
     reservation = accountant.reserve_gaussian("row count", mu=mu, sensitivity=1.0)
     noisy = noisy_counts(members, 1, reservation)
-    return Classes((), np.maximum(noisy, 1).astype(np.float64)), members
+    counts = np.maximum(noisy, 1).astype(np.float64)
+    return Classes((), counts, reservation.noise_std), members
 
 
 def _declared_classes(
@@ -233,7 +263,7 @@ def _declared_classes(
     binned = np.where(members < 0, len(levels), members)
     noisy = noisy_counts(binned, len(levels) + 1, reservation)[:-1]
     counts = likely_counts(noisy.astype(np.float64), reservation.noise_std)
-    return Classes(levels, counts), members
+    return Classes(levels, counts, reservation.noise_std), members
 
 
 def _found_classes(
@@ -284,7 +314,9 @@ def _found_classes(
         found = dict([max(counted.items(), key=lambda item: item[1])])
     levels = tuple(sorted(found))  # type: ignore[type-var]
     values = np.array([found[level] for level in levels], dtype=np.float64)
-    return Classes(levels, np.maximum(values, 1.0)), _positions(codes, keys, levels)
+    # Of the same mu and sensitivity, all counts have the same noise.
+    found_classes = Classes(levels, np.maximum(values, 1.0), reservation.noise_std)
+    return found_classes, _positions(codes, keys, levels)
 
 
 def likely_counts(noisy: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:

@@ -8,28 +8,43 @@ fill, placed at the quantiles of round 1. Both rounds together give one density.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis, is_wide
+from skdpsynth.preprocessing._axes import Axis, NumericAxis, is_wide
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
-from skdpsynth.preprocessing._density import (
-    Histogram,
-    fit_masses,
-    shrunk_distributions,
+from skdpsynth.preprocessing._density import Histogram, fit_masses
+from skdpsynth.preprocessing._estimates import (
+    Counted,
+    Round,
+    estimate,
+    flat_marginals,
+    known_sizes,
+    numeric,
 )
-from skdpsynth.preprocessing._scores import ColumnScores
-from skdpsynth.privacy._aggregators import noisy_histogram
+from skdpsynth.privacy._aggregators import centred_histogram
+from skdpsynth.privacy._calibration import grid_noise_std
+from skdpsynth.privacy._counts import GRID, centred_sensitivity
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._classes import Classes
+    from skdpsynth.preprocessing._scores import ColumnScores
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["N_CELLS", "bins_for", "buy_marginals", "coarse_share", "flat_marginals"]
+__all__ = [
+    "N_CELLS",
+    "bins_for",
+    "buy_marginals",
+    "coarse_share",
+    "fine_plan",
+    "flat_marginals",
+    "size_weight",
+]
 
 N_CELLS = 64  # cells of the final density of a numeric column
 _COARSE_SHARE = 0.4  # of the squared mu of the marginals, for round 1
@@ -40,13 +55,11 @@ _WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell ed
 _QUANTILE_WARP = 0.1  # the same for scale="quantile"
 _SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
 _GRID = np.linspace(0.0, 1.0, N_CELLS + 1)  # of the first look at a column
-_BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
-# Rows, in noise deviations of a count, from which a class's shares of a few numbers are
-# drawn to those of all. With fewer rows no difference could stand out, and the noise of
-# other columns would decide instead.
-_POOLED_FROM = 5.0
-# Noise deviations from which an exact zero, a bin, and the bin next to it are real.
-_ZERO_FROM, _CORE_FROM, _GROWTH_FROM = 3.0, 5.0, 2.0
+# Squared weight of a declared count, against that of all columns. A schema that is
+# wrong about it, as one of a larger table may be, must not spoil the marginals.
+_CHECK_SHARE = 0.02
+# Noise deviations from which a bin, and the bin next to it, are real.
+_CORE_FROM, _GROWTH_FROM = 5.0, 2.0
 
 
 def coarse_share(largest: float, n_wide: int, n_others: int, mu: float) -> float:
@@ -96,6 +109,102 @@ def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
     return int(np.clip(count / rows_per_bin, low, high))
 
 
+def size_weight(n_cells: Sequence[int], count_std: float, mu: float) -> float:
+    """Choose the weight with which a round counts the rows of a class once more.
+
+    Parameters
+    ----------
+    n_cells : sequence of int
+        Number of cells of each column.
+    count_std : float
+        Standard deviation of the noise of the known count; 0 where it is declared.
+    mu : float
+        Gaussian-DP parameter of the round.
+
+    Returns
+    -------
+    float
+        Weight beside that of a count of a cell, which is 1. Of a declared count it is
+        small: enough to notice that it is wrong.
+
+    Notes
+    -----
+    With squared weight x and ``D = sum(1 - 1/B)``, a release that costs `mu` has noise
+    of variance ``(D + x) / mu^2`` per cell. The number of rows is then known up to a
+    variance of ``v / mu^2`` with ``1/v = 1 / (count_std mu)^2 + x / (D + x)``. The
+    squared errors of all cells add up to ``C (D + x) + E v`` in units of ``1 / mu^2``,
+    with ``C = sum(B - 1)`` and E from 0, where all columns are even, to D, where they
+    are constant. The weight is best for ``E = D / 2``.
+    """
+    cells = np.maximum(np.asarray(n_cells, dtype=np.float64), 1.0)
+    spread, free = float((1.0 - 1.0 / cells).sum()), float((cells - 1.0).sum())
+    if count_std == 0:
+        return math.sqrt(_CHECK_SHARE * spread)
+    if free == 0:
+        return 0.0
+    known = (count_std * mu) ** -2
+    return math.sqrt(spread * max((2.0 * free) ** -0.5 - known, 0.0) / (1.0 + known))
+
+
+def fine_plan(
+    axes: Sequence[Axis | None], n_rows: float, mu: float, count_std: float
+) -> tuple[int, float, float]:
+    """Plan round 2 of one class.
+
+    Parameters
+    ----------
+    axes : sequence of Axis or None
+        One per column; None for levels that are not known yet.
+    n_rows : float
+        Planned number of rows of the class.
+    mu : float
+        Gaussian-DP parameter of the round.
+    count_std : float
+        Standard deviation of the noise of the known number of rows.
+
+    Returns
+    -------
+    n_bins : int
+        Bins of each numeric column whose rows round 1 has found; some may turn out to
+        be empty for sure, and are left out.
+    weight : float
+        Weight of the number of rows.
+    noise_std : float
+        Noise of a count at most.
+    """
+
+    def planned(n_bins: int) -> tuple[float, float]:
+        cells = [_most_cells(axis, n_bins) for axis in axes]
+        # Levels that are not known are two for the weight and many for the noise.
+        likely = [2 if a is None else n for a, n in zip(axes, cells, strict=True)]
+        weight = size_weight(likely, count_std, mu)
+        return weight, _count_noise(cells, mu, weight)
+
+    n_bins = bins_for(n_rows, planned(_FINE_BINS[1])[1], coarse=False)
+    return n_bins, *planned(n_bins)
+
+
+def _count_noise(n_cells: Sequence[int], mu: float, weight: float = 0.0) -> float:
+    """Noise of a count before the mean is taken off, in rows."""
+    return grid_noise_std(mu, centred_sensitivity(n_cells, weight)) / GRID
+
+
+def _most_cells(axis: Axis | None, n_bins: int) -> int:
+    """Give the cells that a column can have at most if the wide ones have `n_bins`."""
+    if axis is None:
+        return GRID
+    if isinstance(axis, NumericAxis) and not is_wide(axis):
+        n_bins = int(axis.high - axis.low) + 1
+    return _n_cells(axis, n_bins)
+
+
+def _n_cells(axis: Axis, n_bins: int) -> int:
+    """Count the cells of a column: what its axis models."""
+    if isinstance(axis, NumericAxis):
+        return n_bins + (axis.zero is not None) + axis.nullable
+    return len(axis.levels) + axis.nullable
+
+
 def buy_marginals(
     rows: PrivateRows,
     axes: list[Axis],
@@ -124,100 +233,62 @@ def buy_marginals(
     scores : list of n_classes lists of ColumnScores
         The released marginals, as maps between values and normal scores.
     """
-    numeric = [j for j, axis in enumerate(axes) if isinstance(axis, NumericAxis)]
-    wide = [j for j in numeric if is_wide(axes[j])]
+    wide = [j for j, axis in enumerate(axes) if is_wide(axis)]
+    of_numbers = [j for j, axis in enumerate(axes) if isinstance(axis, NumericAxis)]
     largest, n_others = float(classes.planned.max()), len(axes) - len(wide)
     shares = [coarse_share(largest, len(wide), n_others, float(mu)) for mu in mus]
     members = [rows.of_class(c) for c in range(len(classes))]
-    coarse: list[dict[int, _Counted]] = [{} for _ in members]
+    rounds: list[list[Round]] = [[] for _ in members]
     for c, of_class in enumerate(members):
         if shares[c] == 0:
             continue
+        mu = float(mus[c]) * math.sqrt(shares[c])
+        noise_std = _count_noise([_n_cells(axes[j], _COARSE_BINS[1]) for j in wide], mu)
+        n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
+        edges = {j: numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in wide}
+        codes, n_cells = _cell_codes(of_class, axes, edges, wide)
+        weight = size_weight(n_cells, classes.noise_std, mu)
         reservation = accountant.reserve_gaussian(
             "coarse marginals",
-            mu=float(mus[c]) * math.sqrt(shares[c]),
-            sensitivity=math.sqrt(len(wide)),
+            mu=mu,
+            sensitivity=centred_sensitivity(n_cells, weight),
             scope=classes.scopes[c],
         )
-        n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=True)
-        edges = {j: _numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in wide}
-        released = noisy_histogram(
-            _bin_codes(of_class, edges, wide),
-            [len(edges[j]) + 1 for j in wide],
-            reservation,
-        )
-        for j, counts in zip(wide, released, strict=True):
-            coarse[c][j] = _Counted.of(edges[j], counts, reservation.noise_std)
-    cdfs = _coarse_cdfs(coarse, numeric)
+        released = centred_histogram(codes, n_cells, reservation, weight)
+        rounds[c].append(Round(wide, edges, released))
+    seen: list[dict[int, Counted]] = [
+        own[0].counted(axes, size) if own else {}
+        for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
+    ]
+    cdfs = _coarse_cdfs(seen, of_numbers)
     cells = {
         j: _warped_cells(
-            _numeric(axes[j]),
+            numeric(axes[j]),
             [of_class[j] for of_class in cdfs],
-            _support([of_class[j].histogram for of_class in coarse if j in of_class]),
+            _support([of_class[j].histogram for of_class in seen if j in of_class]),
         )
-        for j in numeric
+        for j in of_numbers
     }
-    fine: list[list[NDArray[np.int64]]] = []
-    fine_edges: list[dict[int, NDArray[np.float64]]] = []
-    stds = np.empty(len(members))
     for c, of_class in enumerate(members):
+        mu = float(mus[c]) * math.sqrt(1.0 - shares[c])
+        n_bins, weight, _ = fine_plan(axes, classes.planned[c], mu, classes.noise_std)
+        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in wide}
+        edges |= {j: cells[j] for j in of_numbers if j not in wide}  # a number each
+        columns = list(range(len(axes)))
+        codes, n_cells = _cell_codes(of_class, axes, edges, columns)
         reservation = accountant.reserve_gaussian(
             "marginals",
-            mu=float(mus[c]) * math.sqrt(1.0 - shares[c]),
-            sensitivity=math.sqrt(len(axes)),
+            mu=mu,
+            sensitivity=centred_sensitivity(n_cells, weight),
             scope=classes.scopes[c],
         )
-        n_bins = bins_for(classes.planned[c], reservation.noise_std, coarse=False)
-        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in wide}
-        edges |= {j: cells[j] for j in numeric if j not in wide}  # a number each
-        widths = [
-            len(edges[j]) + 1 if isinstance(axis, NumericAxis) else axis.n_codes
-            for j, axis in enumerate(axes)
-        ]
-        codes = _bin_codes(of_class, edges, range(len(axes)))
-        fine.append(noisy_histogram(codes, widths, reservation))
-        fine_edges.append(edges)
-        stds[c] = reservation.noise_std
-    return _estimate(axes, classes, coarse, cells, fine, fine_edges, stds)
-
-
-def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[ColumnScores]]:
-    """Give the marginals of a fit that buys none: uniform on every axis."""
-    columns = []
-    for axis in axes:
-        if isinstance(axis, NumericAxis):
-            scores = ColumnScores.numeric(axis, np.array([0.0, 1.0]), np.ones(1))
-        else:
-            levels = np.full(len(axis.levels), 1.0 / max(len(axis.levels), 1))
-            scores = ColumnScores.of_levels(axis, levels)
-        columns.append(scores)
-    return [list(columns) for _ in range(n_classes)]
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """A noisy histogram of one numeric column: bins, then zero and missing."""
-
-    histogram: Histogram
-    zero: float
-    missing: float
-
-    @classmethod
-    def of(
-        cls, edges: NDArray[np.float64], counts: NDArray[np.int64], noise_std: float
-    ) -> _Counted:
-        """Read what was released."""
-        histogram = Histogram(edges, counts[:-2].astype(np.float64), noise_std)
-        return cls(histogram, float(counts[-2]), float(counts[-1]))
-
-    @property
-    def noise_std(self) -> float:
-        """Standard deviation of the noise of one count."""
-        return self.histogram.noise_std
+        released = centred_histogram(codes, n_cells, reservation, weight)
+        rounds[c].append(Round(columns, edges, released))
+    return estimate(axes, classes, rounds, cells)
 
 
 def _coarse_cdfs(
-    coarse: list[dict[int, _Counted]], numeric: list[int]
+    coarse: list[dict[int, Counted]], columns: list[int]
 ) -> list[dict[int, NDArray[np.float64]]]:
     """Give the smooth distribution functions of round 1 at `_GRID`, per class.
 
@@ -235,38 +306,42 @@ def _coarse_cdfs(
                 for j, mass in zip(counted, masses, strict=True)
             }
         )
-    evenly = dict.fromkeys(numeric, _GRID)
+    evenly = dict.fromkeys(columns, _GRID)
     own = iter(found)
     return [evenly | (next(own) if counted else {}) for counted in coarse]
 
 
-def _numeric(axis: Axis) -> NumericAxis:
-    if not isinstance(axis, NumericAxis):
-        raise TypeError("Expected a numeric axis.")
-    return axis
-
-
-def _bin_codes(
+def _cell_codes(
     rows: PrivateRows,
+    axes: list[Axis],
     edges: dict[int, NDArray[np.float64]],
-    columns: list[int] | range,
-) -> NDArray[np.unsignedinteger]:
-    """Give the bin of every row in every column."""
-    most = max((len(edges[j]) for j in columns if j in edges), default=0)
-    wide = np.promote_types(np.min_scalar_type(most), rows.codes.dtype)
-    codes = np.empty((len(rows.members), len(columns)), dtype=wide)
+    columns: list[int],
+) -> tuple[NDArray[np.unsignedinteger], list[int]]:
+    """Give the cell of every row in every column, and the number of cells of each.
+
+    What an axis does not model is in no cell: the code after the last. These are other
+    values than the levels, and missing ones where it is not nullable.
+    """
+    n_cells = [
+        _n_cells(axes[j], len(edges[j]) - 1 if j in edges else 0) for j in columns
+    ]
+    codes = np.empty(
+        (len(rows.members), len(columns)), dtype=np.min_scalar_type(max(n_cells))
+    )
     for position, j in enumerate(columns):
-        if j in edges:
+        axis, kind, n = axes[j], rows.codes[:, j], n_cells[position]
+        missing = n - 1 if axis.nullable else n
+        if isinstance(axis, NumericAxis):
             inner = edges[j][1:-1].astype(np.float32)
-            n_bins = len(edges[j]) - 1
             binned = np.searchsorted(inner, rows.units[:, j], side="right")
-            kind = rows.codes[:, j]
-            binned[kind == ZERO] = n_bins
-            binned[kind == MISSING] = n_bins + 1
+            if axis.zero is not None:
+                binned[kind == ZERO] = len(edges[j]) - 1
+            binned[kind == MISSING] = missing
             codes[:, position] = binned
         else:
-            codes[:, position] = rows.codes[:, j]
-    return codes
+            known = np.arange(len(axis.levels))
+            codes[:, position] = np.append(known, (n, missing))[kind]
+    return codes, n_cells
 
 
 def _support(parts: list[Histogram]) -> tuple[float, float]:
@@ -319,125 +394,3 @@ def _quantile_edges(
     last = len(cells) - 1
     chosen = np.unique(np.concatenate(([0], np.minimum(inner, last), [last])))
     return cells[chosen]
-
-
-def _estimate(
-    axes: list[Axis],
-    classes: Classes,
-    coarse: list[dict[int, _Counted]],
-    cells: dict[int, NDArray[np.float64]],
-    fine: list[list[NDArray[np.int64]]],
-    fine_edges: list[dict[int, NDArray[np.float64]]],
-    stds: NDArray[np.float64],
-) -> list[list[ColumnScores]]:
-    """Turn all noisy counts into marginals: post-processing."""
-    n_classes = len(fine)
-    result: list[list[ColumnScores]] = [[] for _ in range(n_classes)]
-    numeric = sorted(cells)
-    masses: list[list[NDArray[np.float64]]] = []
-    atoms: list[list[tuple[float, float]]] = []
-    second = [
-        {j: _Counted.of(fine_edges[c][j], fine[c][j], float(stds[c])) for j in numeric}
-        for c in range(n_classes)
-    ]
-    rounds = {
-        j: [
-            [part[c][j] for part in (coarse, second) if j in part[c]]
-            for c in range(n_classes)
-        ]
-        for j in numeric
-    }
-    shares = {j: _atoms(_numeric(axes[j]), rounds[j], classes.counts) for j in numeric}
-    for c in range(n_classes):
-        columns, totals, found = [], [], []
-        for j in numeric:
-            columns.append([counted.histogram for counted in rounds[j][c]])
-            atom = float(shares[j][c, 0]), float(shares[j][c, 1])
-            found.append(atom)
-            totals.append(max(float(classes.counts[c]) * (1.0 - sum(atom)), 1.0))
-        fitted = fit_masses(columns, [cells[j] for j in numeric], np.array(totals))
-        masses.append(fitted if numeric else [])
-        atoms.append(found)
-    sure = np.flatnonzero(classes.counts >= _POOLED_FROM * stds).tolist()
-    for at, j in enumerate(numeric):
-        if not is_wide(axes[j]):
-            few = _few_numbers([counted[j] for counted in second])
-            for c in sure:
-                masses[c][at] = few[c]
-    for j, axis in enumerate(axes):
-        if isinstance(axis, NumericAxis):
-            at = numeric.index(j)
-            for c in range(n_classes):
-                zero, missing = atoms[c][at]
-                result[c].append(
-                    ColumnScores.numeric(
-                        axis, cells[j], masses[c][at], zero=zero, missing=missing
-                    )
-                )
-        else:
-            for c, scores in enumerate(_level_scores(axis, [f[j] for f in fine], stds)):
-                result[c].append(scores)
-    return result
-
-
-def _few_numbers(counted: list[_Counted]) -> NDArray[np.float64]:
-    """Shares of a few whole numbers in each class, drawn towards those of all.
-
-    Every number has a bin of its own, so there is nothing to smooth.
-    """
-    counts = np.array([part.histogram.counts for part in counted])
-    return shrunk_distributions(counts, np.array([part.noise_std for part in counted]))
-
-
-def _atoms(
-    axis: NumericAxis, rounds: list[list[_Counted]], counts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
-
-    Whether there are exact zeros is asked of all classes together. A share is drawn
-    towards that of all classes, as far as the noise of the class makes it uncertain.
-    """
-    seen, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
-    for c, parts in enumerate(rounds):
-        weights = [1.0 / max(part.noise_std, 0.5) ** 2 for part in parts]
-        atoms = [(part.zero, part.missing) for part in parts]
-        seen[c] = np.average(atoms, axis=0, weights=weights)
-        variances[c] = 1.0 / sum(weights)
-    pooled = np.maximum(seen.sum(axis=0), 0.0) / counts.sum()
-    pooled /= max(float(pooled.sum()), 1.0)
-    precision = counts**2 / variances
-    kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
-    shares = np.maximum(kept * seen / counts[:, None] + (1.0 - kept) * pooled, 0.0)
-    real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
-    shares[:, 0] *= axis.zero is not None and real
-    shares[:, 1] *= axis.nullable
-    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
-
-
-def _level_scores(
-    axis: LevelAxis, counts: list[NDArray[np.int64]], stds: NDArray[np.float64]
-) -> list[ColumnScores]:
-    """Marginals of a level column; 'other' is spread over the released levels."""
-    n_levels = len(axis.levels)
-    used = [*range(n_levels), n_levels + 1] if axis.nullable else [*range(n_levels)]
-    if not used:
-        return [ColumnScores.of_levels(axis, np.empty(0)) for _ in counts]
-    stacked = np.array([noisy[used] for noisy in counts], dtype=np.float64)
-    shares = shrunk_distributions(stacked, stds)
-    missing = shares[:, n_levels:].sum(axis=1)
-    order = _level_order(shares[:, :n_levels], ordered=axis.ordered)
-    return [
-        ColumnScores.of_levels(axis, row[:n_levels], missing=gone, order=order)
-        for row, gone in zip(shares, missing, strict=True)
-    ]
-
-
-def _level_order(shares: NDArray[np.float64], *, ordered: bool) -> NDArray[np.int64]:
-    """Order levels along the direction in which the classes differ most."""
-    n_classes, n_levels = shares.shape
-    if ordered or n_classes < 2 or n_levels < 3:
-        return np.arange(n_levels)
-    profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), 1e-12)
-    centred = profile - profile.mean(axis=1, keepdims=True)
-    direction = np.linalg.svd(centred, full_matrices=False)[2][0]
-    return np.argsort(direction, kind="stable")

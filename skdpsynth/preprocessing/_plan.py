@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skdpsynth.preprocessing._axes import LevelAxis, is_wide
-from skdpsynth.preprocessing._marginals import bins_for, coarse_share
+from skdpsynth.preprocessing._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.privacy._calibration import grid_noise_std
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
+    from skdpsynth.preprocessing._axes import Axis
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["ClassPlan", "plan_facts", "plan_marginals"]
+__all__ = ["ClassPlan", "plan_facts", "plan_marginals", "with_cells"]
 
 _SIGNAL_FROM = 1.0
 
@@ -37,7 +38,7 @@ class ClassPlan:
     mu_marginals : float
         Gaussian-DP parameter of its marginals; 0 if it buys none.
     noise_std : float
-        Noise of one count of the second round of the marginals.
+        Noise of one count of the second round of the marginals, in rows.
     n_bins : int
         Bins of a numeric column in that round.
     n_teachers, n_iter : int
@@ -122,7 +123,7 @@ def plan_marginals(
     Returns
     -------
     ClassPlan
-        Without training.
+        Without training; its noise is for columns of many cells: see `with_cells`.
     """
     largest = n_rows if largest is None else largest
     fine = math.sqrt(1.0 - coarse_share(largest, n_wide, n_others, mu))
@@ -158,5 +159,39 @@ def plan_facts(
     # What is left is the same for all classes until one of them has paid.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
     plans = plan_classes(classes.scopes, classes.planned, n_wide, n_others, mu)
-    most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in facts.axes)
-    return [replace(plan, most_levels=most) for plan in plans]
+    return with_cells(plans, facts.axes, classes.noise_std)
+
+
+def with_cells(
+    plans: list[ClassPlan], axes: Sequence[Axis | None], count_std: float
+) -> list[ClassPlan]:
+    """Complete plans by what the axes of the columns say.
+
+    Parameters
+    ----------
+    plans : list of ClassPlan
+        Of all classes of the table.
+    axes : sequence of Axis or None
+        One per column; None for levels that are not known yet.
+    count_std : float
+        Standard deviation of the noise of the known class counts.
+
+    Returns
+    -------
+    list of ClassPlan
+        With the noise of marginals whose columns have as many cells as the axes say.
+    """
+    most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in axes)
+    n_wide = sum(axis is not None and is_wide(axis) for axis in axes)
+    largest = max(plan.n_rows for plan in plans)
+    found = []
+    for plan in plans:
+        mu, n_bins, noise_std = plan.mu_marginals, plan.n_bins, plan.noise_std
+        if mu > 0:
+            share = coarse_share(largest, n_wide, len(axes) - n_wide, mu)
+            fine = mu * math.sqrt(1.0 - share)
+            n_bins, _, noise_std = fine_plan(axes, plan.n_rows, fine, count_std)
+        found.append(
+            replace(plan, most_levels=most, n_bins=n_bins, noise_std=noise_std)
+        )
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,16 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, is_wide
+from skdpsynth.preprocessing._axes import NumericAxis, is_wide
 from skdpsynth.preprocessing._classes import (
     classes_are_public,
+    count_noise_std,
     label_thresholds,
     rounded,
 )
 from skdpsynth.preprocessing._columns import declared_axis
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
+from skdpsynth.preprocessing._plan import with_cells
 from skdpsynth.preprocessing._purchase import (
     CLASS_SHARE,
     LEVELS_SHARE,
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
     from skdpsynth.schema._columns import Column
 
 __all__ = ["Guess", "guess_table", "guessed_layout", "plan_table"]
+
+# Stands for a range that must be bought: a numeric column of as many cells as any.
+_ANY_RANGE = NumericAxis(-1.0, 1.0, log=False, integer=False, nullable=True)
 
 
 @dataclass(frozen=True)
@@ -244,21 +249,23 @@ def plan_table(
     axes = [declared_axis(column, schema) for column in columns]
     keyed, numeric = bought_columns(layout, schema)
     # A range that must be bought may turn out to be narrow; that is not known yet.
-    n_wide = len(numeric) + sum(axis is not None and is_wide(axis) for axis in axes)
+    likely = [
+        _ANY_RANGE if column in numeric else axis
+        for column, axis in zip(columns, axes, strict=True)
+    ]
+    n_wide = sum(axis is not None and is_wide(axis) for axis in likely)
     plans = plan_classes(
         guess.labels, rounded(guess.counts), n_wide, len(columns) - n_wide, mu
     )
-    most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in axes)
-    plans = [replace(plan, most_levels=most) for plan in plans]
+    target, mu_labels = layout.target_column, cap * math.sqrt(CLASS_SHARE)
+    plans = with_cells(plans, likely, count_noise_std(target, schema, mu_labels))
     key_delta = threshold_delta(layout, schema, accountant.delta)
     categories_from = 0
     if keyed:
         noise_std = grid_noise_std(cap * math.sqrt(LEVELS_SHARE), math.sqrt(len(keyed)))
         categories_from = key_threshold(noise_std, key_delta, len(keyed))
     labels_from = np.zeros(len(plans))
-    target = layout.target_column
     if target is not None and not classes_are_public(target, schema):
-        mu_labels = cap * math.sqrt(CLASS_SHARE)
         labels_from = label_thresholds(guess.labels, target.kind, mu_labels, key_delta)
     of_all = _notes_of_all(guess, axes, categories_from)
     notes = []

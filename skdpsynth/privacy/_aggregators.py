@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy._counts import (
+    GRID,
+    CentredCounts,
+    centred_numbers,
+    centred_sensitivity,
+    exact_counts,
+)
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
 from skdpsynth.privacy._thresholds import MIN_KEY_COUNT, key_threshold
 
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRID",
+    "centred_histogram",
     "confident_gnmax",
     "gaussian_sum",
     "noisy_counts",
@@ -33,10 +41,7 @@ __all__ = [
     "thresholded_counts",
 ]
 
-# Number of grid cells per clipping norm: a clipped vector has integer norm <= GRID.
-GRID = 2**20
-
-# Entries of codes or teacher vectors that are worked on at a time.
+# Entries of teacher vectors that are worked on at a time.
 _CHUNK_ENTRIES = 2**20
 
 # GRID**2 times this still fits int64, so integer norms cannot overflow.
@@ -94,29 +99,10 @@ def noisy_histogram(
     Sensitivity: a row is in exactly one bin of each column, so adding or removing it
     changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
     """
-    bins = [int(n) for n in n_bins]
-    if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
-        msg = (
-            "Expected codes of shape (n_rows, n_columns) and one positive number of "
-            f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
-        )
-        raise ValueError(msg)
-    _require_sensitivity(reservation, math.sqrt(len(bins)))
-    limits = np.asarray(bins, dtype=np.int64)
-    out_of_range = "Expected integer codes in [0, n_bins[j]) in column j."
-    if not np.issubdtype(codes.dtype, np.integer):
-        raise ValueError(out_of_range)
-    # One bincount for all columns: column j counts in the bins after starts[j].
-    starts = np.concatenate(([0], np.cumsum(limits)))
-    exact = np.zeros(int(starts[-1]), dtype=np.int64)
-    step = max(1, _CHUNK_ENTRIES // len(bins))
-    for start in range(0, len(codes), step):
-        chunk = codes[start : start + step].astype(np.int64)
-        if np.any((chunk < 0) | (chunk >= limits)):
-            raise ValueError(out_of_range)
-        exact += np.bincount((chunk + starts[:-1]).ravel(), minlength=len(exact))
-    noisy = release_gaussian(exact, reservation)
-    return np.split(noisy, starts[1:-1])
+    _require_sensitivity(reservation, math.sqrt(len(n_bins)))
+    counts = exact_counts(codes, n_bins)
+    noisy = release_gaussian(np.concatenate(counts), reservation)
+    return np.split(noisy, np.cumsum([len(part) for part in counts])[:-1])
 
 
 def noisy_counts(
@@ -139,6 +125,58 @@ def noisy_counts(
         Noisy counts; they may be negative.
     """
     return noisy_histogram(codes.reshape(-1, 1), [n_bins], reservation)[0]
+
+
+def centred_histogram(
+    codes: NDArray[np.integer],
+    n_cells: Sequence[int],
+    reservation: Reservation,
+    size_weight: float = 0.0,
+) -> CentredCounts:
+    """Count the codes of every column less their mean, and release all at once.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns), integer
+        Column j holds codes in [0, ``n_cells[j]``]; the last one is for rows that are
+        in no cell of the column.
+    n_cells : sequence of int, length n_columns
+        Number of cells of each column, at least 0; public.
+    reservation : Reservation
+        With sensitivity at least ``centred_sensitivity(n_cells, size_weight)``.
+    size_weight : float, default=0.0
+        Weight of the number of rows, which is released as well if it is positive;
+        that of a count is 1. Public.
+
+    Returns
+    -------
+    CentredCounts
+        What was released, in rows.
+
+    Raises
+    ------
+    ReservationError
+        When the reservation is not for this sensitivity, or invalid.
+    ValueError
+        When shapes disagree or a code is out of range.
+
+    Notes
+    -----
+    Sensitivity: let K be GRID. In a column of B cells, with ``a = floor(K / B)``, a row
+    in a cell adds ``K - a`` to the number of that cell and ``-a`` to those of the
+    others, a vector of squared norm ``q = (K - a)^2 + (B - 1) a^2``. A row in no cell
+    adds ``floor(sqrt(q))`` to a number of its own and nothing to the cells, a vector
+    of squared norm at most q. With 0 or 1 cells both add nothing. Every row adds
+    ``floor(K size_weight)`` to the last number. Adding or removing a row moves the
+    whole by an L2 norm of at most the root of the sum of all q and the last square.
+    The statistic is computed from the exact counts in whole numbers: cell b of a
+    column with counts c has ``K c_b - a sum(c)``.
+    """
+    _require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
+    counts = exact_counts(codes, [n + 1 for n in n_cells])
+    numbers = centred_numbers(counts, len(codes), size_weight)
+    noisy = release_gaussian(numbers, reservation)
+    return CentredCounts.of(noisy, n_cells, reservation.noise_std, size_weight)
 
 
 def thresholded_counts(

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 
-from skdpsynth.preprocessing import _marginals
+from skdpsynth.preprocessing import _estimates, _marginals
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
@@ -17,8 +18,11 @@ from skdpsynth.preprocessing._marginals import (
     buy_marginals,
     coarse_share,
     flat_marginals,
+    size_weight,
 )
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._counts import CentredCounts
+from skdpsynth.privacy.testing import insecure_randomness
 
 NUMBER = NumericAxis(-4.0, 4.0, log=False, integer=False, nullable=True)
 COUNT = NumericAxis(0.0, 9.0, log=False, integer=True, nullable=False)
@@ -69,14 +73,33 @@ def test_the_marginals_of_a_known_table_come_out(epsilon, tolerance):
         assert (codes == 0).mean() == pytest.approx(0.5 / 0.95, abs=tolerance)
 
 
-def test_both_rounds_are_paid_and_nothing_else():
-    _, accountant = buy(table(np.random.default_rng(1)), 1.0)
+def counted(monkeypatch, rows, epsilon):
+    """Buy, and list every call that counts: codes, cells, reservation and weight."""
+    calls = []
+
+    def spy(codes, n_cells, reservation, weight):
+        calls.append((codes.copy(), list(n_cells), reservation, weight))
+        return original(codes, n_cells, reservation, weight)
+
+    original = _marginals.centred_histogram
+    monkeypatch.setattr(_marginals, "centred_histogram", spy)
+    _, accountant = buy(rows, epsilon)
+    return calls, accountant
+
+
+def test_both_rounds_are_paid_and_nothing_else(monkeypatch):
+    """The sensitivity is that of centred counts, by the formula."""
+    calls, accountant = counted(monkeypatch, table(np.random.default_rng(1)), 1.0)
     report = accountant.report()
     paid = {(entry.name, entry.scope): entry for entry in report.entries}
-    assert len(paid) == 4
-    for entry in report.entries:
-        n_columns = 2 if entry.name == "coarse marginals" else 3
-        assert entry.sensitivity == pytest.approx(math.sqrt(n_columns))
+    assert len(paid) == len(calls) == 4
+    for entry, (_, n_cells, _, weight) in zip(report.entries, calls, strict=True):
+        spread = sum(1 - 1 / n for n in n_cells)
+        assert len(n_cells) == (2 if entry.name == "coarse marginals" else 3)
+        # Of declared counts; bins may fall together after they were planned.
+        assert weight == pytest.approx(math.sqrt(0.02 * spread), rel=0.02)
+        squared = spread + weight**2
+        assert entry.sensitivity == pytest.approx(2**20 * math.sqrt(squared), rel=1e-5)
         assert (entry.used, entry.releases) == (1, 1)
     for scope in {entry.scope for entry in report.entries}:
         total = sum(e.mu_total**2 for e in report.entries if e.scope == scope)
@@ -89,26 +112,40 @@ def test_both_rounds_are_paid_and_nothing_else():
 
 
 def test_every_row_is_counted_once_in_every_column(monkeypatch):
-    seen = []
-
-    def spy(codes, n_bins, reservation):
-        assert (codes >= 0).all()
-        assert (codes < np.array(n_bins)).all()
-        seen.append((reservation.name, reservation.scope, codes.shape))
-        return original(codes, n_bins, reservation)
-
-    original = _marginals.noisy_histogram
-    monkeypatch.setattr(_marginals, "noisy_histogram", spy)
+    """In a cell, or in none: what the axis does not model."""
     rows = table(np.random.default_rng(2), 500)
     edge = PrivateRows(rows.units.copy(), rows.codes, rows.members)
     edge.units[:100, :2] = [0.0, 1.0]  # both ends of the axes
-    buy(edge, 9.0)
-    assert sorted(seen) == [
+    calls, _ = counted(monkeypatch, edge, 9.0)
+    found = sorted((line.name, line.scope, c.shape) for c, _, line, _ in calls)
+    assert found == [
         ("coarse marginals", "n", (400, 2)),
         ("coarse marginals", "p", (100, 2)),
         ("marginals", "n", (400, 3)),
         ("marginals", "p", (100, 3)),
     ]
+    for codes, n_cells, line, _ in calls:
+        assert (codes >= 0).all()
+        assert (codes <= np.array(n_cells)).all()
+        kinds = rows.codes[rows.members == (line.scope == "p")]
+        zeros, missing = (codes[:, 0] == n_cells[0] - 2), codes[:, 0] == n_cells[0] - 1
+        assert zeros.tolist() == (kinds[:, 0] == ZERO).tolist()
+        assert missing.tolist() == (kinds[:, 0] == MISSING).tolist()
+        if line.name == "marginals":  # three levels, missing, and none of them
+            assert n_cells[2] == 4
+            levels = np.array([0, 1, 2, 4, 3])[kinds[:, 2]]
+            assert codes[:, 2].tolist() == levels.tolist()
+
+
+def test_missing_values_that_an_axis_does_not_model_are_in_no_cell():
+    """Of a level axis and of a numeric one; others have a cell for them."""
+    axes = [LevelAxis(("a", "b"), nullable=False), COUNT, NUMBER]
+    codes = np.array([[3, MISSING, MISSING], [2, 0, ZERO], [1, 0, 0]], dtype=np.uint8)
+    rows = PrivateRows(np.full((3, 3), 0.6, np.float32), codes, np.zeros(3, np.int64))
+    edges = {1: np.linspace(0, 1, 11), 2: np.array([0.0, 0.5, 1.0])}
+    found, n_cells = _marginals._cell_codes(rows, axes, edges, [0, 1, 2])
+    assert n_cells == [2, 10, 4]
+    assert found.tolist() == [[2, 10, 3], [2, 6, 2], [1, 6, 1]]
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, math.inf])
@@ -153,10 +190,10 @@ def test_a_column_that_says_nothing_is_uniform():
 
 def test_levels_are_ordered_by_the_class_they_speak_for():
     shares = np.array([[0.5, 0.1, 0.4], [0.1, 0.5, 0.4]])
-    order = _marginals._level_order(shares, ordered=False).tolist()
+    order = _estimates._level_order(shares, ordered=False).tolist()
     assert order in ([0, 2, 1], [1, 2, 0])
-    assert _marginals._level_order(shares, ordered=True).tolist() == [0, 1, 2]
-    assert _marginals._level_order(shares[:1], ordered=False).tolist() == [0, 1, 2]
+    assert _estimates._level_order(shares, ordered=True).tolist() == [0, 1, 2]
+    assert _estimates._level_order(shares[:1], ordered=False).tolist() == [0, 1, 2]
 
 
 def test_round_two_looks_where_round_one_saw_rows():
@@ -185,7 +222,7 @@ def few_numbers(n_rows: int, n_columns: int = 40, n_classes: int = 8):
     rows = PrivateRows(units.astype(np.float32), codes, members)
     scores, accountant = buy(rows, 1.0, [axis] * n_columns, classes)
     shares = [[s.decode(SCORES)[0].mean() for s in own] for own in scores]
-    return np.array(shares), accountant.report().entries[0].noise_std
+    return np.array(shares), accountant.report().entries[0].noise_std / 2**20
 
 
 def test_shares_of_a_few_numbers_are_drawn_towards_those_of_all_classes():
@@ -195,7 +232,7 @@ def test_shares_of_a_few_numbers_are_drawn_towards_those_of_all_classes():
     below 0.5 had probability below 1e-6 (chi-square, 280 degrees of freedom).
     """
     shares, noise_std = few_numbers(400)
-    # Two noisy counts a share: their difference has twice the variance of one.
+    # Half the difference of two noisy counts: it has half the variance of one.
     deviations = (shares - shares.mean(axis=0)) * 400 * math.sqrt(2) / noise_std
     assert (deviations**2).mean() < 0.5
 
@@ -218,3 +255,98 @@ def test_a_class_that_differs_keeps_its_numbers():
     scores, _ = buy(rows, 1.0, [axis], classes)
     assert scores[0][0].decode(SCORES)[0].mean() < 0.05
     assert scores[1][0].decode(SCORES)[0].mean() > 0.9
+
+
+# --- Sizes, and rows in no cell ---------------------------------------------------
+
+
+def binary(shares, n_rows=3000, axis=None):
+    """Give rows of one class whose columns have these shares of every code."""
+    axis = LevelAxis(("a", "b"), nullable=False) if axis is None else axis
+    codes = np.searchsorted(np.cumsum(shares)[:-1], (np.arange(n_rows) + 0.5) / n_rows)
+    codes = np.repeat(codes[:, None], 12, axis=1).astype(np.uint8)
+    members = np.zeros(n_rows, dtype=np.int64)
+    return PrivateRows(np.zeros(codes.shape, np.float32), codes, members), [axis] * 12
+
+
+def shares_of(scores):
+    """Give the share of the first level in each column of the only class."""
+    return np.array([column.cumulative[1] for column in scores[0]])
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_values_that_no_level_names_are_not_spread_evenly(nullable, global_random_seed):
+    """6 of 10 rows are neither 'a' (3) nor 'b' (1); of the rest 3 in 4 are 'a'.
+
+    Counted as rows without a level they would add a half each: 3 in 10 more for 'b'.
+    The noise of a share is below 0.01, and one of 12 columns passes 0.1 by chance at a
+    rate below 1e-12.
+    """
+    axis = LevelAxis(("a", "b"), nullable=nullable)
+    rows, axes = binary([0.3, 0.1, 0.6], axis=axis)
+    with insecure_randomness(global_random_seed):
+        scores, _ = buy(rows, 1.0, axes, Classes((), np.array([3000.0])))
+    assert np.abs(shares_of(scores) - 0.75).max() < 0.1
+
+
+@pytest.mark.parametrize("declared", [2400.0, 3600.0])
+def test_a_wrong_number_of_rows_does_not_spoil_the_shares(declared, global_random_seed):
+    """A schema of another table: the level of 80 % stays one.
+
+    The number that is released beside the counts has a noise of 27 rows, and 600 are
+    22 times that. If only the declared one were used, the shares were off by 0.075 and
+    by 0.05. The noise of a share is below 0.004, and the declared number still pulls by
+    0.002: one of 12 columns passes 0.03 by chance at a rate below 1e-10.
+    """
+    rows, axes = binary([0.8, 0.2])
+    with insecure_randomness(global_random_seed):
+        scores, _ = buy(rows, 1.0, axes, Classes((), np.array([declared])))
+    assert np.abs(shares_of(scores) - 0.8).max() < 0.03
+
+
+def released_size(size, std):
+    nothing = np.zeros(0)
+    counts = CentredCounts([], nothing, nothing, 1.0, size, std)
+    return _estimates.Round([], {}, counts)
+
+
+def test_sizes_are_averaged_by_precision():
+    """Against least squares; a declared one stays until the others surely differ."""
+    bought = Classes(("u", "v", "w"), np.array([100.0, 50.0, 70.0]), noise_std=10.0)
+    rounds = [
+        [released_size(130.0, 20.0), released_size(90.0, 5.0)],
+        [released_size(0.0, math.inf)],
+        [released_size(-400.0, 1.0)],
+    ]
+    weights = np.array([1 / 100, 1 / 400, 1 / 25])
+    mean = np.average([100.0, 130.0, 90.0], weights=weights)
+    assert _estimates.known_sizes(bought, rounds) == pytest.approx([mean, 50.0, 1.0])
+    declared = Classes(("u", "v"), np.array([100.0, 100.0]))
+    near, far = [released_size(129.9, 10.0)], [released_size(400.0, 10.0)]
+    assert _estimates.known_sizes(declared, [near, far]) == pytest.approx([100, 397])
+    exact = [[released_size(130.0, 0.0)], [released_size(100.0, 0.0)]]
+    assert _estimates.known_sizes(declared, exact) == pytest.approx([130, 100])
+
+
+@pytest.mark.parametrize("n_cells", [[2] * 30, [2], [4], [66] * 6 + [2] * 9, [1, 3]])
+@pytest.mark.parametrize("count_std", [19.0, 94.0, 1e9])
+def test_the_weight_of_the_size_is_the_best(n_cells, count_std):
+    """Against a search, for columns half way between even and constant."""
+    mu, cells = 0.2, np.array(n_cells, dtype=float)
+
+    def squared_errors(weight):
+        squared = (1 - 1 / cells).sum() + weight**2
+        known = 1 / (1 / count_std**2 + weight**2 / squared * mu**2)
+        from_cells = ((cells - 1) * squared / mu**2).sum()
+        return from_cells + known * (1 - 1 / cells).sum() / 2
+
+    found = size_weight(n_cells, count_std, mu)
+    best = minimize_scalar(squared_errors, bounds=(0, 10), method="bounded")
+    assert squared_errors(found) <= best.fun * (1 + 1e-6)
+
+
+def test_sizes_that_are_declared_or_that_nothing_needs_cost_little():
+    assert size_weight([2, 2, 7], 0.0, 0.2) ** 2 == pytest.approx(0.02 * (1 + 6 / 7))
+    assert size_weight([1, 1, 0], 5.0, 0.2) == size_weight([1], 0.0, 0.2) == 0.0
+    assert size_weight([2] * 30, 1.0, 0.2) == 0.0  # the bought one is better
+    assert 0 < size_weight([2] * 30, 0.0, math.inf) < 1

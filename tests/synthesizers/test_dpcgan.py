@@ -231,11 +231,8 @@ def test_samples_at_infinite_epsilon_have_the_batch_size(monkeypatch):
 COUNTED = {"u": 90, "v": 60}
 
 
-def epsilons(monkeypatch, **parameters):
-    """Epsilon of each class from what a fit drew, by Opacus's accountant; and rates.
-
-    Marginals are sums over two columns, so their sensitivity is the root of 2.
-    """
+def epsilons(monkeypatch, proven_sensitivities, **parameters):
+    """Epsilon of each class from what a fit drew, by Opacus's accountant; and rates."""
     drawn = {label: [] for label in COUNTED}  # noise multiplier, rate, steps
     rates = []
 
@@ -243,7 +240,8 @@ def epsilons(monkeypatch, **parameters):
         reservation, *count = given[1:]
         for label in COUNTED:
             if reservation.scope in (None, label):
-                noise = reservation.noise_std / math.sqrt(2)
+                proven = proven_sensitivities[reservation.name][label]
+                noise = reservation.noise_std / proven
                 drawn[label].append((noise, 1.0, sum(count or [1])))
 
     def stepped(given, _):
@@ -272,20 +270,22 @@ def epsilons(monkeypatch, **parameters):
 @pytest.mark.filterwarnings("ignore:Optimal order is")  # of a first guess of Opacus
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("init", ["random", "marginals"])
-def test_epsilon_by_opacus_is_that_of_the_dearest_class(init, monkeypatch):
+def test_epsilon_by_opacus_is_that_of_the_dearest_class(
+    init, proven_sensitivities, monkeypatch
+):
     """Half the rows of one class are sampled, three quarters of the other: each pays.
 
     Opacus composes what was drawn, and the claim leaves room for what no Gaussian curve
     fits and for the grid of marginals: so it is larger, by 10% at most.
     """
-    found, rates, claimed = epsilons(monkeypatch, init=init)
+    found, rates, claimed = epsilons(monkeypatch, proven_sensitivities, init=init)
     assert rates == {45 / 90, 45 / 60}
     assert 0.9 * claimed <= max(found.values()) <= claimed + 0.005 <= 1.005
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order is")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-def test_samples_larger_than_charged_are_caught(monkeypatch):
+def test_samples_larger_than_charged_are_caught(proven_sensitivities, monkeypatch):
     """The twin draws three quarters and all of the rows: both pass the claim."""
 
     class Larger(Discriminator):
@@ -294,7 +294,7 @@ def test_samples_larger_than_charged_are_caught(monkeypatch):
             self._rate = min(1.0, 1.5 * self._rate)
 
     monkeypatch.setattr(_adversarial, "Discriminator", Larger)
-    found, rates, claimed = epsilons(monkeypatch, init="random")
+    found, rates, claimed = epsilons(monkeypatch, proven_sensitivities, init="random")
     assert rates == {0.75, 1.0}
     assert min(found.values()) > claimed
 
@@ -364,7 +364,9 @@ def test_mixed_types_train(init):
 
 def test_a_class_of_which_no_row_came_still_runs():
     table = make_table(300, n_classes=2)
-    synthesizer = DPCGANSynthesizer(schema=make_schema(3), **FEW)
+    counts = {"u": 0, "v": 0, "w": 0} | table["y"].value_counts().to_dict()
+    schema = TableSchema(make_schema(3).columns, target="y", class_counts=counts)
+    synthesizer = DPCGANSynthesizer(schema=schema, **FEW)
     with pytest.warns(DegradedResultWarning):
         synthesizer.fit(table)
     assert set(synthesizer.sample(300, sampling_strategy="balanced")["y"]) == {*"uvw"}

@@ -124,13 +124,11 @@ def losses_of_votes(scale, n_votes, n_teachers, noise):
     ).self_compose(n_votes)
 
 
-# By the proofs, not by the package: 3 columns, 2 of them numeric.
-SENSITIVITIES = {"coarse marginals": math.sqrt(2), "marginals": math.sqrt(3)}
-
-
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_epsilon_by_own_arithmetic_is_what_was_asked_for(epsilon, noise, monkeypatch):
+def test_epsilon_by_own_arithmetic_is_what_was_asked_for(
+    epsilon, noise, proven_sensitivities, monkeypatch
+):
     """All draws of a class, composed here by their laws and sensitivities.
 
     That votes cannot be asked so that they tell more is in `privacy/test_blocks.py`.
@@ -141,7 +139,7 @@ def test_epsilon_by_own_arithmetic_is_what_was_asked_for(epsilon, noise, monkeyp
     for scope in ("u", "v"):
         paid = [draw for draw in draws if draw[0].scope in (None, scope)]
         mu_squared = sum(
-            n * SENSITIVITIES[line.name] ** 2 / (line.noise_std**2 - 4)
+            n * proven_sensitivities[line.name][scope] ** 2 / (line.noise_std**2 - 4)
             for line, n, _, _ in paid
             if line.name != LABELS
         )

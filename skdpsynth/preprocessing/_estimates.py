@@ -1,0 +1,298 @@
+"""From what the rounds of marginals released to marginals: post-processing.
+
+No private data comes here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis, is_wide
+from skdpsynth.preprocessing._density import (
+    Histogram,
+    fit_masses,
+    shrunk_distributions,
+)
+from skdpsynth.preprocessing._scores import ColumnScores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._classes import Classes
+    from skdpsynth.privacy._counts import CentredCounts
+
+__all__ = ["Counted", "Round", "estimate", "flat_marginals", "known_sizes", "numeric"]
+
+_BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
+# Rows, in noise deviations of a count, from which a class's shares of a few numbers are
+# drawn to those of all. With fewer rows no difference could stand out, and the noise of
+# other columns would decide instead.
+_POOLED_FROM = 5.0
+# Noise deviations from which an exact zero is real, and a declared count is not.
+_ZERO_FROM, _DECLARED_UNTIL = 3.0, 3.0
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A noisy histogram of one numeric column: its bins, and what is in none."""
+
+    histogram: Histogram
+    zero: float
+    missing: float
+
+    @classmethod
+    def of(
+        cls,
+        axis: NumericAxis,
+        edges: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        noise_std: float,
+    ) -> Counted:
+        """Read counts of bins, of zeros where the axis has them, and of missing."""
+        n_bins = len(edges) - 1
+        rest = counts[n_bins:].tolist()
+        missing = rest.pop() if axis.nullable else 0.0
+        histogram = Histogram(edges, counts[:n_bins], noise_std)
+        return cls(histogram, rest.pop() if rest else 0.0, missing)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise of one count."""
+        return self.histogram.noise_std
+
+    @property
+    def total(self) -> float:
+        """Number of rows that were counted."""
+        return float(self.histogram.counts.sum()) + self.zero + self.missing
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round released of one class.
+
+    Parameters
+    ----------
+    columns : list of int
+        Positions of the columns that were counted.
+    edges : dict of int to ndarray of shape (n_bins + 1,)
+        Bins of the numeric ones among them.
+    released : CentredCounts
+        What came out.
+    """
+
+    columns: list[int]
+    edges: dict[int, NDArray[np.float64]]
+    released: CentredCounts
+
+    def counts(self, size: float) -> dict[int, NDArray[np.float64]]:
+        """Give the counts of each column, for a number of rows."""
+        return dict(zip(self.columns, self.released.counts(size), strict=True))
+
+    def counted(self, axes: list[Axis], size: float) -> dict[int, Counted]:
+        """Give the histograms of the numeric columns, for a number of rows."""
+        noise_std = self.released.noise_std
+        return {
+            j: Counted.of(numeric(axes[j]), self.edges[j], counts, noise_std)
+            for j, counts in self.counts(size).items()
+            if j in self.edges
+        }
+
+
+def numeric(axis: Axis) -> NumericAxis:
+    """Give an axis that is known to be numeric."""
+    if not isinstance(axis, NumericAxis):
+        raise TypeError("Expected a numeric axis.")
+    return axis
+
+
+def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[ColumnScores]]:
+    """Give the marginals of a fit that buys none: uniform on every axis."""
+    columns = []
+    for axis in axes:
+        if isinstance(axis, NumericAxis):
+            scores = ColumnScores.numeric(axis, np.array([0.0, 1.0]), np.ones(1))
+        else:
+            levels = np.full(len(axis.levels), 1.0 / max(len(axis.levels), 1))
+            scores = ColumnScores.of_levels(axis, levels)
+        columns.append(scores)
+    return [list(columns) for _ in range(n_classes)]
+
+
+def known_sizes(classes: Classes, rounds: list[list[Round]]) -> NDArray[np.float64]:
+    """Give the number of rows of each class, as well as it is known by now.
+
+    Parameters
+    ----------
+    classes : Classes
+        Declared or bought counts.
+    rounds : list of n_classes lists of Round
+        They have counted the rows again.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,), float64
+        Bought counts are averaged with the others by precision. Declared ones stay,
+        unless the others surely differ; all are at least 1.
+    """
+    sizes = classes.counts.copy()
+    for c, own in enumerate(rounds):
+        parts = [part.released for part in own if part.released.size_std < math.inf]
+        if not parts:
+            continue
+        weights = [max(part.size_std, 1e-9) ** -2 for part in parts]
+        again = float(np.average([part.size for part in parts], weights=weights))
+        change, variance = again - sizes[c], 1.0 / sum(weights)
+        if classes.noise_std > 0:
+            kept = classes.noise_std**2 / (classes.noise_std**2 + variance)
+        else:
+            doubt = _DECLARED_UNTIL**2 * variance
+            kept = 1.0 - doubt / max(change**2, doubt)
+        sizes[c] += kept * change
+    return np.maximum(sizes, 1.0)
+
+
+def estimate(
+    axes: list[Axis],
+    classes: Classes,
+    rounds: list[list[Round]],
+    cells: dict[int, NDArray[np.float64]],
+) -> list[list[ColumnScores]]:
+    """Turn all noisy counts into marginals.
+
+    Parameters
+    ----------
+    axes : list of Axis
+        One per column.
+    classes : Classes
+        Public.
+    rounds : list of n_classes lists of Round
+        What was released of each class; the last round counted all columns.
+    cells : dict of int to ndarray of shape (n_cells + 1,)
+        Edges of the cells of the final density of each numeric column.
+
+    Returns
+    -------
+    list of n_classes lists of ColumnScores
+        One marginal per column.
+    """
+    last = [own[-1] for own in rounds]
+    sizes = known_sizes(classes, rounds)
+    stds = np.array([part.released.noise_std for part in last])
+    levels = [part.counts(size) for part, size in zip(last, sizes, strict=True)]
+    counted = [
+        [part.counted(axes, size) for part in own]
+        for own, size in zip(rounds, sizes, strict=True)
+    ]
+    parts = {
+        j: [[part[j] for part in own if j in part] for own in counted] for j in cells
+    }
+    atoms = {j: _atoms(numeric(axes[j]), parts[j]) for j in cells}
+    masses = _masses(parts, atoms, cells)
+    sure = np.flatnonzero(sizes >= _POOLED_FROM * stds)
+    result: list[list[ColumnScores]] = [[] for _ in rounds]
+    for j, axis in enumerate(axes):
+        if isinstance(axis, LevelAxis):
+            marginals = _level_scores(axis, [own[j] for own in levels], stds)
+        else:
+            if not is_wide(axis):
+                few = _few_numbers([own[-1] for own in parts[j]])
+                for c in sure:
+                    masses[c][j] = few[c]
+            marginals = [
+                ColumnScores.numeric(axis, cells[j], own[j], zero=zero, missing=missing)
+                for own, (zero, missing) in zip(masses, atoms[j].tolist(), strict=True)
+            ]
+        for own, scores in zip(result, marginals, strict=True):
+            own.append(scores)
+    return result
+
+
+def _masses(
+    parts: dict[int, list[list[Counted]]],
+    atoms: dict[int, NDArray[np.float64]],
+    cells: dict[int, NDArray[np.float64]],
+) -> list[dict[int, NDArray[np.float64]]]:
+    """Fit the densities of the numeric columns of each class."""
+    fitted = []
+    for c in range(max(map(len, parts.values()), default=0)):
+        own = [parts[j][c] for j in cells]
+        shares = np.array([1.0 - atoms[j][c].sum() for j in cells])
+        totals = np.array([rounds[-1].total for rounds in own]) * shares
+        masses = fit_masses(
+            [[part.histogram for part in rounds] for rounds in own],
+            list(cells.values()),
+            np.maximum(totals, 1.0),
+        )
+        fitted.append(dict(zip(cells, masses, strict=True)))
+    return fitted
+
+
+def _few_numbers(counted: list[Counted]) -> NDArray[np.float64]:
+    """Shares of a few whole numbers in each class, drawn towards those of all.
+
+    Every number has a bin of its own, so there is nothing to smooth.
+    """
+    counts = np.array([part.histogram.counts for part in counted])
+    stds = np.array([part.noise_std for part in counted])
+    return shrunk_distributions(counts, stds * _centred(counts.shape[1]))
+
+
+def _centred(n_cells: int) -> float:
+    """Share of the noise of a count that is left when the mean is taken off."""
+    return math.sqrt(1.0 - 1.0 / n_cells)
+
+
+def _atoms(axis: NumericAxis, rounds: list[list[Counted]]) -> NDArray[np.float64]:
+    """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
+
+    Whether there are exact zeros is asked of all classes together. A share is drawn
+    towards that of all classes, as far as the noise of the class makes it uncertain.
+    """
+    seen, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
+    counts = np.array([parts[-1].total for parts in rounds])
+    for c, parts in enumerate(rounds):
+        weights = [1.0 / max(part.noise_std, 0.5) ** 2 for part in parts]
+        atoms = [(part.zero, part.missing) for part in parts]
+        seen[c] = np.average(atoms, axis=0, weights=weights)
+        variances[c] = 1.0 / sum(weights)
+    pooled = np.maximum(seen.sum(axis=0), 0.0) / counts.sum()
+    pooled /= max(float(pooled.sum()), 1.0)
+    precision = counts**2 / variances
+    kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
+    shares = np.maximum(kept * seen / counts[:, None] + (1.0 - kept) * pooled, 0.0)
+    real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
+    shares[:, 0] *= axis.zero is not None and real
+    shares[:, 1] *= axis.nullable
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
+
+
+def _level_scores(
+    axis: LevelAxis, counts: list[NDArray[np.float64]], stds: NDArray[np.float64]
+) -> list[ColumnScores]:
+    """Marginals of a level column; what is in none is spread over the levels."""
+    n_levels = len(axis.levels)
+    stacked = np.array(counts)
+    if stacked.size == 0:
+        return [ColumnScores.of_levels(axis, np.empty(0)) for _ in counts]
+    shares = shrunk_distributions(stacked, stds * _centred(stacked.shape[1]))
+    missing = shares[:, n_levels:].sum(axis=1)
+    order = _level_order(shares[:, :n_levels], ordered=axis.ordered)
+    return [
+        ColumnScores.of_levels(axis, row[:n_levels], missing=gone, order=order)
+        for row, gone in zip(shares, missing, strict=True)
+    ]
+
+
+def _level_order(shares: NDArray[np.float64], *, ordered: bool) -> NDArray[np.int64]:
+    """Order levels along the direction in which the classes differ most."""
+    n_classes, n_levels = shares.shape
+    if ordered or n_classes < 2 or n_levels < 3:
+        return np.arange(n_levels)
+    profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), 1e-12)
+    centred = profile - profile.mean(axis=1, keepdims=True)
+    direction = np.linalg.svd(centred, full_matrices=False)[2][0]
+    return np.argsort(direction, kind="stable")

@@ -1,0 +1,242 @@
+"""Counts in whole numbers, and what is computed of them before and after the noise.
+
+The counts of a column add up to the number of rows, which is known already or released
+once for all columns. Only the rest need be released: a row moves a count less its
+mean by less than 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "GRID",
+    "CentredCounts",
+    "centred_numbers",
+    "centred_sensitivity",
+    "exact_counts",
+]
+
+# Number of grid cells per clipping norm, or per row: a clipped vector has integer
+# norm <= GRID.
+GRID = 2**20
+
+# Entries of codes that are worked on at a time.
+_CHUNK_ENTRIES = 2**20
+
+# Noise deviations from which rows in no cell are believed in.
+_APART_FROM = 2.0
+
+
+def exact_counts(
+    codes: NDArray[np.integer], n_bins: Sequence[int]
+) -> list[NDArray[np.int64]]:
+    """Count the codes of every column without noise: private.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns), integer
+        Column j holds codes in [0, ``n_bins[j]``).
+    n_bins : sequence of int, length n_columns
+        Number of bins of each column, at least 1.
+
+    Returns
+    -------
+    list of n_columns ndarrays, int64
+        The counts of each column.
+
+    Raises
+    ------
+    ValueError
+        When shapes disagree or a code is out of range.
+    """
+    bins = [int(n) for n in n_bins]
+    if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
+        msg = (
+            "Expected codes of shape (n_rows, n_columns) and one positive number of "
+            f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
+        )
+        raise ValueError(msg)
+    limits = np.asarray(bins, dtype=np.int64)
+    out_of_range = "Expected integer codes in [0, n_bins[j]) in column j."
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise ValueError(out_of_range)
+    # One bincount for all columns: column j counts in the bins after starts[j].
+    starts = np.concatenate(([0], np.cumsum(limits)))
+    exact = np.zeros(int(starts[-1]), dtype=np.int64)
+    step = max(1, _CHUNK_ENTRIES // len(bins))
+    for start in range(0, len(codes), step):
+        chunk = codes[start : start + step].astype(np.int64)
+        if np.any((chunk < 0) | (chunk >= limits)):
+            raise ValueError(out_of_range)
+        exact += np.bincount((chunk + starts[:-1]).ravel(), minlength=len(exact))
+    return np.split(exact, starts[1:-1])
+
+
+@dataclass(frozen=True)
+class CentredCounts:
+    """What `centred_histogram` released, in rows.
+
+    Parameters
+    ----------
+    deviations : list of n_columns ndarrays of shape (n_cells_j,), float64
+        Noisy counts of the cells of each column, less their mean.
+    apart : ndarray of shape (n_columns,), float64
+        Noisy numbers of rows in no cell; 0 where there are fewer than 2 cells.
+    apart_stds : ndarray of shape (n_columns,), float64
+        Standard deviations of their noise.
+    noise_std : float
+        Standard deviation of the noise of one count before the mean is taken off; in
+        the deviations of B cells ``sqrt(1 - 1/B)`` of it is left.
+    size : float
+        Noisy number of rows; 0 if it was not released.
+    size_std : float
+        Standard deviation of its noise; inf if it was not released.
+    """
+
+    deviations: list[NDArray[np.float64]]
+    apart: NDArray[np.float64]
+    apart_stds: NDArray[np.float64]
+    noise_std: float
+    size: float
+    size_std: float
+
+    @classmethod
+    def of(
+        cls,
+        noisy: NDArray[np.int64],
+        n_cells: Sequence[int],
+        noise_std: float,
+        size_weight: float,
+    ) -> CentredCounts:
+        """Read the numbers of `centred_numbers` after noise was added to them."""
+        *columns, rest = np.split(
+            noisy.astype(np.float64), np.cumsum([n + 1 for n in n_cells])
+        )
+        entries = np.array([_apart_entry(n) for n in n_cells], dtype=np.float64)
+        scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
+        entry = _size_entry(size_weight)
+        return cls(
+            [
+                (part[:-1] - part[:-1].sum() / max(len(part) - 1, 1)) / GRID
+                for part in columns
+            ],
+            np.array([part[-1] for part in columns]) / scale,
+            noise_std / scale,
+            noise_std / GRID,
+            float(rest[0]) / entry if entry else 0.0,
+            noise_std / entry if entry else math.inf,
+        )
+
+    def counts(self, size: float) -> list[NDArray[np.float64]]:
+        """Give noisy counts of the cells of each column, for a number of rows.
+
+        Parameters
+        ----------
+        size : float
+            Number of rows, as well as it is known.
+
+        Returns
+        -------
+        list of n_columns ndarrays of shape (n_cells_j,), float64
+            They may be negative. Their sum is `size` less the rows that are in no
+            cell, but at least 1.
+
+        Notes
+        -----
+        Mostly every row is in a cell, and a noisy number of others would do harm
+        alone. With noise s a number o counts as ``o - (2 s)^2 / o``, or 0 if that is
+        negative.
+        """
+        doubt = (_APART_FROM * self.apart_stds) ** 2 / np.maximum(self.apart, 1e-9)
+        totals = np.maximum(size - np.maximum(self.apart - doubt, 0.0), 1.0)
+        return [
+            total / max(len(part), 1) + part
+            for total, part in zip(totals, self.deviations, strict=True)
+        ]
+
+
+def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int:
+    """Give the L2 sensitivity of `centred_numbers`.
+
+    Parameters
+    ----------
+    n_cells : sequence of int, length n_columns
+        Number of cells of each column, at least 0.
+    size_weight : float, default=0.0
+        Weight of the number of rows, at least 0.
+
+    Returns
+    -------
+    int
+        Rounded up; at least 1, also where nothing moves.
+
+    Notes
+    -----
+    A row in a cell of column j moves its numbers by a vector of squared norm
+    `_squared_norm`, a row in none by one that is no longer, and every row moves the
+    last number by `_size_entry`. All are whole numbers. Divided by GRID the result is
+    ``sqrt(sum(1 - 1 / B_j) + size_weight^2)``, up to rounding.
+    """
+    squared = sum(map(_squared_norm, n_cells)) + _size_entry(size_weight) ** 2
+    return math.isqrt(max(squared - 1, 0)) + 1
+
+
+def centred_numbers(
+    counts: Sequence[NDArray[np.int64]], n_rows: int, size_weight: float
+) -> NDArray[np.int64]:
+    """Compute what `centred_histogram` adds noise to: private.
+
+    Parameters
+    ----------
+    counts : sequence of n_columns ndarrays of shape (n_cells_j + 1,), int64
+        Exact counts; the last one is of the rows that are in no cell.
+    n_rows : int
+        Exact number of rows.
+    size_weight : float
+        Weight of that number; where it is 0, it is left out.
+
+    Returns
+    -------
+    ndarray of shape (n_numbers,), int64
+        Of each column those of the cells and that of the rows in none; then the one
+        of all rows.
+    """
+    parts = []
+    for column in counts:
+        cells, n_cells = column[:-1], len(column) - 1
+        parts.append(GRID * cells - _taken(n_cells) * cells.sum())
+        parts.append(_apart_entry(n_cells) * column[-1:])
+    entry = _size_entry(size_weight)
+    parts.append(np.full(int(entry > 0), entry * n_rows, dtype=np.int64))
+    return np.concatenate(parts)
+
+
+def _taken(n_cells: int) -> int:
+    """Give what a row in a cell takes from every cell of its column."""
+    return GRID // max(n_cells, 1)
+
+
+def _squared_norm(n_cells: int) -> int:
+    """Give the squared norm of what a row in a cell adds to its column."""
+    taken = _taken(n_cells)
+    return (GRID - taken) ** 2 + max(n_cells - 1, 0) * taken**2
+
+
+def _apart_entry(n_cells: int) -> int:
+    """Give what a row in no cell adds to their number: as much as the norm allows."""
+    return math.isqrt(_squared_norm(n_cells))
+
+
+def _size_entry(size_weight: float) -> int:
+    """Give what every row adds to the number of all."""
+    return int(GRID * size_weight)
