@@ -70,7 +70,8 @@ class IndependentSynthesizer(BaseSynthesizer):
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row. A row is in one bin of every column, so the joint histogram of a
-    class has L2 sensitivity ``sqrt(n_columns)``, whatever the number of bins. Classes
+    class, less the mean of each column of B bins, has L2 sensitivity
+    ``sqrt(sum(1 - 1/B))``, and the number of rows adds the square of its weight. Classes
     are disjoint and compose in parallel. The noise is the discrete Gaussian. Class
     labels and counts, ranges and categories that no schema declares are bought from
     the same budget. Dtypes and column names are public.
