@@ -70,11 +70,11 @@ class IndependentSynthesizer(BaseSynthesizer):
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row. A row is in one bin of every column, so the joint histogram of a
-    class, less the mean of each column of B bins, has L2 sensitivity
-    ``sqrt(sum(1 - 1/B))``, and the number of rows adds the square of its weight. Classes
-    are disjoint and compose in parallel. The noise is the discrete Gaussian. Class
-    labels and counts, ranges and categories that no schema declares are bought from
-    the same budget. Dtypes and column names are public.
+    class, less the mean of each column of B bins, has L2 sensitivity ``sqrt(sum(1 -
+    1/B))``, and the number of rows adds the square of its weight. Classes are disjoint
+    and compose in parallel. The noise is the discrete Gaussian. Class labels and
+    counts, ranges and categories that no schema declares are bought from the same
+    budget. Dtypes and column names are public.
 
     Bins follow the noisy counts: a coarse round finds where the rows are, a second
     round counts as many bins as a class can fill, at quantiles of the first. One smooth
