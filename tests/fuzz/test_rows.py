@@ -53,8 +53,8 @@ class Neighbours(NamedTuple):
     table: pd.DataFrame
     place: int
 
-    def __repr__(self):  # pandas cannot print every float16
-        return f"{dict(self.table.dtypes)}, row {self.place}"
+    def __repr__(self):  # pandas cannot print every float16, nor a pipe every text
+        return ascii(f"{dict(self.table.dtypes)}, row {self.place}")
 
 
 @st.composite

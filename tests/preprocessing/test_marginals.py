@@ -13,6 +13,7 @@ from skdpsynth.preprocessing import _estimates, _marginals
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
+from skdpsynth.preprocessing._density import Histogram
 from skdpsynth.preprocessing._marginals import (
     bins_for,
     buy_marginals,
@@ -243,6 +244,23 @@ def test_a_class_of_a_few_rows_keeps_its_noisy_shares():
     assert noise_std > 80 / 5
     spread = shares.max(axis=0) - shares.min(axis=0)
     assert (spread > 0.01).all()
+
+
+def test_shares_are_drawn_together_by_the_noise_that_is_left():
+    """Less the mean, two counts have half the noise: half of a difference of 10 stays.
+
+    By the formula of `shrunk_distributions`: ``1 - (10^2 / 2) / 10^2`` of it.
+    """
+    counts = [np.array([60.0, 40.0]), np.array([40.0, 60.0])]
+    axis, stds = LevelAxis(("a", "b"), nullable=False), np.array([10.0, 10.0])
+    scores = _estimates._level_scores(axis, counts, stds)
+    assert [own.cumulative[1] for own in scores] == pytest.approx([0.55, 0.45])
+    edges = np.array([0.0, 0.5, 1.0])
+    parts = [
+        _estimates.Counted(Histogram(edges, own, 10.0), 0.0, 0.0) for own in counts
+    ]
+    few = _estimates._few_numbers(parts)
+    assert few == pytest.approx(np.array([[0.55, 0.45], [0.45, 0.55]]))
 
 
 def test_a_class_that_differs_keeps_its_numbers():
