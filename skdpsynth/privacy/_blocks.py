@@ -58,7 +58,7 @@ _CELLS_OF_A_STEP = 4000.0  # and at most, in what one step can lose
 _REACH = 8.0  # of the grid, in standard deviations of the loss
 _CORNERS = 48
 _LOG_RAREST = -42.0  # of an answer that is looked at
-_TAIL_STDS = 40.0  # how far a discrete noise is summed
+_TAIL_STDS = 50.0  # how far a discrete noise is summed: rarer than any answer above
 _CLOSE = 1e-4  # relative distance from the cost aimed at
 _MOST_TRIALS = 100
 # Of a block of many votes with Gaussian noise, over that of as many Gaussian releases.
