@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         IndependentSynthesizer,
         PATEGANSynthesizer,
         PATETripleGANSynthesizer,
+        PairwiseSynthesizer,
     )
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "IndependentSynthesizer",
     "PATEGANSynthesizer",
     "PATETripleGANSynthesizer",
+    "PairwiseSynthesizer",
     "PrivacyBudget",
     "TableSchema",
     "__version__",
@@ -48,6 +50,7 @@ _LAZY_NAMES = {
     "IndependentSynthesizer": "skdpsynth.synthesizers",
     "PATEGANSynthesizer": "skdpsynth.synthesizers",
     "PATETripleGANSynthesizer": "skdpsynth.synthesizers",
+    "PairwiseSynthesizer": "skdpsynth.synthesizers",
     "PrivacyBudget": "skdpsynth.privacy",
     "TableSchema": "skdpsynth.schema",
     "inspect": "skdpsynth.persistence",

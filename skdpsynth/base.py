@@ -1,7 +1,7 @@
 """What all synthesizers share: the order of a fit, sampling and plans.
 
 `fit` checks, buys what the schema does not say, lets the algorithm train, and closes
-the ledger. An algorithm is one file that fills in `_fit`, `_plan` and `_scores`.
+the ledger. An algorithm is one file that fills in `_fit`, `_plan_classes` and `_ranks`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
 from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_table
 from skdpsynth.preprocessing._purchase import buy_facts, discovery_share
 from skdpsynth.preprocessing._sampling import class_members, public_seed
+from skdpsynth.preprocessing._shares import TAIL_SHARE
 from skdpsynth.preprocessing._table import agreed_target, read_table
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
@@ -51,15 +52,14 @@ if TYPE_CHECKING:
 __all__ = ["BaseSynthesizer"]
 
 _CHUNK_ROWS = 250_000  # rows decoded at once when sampling
-_TAIL_SHARE = 0.01  # of delta
 
 
 class BaseSynthesizer(Savable):
     """Base class of all synthesizers.
 
     A subclass fills in ``_fit``, which trains and returns a `TableModel`;
-    ``_plan_classes``, which says what a budget buys; and ``_scores``, which draws the
-    normal scores of synthetic rows.
+    ``_plan_classes``, which says what a budget buys; and ``_ranks``, which draws
+    where synthetic rows stand in the marginals.
 
     See Also
     --------
@@ -194,7 +194,7 @@ class BaseSynthesizer(Savable):
         parts = []
         for start in range(0, len(members), _CHUNK_ROWS):
             chunk = members[start : start + _CHUNK_ROWS]
-            parts.append(self._model.decode(self._scores(chunk, rng), chunk))
+            parts.append(self._model.decode(self._ranks(chunk, rng), chunk))
         return self._model.join(parts)
 
     def fit_resample(
@@ -353,13 +353,13 @@ class BaseSynthesizer(Savable):
     @property
     def _tail_delta(self) -> float:
         """Delta of a class's block beside the Gaussian curve; public."""
-        return self.delta * _TAIL_SHARE if self._block else 0.0
+        return self.delta * TAIL_SHARE if self._block else 0.0
 
     @abstractmethod
-    def _scores(
+    def _ranks(
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Draw the normal scores of synthetic rows of the given classes."""
+        """Draw the ranks of synthetic rows of the given classes, in [0, 1]."""
 
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""

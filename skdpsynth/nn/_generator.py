@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import ndtr
 
 from skdpsynth.nn._products import Products
 
@@ -85,6 +86,34 @@ class FactorGenerator:
         for c, parameters in enumerate(self.parameters):
             if not trained[c] and n_rows[c] >= _ALIKE * n_rows[lender]:
                 parameters["loadings"] = self.parameters[lender]["loadings"].copy()
+
+    def draw(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw the ranks of rows of given classes; see `scores`."""
+        return np.asarray(ndtr(self.scores(members, rng)))
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Split into JSON-safe facts and arrays, for saving."""
+        arrays = {
+            f"generator.{c}.{name}": value
+            for c, own in enumerate(self.parameters)
+            for name, value in own.items()
+        }
+        return {"form": "factors", "n_classes": len(self.parameters)}, arrays
+
+    @classmethod
+    def from_state(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> FactorGenerator:
+        """Rebuild what `to_state` split."""
+        names = ("loadings", "location", "log_scale")
+        return cls(
+            [
+                {name: arrays[f"generator.{c}.{name}"] for name in names}
+                for c in range(document["n_classes"])
+            ]
+        )
 
     def scores(
         self, members: NDArray[np.int64], rng: np.random.Generator

@@ -16,9 +16,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Histogram", "fit_masses", "nearest_distribution", "shrunk_distributions"]
+__all__ = ["Histogram", "fit_masses", "fit_spiked", "nearest_distribution", "shrunk_distributions"]
 
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
+_SMOOTH_CELLS = 64  # of the smooth density
+_SPIKE, _SPIKE_ROUNDS = 4.0, 3
 _MAX_NEWTON_STEPS = 100
 _CONVERGED = (1e-3, 1e-6)  # gain of a step: absolute, and relative to the loss
 _MAX_DAMPING = 1e12
@@ -106,6 +108,85 @@ def fit_masses(
         for member, mass in zip(members, fitted, strict=True):
             masses[member] = mass
     return masses
+
+
+def fit_spiked(
+    columns: list[list[Histogram]],
+    cells: list[NDArray[np.float64]],
+    totals: NDArray[np.float64],
+) -> list[NDArray[np.float64]]:
+    """Fit a smooth distribution per column, and what surely stands out of it.
+
+    Parameters
+    ----------
+    columns, cells, totals
+        As in `fit_masses`; the last histogram of a column has edges of cells.
+
+    Returns
+    -------
+    list of n_columns ndarrays of shape (n_cells_j,)
+        Masses, positive, with sum 1.
+
+    Notes
+    -----
+    Numbers that people choose, such as 40 hours, are no smooth density. A bin whose
+    count is too high for the density by more than `_SPIKE` noise deviations keeps it,
+    and the density is fitted to the rest. Of what the other bins differ, the share is
+    kept to which its mean square exceeds that of the noise.
+    """
+    smooth_cells = [_thinned(edges, _SMOOTH_CELLS) for edges in cells]
+    counted = [parts[-1] for parts in columns]
+    rounds = [list(parts) for parts in columns]
+    masses: list[NDArray[np.float64]] = [np.empty(0)] * len(columns)
+    moving = list(range(len(columns)))
+    for _ in range(_SPIKE_ROUNDS):
+        fitted = fit_masses(
+            [rounds[j] for j in moving], [smooth_cells[j] for j in moving], totals[moving]
+        )
+        seen, moving_before, moving = fitted, moving, []
+        for j, mass in zip(moving_before, seen, strict=True):
+            masses[j] = mass
+            part = counted[j]
+            expected = totals[j] * (part.overlap(smooth_cells[j]) @ mass)
+            above = part.counts - expected > _SPIKE * max(part.noise_std, 0.5)
+            if above.any():
+                filled = np.where(above, expected, part.counts)
+                rounds[j][-1] = Histogram(part.edges, filled, part.noise_std)
+                moving.append(j)
+    return [
+        _with_spikes(counted[j], totals[j], masses[j], smooth_cells[j], cells[j])
+        for j in range(len(columns))
+    ]
+
+
+def _with_spikes(
+    part: Histogram,
+    total: float,
+    mass: NDArray[np.float64],
+    smooth_cells: NDArray[np.float64],
+    cells: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Bring a smooth density to finer cells, with what stands out of it."""
+    noise_std = max(part.noise_std, 0.5)
+    expected = total * (part.overlap(smooth_cells) @ mass)
+    residual = part.counts - expected
+    spike = residual > _SPIKE * noise_std
+    energy = float((residual[~spike] ** 2).mean()) if not spike.all() else 0.0
+    kept = max(0.0, 1.0 - noise_std**2 / energy) if energy > 0 else 0.0
+    shares = nearest_distribution(expected + np.where(spike, 1.0, kept) * residual)
+    fine = Histogram(cells, np.empty(0), 0.0).overlap(smooth_cells) @ mass
+    of_bin = np.searchsorted(part.edges, (cells[:-1] + cells[1:]) / 2) - 1
+    within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
+    result = np.maximum(fine / within[of_bin] * shares[of_bin], 1e-12)
+    return np.asarray(result / result.sum())
+
+
+def _thinned(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
+    """Leave about `n_cells` cells, whose edges are some of the given ones."""
+    n = len(edges) - 1
+    if n <= n_cells:
+        return edges
+    return edges[np.unique(np.linspace(0, n, n_cells + 1).round().astype(np.int64))]
 
 
 def _first_guess(

@@ -14,7 +14,7 @@ import numpy as np
 from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis, is_wide
 from skdpsynth.preprocessing._density import (
     Histogram,
-    fit_masses,
+    fit_spiked,
     shrunk_distributions,
 )
 from skdpsynth.preprocessing._scores import ColumnScores
@@ -222,7 +222,7 @@ def _masses(
         own = [parts[j][c] for j in cells]
         shares = np.array([1.0 - atoms[j][c].sum() for j in cells])
         totals = np.array([rounds[-1].total for rounds in own]) * shares
-        masses = fit_masses(
+        masses = fit_spiked(
             [[part.histogram for part in rounds] for rounds in own],
             list(cells.values()),
             np.maximum(totals, 1.0),

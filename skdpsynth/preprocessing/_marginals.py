@@ -23,6 +23,7 @@ from skdpsynth.preprocessing._estimates import (
     known_sizes,
     numeric,
 )
+from skdpsynth.preprocessing._shares import COARSE_SHARE
 from skdpsynth.privacy._aggregators import centred_histogram
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import GRID, centred_sensitivity
@@ -46,15 +47,14 @@ __all__ = [
     "size_weight",
 ]
 
-N_CELLS = 64  # cells of the final density of a numeric column
-_COARSE_SHARE = 0.4  # of the squared mu of the marginals, for round 1
+N_CELLS = 256  # cells of the final density of a numeric column, at most
 _TWO_ROUNDS_FROM = 20.0  # bins that the largest class must be able to fill
 _COARSE_BINS = (4, 16)
-_FINE_BINS = (4, 64)
+_FINE_BINS = (4, N_CELLS)
 _WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell edges
 _QUANTILE_WARP = 0.1  # the same for scale="quantile"
 _SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
-_GRID = np.linspace(0.0, 1.0, N_CELLS + 1)  # of the first look at a column
+_GRID = np.linspace(0.0, 1.0, 65)  # of the first look at a column
 # Squared weight of a declared count, against that of all columns. A schema that is
 # wrong about it, as one of a larger table may be, must not spoil the marginals.
 _CHECK_SHARE = 0.02
@@ -84,7 +84,7 @@ def coarse_share(largest: float, n_wide: int, n_others: int, mu: float) -> float
     n_columns = max(n_wide + n_others, 1)
     if largest * mu < _TWO_ROUNDS_FROM * 2.0 * math.sqrt(n_columns):
         return 0.0
-    return _COARSE_SHARE * n_wide / n_columns
+    return COARSE_SHARE * n_wide / n_columns
 
 
 def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
@@ -373,7 +373,7 @@ def _warped_cells(
 ) -> NDArray[np.float64]:
     """Place the cells of a column: narrow where any class has many rows."""
     low, high = support
-    grid = np.linspace(low, high, 4 * N_CELLS + 1)
+    grid = np.linspace(low, high, 2 * N_CELLS + 1)
     pooled = np.interp(grid, _GRID, np.mean(cdfs, axis=0))
     pooled = (pooled - pooled[0]) / max(pooled[-1] - pooled[0], 1e-12)
     weight = _QUANTILE_WARP if axis.quantile else _WARP
@@ -387,6 +387,8 @@ def _quantile_edges(
     cdf: NDArray[np.float64], cells: NDArray[np.float64], n_bins: int
 ) -> NDArray[np.float64]:
     """Choose bins of round 2: unions of cells with about equal expected counts."""
+    if n_bins >= len(cells) - 1:
+        return cells
     share = np.interp(cells, _GRID, cdf)
     share = (share - share[0]) / max(share[-1] - share[0], 1e-12)
     mixed = (1 - _SPREAD) * share + _SPREAD * np.linspace(0.0, 1.0, len(cells))

@@ -1,4 +1,4 @@
-"""The public half of a fitted synthesizer: from normal scores back to a table."""
+"""The public half of a fitted synthesizer: from ranks back to a table."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class TableModel:
     scores: list[list[ColumnScores]]
 
     def decode(
-        self, scores: NDArray[np.float64], members: NDArray[np.int64]
+        self, ranks: NDArray[np.float64], members: NDArray[np.int64]
     ) -> pd.DataFrame:
-        """Turn normal scores into rows.
+        """Turn ranks into rows.
 
         Parameters
         ----------
-        scores : ndarray of shape (n_rows, n_columns), float64
-            One score per modelled column.
+        ranks : ndarray of shape (n_rows, n_columns), float64
+            One rank in [0, 1] per modelled column.
         members : ndarray of shape (n_rows,), int64
             Class of each row.
 
@@ -63,7 +63,7 @@ class TableModel:
             values = np.empty(len(members))
             missing = np.zeros(len(members), dtype=bool)
             for c, rows in enumerate(of_class):
-                values[rows], missing[rows] = self.scores[c][j].decode(scores[rows, j])
+                values[rows], missing[rows] = self.scores[c][j].decode(ranks[rows, j])
             axis = self.facts.axes[j]
             series[column.name] = _to_column(values, missing, axis, column)
         for column in self.facts.layout.columns:

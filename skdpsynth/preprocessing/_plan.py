@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skdpsynth.preprocessing._axes import LevelAxis, is_wide
+from skdpsynth.preprocessing._bins import most_bins
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share, fine_plan
+from skdpsynth.preprocessing._pairs import (
+    all_pairs,
+    bins_of_pairs,
+    pair_noise_std,
+    pairs_pay,
+    planned_tables,
+)
+from skdpsynth.preprocessing._shares import PAIRS_SHARE
 from skdpsynth.privacy._calibration import grid_noise_std
 
 if TYPE_CHECKING:
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["ClassPlan", "plan_facts", "plan_marginals", "with_cells"]
+__all__ = ["ClassPlan", "plan_facts", "plan_start", "table_bins", "with_cells"]
 
 _SIGNAL_FROM = 1.0
 
@@ -39,6 +48,13 @@ class ClassPlan:
         Gaussian-DP parameter of its marginals; 0 if it buys none.
     noise_std : float
         Noise of one count of the second round of the marginals, in rows.
+    mu_pairs : float
+        Gaussian-DP parameter of its pair tables; 0 if it buys none.
+    n_tables, n_table_cells : int
+        Its pair tables, and the cells of all of them. In a wide table some pairs are
+        chosen, and these are the most that the plan counts on.
+    table_noise_std : float
+        Noise of one count of a pair table, in rows.
     n_bins : int
         Bins of a numeric column in that round.
     n_teachers, n_iter : int
@@ -67,6 +83,10 @@ class ClassPlan:
     step_noise_std: float = 0.0
     sampling_rate: float = 0.0
     most_levels: int = 0
+    mu_pairs: float = 0.0
+    n_tables: int = 0
+    n_table_cells: int = 0
+    table_noise_std: float = 0.0
 
     @property
     def signal_to_noise(self) -> float:
@@ -96,7 +116,7 @@ class ClassPlan:
         return ""
 
 
-def plan_marginals(
+def plan_start(
     label: Hashable,
     n_rows: float,
     n_wide: int,
@@ -104,8 +124,9 @@ def plan_marginals(
     mu: float,
     *,
     largest: float | None = None,
+    pairs: bool = False,
 ) -> ClassPlan:
-    """Plan the marginals of one class.
+    """Plan the marginals of one class, and its pair tables.
 
     Parameters
     ----------
@@ -119,6 +140,8 @@ def plan_marginals(
         Gaussian-DP parameter that it may use for them.
     largest : float, optional
         Rows of the largest class; by default it is this one.
+    pairs : bool, default=False
+        Whether it buys pair tables, if it can pay for them.
 
     Returns
     -------
@@ -126,10 +149,15 @@ def plan_marginals(
         Without training; its noise is for columns of many cells: see `with_cells`.
     """
     largest = n_rows if largest is None else largest
+    mu_pairs = mu * math.sqrt(PAIRS_SHARE)
+    if pairs and pairs_pay(n_rows, n_wide + n_others, mu_pairs):
+        mu *= math.sqrt(1.0 - PAIRS_SHARE)
+    else:
+        mu_pairs = 0.0
     fine = math.sqrt(1.0 - coarse_share(largest, n_wide, n_others, mu))
     noise_std = grid_noise_std(mu * fine, math.sqrt(n_wide + n_others))
     n_bins = bins_for(n_rows, noise_std, coarse=False)
-    return ClassPlan(label, n_rows, mu, noise_std, n_bins)
+    return ClassPlan(label, n_rows, mu, noise_std, n_bins, mu_pairs=mu_pairs)
 
 
 def plan_facts(
@@ -191,7 +219,47 @@ def with_cells(
             share = coarse_share(largest, n_wide, len(axes) - n_wide, mu)
             fine = mu * math.sqrt(1.0 - share)
             n_bins, _, noise_std = fine_plan(axes, plan.n_rows, fine, count_std)
-        found.append(
-            replace(plan, most_levels=most, n_bins=n_bins, noise_std=noise_std)
-        )
+        plan = replace(plan, most_levels=most, n_bins=n_bins, noise_std=noise_std)
+        found.append(_with_tables(plan, axes, table_bins(plans, len(axes))))
     return found
+
+
+def table_bins(plans: Sequence[ClassPlan], n_columns: int) -> int:
+    """Choose the bins of a column for the pair tables of all classes.
+
+    Parameters
+    ----------
+    plans : sequence of ClassPlan
+        Of all classes.
+    n_columns : int
+        Modelled columns.
+
+    Returns
+    -------
+    int
+        As many as the class that can pay best fills against the noise; 0 where none
+        buys pairs.
+    """
+    rows = [
+        plan.n_rows / max(pair_noise_std(n_columns, plan.mu_pairs), 1.0)
+        for plan in plans
+        if plan.mu_pairs
+    ]
+    return bins_of_pairs(max(rows), n_columns) if rows else 0
+
+
+def _with_tables(
+    plan: ClassPlan, axes: Sequence[Axis | None], n_bins: int
+) -> ClassPlan:
+    if not plan.mu_pairs:
+        return plan
+    n_pairs, n_tables = all_pairs(len(axes)), planned_tables(len(axes))
+    sizes = [most_bins(axis, n_bins) for axis in axes]
+    cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+    noise_std = pair_noise_std(len(axes), plan.mu_pairs)
+    return replace(
+        plan,
+        n_tables=n_tables,
+        n_table_cells=cells * n_tables // n_pairs,
+        table_noise_std=noise_std,
+    )

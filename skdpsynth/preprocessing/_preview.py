@@ -23,13 +23,12 @@ from skdpsynth.preprocessing._columns import declared_axis
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._plan import with_cells
 from skdpsynth.preprocessing._purchase import (
-    CLASS_SHARE,
-    LEVELS_SHARE,
     bought_columns,
     bought_share,
     modelled_columns,
     threshold_delta,
 )
+from skdpsynth.preprocessing._shares import CLASS_SHARE, LEVELS_SHARE
 from skdpsynth.preprocessing._table import check_schema
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._thresholds import key_threshold
@@ -280,6 +279,9 @@ def plan_table(
             "rows": [int(plan.n_rows) for plan in plans],
             "bins": [plan.n_bins for plan in plans],
             "noise_std": [plan.noise_std for plan in plans],
+            "tables": [plan.n_tables for plan in plans],
+            "table_cells": [plan.n_table_cells for plan in plans],
+            "table_noise_std": [plan.table_noise_std for plan in plans],
             "signal_to_noise": [plan.signal_to_noise for plan in plans],
             "n_teachers": [plan.n_teachers for plan in plans],
             "n_iter": [plan.n_iter for plan in plans],

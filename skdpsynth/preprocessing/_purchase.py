@@ -1,7 +1,6 @@
 """Everything a fit must know before it can train: declared, or bought here, in order.
 
-The shares below are of the squared Gaussian-DP parameter of the whole fit. What a
-schema makes unnecessary is not spent, and goes to what follows.
+What a schema makes unnecessary is not spent, and goes to what follows.
 """
 
 from __future__ import annotations
@@ -29,6 +28,12 @@ from skdpsynth.preprocessing._columns import (
     public_levels,
 )
 from skdpsynth.preprocessing._sampling import largest_remainder
+from skdpsynth.preprocessing._shares import (
+    CLASS_SHARE,
+    DISCOVERY_SHARE,
+    LEVELS_SHARE,
+    RANGES_SHARE,
+)
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -45,8 +50,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
 
 __all__ = [
-    "CLASS_SHARE",
-    "LEVELS_SHARE",
     "TableFacts",
     "bought_columns",
     "bought_share",
@@ -55,12 +58,6 @@ __all__ = [
     "modelled_columns",
     "threshold_delta",
 ]
-
-CLASS_SHARE = 0.04
-LEVELS_SHARE = 0.06
-RANGES_SHARE = 0.10
-DISCOVERY_SHARE = 0.1  # of delta, for keys found by threshold
-
 
 @dataclass(frozen=True)
 class TableFacts:

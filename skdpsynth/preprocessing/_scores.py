@@ -130,15 +130,34 @@ class ColumnScores:
         cumulative[-1] = 1.0
         return cls(axis, order.astype(np.float64), cumulative, min(missing, 1.0))
 
+    def cdf(
+        self, units: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the probability below, and up to, positions of a numeric column."""
+        below = np.interp(units, self.points, self.cumulative)
+        up_to = below.copy()
+        doubled = np.flatnonzero(np.diff(self.points) == 0)  # an exact zero
+        if len(doubled):
+            at = units == self.points[doubled[0]]
+            below[at] = self.cumulative[doubled[0]]
+            up_to[at] = self.cumulative[doubled[0] + 1]
+        return below, up_to
+
+    def level_shares(self) -> NDArray[np.float64]:
+        """Give the shares of the levels among what is not missing, in code order."""
+        shares = np.empty(len(self.points))
+        shares[self.points.astype(np.int64)] = np.diff(self.cumulative)
+        return shares
+
     def decode(
-        self, scores: NDArray[np.float64]
+        self, ranks: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Turn scores into values.
+        """Turn ranks into values.
 
         Parameters
         ----------
-        scores : ndarray of shape (n_rows,), float64
-            Standard normal scores.
+        ranks : ndarray of shape (n_rows,), float64
+            Uniform in [0, 1].
 
         Returns
         -------
@@ -147,15 +166,15 @@ class ColumnScores:
         missing : ndarray of shape (n_rows,), bool
             Where the value is missing.
         """
-        rank = ndtr(scores)
-        missing = rank < self.missing
+        missing = ranks < self.missing
+        rank = ranks
         if self.missing > 0:
             rank = np.maximum(rank - self.missing, 0.0) / max(1 - self.missing, 1e-12)
         if isinstance(self.axis, NumericAxis):
             units = np.interp(rank, self.cumulative, self.points)
             return self.axis.from_unit(units), missing
         if len(self.points) == 0:
-            return np.full(len(scores), -1.0), np.ones(len(scores), dtype=bool)
+            return np.full(len(rank), -1.0), np.ones(len(rank), dtype=bool)
         place = np.searchsorted(self.cumulative[1:-1], rank, side="right")
         return np.where(missing, -1.0, self.points[place]), missing
 

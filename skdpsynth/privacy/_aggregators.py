@@ -48,7 +48,7 @@ _CHUNK_ENTRIES = 2**20
 _MAX_DIMENSION = 2**22
 
 
-def _require_sensitivity(
+def require_sensitivity(
     reservation: Reservation, needed: float, n_releases: int = 1
 ) -> None:
     """Refuse a reservation whose noise is too small for the statistic."""
@@ -99,7 +99,7 @@ def noisy_histogram(
     Sensitivity: a row is in exactly one bin of each column, so adding or removing it
     changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
     """
-    _require_sensitivity(reservation, math.sqrt(len(n_bins)))
+    require_sensitivity(reservation, math.sqrt(len(n_bins)))
     counts = exact_counts(codes, n_bins)
     noisy = release_gaussian(np.concatenate(counts), reservation)
     return np.split(noisy, np.cumsum([len(part) for part in counts])[:-1])
@@ -172,7 +172,7 @@ def centred_histogram(
     The statistic is computed from the exact counts in whole numbers: cell b of a
     column with counts c has ``K c_b - a sum(c)``.
     """
-    _require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
+    require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
     numbers = centred_numbers(counts, len(codes), size_weight)
     noisy = release_gaussian(numbers, reservation)
@@ -232,7 +232,7 @@ def thresholded_counts(
     if n_columns == 0:
         msg = "Expected at least one column of counts. Got none."
         raise ValueError(msg)
-    _require_sensitivity(reservation, math.sqrt(n_columns))
+    require_sensitivity(reservation, math.sqrt(n_columns))
     if reservation.delta < threshold_delta:
         msg = (
             f"The reservation {reservation.name!r} has a delta of "
@@ -306,7 +306,7 @@ def gaussian_sum(
     if not 0 < clip < math.inf:
         msg = f"clip must be positive and finite. Got {clip!r} instead."
         raise ValueError(msg)
-    _require_sensitivity(reservation, 2 * GRID)
+    require_sensitivity(reservation, 2 * GRID)
     n_teachers, n_dimensions = vectors.shape
     total = np.zeros(n_dimensions, dtype=np.int64)
     step = max(1, _CHUNK_ENTRIES // n_dimensions)
@@ -381,8 +381,8 @@ def confident_gnmax(
         raise ValueError(msg)
     n_queries = votes.shape[0]
     # Both are checked before either draws.
-    _require_sensitivity(max_reservation, 1.0, n_queries)
-    _require_sensitivity(argmax_reservation, math.sqrt(2), n_queries)
+    require_sensitivity(max_reservation, 1.0, n_queries)
+    require_sensitivity(argmax_reservation, math.sqrt(2), n_queries)
     maxima = release_gaussian(votes.max(axis=1), max_reservation, n_queries)
     counts = release_gaussian(votes, argmax_reservation, n_queries)
     return np.where(maxima >= threshold, counts.argmax(axis=1), -1).astype(np.int64)

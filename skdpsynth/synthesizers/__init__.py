@@ -7,6 +7,7 @@ from skdpsynth.synthesizers._dpgan import DPGANSynthesizer
 from skdpsynth.synthesizers._gan import GANSynthesizer
 from skdpsynth.synthesizers._gpate import GPATESynthesizer
 from skdpsynth.synthesizers._independent import IndependentSynthesizer
+from skdpsynth.synthesizers._pairwise import PairwiseSynthesizer
 from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
 from skdpsynth.synthesizers._pategan import PATEGANSynthesizer
 
@@ -18,4 +19,5 @@ __all__ = [
     "IndependentSynthesizer",
     "PATEGANSynthesizer",
     "PATETripleGANSynthesizer",
+    "PairwiseSynthesizer",
 ]

@@ -22,7 +22,7 @@ from skdpsynth.nn._discriminator import Discriminator, PreciseStudent
 from skdpsynth.nn._generator import FactorGenerator
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
+from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._dpcgan_plan import (
     n_factors,
@@ -30,7 +30,7 @@ from skdpsynth.synthesizers._dpcgan_plan import (
     reserve_steps,
     training_share,
 )
-from skdpsynth.synthesizers._factor_model import FactorSynthesizer
+from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _TRAINED = {
 }
 
 
-class AdversarialSynthesizer(FactorSynthesizer):
+class AdversarialSynthesizer(GeneratedSynthesizer):
     """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`.
 
     A subclass names its loss and fills in ``_train_class``.
@@ -233,7 +233,7 @@ class AdversarialSynthesizer(FactorSynthesizer):
             if from_marginals:
                 # A class that does not train has all for its marginals.
                 left = 1.0 - share if trained and mu < math.inf else 1.0
-                base = plan_marginals(
+                base = plan_start(
                     label,
                     float(count),
                     n_wide,

@@ -18,10 +18,10 @@ from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.nn._votes import decode_answers, projected_votes, random_projections
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
+from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._factor_model import FactorSynthesizer
+from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._gpate_plan import (
     plan_training,
     reserve_sums,
@@ -52,7 +52,7 @@ _TRAINED = {
 }
 
 
-class GPATESynthesizer(FactorSynthesizer):
+class GPATESynthesizer(GeneratedSynthesizer):
     """G-PATE for tables.
 
     Teacher discriminators see disjoint parts of the private rows. They advise one
@@ -400,7 +400,7 @@ class GPATESynthesizer(FactorSynthesizer):
             if from_marginals:
                 # A class that does not train has all for its marginals.
                 left = 1.0 - _TRAINING_SHARE if trained and mu < math.inf else 1.0
-                base = plan_marginals(
+                base = plan_start(
                     label,
                     float(count),
                     n_wide,

@@ -9,7 +9,7 @@ import numpy as np
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.preprocessing._marginals import buy_marginals
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
+from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -116,9 +116,9 @@ class IndependentSynthesizer(BaseSynthesizer):
         seed: int,
     ) -> TableModel:
         mus = np.array([plan.mu_marginals for plan in plans])
+        axes = list(facts.axes)
         return TableModel(
-            facts,
-            buy_marginals(rows, list(facts.axes), facts.classes, accountant, mus=mus),
+            facts, buy_marginals(rows, axes, facts.classes, accountant, mus=mus)
         )
 
     def _plan_classes(
@@ -130,13 +130,13 @@ class IndependentSynthesizer(BaseSynthesizer):
         mu: float,
     ) -> list[ClassPlan]:
         return [
-            plan_marginals(
+            plan_start(
                 label, float(count), n_wide, n_others, mu, largest=float(counts.max())
             )
             for label, count in zip(labels, counts, strict=True)
         ]
 
-    def _scores(
+    def _ranks(
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        return rng.standard_normal((len(members), len(self._model.facts.columns)))
+        return rng.random((len(members), len(self._model.facts.columns)))

@@ -17,7 +17,7 @@ from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
 from skdpsynth.synthesizers._evidence import Evidence, call_unlabelled, train_classifier
-from skdpsynth.synthesizers._factor_model import FactorSynthesizer
+from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._pate_triplegan_plan import (
     CLASSIFIER_STEPS,
     TriplePlan,
@@ -47,7 +47,7 @@ __all__ = ["PATETripleGANSynthesizer"]
 _COUNT_OR_AUTO = [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})]
 
 
-class PATETripleGANSynthesizer(FactorSynthesizer):
+class PATETripleGANSynthesizer(GeneratedSynthesizer):
     """PATE-TripleGAN for tables of which some rows have no label.
 
     Three players: a classifier gives unlabelled rows a label, a discriminator of every

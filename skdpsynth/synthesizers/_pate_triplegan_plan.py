@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
+from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
 
@@ -149,7 +149,7 @@ def plan_class(
     if from_marginals:
         if mu < math.inf:
             left *= math.sqrt(1.0 - share)
-        base = plan_marginals(label, n_rows, n_wide, n_others, left, largest=largest)
+        base = plan_start(label, n_rows, n_wide, n_others, left, largest=largest)
     own = {field.name: getattr(base, field.name) for field in fields(base)}
     return TriplePlan(**(own | trained), mu_classifier=spent)
 

@@ -25,10 +25,10 @@ from skdpsynth.nn._student import (
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals
+from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.privacy._aggregators import noisy_votes
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._factor_model import FactorSynthesizer
+from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._pategan_plan import (
     TEACHER_BATCH,
     TEACHER_DECAY,
@@ -58,7 +58,7 @@ _TRAINED = {
 }
 
 
-class PATEGANSynthesizer(FactorSynthesizer):
+class PATEGANSynthesizer(GeneratedSynthesizer):
     """PATE-GAN for tables.
 
     Teacher discriminators see disjoint parts of the private rows and vote on generated
@@ -392,7 +392,7 @@ class PATEGANSynthesizer(FactorSynthesizer):
             if from_marginals:
                 # A class that does not train has all for its marginals.
                 left = 1.0 - _TRAINING_SHARE if trained and mu < math.inf else 1.0
-                base = plan_marginals(
+                base = plan_start(
                     label,
                     float(count),
                     n_wide,

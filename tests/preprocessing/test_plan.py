@@ -10,7 +10,7 @@ import pytest
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
-from skdpsynth.preprocessing._plan import ClassPlan, plan_marginals, with_cells
+from skdpsynth.preprocessing._plan import ClassPlan, plan_start, with_cells
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import GRID
 from skdpsynth.schema import Boolean, Continuous, TableSchema
@@ -51,7 +51,7 @@ def test_the_plan_is_what_a_fit_does():
 def test_the_noise_of_a_plan_is_the_noise_of_the_mechanism(n_numeric, n_levels):
     """Sensitivity sqrt(columns), as of many cells; round 1 is left out of mu."""
     mu = 0.25
-    plan = plan_marginals("x", 1000.0, n_numeric, n_levels, mu)
+    plan = plan_start("x", 1000.0, n_numeric, n_levels, mu)
     n_columns = n_numeric + n_levels
     mu_fine = mu * math.sqrt(1 - 0.4 * n_numeric / n_columns)
     exact = grid_noise_std(mu_fine, math.sqrt(n_columns))
@@ -64,7 +64,7 @@ def test_cells_make_a_plan_sharper(count_std):
     """By the formula: binary levels half the squared sensitivity, others little."""
     number = NumericAxis(0.5, 9.0, log=False, integer=False, nullable=False)
     binary = LevelAxis(("a", "b"), nullable=False)
-    rough = plan_marginals("x", 1000.0, 1, 5, 0.25)
+    rough = plan_start("x", 1000.0, 1, 5, 0.25)
     axes = [number, *[binary] * 4, None]  # of the last one nothing is known yet
     (plan,) = with_cells([rough], axes, count_std)
     mu = 0.25 * math.sqrt(1 - 0.4 / 6)
@@ -84,7 +84,7 @@ def test_cells_make_a_plan_sharper(count_std):
 
 
 def test_without_noise_every_bin_is_bought():
-    plan = plan_marginals(None, 100_000.0, 3, 3, math.inf)
+    plan = plan_start(None, 100_000.0, 3, 3, math.inf)
     assert (plan.noise_std, plan.n_bins, plan.note) == (0.0, 64, "")
     assert plan.signal_to_noise == math.inf
 
@@ -107,6 +107,6 @@ def test_many_categories_are_said_in_advance():
 
 def test_more_rows_never_get_fewer_bins():
     counts = [10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
-    bins = [plan_marginals(None, count, 5, 0, 0.2).n_bins for count in counts]
+    bins = [plan_start(None, count, 5, 0, 0.2).n_bins for count in counts]
     assert bins == sorted(bins)
     assert bins[0] < bins[-1]

@@ -1,0 +1,169 @@
+"""The generator that holds dependence: a latent code, and one head per column.
+
+The code says which of some components a row comes from. Given the code, every column
+has a distribution over its bins: a softmax of logits, which is a network with a one-hot
+code and no hidden layer. What columns have to do with each other is in the code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Mixture", "MixtureGenerator"]
+
+# Rows of a class that borrows dependence, as a share of those of the lender.
+_ALIKE = 0.01
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The generator of one class.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_components,), float64
+        Probability of each code, with sum 1.
+    probabilities : ndarray of shape (n_components, D), float32
+        Distribution over the bins of each column, given the code; the bins of all
+        columns, D of them, stand one after the other.
+    ranks : ndarray of shape (2, D), float64
+        Where each bin begins and ends among the ranks of its column, in [0, 1].
+    """
+
+    weights: NDArray[np.float64]
+    probabilities: NDArray[np.float32]
+    ranks: NDArray[np.float64]
+
+    @classmethod
+    def independent(
+        cls, shares: NDArray[np.float64], ranks: NDArray[np.float64]
+    ) -> Mixture:
+        """One component: the columns of a class have nothing to do with each other."""
+        return cls(np.ones(1), shares[None].astype(np.float32), ranks)
+
+    def lent(self, starts: NDArray[np.int64]) -> Mixture:
+        """Give the same dependence to a class with marginals of its own.
+
+        Bins become intervals of the ranks that this mixture itself draws, so that
+        every column of the borrower has exactly its own marginal.
+        """
+        shares = self.weights @ self.probabilities
+        ranks = np.empty_like(self.ranks)
+        for start, end in zip(starts[:-1], starts[1:], strict=True):
+            order = start + np.lexsort(self.ranks[::-1, start:end])
+            ends = np.cumsum(shares[order])
+            ranks[1, order] = ends / ends[-1]
+            ranks[0, order] = np.concatenate(([0.0], ends[:-1] / ends[-1]))
+        return Mixture(self.weights, self.probabilities, ranks)
+
+
+class MixtureGenerator:
+    """The generators of all classes.
+
+    Parameters
+    ----------
+    mixtures : list of n_classes Mixture
+        One per class.
+    starts : ndarray of shape (n_columns + 1,), int64
+        Where the bins of each column begin, and the last ones end.
+
+    Notes
+    -----
+    Everything here is public: initial values, and what was released.
+    """
+
+    def __init__(self, mixtures: list[Mixture], starts: NDArray[np.int64]) -> None:
+        self.mixtures = mixtures
+        self.starts = starts
+
+    def lend(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Give classes that learnt nothing the dependence of the largest that did.
+
+        Dependence in one class and none in another is a difference between the classes
+        that the rows do not have, and classifiers learn it. A class that is rarer than
+        one in a hundred of the lender's rows is taken for something else than that.
+
+        Parameters
+        ----------
+        learnt : sequence of n_classes bools
+            Which classes know how their columns depend on each other.
+        n_rows : sequence of n_classes floats
+            Planned numbers of rows; public.
+        """
+        lenders = [c for c, known in enumerate(learnt) if known]
+        if not lenders:
+            return
+        lender = max(lenders, key=lambda c: n_rows[c])
+        for c, known in enumerate(learnt):
+            if not known and n_rows[c] >= _ALIKE * n_rows[lender]:
+                self.mixtures[c] = self.mixtures[lender].lent(self.starts)
+
+    def draw(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw the ranks of rows of given classes.
+
+        Parameters
+        ----------
+        members : ndarray of shape (n_rows,), int64
+            Class of each row.
+        rng : numpy.random.Generator
+            Public stream.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns), float64
+            In [0, 1).
+        """
+        ranks = np.empty((len(members), len(self.starts) - 1))
+        for c, mixture in enumerate(self.mixtures):
+            rows = np.flatnonzero(members == c)
+            # In the order of their codes: the tables below are then read in order.
+            codes = np.repeat(
+                np.arange(len(mixture.weights)),
+                rng.multinomial(len(rows), mixture.weights),
+            )
+            rows = rng.permutation(rows)
+            for j, (start, end) in enumerate(
+                zip(self.starts[:-1], self.starts[1:], strict=True)
+            ):
+                ends = mixture.probabilities[:, start:end].cumsum(1, dtype=np.float64)
+                ends /= ends[:, -1:]
+                table = (ends + np.arange(len(ends))[:, None]).ravel()
+                places = np.searchsorted(table, codes + rng.random(len(rows)), "right")
+                bins = np.minimum(places - codes * (end - start), end - start - 1)
+                low, high = mixture.ranks[:, start + bins]
+                ranks[rows, j] = low + (high - low) * rng.random(len(rows))
+        return ranks
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Split into JSON-safe facts and arrays, for saving."""
+        arrays: dict[str, NDArray[Any]] = {"generator.starts": self.starts}
+        for c, mixture in enumerate(self.mixtures):
+            arrays[f"generator.{c}.weights"] = mixture.weights
+            arrays[f"generator.{c}.probabilities"] = mixture.probabilities
+            arrays[f"generator.{c}.ranks"] = mixture.ranks
+        return {"form": "mixture", "n_classes": len(self.mixtures)}, arrays
+
+    @classmethod
+    def from_state(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> MixtureGenerator:
+        """Rebuild what `to_state` split."""
+        mixtures = [
+            Mixture(
+                arrays[f"generator.{c}.weights"],
+                arrays[f"generator.{c}.probabilities"],
+                arrays[f"generator.{c}.ranks"],
+            )
+            for c in range(document["n_classes"])
+        ]
+        return cls(mixtures, arrays["generator.starts"])

@@ -1,0 +1,228 @@
+"""Bins: a column as a few codes, so that pairs of columns can be counted.
+
+Bins are functions of earlier releases alone, the bought marginals, and the same in all
+classes. In each class a bin is an interval of ranks, so a bin and a uniform number
+inside it are turned into a value by the fine marginal of the class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._columns import MISSING, ZERO
+from skdpsynth.preprocessing._scores import ColumnScores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._axes import Axis
+    from skdpsynth.preprocessing._columns import PrivateRows
+
+__all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
+
+_LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
+
+
+@dataclass(frozen=True)
+class ColumnBins:
+    """The bins of one column.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_intervals + 1,), float64
+        Numeric columns: edges of the intervals, from 0 to 1. Levels: empty.
+    of_code : ndarray, int64
+        Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric
+        columns have the codes value, exact zero and missing; level columns those of
+        `LevelAxis`, and 'other' is in one bin with the rare levels.
+    n_bins : int
+        Number of bins.
+    """
+
+    edges: NDArray[np.float64]
+    of_code: NDArray[np.int64]
+    n_bins: int
+
+    @property
+    def rest(self) -> int:
+        """Bin of the rare levels and of 'other'; -1 in a numeric column."""
+        return -1 if len(self.edges) else int(self.of_code[-2])
+
+    def encode(
+        self, units: NDArray[np.floating], codes: NDArray[np.integer]
+    ) -> NDArray[np.int64]:
+        """Give the bin of every row; private if the rows are."""
+        bins = self.of_code[codes]
+        if len(self.edges):
+            inner = self.edges[1:-1].astype(np.float32)
+            of_value = np.searchsorted(inner, units, side="right")
+            bins = np.where(bins < 0, of_value, bins)
+        return bins
+
+    def ranks(self, marginal: ColumnScores) -> NDArray[np.float64]:
+        """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
+        ends = np.zeros((2, self.n_bins))
+        if len(self.edges):
+            left, right = marginal.cdf(self.edges)
+            n_intervals = len(self.edges) - 1
+            ends[:, :n_intervals] = right[:-1], left[1:]
+            if self.of_code[ZERO] >= 0:
+                place = np.flatnonzero(self.edges == marginal.axis.zero)[0]
+                ends[:, self.of_code[ZERO]] = left[place], right[place]
+            missing = self.of_code[MISSING]
+        else:
+            in_order = self.of_code[marginal.points.astype(np.int64)]
+            ends[:, self.rest] = 0.0, 1.0  # 'other' alone stands for any level
+            # Of a bin of several levels the last end stays, and the first beginning.
+            ends[1, in_order] = marginal.cumulative[1:]
+            ends[0, in_order[::-1]] = marginal.cumulative[-2::-1]
+            missing = self.of_code[-1] if self.of_code[-1] > self.rest else -1
+        ends = marginal.missing + (1.0 - marginal.missing) * ends
+        if missing >= 0:
+            ends[:, missing] = 0.0, marginal.missing
+        return ends
+
+
+@dataclass(frozen=True)
+class TableBins:
+    """The bins of all columns, one after the other.
+
+    Parameters
+    ----------
+    columns : list of n_columns ColumnBins
+        The bins of each.
+    """
+
+    columns: list[ColumnBins]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of bins of each column."""
+        return [column.n_bins for column in self.columns]
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each column begins and the last one ends, shape (n_columns + 1,)."""
+        return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
+
+    def encode(self, rows: PrivateRows) -> NDArray[np.int64]:
+        """Give the bin of every row in every column; private."""
+        codes = np.empty(rows.units.shape, dtype=np.int64)
+        for j, column in enumerate(self.columns):
+            codes[:, j] = column.encode(rows.units[:, j], rows.codes[:, j])
+        return codes
+
+    def ranks(self, marginals: list[ColumnScores]) -> NDArray[np.float64]:
+        """Give the ranks where each bin begins and ends in a class, (2, D)."""
+        both = zip(self.columns, marginals, strict=True)
+        return np.concatenate([bins.ranks(own) for bins, own in both], axis=1)
+
+    def shares(self, ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the share of each bin in its column, from `ranks`, shape (D,)."""
+        shares = ranks[1] - ranks[0]
+        starts = self.starts
+        for start, column in zip(starts, self.columns, strict=False):
+            if column.rest >= 0 and not (column.of_code[:-2] == column.rest).any():
+                shares[start + column.rest] = 0.0
+        totals = np.add.reduceat(shares, starts[:-1])
+        return np.asarray(shares / np.repeat(np.maximum(totals, 1e-12), self.sizes))
+
+
+def most_bins(axis: Axis | None, n_bins: int) -> int:
+    """Give the bins that a column can have, before its marginals are known."""
+    if axis is None:
+        return n_bins + 1
+    if isinstance(axis, LevelAxis):
+        return min(len(axis.levels), n_bins) + 1 + axis.nullable
+    if axis.integer:
+        n_bins = min(n_bins, int(axis.high - axis.low) + 1)
+    return n_bins + (axis.zero is not None) + axis.nullable
+
+
+def choose_bins(
+    axes: list[Axis] | tuple[Axis, ...],
+    marginals: list[list[ColumnScores]],
+    prior: NDArray[np.float64],
+    n_bins: int,
+) -> tuple[TableBins, list[list[ColumnScores]]]:
+    """Choose the bins of every column by its released marginals.
+
+    Parameters
+    ----------
+    axes : sequence of Axis
+        One per column.
+    marginals : list of n_classes lists of ColumnScores
+        What was released.
+    prior : ndarray of shape (n_classes,), float64
+        Shares of the classes.
+    n_bins : int
+        Intervals of a numeric column, or levels with a bin of their own, at most;
+        exact zeros, missing values and the rest have bins beside.
+
+    Returns
+    -------
+    bins : TableBins
+        Numeric columns are cut at quantiles of all classes together.
+    marginals : list of n_classes lists of ColumnScores
+        The same, with the levels of a bin side by side.
+    """
+    columns, changed = [], []
+    for j, axis in enumerate(axes):
+        own = [of_class[j] for of_class in marginals]
+        if isinstance(axis, NumericAxis):
+            columns.append(_bins_of_numbers(axis, own, prior, n_bins))
+        else:
+            bins, own = _bins_of_levels(axis, own, prior, n_bins)
+            columns.append(bins)
+        changed.append(own)
+    return TableBins(columns), [list(row) for row in zip(*changed, strict=True)]
+
+
+def _bins_of_numbers(
+    axis: NumericAxis,
+    marginals: list[ColumnScores],
+    prior: NDArray[np.float64],
+    n_bins: int,
+) -> ColumnBins:
+    points = np.unique(np.concatenate([own.points for own in marginals]))
+    below = prior @ np.array([own.cdf(points)[0] for own in marginals])
+    inner = np.searchsorted(below, np.linspace(0, 1, n_bins + 1)[1:-1])
+    # A number that many rows share has a bin to itself.
+    heavy = np.flatnonzero(np.diff(below) > 1.0 / n_bins)
+    inner = np.concatenate((inner, heavy, heavy + 1))
+    # Edges are some of the marginals': no whole number lies there.
+    edges = np.concatenate(([0.0], points[inner], [1.0]))
+    exact = axis.zero is not None and any(
+        (np.diff(own.points) == 0).any() for own in marginals
+    )
+    edges = np.unique(np.append(edges, axis.zero) if exact else edges)
+    n_intervals = len(edges) - 1
+    zero, missing = n_intervals, n_intervals + exact
+    of_code = [-1, zero if exact else -1, missing if axis.nullable else -1]
+    return ColumnBins(edges, np.array(of_code), missing + axis.nullable)
+
+
+def _bins_of_levels(
+    axis: LevelAxis,
+    marginals: list[ColumnScores],
+    prior: NDArray[np.float64],
+    n_bins: int,
+) -> tuple[ColumnBins, list[ColumnScores]]:
+    shares = np.array([own.level_shares() for own in marginals])
+    pooled = prior @ shares
+    frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
+    of_code = np.full(axis.n_codes, len(frequent))
+    of_code[frequent] = np.arange(len(frequent))
+    of_code[-1] = len(frequent) + axis.nullable
+    bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + axis.nullable)
+    order = np.argsort(of_code[:-2], kind="stable")
+    return bins, [
+        ColumnScores.of_levels(
+            axis, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
+        )
+        for row, own in zip(shares, marginals, strict=True)
+    ]

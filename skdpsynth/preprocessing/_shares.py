@@ -1,0 +1,29 @@
+"""How a fit divides its budget: every share of it, on one page.
+
+All but the last are shares of a squared Gaussian-DP parameter, which add up. What a
+schema makes unnecessary is not spent, and goes to what follows.
+"""
+
+from __future__ import annotations
+
+# Of the whole fit, paid by all rows before anything else.
+CLASS_SHARE = 0.04  # labels of the classes, and their counts
+LEVELS_SHARE = 0.06  # categories
+RANGES_SHARE = 0.10  # ranges of numbers
+
+# Of what is then left to a class that trains.
+TRAINING_SHARE = {
+    "G-PATE": 0.3,
+    "PATE-GAN": 0.3,
+}
+
+# Of what is left to the start of a class that can pay for pair tables.
+PAIRS_SHARE = 0.8
+CHOICE_SHARE = 0.1  # of that, for which pairs
+
+# Of the marginals.
+COARSE_SHARE = 0.4  # for where the rows are, if all columns are numbers
+
+# Of delta.
+DISCOVERY_SHARE = 0.1  # keys found by threshold
+TAIL_SHARE = 0.01  # blocks of votes or of sampled steps

@@ -1,0 +1,192 @@
+"""Counts of pairs of columns: how often two bins come together.
+
+A row is in exactly one cell of the table of a pair.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from skdpsynth.privacy._aggregators import require_sensitivity
+from skdpsynth.privacy._mechanisms import release_gaussian
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy._reservation import Reservation
+
+__all__ = ["exact_pair_counts", "noisy_pair_distances", "noisy_pair_tables"]
+
+# Entries of codes that are worked on at a time.
+_CHUNK_ENTRIES = 2**20
+
+
+def exact_pair_counts(
+    codes: NDArray[np.integer], n_bins: Sequence[int]
+) -> NDArray[np.int64]:
+    """Count how often two bins come together, without noise: private.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns), integer
+        Column j holds codes in [0, ``n_bins[j]``).
+    n_bins : sequence of int, length n_columns
+        Number of bins of each column, at least 1.
+
+    Returns
+    -------
+    ndarray of shape (D, D), int64
+        Symmetric; the bins of all columns, D of them, stand one after the other.
+
+    Raises
+    ------
+    ValueError
+        When shapes disagree or a code is out of range.
+    """
+    bins = np.asarray(n_bins, dtype=np.int64)
+    if codes.ndim != 2 or codes.shape[1] != len(bins) or bins.min(initial=0) < 0:
+        msg = (
+            "Expected codes of shape (n_rows, n_columns) and one positive number of "
+            f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
+        )
+        raise ValueError(msg)
+    if np.any((codes < 0) | (codes >= bins)):
+        msg = "Expected integer codes in [0, n_bins[j]) in column j."
+        raise ValueError(msg)
+    starts = np.concatenate(([0], np.cumsum(bins)))
+    total = np.zeros((starts[-1], starts[-1]), dtype=np.int64)
+    step = max(1, _CHUNK_ENTRIES // len(bins))
+    for start in range(0, len(codes), step):
+        places = codes[start : start + step].astype(np.int64) + starts[:-1]
+        ends = np.arange(len(places) + 1, dtype=np.int64) * len(bins)
+        ones = np.ones(places.size, dtype=np.int64)
+        one_hot = sparse.csr_array(
+            (ones, places.ravel(), ends), shape=(len(places), int(starts[-1]))
+        )
+        total += (one_hot.T @ one_hot).toarray()
+    return total
+
+
+def noisy_pair_tables(
+    codes: NDArray[np.integer],
+    n_bins: Sequence[int],
+    pairs: NDArray[np.integer],
+    reservation: Reservation,
+) -> NDArray[np.int64]:
+    """Release the tables of some pairs of columns, all at once.
+
+    Parameters
+    ----------
+    codes, n_bins
+        As for `exact_pair_counts`.
+    pairs : ndarray of shape (n_pairs, 2), integer
+        Columns i < j of each pair, each pair once; public.
+    reservation : Reservation
+        With sensitivity at least ``sqrt(n_pairs)``.
+
+    Returns
+    -------
+    ndarray of shape (D, D), int64
+        Noisy counts in the blocks (i, j) of the pairs, which may be negative; 0
+        elsewhere.
+
+    Raises
+    ------
+    ReservationError
+        When the reservation is not for this sensitivity, or invalid.
+    ValueError
+        When shapes disagree, a code is out of range, or `pairs` are no such pairs.
+
+    Notes
+    -----
+    Sensitivity: a row is in exactly one cell of each table, so adding or removing it
+    changes n_pairs counts by one each, an L2 norm of ``sqrt(n_pairs)``.
+    """
+    measured = measured_cells(n_bins, pairs)
+    require_sensitivity(reservation, math.sqrt(len(pairs)))
+    counts = exact_pair_counts(codes, n_bins)
+    released = np.zeros_like(counts)
+    released[measured] = release_gaussian(counts[measured], reservation)
+    return released
+
+
+def noisy_pair_distances(
+    codes: NDArray[np.integer],
+    n_bins: Sequence[int],
+    expected: NDArray[np.integer],
+    reservation: Reservation,
+) -> NDArray[np.int64]:
+    """Release how far the table of every pair of columns is from an expected one.
+
+    Parameters
+    ----------
+    codes, n_bins
+        As for `exact_pair_counts`.
+    expected : ndarray of shape (D, D), integer
+        A function of releases. Its blocks (i, j) with i < j are compared.
+    reservation : Reservation
+        With sensitivity at least ``sqrt(n_columns (n_columns - 1) / 2)``.
+
+    Returns
+    -------
+    ndarray of shape (n_columns (n_columns - 1) / 2,), int64
+        Noisy L1 distances, in the order of ``numpy.triu_indices(n_columns, 1)``.
+
+    Raises
+    ------
+    ReservationError
+        When the reservation is not for this sensitivity, or invalid.
+    ValueError
+        When shapes disagree, a code is out of range, or `expected` is not whole.
+
+    Notes
+    -----
+    Sensitivity: a row changes one cell of each table by 1, and so each of the P
+    distances by at most 1: an L2 norm of at most ``sqrt(P)``.
+    """
+    n_columns = len(n_bins)
+    first, second = np.triu_indices(n_columns, 1)
+    require_sensitivity(reservation, math.sqrt(len(first)))
+    if not np.issubdtype(expected.dtype, np.integer):
+        msg = f"Expected whole numbers. Got a table of {expected.dtype}."
+        raise ValueError(msg)
+    off = np.abs(exact_pair_counts(codes, n_bins) - expected)
+    starts = np.concatenate(([0], np.cumsum(n_bins)))[:-1]
+    blocks = np.add.reduceat(np.add.reduceat(off, starts, axis=0), starts, axis=1)
+    return release_gaussian(blocks[first, second], reservation)
+
+
+def measured_cells(
+    n_bins: Sequence[int], pairs: NDArray[np.integer]
+) -> NDArray[np.bool_]:
+    """Say which of the (D, D) cells are in the tables of some pairs.
+
+    Parameters
+    ----------
+    n_bins : sequence of int, length n_columns
+        Number of bins of each column.
+    pairs : ndarray of shape (n_pairs, 2), integer
+        Columns i < j of each pair, each pair once.
+
+    Returns
+    -------
+    ndarray of shape (D, D), bool
+        Above the diagonal.
+
+    Raises
+    ------
+    ValueError
+        When `pairs` are no such pairs.
+    """
+    chosen = np.zeros((len(n_bins), len(n_bins)), dtype=bool)
+    chosen[pairs[:, 0], pairs[:, 1]] = True
+    if chosen.sum() != len(pairs) or np.tril(chosen).any():
+        msg = "Expected pairs of columns i < j, each of them once."
+        raise ValueError(msg)
+    return np.asarray(np.repeat(np.repeat(chosen, n_bins, axis=0), n_bins, axis=1))

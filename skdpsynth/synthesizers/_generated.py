@@ -1,0 +1,52 @@
+"""What the synthesizers with a generator share: sampling and the saved file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skdpsynth.base import BaseSynthesizer
+from skdpsynth.nn._generator import FactorGenerator
+from skdpsynth.nn._mixture import MixtureGenerator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["GeneratedSynthesizer"]
+
+_FORMS = {"factors": FactorGenerator, "mixture": MixtureGenerator}
+
+
+class GeneratedSynthesizer(BaseSynthesizer):
+    """Base of the synthesizers whose columns depend on each other by a generator.
+
+    A subclass sets ``generator_`` in ``_fit``, and ``n_iter_`` and ``n_teachers_`` if
+    it trains and has teachers.
+    """
+
+    generator_: FactorGenerator | MixtureGenerator
+    n_iter_: int
+
+    def _ranks(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        return self.generator_.draw(members, rng)
+
+    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        document, arrays = self.generator_.to_state()
+        if hasattr(self, "n_iter_"):
+            document = {**document, "n_iter_": self.n_iter_}
+        if hasattr(self, "n_teachers_"):
+            arrays = {**arrays, "n_teachers": self.n_teachers_}
+        return document, arrays
+
+    def _restore_generator(
+        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        self.generator_ = _FORMS[document["form"]].from_state(document, arrays)
+        if "n_iter_" in document:
+            self.n_iter_ = int(document["n_iter_"])
+        if "n_teachers" in arrays:
+            self.n_teachers_ = arrays["n_teachers"]
