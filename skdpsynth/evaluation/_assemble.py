@@ -12,6 +12,7 @@ from skdpsynth.evaluation._results import ComparisonResult
 from skdpsynth.evaluation._runs import ALL
 from skdpsynth.exceptions import TiedScoresWarning
 from skdpsynth.metrics import synthetic_ranking_agreement
+from skdpsynth.metrics._classifiers import averaged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +63,9 @@ def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
     """Compare Setting C of each run with Setting A of the same repeat."""
     rows = []
     classified = scores[scores["setting"].isin(["A", "C"])]
+    classified = classified[
+        classified["classifier"].isin(averaged(classified["classifier"]))
+    ]
     for (metric, repeat), group in classified.groupby(["metric", "repeat"], sort=False):
         series = group.set_index("classifier")["value"]
         real = series[(group["setting"] == "A").to_numpy()]

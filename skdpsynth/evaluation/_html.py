@@ -16,6 +16,7 @@ import pandas as pd
 from skdpsynth.evaluation._folder import package_version
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
 from skdpsynth.evaluation._runs import ALL, REAL, REFERENCE
+from skdpsynth.metrics._classifiers import averaged
 from skdpsynth.privacy._report_text import claim
 
 if TYPE_CHECKING:
@@ -202,7 +203,8 @@ def _classifiers(result: ComparisonResult, setting: Setting) -> Iterator[str]:
     ]
     for metric in ("auroc", "auprc"):
         rows = table.loc[metric]
-        rows = pd.concat([rows, rows.mean().to_frame("mean").T])
+        mean = rows.loc[averaged(rows.index)].mean()
+        rows = pd.concat([rows, mean.to_frame("mean").T])
         rows = rows.rename_axis("classifier").reset_index()
         yield f"<h3>{metric}</h3>" + _table(_rounded(rows))
 

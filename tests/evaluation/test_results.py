@@ -182,6 +182,30 @@ def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
     assert f"<td>{value:.3f}</td>" in table
 
 
+def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path) -> None:
+    """Nor in the agreement of rankings; it has its rows beside the others."""
+    panel = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]
+    results = []
+    for classifiers in (panel, [*panel, "HistGradientBoosting"]):
+        results.append(
+            compare({"b": stubs["Blind"]()}, n_repeats=1, classifiers=classifiers)
+        )
+        results[-1].to_html(tmp_path / f"{len(classifiers)}.html")
+    more = results[1].scores["classifier"] == "HistGradientBoosting"
+    assert set(results[1].scores["setting"][more]) == {"A", "B", "C"}
+    kept = results[1].scores[~more].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, results[0].scores)
+    shown = ["auroc", "auprc", "auroc_C", "sra_auroc", "sra_auprc"]
+    tables = [result.summary()[shown] for result in results]
+    pd.testing.assert_frame_equal(*tables)
+    means = [
+        re.findall("<tr><td>mean</td>.*", (tmp_path / f"{n}.html").read_text("utf-8"))
+        for n in (3, 4)
+    ]
+    assert means[0] == means[1]
+    assert len(means[0]) == 2
+
+
 def test_page_adds_up_the_claims(result, pages) -> None:
     """Each of the two repeats of each fit with a finite epsilon."""
     spent = result.runs["epsilon_spent"]
