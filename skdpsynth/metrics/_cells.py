@@ -24,12 +24,9 @@ class NumberCells:
     ----------
     edges : ndarray of shape (n_edges,)
         Increasing. A cell begins with each; the first cell is below all of them.
-    atoms : ndarray of shape (n_atoms,)
-        Those of the edges that are a cell of their own.
     """
 
     edges: Numbers
-    atoms: Numbers
 
     @classmethod
     def of(cls, values: Numbers, n_cells: int) -> NumberCells:
@@ -45,22 +42,24 @@ class NumberCells:
         Returns
         -------
         NumberCells
-            A value that is two quantiles has a cell of its own: zeros stay apart from
-            what is above them.
+            Fewer where quantiles are equal. The smallest value is in the first cell,
+            however frequent it is: zeros stay apart from what is above them.
         """
         known = values[~np.isnan(values)]
         if not known.size:
-            return cls(np.empty(0), np.empty(0))
+            return cls(np.empty(0))
         shares = np.arange(1, n_cells) / n_cells
-        # Values that occur, so that the quantiles of few distinct values are equal.
-        quantiles = np.quantile(known, shares, method="inverted_cdf")
-        edges, times = np.unique(quantiles, return_counts=True)
-        return cls(edges, edges[times > 1])
+        # Values that occur: with few distinct ones each has a cell where it can.
+        edges = np.unique(np.quantile(known, shares, method="inverted_cdf"))
+        lowest = known.min()
+        if edges[0] == lowest:  # nothing is below it, so that the next value takes over
+            edges[0] = known[known > lowest].min(initial=np.inf)
+        return cls(np.unique(edges[np.isfinite(edges)]))
 
     @property
     def n_cells(self) -> int:
         """Number of cells, that of missing values included."""
-        return len(self.edges) + len(self.atoms) + 2
+        return len(self.edges) + 2
 
     def codes(self, values: Numbers) -> Codes:
         """Say in which cell each value is.
@@ -75,9 +74,7 @@ class NumberCells:
         ndarray of shape (n_rows,), int16
             In the order of the values; the last cell has the missing ones.
         """
-        # An edge that is an atom moves what is above it by one cell more.
         codes = np.searchsorted(self.edges, values, side="right")
-        codes += np.searchsorted(self.atoms, values, side="left")
         codes[np.isnan(values)] = self.n_cells - 1
         return codes.astype(np.int16)
 

@@ -69,9 +69,9 @@ def marginal_fidelity(
     -----
     The distance is half the sum of the absolute differences of the shares of all cells
     [1]_. A number (booleans and times too) is in one of ten bins, whose edges are
-    quantiles of `real`; a value that is two of the quantiles has a bin of its own. A
-    category is one of the 20 most frequent levels of `real`, or a rest. Missing values
-    are a cell too. A label is a column like any other.
+    quantiles of `real`; where a tenth or more of the rows have the smallest value, it
+    has a bin of its own. A category is one of the 20 most frequent levels of `real`, or
+    a rest. Missing values are a cell too. A label is a column like any other.
 
     Two tables of one distribution have no distance of 0, the less so the more cells and
     the fewer rows there are: look at other real rows first.
