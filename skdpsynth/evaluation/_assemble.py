@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from skdpsynth.evaluation._marginals import marginal, plain_columns
+from skdpsynth.evaluation._pairs import strongest_pairs
 from skdpsynth.evaluation._results import ComparisonResult
 from skdpsynth.evaluation._runs import ALL
 from skdpsynth.exceptions import TiedScoresWarning
@@ -55,8 +56,10 @@ def assemble(
         for record in records
         if record.sample
     }
-    real = [marginal(column) for column in plain_columns(test)]
-    return ComparisonResult(scores, runs, samples, real, task.target)
+    columns = plain_columns(test)
+    real = [marginal(column) for column in columns]
+    pairs = strongest_pairs(columns, task.target)
+    return ComparisonResult(scores, runs, samples, real, task.target, real_pairs=pairs)
 
 
 def _agreements(scores: pd.DataFrame) -> list[list[Any]]:

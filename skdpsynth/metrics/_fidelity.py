@@ -298,13 +298,23 @@ def _association(first: Values, second: Values) -> tuple[str, float]:
     if measure == "pearson":
         return measure, float(np.corrcoef(first, second)[0, 1])
     if measure == "cramer":
-        return measure, _cramers_v(first, second)
+        return measure, cramers_v(crosstab(first, second).count)
     return measure, _ratio(*((first, second) if codes[0] else (second, first)))
 
 
-def _cramers_v(first: Values, second: Values) -> float:
-    """Compute Bergsma's Cramer's V of two columns of codes."""
-    counts = crosstab(first, second).count
+def cramers_v(counts: NDArray[np.intp]) -> float:
+    """Compute Bergsma's Cramer's V.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_first, n_second)
+        Rows by the levels of two columns; each level has some.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 if a column has one level.
+    """
     n_rows = counts.sum()
     expected = expected_freq(counts)
     phi2 = ((counts - expected) ** 2 / expected).sum() / n_rows
