@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ import pandas as pd
 from sklearn.model_selection import train_test_split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from skdpsynth.base import BaseSynthesizer
     from skdpsynth.schema import TableSchema
@@ -46,7 +47,7 @@ FOUR = [
 KEYS = ["part", "setting", "synthesizer", "seed"]
 SCORES = ["auroc", "auprc", "auroc_4", "auprc_4"]
 COLUMNS = [*KEYS, *SCORES, "epsilon", "fit_s", "peak_gb", "sample_s", "score_s", "code"]
-_RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def split_rows(
 def main(benchmark: Benchmark, description: str | None) -> None:
     """Run what is not in the file of results yet, and print the summary."""
     options = _options(benchmark, description)
-    path = _RESULTS / f"{benchmark.name}.csv"
+    path = RESULTS / f"{benchmark.name}.csv"
     if options.fresh:
         path.unlink(missing_ok=True)
     part = "validation" if options.validation else "test"
@@ -105,32 +106,64 @@ def main(benchmark: Benchmark, description: str | None) -> None:
         for seed in range(options.seeds)
         for setting, synthesizer in _pairs(options)
     ]
-    done = _read(path)
-    known = set(done[KEYS].itertuples(index=False, name=None))
+    task = partial(run, benchmark, path=options.path)
+    rows = run_missing(task, wanted, path, KEYS, COLUMNS, options.jobs)
+    print_summary(benchmark, rows, part)
+
+
+def run_missing(
+    task: Callable[[tuple], dict[str, object]],
+    wanted: Sequence[tuple],
+    path: Path,
+    keys: list[str],
+    columns: list[str],
+    jobs: int,
+) -> pd.DataFrame:
+    """Do the runs that a file of results has not yet, and add them to it.
+
+    Parameters
+    ----------
+    task : callable
+        Map from a key to one row of the file.
+    wanted : sequence of tuple
+        Keys of the runs.
+    path : Path
+        The file of results, whether it exists or not.
+    keys, columns : list of str
+        Those of its columns that are the key, and all of them.
+    jobs : int
+        Runs at the same time, each in a process of its own.
+
+    Returns
+    -------
+    DataFrame
+        The rows that were wanted.
+    """
+    done = _read(path, columns)
+    known = set(done[keys].itertuples(index=False, name=None))
     missing = [key for key in wanted if key not in known]
     path.parent.mkdir(exist_ok=True)
     use_one_thread()
     # A fresh process per run: its peak of memory is its own.
     with ProcessPoolExecutor(
-        options.jobs,
+        jobs,
         mp_context=multiprocessing.get_context("spawn"),
         max_tasks_per_child=1,
     ) as pool:
-        futures = [pool.submit(run, benchmark, key, options.path) for key in missing]
-        for future in as_completed(futures):
+        for future in as_completed([pool.submit(task, key) for key in missing]):
             row = future.result()
-            line = pd.DataFrame([row], columns=COLUMNS)
+            line = pd.DataFrame([row], columns=columns)
             line.to_csv(path, mode="a", header=not path.exists(), index=False)
             print(
-                *(f"{key}={_short(row.get(key, '-'))}" for key in COLUMNS), flush=True
+                *(f"{key}={_short(row.get(key, '-'))}" for key in columns), flush=True
             )
-    done = _read(path)
-    mask = [key in set(wanted) for key in done[KEYS].itertuples(index=False, name=None)]
-    print_summary(benchmark, done[mask], part)
+    done = _read(path, columns)
+    mask = [key in set(wanted) for key in done[keys].itertuples(index=False, name=None)]
+    return done[mask]
 
 
 def run(
-    benchmark: Benchmark, key: tuple[str, str, str, int], path: str | None
+    benchmark: Benchmark, key: tuple[str, str, str, int], *, path: str | None
 ) -> dict[str, object]:
     """Fit, sample and score once.
 
@@ -216,23 +249,38 @@ def print_summary(benchmark: Benchmark, rows: pd.DataFrame, part: str) -> None:
     more = ("AUROC of 4", "AUPRC of 4", "epsilon", "fit s", "peak GB")
     table = [head + more]
     for (setting, name), group in rows.groupby(["setting", "synthesizer"], sort=False):
-        scores = [f"{_mean(group[score])} +- {_std(group[score])}" for score in SCORES]
+        scores = [mean_and_spread(group[score]) for score in SCORES]
         costs = (_mean(group["epsilon"], 4), _mean(group["fit_s"], 1))
         peak = f"{group['peak_gb'].max():.2f}"
         if name == REAL:
             costs, peak = ("-", "-"), "-"
         table.append((setting, name, str(len(group)), *scores, *costs, peak))
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        cells = (cell.ljust(w) for cell, w in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    print_columns(table)
     print("\nbeside them (AUROC / AUPRC):")
     for name, auroc, auprc in benchmark.beside:
         print(f"  {name}: {auroc} / {auprc}")
     print("(epsilon is the mean over seeds; the peak is the largest, with the table)")
+    print_states(rows)
+
+
+def print_columns(table: Sequence[Sequence[str]]) -> None:
+    """Print lines of texts in columns."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table:
+        cells = (cell.ljust(w) for cell, w in zip(line, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def print_states(rows: pd.DataFrame) -> None:
+    """Say so if rows are of several states of the code."""
     states = set(rows["code"])
     if len(states) > 1:
         print(f"Note: rows of several states of the code: {', '.join(states)}")
+
+
+def mean_and_spread(values: pd.Series) -> str:
+    """Write mean and standard deviation over the seeds."""
+    return f"{_mean(values)} +- {_std(values)}"
 
 
 def _options(benchmark: Benchmark, description: str | None) -> argparse.Namespace:
@@ -256,9 +304,9 @@ def _pairs(options: argparse.Namespace) -> list[tuple[str, str]]:
     return pairs + [("-", REAL)] * (REAL in options.synthesizers)
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _read(path: Path, columns: list[str]) -> pd.DataFrame:
     if not path.exists():
-        return pd.DataFrame(columns=COLUMNS)
+        return pd.DataFrame(columns=columns)
     return pd.read_csv(path)
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from skdpsynth.evaluation._marginals import marginal, plain_columns
+from skdpsynth.evaluation._pairs import strongest_pairs
 from skdpsynth.evaluation._results import ComparisonResult
 from skdpsynth.evaluation._runs import ALL
 from skdpsynth.exceptions import TiedScoresWarning
 from skdpsynth.metrics import synthetic_ranking_agreement
+from skdpsynth.metrics._classifiers import averaged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,14 +56,19 @@ def assemble(
         for record in records
         if record.sample
     }
-    real = [marginal(column) for column in plain_columns(test)]
-    return ComparisonResult(scores, runs, samples, real, task.target)
+    columns = plain_columns(test)
+    real = [marginal(column) for column in columns]
+    pairs = strongest_pairs(columns, task.target)
+    return ComparisonResult(scores, runs, samples, real, task.target, real_pairs=pairs)
 
 
 def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
     """Compare Setting C of each run with Setting A of the same repeat."""
     rows = []
     classified = scores[scores["setting"].isin(["A", "C"])]
+    classified = classified[
+        classified["classifier"].isin(averaged(classified["classifier"]))
+    ]
     for (metric, repeat), group in classified.groupby(["metric", "repeat"], sort=False):
         series = group.set_index("classifier")["value"]
         real = series[(group["setting"] == "A").to_numpy()]

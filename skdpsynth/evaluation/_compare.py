@@ -91,7 +91,8 @@ def compare_synthesizers(
         The folder holds statistics of real rows.
     classifiers : dict of str to classifier, list, or None, default=None
         Own classifiers by name; a list of them, which get the names of their classes;
-        or a list of names out of the twelve, as in `skdpsynth.metrics.tstr_scores`.
+        or a list of names, as in `skdpsynth.metrics.tstr_scores`: one called
+        "HistGradientBoosting" stands beside the others, in no mean and no agreement.
         None means all twelve.
     pos_label : object, default=None
         As in `skdpsynth.metrics.tstr_scores`.

@@ -16,6 +16,7 @@ import pandas as pd
 from skdpsynth.evaluation._folder import package_version
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
 from skdpsynth.evaluation._runs import ALL, REAL, REFERENCE
+from skdpsynth.metrics._classifiers import averaged
 from skdpsynth.privacy._report_text import claim
 
 if TYPE_CHECKING:
@@ -109,6 +110,10 @@ _READING = {
     "repeats on either side.",
     "Columns": "Up to 1,000 rows of the first run of each synthesizer, and all real "
     "test rows (grey) where they may be shown.",
+    "Pairs of columns": "Those that depend on each other most: in real test rows, "
+    "which come first, where they may be shown, and else in the synthetic rows. The "
+    "darker a cell, the more rows it has; a number stands where its cell begins. Two "
+    "columns are independent where every row of cells has the same pattern.",
     "Runs": "Every fit and sample, and what it took, where that may be shown.",
 }
 
@@ -147,6 +152,7 @@ def _sections(result: ComparisonResult) -> Iterator[str]:
         yield _section("Classifiers", *_classifiers(result, setting))
     if result._samples:
         yield _section("Columns", *_marginals(result))
+        yield _section("Pairs of columns", *_pairs(result))
     yield _section("Runs", _table(_rounded(result.runs)))
 
 
@@ -202,7 +208,8 @@ def _classifiers(result: ComparisonResult, setting: Setting) -> Iterator[str]:
     ]
     for metric in ("auroc", "auprc"):
         rows = table.loc[metric]
-        rows = pd.concat([rows, rows.mean().to_frame("mean").T])
+        mean = rows.loc[averaged(rows.index)].mean()
+        rows = pd.concat([rows, mean.to_frame("mean").T])
         rows = rows.rename_axis("classifier").reset_index()
         yield f"<h3>{metric}</h3>" + _table(_rounded(rows))
 
@@ -212,6 +219,14 @@ def _marginals(result: ComparisonResult) -> Iterator[str]:
         axes = result.plot_marginals(epsilon=epsilon)
         yield f"<h3>epsilon {epsilon:g}</h3>" + _picture(
             axes[0], f"shares of the values of columns at epsilon {epsilon:g}"
+        )
+
+
+def _pairs(result: ComparisonResult) -> Iterator[str]:
+    for epsilon in _epsilons(pd.Series([e for _, e in result._samples])):
+        axes = result.plot_pairs(epsilon=epsilon)
+        yield f"<h3>epsilon {epsilon:g}</h3>" + _picture(
+            axes[0, 0], f"joint shares of pairs of columns at epsilon {epsilon:g}"
         )
 
 

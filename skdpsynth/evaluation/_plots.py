@@ -38,7 +38,7 @@ _REAL_FILL = "0.8"
 # Told apart without colour too: by line and mark, and colours get lighter in order.
 _LINES = ["-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1))]
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
-_SMALL = 8
+SMALL = 8
 
 
 def draw_tradeoff(
@@ -49,7 +49,7 @@ def draw_tradeoff(
     curves = {name: _curve(result, name, setting, metric) for name in _names(result)}
     curves = {name: curve for name, curve in curves.items() if curve}
     if not curves:
-        raise ValueError(_nothing(f"scores {metric!r} in Setting {setting}"))
+        raise ValueError(nothing(f"scores {metric!r} in Setting {setting}"))
     own = ax is None
     ax = _new_axes((6.4, 4.4)) if ax is None else ax
     positions = _positions({e for curve in curves.values() for e in curve})
@@ -60,10 +60,10 @@ def draw_tradeoff(
     for number, name in enumerate(lines):
         shift = 0.05 * (number - (len(lines) - 1) / 2) if one_place else 0.0
         style = _styles(result)[name]
-        _draw_curve(ax, curves[name], positions, shift, style, label=_text(name))
+        _draw_curve(ax, curves[name], positions, shift, style, label=drawable(name))
     if floor in curves:
         ending = "" if "floor" in floor.lower() else " (floor)"
-        _draw_floor(ax, curves[floor], positions, _text(floor) + ending)
+        _draw_floor(ax, curves[floor], positions, drawable(floor) + ending)
     real = result.repeats(REAL, math.nan, REFERENCE[setting], metric)
     if len(real):
         label = _REAL_ROWS[setting]
@@ -90,7 +90,7 @@ def draw_classifiers(
     scores = result.scores[result.scores["metric"] == metric]
     chosen = _at(scores[scores["setting"] == setting], epsilon)
     if chosen.empty:
-        raise ValueError(_nothing(f"scores {metric!r} in Setting {setting}"))
+        raise ValueError(nothing(f"scores {metric!r} in Setting {setting}"))
     table = chosen.pivot_table(
         index="classifier", columns="synthesizer", values="value", sort=False
     )
@@ -108,8 +108,8 @@ def draw_classifiers(
     for (name, style), shift in zip(styles.items(), _shifts(styles), strict=True):
         mark = {k: style[k] for k in ("color", "marker")}
         x = table.loc[order, name]
-        ax.plot(x, heights + shift, linestyle="", label=_text(name), **mark)
-    ax.set_yticks(heights, [_text(name) for name in order], fontsize=_SMALL + 1)
+        ax.plot(x, heights + shift, linestyle="", label=drawable(name), **mark)
+    ax.set_yticks(heights, [drawable(name) for name in order], fontsize=SMALL + 1)
     ax.set_ylim(-0.7, len(order) - 0.3)
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
@@ -128,9 +128,9 @@ def draw_marginals(
     epsilon: float | None,
 ) -> NDArray[Any]:
     """Draw `ComparisonResult.plot_marginals`."""
-    samples = _samples_at(result, epsilon)
+    samples = samples_at(result, epsilon)
     if not samples:
-        raise ValueError(_nothing("samples"))
+        raise ValueError(nothing("samples"))
     first = next(iter(samples.values()))
     names = [column.name for column in first]
     if columns is None:
@@ -153,7 +153,8 @@ def draw_marginals(
         }
         _draw_marginal(ax, result, drawn, styles)
     entries: dict[str, Any] = {
-        _text(name): mpl.lines.Line2D([], [], **style) for name, style in styles.items()
+        drawable(name): mpl.lines.Line2D([], [], **style)
+        for name, style in styles.items()
     }
     if result._real_marginals:
         entries = {"real rows": mpl.patches.Patch(color=_REAL_FILL), **entries}
@@ -185,13 +186,13 @@ def _draw_marginal(
         for name, part in parts.items():
             style = {k: styles[name][k] for k in ("color", "linestyle")}
             ax.stairs(part, bins.bins, linewidth=1.3, **style)
-        ax.set_ylabel("share of rows", fontsize=_SMALL - 1)
+        ax.set_ylabel("share of rows", fontsize=SMALL - 1)
         ax.locator_params(axis="x", nbins=5)
         if bins.kind == "time":
             ax.xaxis_date()
             ax.tick_params(axis="x", rotation=30)
-    ax.set_title(_text(column.name), fontsize=10)
-    ax.tick_params(labelsize=_SMALL - 1)
+    ax.set_title(drawable(column.name), fontsize=10)
+    ax.tick_params(labelsize=SMALL - 1)
 
 
 def _draw_levels(
@@ -211,9 +212,9 @@ def _draw_levels(
     for (name, part), shift in zip(parts.items(), _shifts(parts), strict=True):
         style = {k: styles[name][k] for k in ("color", "marker")}
         ax.plot(part[used], heights + shift, linestyle="", markersize=4.5, **style)
-    ax.set_xlabel("share of rows", fontsize=_SMALL - 1)
+    ax.set_xlabel("share of rows", fontsize=SMALL - 1)
     ax.set_ylim(-0.8, len(used) - 0.2)
-    ax.set_yticks(heights, [_text(levels[i], 16) for i in used])
+    ax.set_yticks(heights, [drawable(levels[i], 16) for i in used])
     ax.set_xlim(left=0)
 
 
@@ -277,7 +278,7 @@ def _positions(epsilons: set[float]) -> dict[float, float]:
     return positions
 
 
-def _samples_at(
+def samples_at(
     result: ComparisonResult, epsilon: float | None
 ) -> dict[str, Sequence[PlainColumn]]:
     """Give the samples at one epsilon, and those without noise."""
@@ -334,7 +335,7 @@ def _styles(result: ComparisonResult) -> dict[str, dict[str, Any]]:
     }
 
 
-def _text(name: str, width: int = 32) -> str:
+def drawable(name: str, width: int = 32) -> str:
     """Make a name fit to be drawn: neither mathematics, nor hidden, nor too long."""
     name = " ".join(str(name).split())
     name = name if len(name) <= width else f"{name[: width - 3]}..."
@@ -372,25 +373,26 @@ def _finish(
     if entries is None:
         handles, labels = axes[0].get_legend_handles_labels()
         entries = dict(zip(labels, handles, strict=True))
-    options = {"fontsize": _SMALL, "frameon": False}
+    options = {"fontsize": SMALL, "frameon": False}
     if own:
         figure.legend(
             entries.values(), entries, loc="outside upper center", ncols=3, **options
         )
     else:
         axes[0].legend(entries.values(), entries, **options)
-    private = result.contains_private_statistics
-    _add_footer(figure, PRIVATE_FOOTER if private else PUBLIC_FOOTER)
+    add_footer(figure, result)
 
 
-def _add_footer(figure: Figure | SubFigure, text: str) -> None:
+def add_footer(figure: Figure | SubFigure, result: ComparisonResult) -> None:
     """Write the footer once, where the figure has room."""
+    private = result.contains_private_statistics
+    text = PRIVATE_FOOTER if private else PUBLIC_FOOTER
     if text in [artist.get_text() for artist in figure.texts]:
         return
     if figure.get_supxlabel():
-        figure.text(0.99, 0.005, text, ha="right", fontsize=_SMALL - 1, color="0.35")
+        figure.text(0.99, 0.005, text, ha="right", fontsize=SMALL - 1, color="0.35")
     else:
-        figure.supxlabel(text, fontsize=_SMALL, color="0.35")
+        figure.supxlabel(text, fontsize=SMALL, color="0.35")
 
 
 def _check_choice(metric: str, setting: str) -> None:
@@ -403,7 +405,7 @@ def _check_choice(metric: str, setting: str) -> None:
             raise ValueError(msg)
 
 
-def _nothing(what: str) -> str:
+def nothing(what: str) -> str:
     return (
         f"Expected at least one run with {what}, but there is none. Plot another "
         "setting or compare with this one, and look at the column 'error' of `runs`."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skdpsynth.metrics._classifiers import default_classifiers
+from skdpsynth.metrics._dependence import marginal_fidelity
 from skdpsynth.metrics._fidelity import (
     column_fidelity,
     pair_fidelity,
@@ -18,6 +19,7 @@ __all__ = [
     "column_fidelity",
     "default_classifiers",
     "feature_ranking_agreement",
+    "marginal_fidelity",
     "pair_fidelity",
     "setting_scores",
     "synthetic_ranking_agreement",

@@ -75,6 +75,53 @@ def check_tables(target: str, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]
     return {name: with_gaps(table[first.columns]) for name, table in tables.items()}
 
 
+def same_columns(
+    real: pd.DataFrame, synthetic: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Check two tables without a label, and bring the second to the first's columns.
+
+    Parameters
+    ----------
+    real, synthetic : DataFrame
+        The tables, named so in messages.
+
+    Returns
+    -------
+    tuple of DataFrame
+        Both with the columns in the order of `real`, and as from `with_gaps`.
+
+    Raises
+    ------
+    TypeError
+        If a table is not a DataFrame.
+    InvalidTableError
+        If the tables do not have the same distinct columns, or one is empty.
+    """
+    for name, table in {"real": real, "synthetic": synthetic}.items():
+        if not isinstance(table, pd.DataFrame):
+            raise TypeError(
+                f"The '{name}' parameter must be a pandas DataFrame. Got "
+                f"{type(table).__name__} instead."
+            )
+        if not table.columns.is_unique:
+            raise InvalidTableError(
+                f"Expected distinct column names in '{name}', but some are repeated. "
+                "Rename or drop them."
+            )
+        if table.empty:
+            raise InvalidTableError(
+                f"Expected at least one row and one column in '{name}', but got the "
+                f"shape {table.shape}."
+            )
+    differing = real.columns.symmetric_difference(synthetic.columns, sort=False)
+    if len(differing):
+        raise InvalidTableError(
+            "Expected the same columns in 'real' and 'synthetic', but only one has "
+            f"{sorted(map(str, differing))}. Keep the columns that both have."
+        )
+    return with_gaps(real), with_gaps(synthetic[real.columns])
+
+
 def with_gaps(table: pd.DataFrame) -> pd.DataFrame:
     """Give a table whose every NaN is a missing value.
 
@@ -140,7 +187,7 @@ def encode_features(
         pair = (
             _one_hot(train[name], other[name])
             if kind == "category"
-            else _filled(train[name], other[name], kind, name)
+            else _filled(train[name], other[name], kind)
         )
         train_blocks.append(pair[0])
         other_blocks.append(pair[1])
@@ -256,16 +303,38 @@ def as_numbers(column: pd.Series, kind: str) -> Matrix:
     return np.asarray(column.to_numpy(dtype="float64", na_value=np.nan))
 
 
-def _filled(
-    train: pd.Series, other: pd.Series, kind: str, name: object
-) -> tuple[Matrix, Matrix]:
-    """Encode a column of numbers or times; fill what is missing."""
-    pair = as_numbers(train, kind), as_numbers(other, kind)
-    if any(np.isinf(part).any() for part in pair):
+def finite_numbers(column: pd.Series, kind: str) -> Matrix:
+    """Turn a column into finite floats.
+
+    Parameters
+    ----------
+    column : Series
+        Numbers, booleans or times.
+    kind : {"number", "datetime", "timedelta"}
+        What it is, as from `common_kind`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+        As from `as_numbers`.
+
+    Raises
+    ------
+    InvalidTableError
+        If a value is infinite.
+    """
+    values = as_numbers(column, kind)
+    if np.isinf(values).any():
         raise InvalidTableError(
-            f"Expected finite values in the column {name!r}, but some are infinite. "
-            "Replace them by missing values."
+            f"Expected finite values in the column {column.name!r}, but some are "
+            "infinite. Replace them by missing values."
         )
+    return values
+
+
+def _filled(train: pd.Series, other: pd.Series, kind: str) -> tuple[Matrix, Matrix]:
+    """Encode a column of numbers or times; fill what is missing."""
+    pair = finite_numbers(train, kind), finite_numbers(other, kind)
     present = pair[0][~np.isnan(pair[0])]
     fill = float(np.median(present)) if present.size else 0.0
     first, second = (

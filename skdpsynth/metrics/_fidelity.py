@@ -18,10 +18,10 @@ from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics._encode import (
-    as_numbers,
     common_kind,
     encode_features,
-    with_gaps,
+    finite_numbers,
+    same_columns,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
     >>> column_fidelity(real, fake)["distance"].to_dict()
     {'age': 0.25, 'sex': 0.25}
     """
-    real, synthetic = _same_columns(real, synthetic)
+    real, synthetic = same_columns(real, synthetic)
     rows = []
     for name in real.columns:
         kind = common_kind(real[name], synthetic[name], name)
@@ -89,7 +89,7 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
         elif kind == "category":
             distance = _total_variation(*pair)
         else:
-            values = [_finite(column, kind) for column in pair]
+            values = [finite_numbers(column, kind) for column in pair]
             # Only the p-value, which is not used, divides by zero: for a single row.
             with np.errstate(divide="ignore"):
                 distance = float(ks_2samp(*values, method="asymp").statistic)
@@ -152,7 +152,7 @@ def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
     >>> float(pair_fidelity(real, fake)["difference"].iloc[0].round(6))
     2.0
     """
-    real, synthetic = _same_columns(real, synthetic)
+    real, synthetic = same_columns(real, synthetic)
     if real.shape[1] < 2:
         raise InvalidTableError(
             "Expected at least two columns in 'real', but got one. Compare it by "
@@ -228,7 +228,7 @@ def two_sample_scores(
     >>> bool(two_sample_scores(table[::2], table[1::2], max_rows=500).max() < 0.6)
     True
     """
-    real, synthetic = _same_columns(real, synthetic)
+    real, synthetic = same_columns(real, synthetic)
     n_rows = min(len(real), len(synthetic), max_rows)
     if max_rows < 10:
         raise ValueError(f"max_rows must be at least 10. Got {max_rows} instead.")
@@ -263,46 +263,6 @@ def _tellers() -> dict[str, BaseEstimator]:
     }
 
 
-def _same_columns(
-    real: pd.DataFrame, synthetic: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Check two tables, and bring the second to the column order of the first."""
-    for name, table in {"real": real, "synthetic": synthetic}.items():
-        if not isinstance(table, pd.DataFrame):
-            raise TypeError(
-                f"The '{name}' parameter must be a pandas DataFrame. Got "
-                f"{type(table).__name__} instead."
-            )
-        if not table.columns.is_unique:
-            raise InvalidTableError(
-                f"Expected distinct column names in '{name}', but some are repeated. "
-                "Rename or drop them."
-            )
-        if table.empty:
-            raise InvalidTableError(
-                f"Expected at least one row and one column in '{name}', but got the "
-                f"shape {table.shape}."
-            )
-    differing = real.columns.symmetric_difference(synthetic.columns, sort=False)
-    if len(differing):
-        raise InvalidTableError(
-            "Expected the same columns in 'real' and 'synthetic', but only one has "
-            f"{sorted(map(str, differing))}. Keep the columns that both have."
-        )
-    return with_gaps(real), with_gaps(synthetic[real.columns])
-
-
-def _finite(column: pd.Series, kind: str) -> NDArray[np.float64]:
-    """Turn numbers or times into floats, NaN where missing."""
-    values = as_numbers(column, kind)
-    if np.isinf(values).any():
-        raise InvalidTableError(
-            f"Expected finite values in the column {column.name!r}, but some are "
-            "infinite. Replace them by missing values."
-        )
-    return values
-
-
 def _total_variation(first: pd.Series, second: pd.Series) -> float:
     """Compute half the L1 distance of the shares of two columns' levels."""
     shares = [c.astype(object).value_counts(normalize=True) for c in (first, second)]
@@ -313,7 +273,7 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values,
     """Give both columns as floats (NaN where missing), or as codes (-1 there)."""
     kind = common_kind(real, synthetic, name)
     if kind != "category":
-        return _finite(real, kind), _finite(synthetic, kind)
+        return finite_numbers(real, kind), finite_numbers(synthetic, kind)
     both = pd.concat([real.astype(object), synthetic.astype(object)])
     counts = both.value_counts(sort=False)  # its sort is not stable before pandas 3
     counts = counts.sort_values(ascending=False, kind="stable")
@@ -338,13 +298,23 @@ def _association(first: Values, second: Values) -> tuple[str, float]:
     if measure == "pearson":
         return measure, float(np.corrcoef(first, second)[0, 1])
     if measure == "cramer":
-        return measure, _cramers_v(first, second)
+        return measure, cramers_v(crosstab(first, second).count)
     return measure, _ratio(*((first, second) if codes[0] else (second, first)))
 
 
-def _cramers_v(first: Values, second: Values) -> float:
-    """Compute Bergsma's Cramer's V of two columns of codes."""
-    counts = crosstab(first, second).count
+def cramers_v(counts: NDArray[np.intp]) -> float:
+    """Compute Bergsma's Cramer's V.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_first, n_second)
+        Rows by the levels of two columns; each level has some.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 if a column has one level.
+    """
     n_rows = counts.sum()
     expected = expected_freq(counts)
     phi2 = ((counts - expected) ** 2 / expected).sum() / n_rows

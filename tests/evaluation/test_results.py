@@ -132,7 +132,7 @@ def test_page_needs_nothing_else_and_escapes_names(pages, private) -> None:
     text = pages[private]
     page = Page(text)
     assert all(load.startswith("data:image/png;base64,") for load in page.loads)
-    assert len(page.loads) == page.tags.count("img") == 2 + 3 + 3
+    assert len(page.loads) == page.tags.count("img") == 2 + 3 + 3 + 3
     assert {"script", "link", "iframe", "object"} & set(page.tags) == set()
     assert "://" not in text
     assert "url(" not in text
@@ -180,6 +180,30 @@ def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
     table = text.split("<h3>auroc</h3>")[1].split("</table>")[0]
     value = result.repeats("rank me", 1.0, "B", "auroc").mean()
     assert f"<td>{value:.3f}</td>" in table
+
+
+def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path) -> None:
+    """Nor in the agreement of rankings; it has its rows beside the others."""
+    panel = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]
+    results = []
+    for classifiers in (panel, [*panel, "HistGradientBoosting"]):
+        results.append(
+            compare({"b": stubs["Blind"]()}, n_repeats=1, classifiers=classifiers)
+        )
+        results[-1].to_html(tmp_path / f"{len(classifiers)}.html")
+    more = results[1].scores["classifier"] == "HistGradientBoosting"
+    assert set(results[1].scores["setting"][more]) == {"A", "B", "C"}
+    kept = results[1].scores[~more].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, results[0].scores)
+    shown = ["auroc", "auprc", "auroc_C", "sra_auroc", "sra_auprc"]
+    tables = [result.summary()[shown] for result in results]
+    pd.testing.assert_frame_equal(*tables)
+    means = [
+        re.findall("<tr><td>mean</td>.*", (tmp_path / f"{n}.html").read_text("utf-8"))
+        for n in (3, 4)
+    ]
+    assert means[0] == means[1]
+    assert len(means[0]) == 2
 
 
 def test_page_adds_up_the_claims(result, pages) -> None:

@@ -7,14 +7,14 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import MissingDependencyError
 from skdpsynth.metrics import default_classifiers, setting_scores, tstr_scores
-from skdpsynth.metrics._classifiers import are_own, resolve_classifiers
+from skdpsynth.metrics._classifiers import are_own, averaged, resolve_classifiers
 
 # What differs from the defaults of the library, random_state=0 apart.
 STATED = {
@@ -122,3 +122,41 @@ def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised() -> None:
 def test_other_panels_are_refused(classifiers: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         resolve_classifiers(classifiers)
+
+
+def two_classes(seed: int, n_rows: int = 200) -> pd.DataFrame:
+    """Make a label that follows from the sign of a product: no line separates it."""
+    rng = np.random.default_rng(seed)
+    u, v = rng.normal(size=(2, n_rows))
+    return pd.DataFrame({"u": u, "v": v, "y": np.where(u * v > 0, "same", "other")})
+
+
+def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean() -> None:
+    """By its name; an own one of its class is one among others."""
+    train, test = two_classes(0), two_classes(1)
+
+    def scores(classifiers):
+        return tstr_scores(train, test, target="y", classifiers=classifiers)
+
+    two = scores(["GaussianNB", "LogisticRegression"])
+    three = scores(["GaussianNB", "HistGradientBoosting", "LogisticRegression"])
+    assert three.index.tolist() == [
+        "GaussianNB", "HistGradientBoosting", "LogisticRegression", "mean"
+    ]  # fmt: skip
+    pd.testing.assert_frame_equal(three.drop(index="HistGradientBoosting"), two)
+    own = HistGradientBoostingClassifier(random_state=0)
+    among = scores([GaussianNB(), own])
+    boosted = among.loc["HistGradientBoostingClassifier"]
+    assert three.loc["HistGradientBoosting"].tolist() == boosted.tolist()
+    assert among.loc["mean"].equals(among[:2].mean().rename("mean"))
+    alone = scores("HistGradientBoosting")
+    assert alone.loc["mean"].tolist() == boosted.tolist()
+    assert boosted["auroc"] > 0.9 > two.loc["mean", "auroc"]
+
+
+def test_the_thirteenth_is_named_by_no_default() -> None:
+    assert "HistGradientBoosting" not in default_classifiers()
+    panel = resolve_classifiers([*default_classifiers(), "HistGradientBoosting"])
+    assert len(panel) == 13
+    assert not are_own("HistGradientBoosting")
+    assert averaged(panel) == list(default_classifiers())

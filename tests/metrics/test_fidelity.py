@@ -12,7 +12,12 @@ from sklearn.feature_selection import f_classif
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics import column_fidelity, pair_fidelity, two_sample_scores
+from skdpsynth.metrics import (
+    column_fidelity,
+    marginal_fidelity,
+    pair_fidelity,
+    two_sample_scores,
+)
 
 # Few distinct values, so that ties are common.
 VALUES = st.lists(
@@ -220,7 +225,9 @@ def test_rows_are_limited_and_balanced() -> None:
     assert seen == [[40, 40]] * 5
 
 
-@pytest.mark.parametrize("metric", [column_fidelity, pair_fidelity, two_sample_scores])
+@pytest.mark.parametrize(
+    "metric", [column_fidelity, marginal_fidelity, pair_fidelity, two_sample_scores]
+)
 def test_tables_that_cannot_be_compared_are_refused(metric) -> None:
     table = pd.DataFrame({"a": range(20), "b": range(20)})
     with pytest.raises(TypeError, match="'synthetic' parameter must be a pandas"):
