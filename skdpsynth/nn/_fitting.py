@@ -23,6 +23,7 @@ N_STEPS = 300
 _LEARNING_RATE = 0.05
 _SPREAD = 0.7  # of the first logits of a component about those of its class
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
+_ENTROPY = 1.0
 _LEAST_WEIGHT = 1e-5  # of a component that a class keeps
 _LEAST_NOISE = 0.5  # counts without noise are rounded
 
@@ -139,7 +140,7 @@ def fit_mixtures(
         )
         entropy = (probabilities * (logs - home.log())).sum(1)
         share = weights.detach().mean(0) * N_COMPONENTS
-        loss = (loss + share @ entropy) / len(home.T) ** 2
+        loss = (loss + _ENTROPY * (share @ entropy)) / len(home.T) ** 2
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

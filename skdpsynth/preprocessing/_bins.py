@@ -7,6 +7,7 @@ inside it are turned into a value by the fine marginal of the class.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
 
+_LEAST_INTERVALS = 3  # beside an exact zero
 _LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
 
 
@@ -189,11 +191,19 @@ def _bins_of_numbers(
     n_bins: int,
 ) -> ColumnBins:
     points = np.unique(np.concatenate([own.points for own in marginals]))
-    below = prior @ np.array([own.cdf(points)[0] for own in marginals])
-    inner = np.searchsorted(below, np.linspace(0, 1, n_bins + 1)[1:-1])
-    # A number that many rows share has a bin to itself.
-    heavy = np.flatnonzero(np.diff(below) > 1.0 / n_bins)
-    inner = np.concatenate((inner, heavy, heavy + 1))
+    # What lies between points: an exact zero, which has a bin of its own, is left out.
+    limits = [own.cdf(points) for own in marginals]
+    masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
+    below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
+    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
+    if len(points) <= n_bins + 1:
+        inner = np.arange(len(points))
+    else:
+        steps = present * np.linspace(0, 1, n_bins + 1)[1:-1]
+        inner = np.searchsorted(below, steps)
+        # A number that many rows share has a bin to itself.
+        heavy = np.flatnonzero(masses > present / n_bins)
+        inner = np.concatenate((inner, heavy, heavy + 1))
     # Edges are some of the marginals': no whole number lies there.
     edges = np.concatenate(([0.0], points[inner], [1.0]))
     exact = axis.zero is not None and any(
