@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from _instances import INSTANCES
+from _twins import in_place_of_the_mechanisms
 from sklearn.base import clone
 
 import skdpsynth
@@ -26,7 +27,6 @@ from skdpsynth import GPATESynthesizer
 from skdpsynth.audit import audit_ledger
 from skdpsynth.audit._recording import (
     SequenceError,
-    _in_place_of_the_mechanisms,
     recorded,
     replayed,
 )
@@ -75,12 +75,12 @@ def added_noise():
 
     def watch(real):
         @wraps(real)
-        def watched(values, *others, **named):
-            return np.asarray(real(values.view(Exact), *others, **named))
+        def watched(values, *others):
+            return np.asarray(real(values.view(Exact), *others))
 
         return watched
 
-    with _in_place_of_the_mechanisms(watch):
+    with in_place_of_the_mechanisms(watch):
         yield kept
 
 
@@ -148,9 +148,9 @@ def seeded_by_a_value(real):
     """Noise from a generator that the exact values seed."""
 
     @wraps(real)
-    def twin(values, *others, **named):
+    def twin(values, *others):
         with insecure_randomness(zlib.crc32(np.asarray(values).tobytes())):
-            return real(values, *others, **named)
+            return real(values, *others)
 
     return twin
 
@@ -159,10 +159,10 @@ def draws_more_for_some_values(real):
     """A value decides how many streams are made before that of the noise."""
 
     @wraps(real)
-    def twin(values, *others, **named):
+    def twin(values, *others):
         for _ in range(zlib.crc32(np.asarray(values).tobytes()) % 5):
             secret_generator()
-        return real(values, *others, **named)
+        return real(values, *others)
 
     return twin
 
@@ -179,7 +179,7 @@ def draws_more_for_some_values(real):
 def test_noise_that_depends_on_a_row_is_caught(twin, name, small_table, public_schema):
     """And only by the noise itself: all else of the two fits is equal."""
     tables = (small_table, appended(small_table))
-    with _in_place_of_the_mechanisms(twin):
+    with in_place_of_the_mechanisms(twin):
         first, second = two_fits(INSTANCES[name], public_schema, tables)
     assert is_same_but_for("u", first, second)
     assert not has_same_noise(first, second)
