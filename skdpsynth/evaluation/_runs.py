@@ -13,7 +13,6 @@ from joblib import parallel_config
 from sklearn.base import clone
 
 from skdpsynth.evaluation._marginals import PlainColumn, plain_columns
-from skdpsynth.evaluation._memory import PeakMemory
 from skdpsynth.evaluation._warned import collected_warnings
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.metrics import (
@@ -24,6 +23,7 @@ from skdpsynth.metrics import (
     two_sample_scores,
 )
 from skdpsynth.metrics._tstr import synthetic_only_scores
+from skdpsynth.utils._memory import PeakMemory
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
