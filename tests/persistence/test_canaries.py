@@ -12,8 +12,6 @@ import json
 import pickle
 import pickletools
 import struct
-import zipfile
-from io import BytesIO
 
 import numpy as np
 import pandas as pd
@@ -51,8 +49,10 @@ def canaries(seed: int) -> pd.DataFrame:
 
 def text_patterns(text: str) -> set[bytes]:
     escaped = json.dumps(text)[1:-1]
+    in_metadata = json.dumps(escaped)[1:-1]  # the facts are a text in JSON themselves
     codes = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le")
-    return {form.encode(code) for form in (text, escaped) for code in codes}
+    forms = (text, escaped, in_metadata)
+    return {form.encode(code) for form in forms for code in codes}
 
 
 def number_patterns(value: float) -> set[bytes]:
@@ -111,8 +111,8 @@ def short_patterns(table: pd.DataFrame) -> list[set[bytes]]:
 
 def columns_found(table: pd.DataFrame, file: bytes, pickled: bytes) -> set[str]:
     """Say of which columns some value is in the file or in the pickle."""
-    with zipfile.ZipFile(BytesIO(file)) as archive:
-        present = values_in(json.loads(archive.read("synthesizer.json")))
+    header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
+    present = values_in(json.loads(header["__metadata__"]["skdpsynth"]))
     present |= {
         a for _, a, _ in pickletools.genops(pickled) if isinstance(a, int | float | str)
     }
