@@ -31,23 +31,7 @@ _WORLDS = ("absent", "present")
 
 
 def fresh(make: Any) -> Any:  # noqa: ANN401 - anybody's object
-    """Give an unfitted object of the kind that is audited.
-
-    Parameters
-    ----------
-    make : object with fit and sample, or callable without arguments
-        What was given to the audit.
-
-    Returns
-    -------
-    object
-        A clone, a deep copy, or what the callable returns.
-
-    Raises
-    ------
-    TypeError
-        If there is no `fit` and `sample`.
-    """
+    """Give a clone, a deep copy, or what the callable returns: an unfitted object."""
     if isinstance(make, BaseSynthesizer):
         made = clone(make).set_params(budget=None)
     elif isinstance(make, BaseEstimator):
@@ -66,30 +50,11 @@ def fresh(make: Any) -> Any:  # noqa: ANN401 - anybody's object
 
 
 def describe(made: Any) -> list[str]:  # noqa: ANN401 - anybody's object
-    """Describe an object by its class and configuration, alike in every process.
+    """Give class and a digest of the configuration, alike in every process.
 
-    Parameters
-    ----------
-    made : object with fit and sample
-        Before any fit.
-
-    Returns
-    -------
-    list of str
-        The class, and a digest of its parameters; of its attributes where there is no
-        `get_params`.
-
-    Raises
-    ------
-    ValueError
-        If no digest can be relied on: something has no pickle, or one that differs
-        from that of its copy. Runs of two configurations could be mixed.
-
-    Notes
-    -----
-    Where the object draws other values whenever it is made, or holds a frozenset of
-    texts, whose order differs between processes, equal objects look different, and
-    no finished run is found.
+    Raises ValueError where no digest can be relied on. Where the object draws other
+    values whenever it is made, or holds a frozenset of texts, equal objects look
+    different, and no finished run is found.
     """
     name = f"{type(made).__module__}.{type(made).__qualname__}"
     has_parameters = hasattr(made, "get_params")
@@ -121,31 +86,9 @@ def run_worlds(
     n_jobs: int | None,
     verbose: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit, sample and score `n_runs` times in each world.
+    """Fit, sample and score in both worlds: two arrays of shape (n_runs, n_scores).
 
-    Parameters
-    ----------
-    make : object with fit and sample, or callable without arguments
-        What is audited.
-    worlds : tuple of two DataFrames
-        Without and with the canary.
-    scores : CanaryScores
-        What is looked at.
-    folder : path-like or None
-        Where finished runs are kept.
-    description : object
-        Whatever two runs must have in common to be compared.
-    n_runs, n_samples : int
-        Runs in each world, and rows drawn in each run.
-    n_jobs : int or None
-        Processes, as joblib takes them.
-    verbose : int
-        Shows progress from 1 on.
-
-    Returns
-    -------
-    tuple of two ndarrays of shape (n_runs, n_scores), float64
-        Without and with the canary.
+    `description` is whatever two runs must have in common to be compared.
     """
     kept = None if folder is None else RunFolder(folder, _README)
     place = _places(description)
