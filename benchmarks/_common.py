@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import resource
 import subprocess
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -18,6 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
+
+from skdpsynth.utils._memory import peak_megabytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -226,9 +226,7 @@ def fit_and_sample(
     start = time.perf_counter()
     synthesizer.fit(train)
     costs = {"fit_s": time.perf_counter() - start}
-    # Kilobytes on Linux, bytes on macOS.
-    unit = 1 if sys.platform == "darwin" else 1024
-    costs["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+    costs["peak_gb"] = peak_megabytes() * 2**20 / 1e9
     start = time.perf_counter()
     table = synthesizer.sample(n_samples, sampling_strategy=class_counts)
     costs["sample_s"] = time.perf_counter() - start

@@ -12,18 +12,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from _instances import INSTANCES, PLAIN, PLAIN_PRIVATE
 from scipy import sparse
+from sklearn.base import clone
 
-from skdpsynth import (
-    DPCGANSynthesizer,
-    DPGANSynthesizer,
-    GANSynthesizer,
-    GPATESynthesizer,
-    IndependentSynthesizer,
-    PATEGANSynthesizer,
-    PATETripleGANSynthesizer,
-    PrivacyBudget,
-)
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidSchemaError,
@@ -38,51 +31,18 @@ from skdpsynth.schema import (
     TableSchema,
 )
 
-PRIVATE = [
-    IndependentSynthesizer,
-    GPATESynthesizer,
-    PATEGANSynthesizer,
-    DPCGANSynthesizer,
-    PATETripleGANSynthesizer,
-    DPGANSynthesizer,
-]
-ALL = [*PRIVATE, GANSynthesizer]
 SECRET = 4321.0625  # a value that no message may hold
 
-# Ways of training, with few steps: some fit all of the odd tables, the others a few.
-FEW = {"n_iter": 2, "n_generator_steps": 2}
-VOTES = FEW | {"n_student_steps": 2, "batch_size": 16}
-SCRATCH = {"init": "random", "hidden_dims": (3,)}
-WAYS = [
-    IndependentSynthesizer(),
-    IndependentSynthesizer(epsilon=math.inf),
-    GPATESynthesizer(n_iter=2),
-    GPATESynthesizer(init="random", n_iter=2, hidden_dims=(3,)),
-    GPATESynthesizer(epsilon=math.inf, n_iter=2),
-    GPATESynthesizer(
-        aggregator="confident_gnmax", n_iter=2, batch_size=4, projection_dim=2
-    ),
-    PATEGANSynthesizer(**VOTES),
-    DPCGANSynthesizer(**FEW),
-    PATETripleGANSynthesizer(**VOTES),
-]
-MORE_WAYS = [
-    PATEGANSynthesizer(noise="laplace", **SCRATCH, **VOTES),
-    PATEGANSynthesizer(epsilon=math.inf, **VOTES),
-    DPCGANSynthesizer(batch_size=4, **SCRATCH, **FEW),
-    DPCGANSynthesizer(epsilon=math.inf, batch_size=4, **FEW),
-    PATETripleGANSynthesizer(desensitization="dpsgd", **SCRATCH, **VOTES),
-    PATETripleGANSynthesizer(epsilon=math.inf, **VOTES),
-    DPGANSynthesizer(**FEW),
-    GANSynthesizer(**FEW),
-]
+# The plainest fit all of the odd tables, the others a few.
+OTHER_WAYS = [way for way in INSTANCES.values() if way not in PLAIN.values()]
+OTHER_WAYS += [clone(s).set_params(epsilon=math.inf) for s in PLAIN_PRIVATE.values()]
 
 
-def with_few_steps(synthesizer, **parameters):
-    """Make one; what it does not have as a parameter is left out."""
-    parameters = VOTES | parameters
-    names = synthesizer().get_params()
-    return synthesizer(**{k: v for k, v in parameters.items() if k in names})
+def with_parameters(synthesizer, **parameters):
+    """Clone and set; what it does not have as a parameter is left out."""
+    names = synthesizer.get_params()
+    known = {name: value for name, value in parameters.items() if name in names}
+    return clone(synthesizer).set_params(**known)
 
 
 def table(n_rows: int = 40) -> pd.DataFrame:
@@ -163,11 +123,11 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("synthesizer", ALL)
+@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
 @pytest.mark.parametrize("case", TABLES)
 def test_structure_is_refused_before_any_budget(synthesizer, case, untouched):
     bad, message = TABLES[case]
-    synth = with_few_steps(synthesizer, target="y", budget=untouched)
+    synth = with_parameters(synthesizer, target="y", budget=untouched)
     with pytest.raises(InvalidTableError, match=message) as caught:
         synth.fit(bad)
     assert "4321" not in str(caught.value)
@@ -206,11 +166,11 @@ SCHEMAS = {
 }
 
 
-@pytest.mark.parametrize("synthesizer", ALL)
+@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
 @pytest.mark.parametrize("case", SCHEMAS)
 def test_schema_is_refused_before_any_budget(synthesizer, case, untouched):
     settings = {"target": "y", "schema": SCHEMAS[case], "budget": untouched}
-    synth = with_few_steps(synthesizer, **settings)
+    synth = with_parameters(synthesizer, **settings)
     with pytest.raises(InvalidSchemaError):
         synth.fit(table())
 
@@ -273,14 +233,12 @@ ODDEST = ["2 rows of one value", "no label", "all missing", "huge and tiny"]
 
 @pytest.mark.parametrize(
     ("way", "case"),
-    [(way, case) for way in WAYS for case in VALUES]
-    + [(way, case) for way in MORE_WAYS for case in ODDEST],
+    [(way, case) for way in PLAIN.values() for case in VALUES]
+    + [(way, case) for way in OTHER_WAYS for case in ODDEST],
     ids=lambda value: str(value)[:60],
 )
 def test_values_degrade_the_result(way, case):
     """The budget is spent, and there is a table to show for it."""
-    from sklearn.base import clone
-
     frame = VALUES[case]
     synth = fit(clone(way).set_params(target="y"), frame)
     fake = synth.sample(30)
@@ -303,20 +261,25 @@ def test_values_degrade_the_result(way, case):
 
 @pytest.mark.parametrize(
     ("synthesizer", "delta"),
-    [(synthesizer, 1e-5) for synthesizer in PRIVATE]
-    + [(synthesizer, delta) for synthesizer in PRIVATE[:2] for delta in (1e-12, 0.5)],
+    [(synthesizer, 1e-5) for synthesizer in PLAIN_PRIVATE.values()]
+    + [
+        (PLAIN[name], delta)
+        for name in ("IndependentSynthesizer", "GPATESynthesizer")
+        for delta in (1e-12, 0.5)
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 1.0, 1e3, 1e6])
 def test_extreme_budgets(synthesizer, epsilon, delta):
     """What is certified never exceeds what was asked."""
     settings = {"epsilon": epsilon, "delta": delta, "target": "y"}
-    synth = with_few_steps(synthesizer, **settings)
+    synth = with_parameters(synthesizer, **settings)
     fit(synth, table()[["u", "y"]])
     assert synth.epsilon_ <= epsilon
     assert len(synth.sample(10)) == 10
 
 
-@pytest.mark.parametrize("synthesizer", ALL)
+@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
 def test_values_outside_the_schema(synthesizer):
     """They are clipped, or read as other categories: never an error."""
     schema = TableSchema(
@@ -328,7 +291,7 @@ def test_values_outside_the_schema(synthesizer):
         },
         target="y",
     )
-    fake = fit(with_few_steps(synthesizer, schema=schema), table()).sample(60)
+    fake = fit(with_parameters(synthesizer, schema=schema), table()).sample(60)
     assert fake["u"].between(100, 200).all()
     assert (fake["v"] == 0).all()
     assert set(fake["s"]) <= {"r", "t"}
@@ -352,12 +315,12 @@ def test_one_class_is_sampled():
     assert set(fake["y"]) == {"only"}
 
 
-@pytest.mark.parametrize("synthesizer", PRIVATE)
+@pytest.mark.parametrize("synthesizer", PLAIN_PRIVATE.values(), ids=PLAIN_PRIVATE)
 def test_no_label_could_be_released(synthesizer):
     """Every label once: none passes the threshold (delta is 1e-6 of that)."""
     frame = pd.DataFrame({"u": np.linspace(0, 1, 500)})
     frame["y"] = [f"label {row}" for row in range(500)]
-    synth = with_few_steps(synthesizer, target="y")
+    synth = with_parameters(synthesizer, target="y")
     with pytest.warns(DegradedResultWarning, match="no label was frequent enough"):
         synth.fit(frame)
     assert len(synth.classes_) == 0
@@ -386,13 +349,13 @@ def test_a_million_categories():
     assert synth.sample(10)["s"].isna().all()
 
 
-@pytest.mark.parametrize("synthesizer", PRIVATE)
+@pytest.mark.parametrize("synthesizer", PLAIN_PRIVATE.values(), ids=PLAIN_PRIVATE)
 def test_plan_says_so_in_advance(synthesizer):
     """Too few rows, or too many categories: the note is there before any data."""
     columns = {"u": Continuous(0, 1), "s": Categorical(["p", "q"]), "y": Boolean()}
     schema = TableSchema(columns, target="y")
     many = {**columns, "s": Categorical([f"{level}" for level in range(5000)])}
-    synth = synthesizer()
+    synth = type(synthesizer)()
     assert synth.plan(10**6, schema=schema)["note"].tolist() == ["", ""]
     few = synth.plan(30, schema=schema)["note"]
     assert few.str.contains("too few rows").all()

@@ -7,28 +7,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from _instances import PLAIN
 
-from skdpsynth import (
-    DPCGANSynthesizer,
-    DPGANSynthesizer,
-    GANSynthesizer,
-    GPATESynthesizer,
-    IndependentSynthesizer,
-    PATEGANSynthesizer,
-    PATETripleGANSynthesizer,
-    PrivacyBudget,
-)
+from skdpsynth import PrivacyBudget
 from skdpsynth.schema import Boolean, Continuous, TableSchema
 
-ALL = [
-    IndependentSynthesizer,
-    GPATESynthesizer,
-    PATEGANSynthesizer,
-    DPCGANSynthesizer,
-    PATETripleGANSynthesizer,
-    DPGANSynthesizer,
-    GANSynthesizer,
-]
+ALL = [type(synthesizer) for synthesizer in PLAIN.values()]
 COUNTS = [0, 2.5, "all"]
 SIZES = [0.0, -1.0, math.nan]
 

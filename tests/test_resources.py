@@ -12,27 +12,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 KAGGLE = ROOT.parent / "shared" / "data" / "creditcard.parquet"
 
-# Measures fits one after the other. The peak is that of this program alone: ru_maxrss
-# starts at the size of the process that started it, where /proc does not.
+# Measures fits one after the other. The peak is that of this program alone.
 MEASURE = """
-import json, resource, sys, time, warnings
-from pathlib import Path
+import json, sys, time, warnings
 import numpy as np
 import pandas as pd
 import skdpsynth
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.utils._memory import peak_megabytes
 
 warnings.simplefilter("error")
 warnings.simplefilter("ignore", DegradedResultWarning)
-
-
-def peak_megabytes():
-    if Path("/proc/self/status").exists():
-        (line,) = (x for x in open("/proc/self/status") if x.startswith("VmHWM"))
-        return int(line.split()[1]) / 1024
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def cost(synthesizer, table):

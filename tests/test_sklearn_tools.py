@@ -6,6 +6,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from _instances import PLAIN
 from imblearn.pipeline import make_pipeline
 from joblib.externals.loky import get_reusable_executor
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -23,30 +24,11 @@ from sklearn.model_selection import (
 )
 from sklearn.naive_bayes import GaussianNB
 
-from skdpsynth import (
-    DPCGANSynthesizer,
-    DPGANSynthesizer,
-    GANSynthesizer,
-    GPATESynthesizer,
-    IndependentSynthesizer,
-    PATEGANSynthesizer,
-    PATETripleGANSynthesizer,
-    PrivacyBudget,
-)
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy.testing import insecure_randomness
 
 N = 300
-SHORT = {"n_iter": 2, "n_generator_steps": 2}
-SYNTHESIZERS = [
-    IndependentSynthesizer(),
-    GPATESynthesizer(n_iter=2),
-    PATEGANSynthesizer(batch_size=16, **SHORT),
-    DPCGANSynthesizer(**SHORT),
-    DPGANSynthesizer(**SHORT),
-    PATETripleGANSynthesizer(batch_size=16, **SHORT),
-    GANSynthesizer(**SHORT),
-]
 
 
 def rows(n_rows: int = N, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
@@ -120,7 +102,7 @@ def test_the_classifier_is_trained_on_no_real_row_and_tested_on_nothing_else():
         pd.testing.assert_frame_equal(asked[0], X.iloc[held_out])
 
 
-@pytest.mark.parametrize("synthesizer", SYNTHESIZERS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
 def test_every_synthesizer_stands_before_a_classifier(synthesizer):
     """A line between the classes finds 92 % of the labels of 300 rows of another draw.
 

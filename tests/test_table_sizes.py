@@ -7,24 +7,14 @@ import time
 
 import numpy as np
 import pytest
+from _instances import PLAIN, TRAINED
+from sklearn.base import clone
 
-from skdpsynth import (
-    DPCGANSynthesizer,
-    DPGANSynthesizer,
-    GANSynthesizer,
-    IndependentSynthesizer,
-    PATEGANSynthesizer,
-    PATETripleGANSynthesizer,
-)
+from skdpsynth import GANSynthesizer, IndependentSynthesizer
 from skdpsynth.datasets import load_cervical_cancer
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
-PRIVATE = [
-    PATEGANSynthesizer,
-    DPCGANSynthesizer,
-    PATETripleGANSynthesizer,
-    DPGANSynthesizer,
-]
+DEFAULTS = [type(synthesizer) for synthesizer in TRAINED.values()]
 # The table of Kaggle Credit: 29 numbers and a label.
 WIDE = TableSchema(
     {f"x{i}": Continuous(-10, 10) for i in range(29)} | {"y": Categorical([0, 1])},
@@ -33,17 +23,17 @@ WIDE = TableSchema(
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@pytest.mark.parametrize("synthesizer", [*PRIVATE, GANSynthesizer])
+@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
 def test_858_rows_give_a_table_of_the_same_shape(synthesizer):
     """Only the label is given; with few steps, and epsilon 1 where there is one."""
     table = load_cervical_cancer()
     assert len(table) == 858
-    synth = synthesizer(target="Biopsy", n_iter=2, n_generator_steps=2).fit(table)
+    synth = clone(synthesizer).set_params(target="Biopsy").fit(table)
     rows = synth.sample(10)
     assert len(rows) == 10
     assert list(rows.columns) == list(table.columns)
     assert list(rows.dtypes) == list(table.dtypes)
-    if synthesizer is GANSynthesizer:
+    if isinstance(synth, GANSynthesizer):
         assert synth.epsilon_ == math.inf
     else:
         assert 0.98 <= synth.epsilon_ <= 1
@@ -59,7 +49,7 @@ def plan_of(synthesizer, n_rows, counts=None):
     return plan
 
 
-@pytest.mark.parametrize("synthesizer", [*PRIVATE, GANSynthesizer])
+@pytest.mark.parametrize("synthesizer", [*DEFAULTS, GANSynthesizer])
 def test_ten_million_rows_are_planned_in_a_moment(synthesizer):
     """A few milliseconds, and for PATE-GAN 3 seconds once: it chooses its noise."""
     start = time.process_time()
@@ -69,7 +59,7 @@ def test_ten_million_rows_are_planned_in_a_moment(synthesizer):
     assert (plan["n_iter"] >= 3).all()
 
 
-@pytest.mark.parametrize("synthesizer", PRIVATE)
+@pytest.mark.parametrize("synthesizer", DEFAULTS)
 def test_more_rows_are_planned_no_worse(synthesizer):
     """A thousand times the rows: no fewer rounds, and less noise for a row."""
     few, many = (plan_of(synthesizer, n_rows) for n_rows in (10**5, 10**7))
@@ -81,7 +71,7 @@ def test_more_rows_are_planned_no_worse(synthesizer):
     assert ((ratio >= 1) & (ratio < 1.5)).all()
 
 
-@pytest.mark.parametrize("synthesizer", PRIVATE)
+@pytest.mark.parametrize("synthesizer", DEFAULTS)
 def test_a_rare_class_of_ten_million_rows_trains_or_leaves_it(synthesizer):
     """As rare as frauds in Kaggle Credit; without training, all is for marginals."""
     counts = {0: 10**7 - 17_000, 1: 17_000}

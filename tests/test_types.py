@@ -8,19 +8,16 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from _instances import PLAIN
 from sklearn.base import clone
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.schema import Identifier, TableSchema
 
 N_ROWS = 90
-SYNTHESIZERS = [
-    IndependentSynthesizer(),
-    IndependentSynthesizer(epsilon=math.inf),
-    GPATESynthesizer(n_iter=2),
-    GPATESynthesizer(init="random", n_iter=2),
-]
+WITHOUT_NOISE = IndependentSynthesizer(epsilon=math.inf)
+TWO = [WITHOUT_NOISE, PLAIN["GPATESynthesizer"]]
 
 _rng = np.random.default_rng(0)
 WHOLE = pd.Series(_rng.integers(0, 90, N_ROWS))
@@ -109,7 +106,9 @@ def assert_same_dtypes(fake: pd.DataFrame, real: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("holes", [False, True], ids=["complete", "holes"])
-@pytest.mark.parametrize("synth", SYNTHESIZERS, ids=lambda synth: str(synth)[:40])
+@pytest.mark.parametrize(
+    "synth", [WITHOUT_NOISE, *PLAIN.values()], ids=lambda s: type(s).__name__
+)
 def test_all_dtypes_at_once(synth, holes):
     real = frame(holes=holes)
     fitted = fit(synth, real)
@@ -163,7 +162,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("synth", SYNTHESIZERS[1:3], ids=lambda synth: str(synth)[:40])
+@pytest.mark.parametrize("synth", TWO, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_of_any_dtype(synth, name):
     for labels in (LABELS[name], with_holes(LABELS[name])):
@@ -211,7 +210,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("synth", SYNTHESIZERS[1:3], ids=lambda synth: str(synth)[:40])
+@pytest.mark.parametrize("synth", TWO, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("name", NAMES, ids=repr)
 def test_columns_of_any_name(synth, name):
     real = pd.DataFrame({"u": np.linspace(0, 1, N_ROWS), "w": WORDS, "v": WHOLE})
@@ -228,7 +227,7 @@ def test_columns_of_any_name(synth, name):
     )
 
 
-@pytest.mark.parametrize("synth", SYNTHESIZERS[1:3], ids=lambda synth: str(synth)[:40])
+@pytest.mark.parametrize("synth", TWO, ids=lambda s: type(s).__name__)
 def test_index_of_the_table_means_nothing(synth):
     real = pd.DataFrame({"u": np.linspace(0, 1, N_ROWS), "y": WORDS})
     real.index = pd.Index([f"person {row % 7}" for row in range(N_ROWS)], name="who")

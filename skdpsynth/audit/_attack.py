@@ -28,23 +28,7 @@ _FOLDS = 5
 
 @dataclass(frozen=True, eq=False)  # it holds arrays
 class Verdict:
-    """The rule that was chosen, and its errors on the runs that did not choose it.
-
-    Parameters
-    ----------
-    score : str
-        Name of the score.
-    threshold : float
-        The canary is called present from here on.
-    above : bool
-        Whether "from here on" means upwards.
-    false_alarms : int
-        Judged runs without the canary in which it was called present.
-    misses : int
-        Judged runs with the canary in which it was called absent.
-    absent, present : ndarray of shape (n_judged,), float64
-        The score in the judged runs of each world.
-    """
+    """The rule that was chosen, and its errors on the runs that did not choose it."""
 
     score: str
     threshold: float
@@ -65,21 +49,7 @@ def attack(
 ) -> Verdict:
     """Choose score, threshold and direction on the first half; judge on the second.
 
-    Parameters
-    ----------
-    absent, present : ndarray of shape (n_runs, n_scores), float64
-        Scores without and with the canary, one row per run.
-    names : sequence of str, length n_scores
-        Names of the scores.
-    delta : float
-        The delta at which epsilon is bounded.
-    alpha : float
-        One minus the confidence of the bounds.
-
-    Returns
-    -------
-    Verdict
-        On ``n_runs - n_runs // 2`` runs of each world.
+    `absent` and `present` are of shape (n_runs, n_scores), one row per run.
     """
     n_chosen = len(absent) // 2
     chosen, judged = slice(0, n_chosen), slice(n_chosen, None)

@@ -34,22 +34,7 @@ _MAX_EPSILON = 64.0  # no number of runs that fits in memory proves more
 def rate_upper_bound(
     n_errors: int | NDArray[np.int64], n_trials: int, alpha: float
 ) -> NDArray[np.float64]:
-    """Bound an error rate from above by Clopper and Pearson's exact method.
-
-    Parameters
-    ----------
-    n_errors : int or ndarray of int
-        Number of errors, in [0, `n_trials`].
-    n_trials : int
-        Number of independent trials, at least 1.
-    alpha : float
-        Probability that the true rate is above the bound, in (0, 1).
-
-    Returns
-    -------
-    ndarray of the shape of `n_errors`, float64
-        The bound, in (0, 1].
-    """
+    """Bound error rates from above, but for probability `alpha` (Clopper-Pearson)."""
     errors = np.asarray(n_errors)
     # With n_trials errors the second parameter is 0, where beta.ppf is not defined.
     others = np.maximum(n_trials - errors, 1)
@@ -72,23 +57,9 @@ def epsilon_bounds(
     delta: float,
     alpha: float,
 ) -> NDArray[np.float64]:
-    """Compute the bound of epsilon for many pairs of error counts.
+    """Bound epsilon for many pairs of error counts, which broadcast.
 
-    Parameters
-    ----------
-    false_alarms, misses : ndarray of int
-        Numbers of errors, in [0, `n_runs`]; they broadcast.
-    n_runs : int
-        Number of runs in each world, at least 1.
-    delta : float
-        The delta at which epsilon is bounded, in [0, 1).
-    alpha : float
-        Probability of a bound above the truth, in (0, 1); each error rate gets half.
-
-    Returns
-    -------
-    ndarray, float64
-        At least 0.
+    Each of the two error rates gets half of `alpha`.
     """
     rates = _rates(n_runs, alpha)
     alarmed, missed = rates[false_alarms], rates[misses]
@@ -106,23 +77,7 @@ def mu_bounds(
     n_runs: int,
     alpha: float,
 ) -> NDArray[np.float64]:
-    """Compute the bound of the Gaussian-DP parameter for many pairs of error counts.
-
-    Parameters
-    ----------
-    false_alarms, misses : ndarray of int
-        Numbers of errors, in [0, `n_runs`]; they broadcast.
-    n_runs : int
-        Number of runs in each world, at least 1.
-    alpha : float
-        Probability of a bound above the truth, in (0, 1); each error rate gets half.
-
-    Returns
-    -------
-    ndarray, float64
-        Below 0, even -inf, where the errors are those of a guess: use the maximum
-        with 0.
-    """
+    """Bound mu for many pairs of error counts; at most 0 where they are a guess's."""
     quantiles = ndtri(_rates(n_runs, alpha))  # inf where the rate is 1
     return np.asarray(-(quantiles[false_alarms] + quantiles[misses]))
 
@@ -232,27 +187,11 @@ def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> 
 def detectable_epsilon(
     claim: float, n_runs: int, *, delta: float, alpha: float, power: float
 ) -> float:
-    """Find the smallest leak that an audit of this size would have rejected.
+    """Find the smallest leak that an audit of this size rejects with some power.
 
-    Parameters
-    ----------
-    claim : float
-        The epsilon that is claimed, at least 0.
-    n_runs : int
-        Judged runs in each world, at least 1.
-    delta : float
-        The delta of the claim, in [0, 1).
-    alpha : float
-        Probability of rejecting a true claim, in (0, 1).
-    power : float
-        Probability with which the leak is to be rejected, in (0, 1).
-
-    Returns
-    -------
-    float
-        Epsilon of a leak that the attack sees as randomized response, wrong in either
-        world with probability ``1 / (1 + exp(epsilon))``; inf where even an attack
-        without errors proves no more than the claim.
+    The attack is taken to see it as randomized response, wrong in either world with
+    probability ``1 / (1 + exp(epsilon))``; inf where even one without errors proves no
+    more than the claim.
     """
     errors = np.arange(n_runs + 1)
     pairs = (errors[:, None], errors[None, :])

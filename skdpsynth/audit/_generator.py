@@ -14,7 +14,7 @@ from skdpsynth.audit._bounds import (
     mu_lower_bound,
 )
 from skdpsynth.audit._results import POWER, GeneratorAudit
-from skdpsynth.audit._runs import RunFolder, describe, fresh, run_worlds
+from skdpsynth.audit._runs import describe, fresh, run_worlds
 from skdpsynth.audit._scores import CanaryScores, canary_row
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def audit_generator(
     n_jobs : int, optional
         Fits at a time, as joblib counts them.
     folder : path-like, optional
-        Keeps the scores of finished runs, one file each; another call goes on from
+        Keeps the scores of finished runs, one file each; the same audit goes on from
         there. They are of this code: take a new folder when the code has changed.
     verbose : int, default=0
         Shows progress from 1 on.
@@ -86,8 +86,8 @@ def audit_generator(
         If there is no `fit` and `sample`, or a sample is no table.
     ValueError
         If a parameter is out of range, no claim is known, the canary does not fit the
-        table, the folder holds another audit or cannot tell this one from another, or
-        a sample has other rows or columns.
+        table, the folder cannot tell this audit from another, or a sample has other
+        rows or columns.
 
     See Also
     --------
@@ -134,13 +134,13 @@ def audit_generator(
     row = canary_row(table, canary)
     worlds = (table, pd.concat([table, row], ignore_index=True))
     description = [] if folder is None else [describe(made), table, row, n_samples]
-    folder_of_runs = RunFolder(folder, description)
     scores = CanaryScores(table, row)
     absent, present = run_worlds(
         estimator,
         worlds,
         scores,
-        folder_of_runs,
+        folder=folder,
+        description=description,
         n_runs=n_runs,
         n_samples=n_samples,
         n_jobs=n_jobs,

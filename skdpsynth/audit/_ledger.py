@@ -215,7 +215,7 @@ def audit_ledger(
        all rows pay. The fitted objects are equal, sample the same rows and report the
        same: what they know of the canary they know by the releases.
 
-    Not for several threads at a time: mechanisms are replaced while it runs.
+    Releases that the fit makes in threads of its own are not seen, and found as such.
 
     Examples
     --------

@@ -24,29 +24,13 @@ _BISECTIONS = 30
 def noise_test(
     residuals: NDArray[np.float64], *, step: float = 0.0
 ) -> tuple[float, float]:
-    """Test that Gaussian noise has the standard deviation of the ledger.
+    """Test that Gaussian noise, over the ledger's, has a standard deviation of 1.
 
-    Parameters
-    ----------
-    residuals : ndarray, float64
-        Noise over the ledger's standard deviation, independent entries.
-    step : float, default=0.0
-        Distance of two neighbouring values of the noise, in the same unit.
-
-    Returns
-    -------
-    ratio : float
-        Measured standard deviation over the ledger's.
-    p_value : float
-        Two-sided, by the chi-square law of the sum of squares; 1 without entries.
-
-    Notes
-    -----
-    Exact for Gaussian noise. Of a few whole numbers, all may be 0 by chance, and the
-    tail of one is as heavy as that half a step before it: each then counts as the
-    largest and the smallest number that would have been rounded to it. The discrete
-    Gaussian with sigma >= 3, which the package uses, has the same variance to 1e-30
-    and the same fourth moment to 1e-30.
+    Gives the measured one and a two-sided p-value (chi-square). It is exact for
+    Gaussian noise; of whole numbers, `step` apart, each counts as the largest and the
+    smallest one that would have been rounded to it. The discrete Gaussian with
+    sigma >= 3, which the package uses, has the same variance to 1e-30, and the same
+    fourth moment.
     """
     n = residuals.size
     if n == 0:
@@ -63,24 +47,7 @@ def noise_test(
 def flip_rates(
     counts: NDArray[np.int64], n_teachers: int, scale: float, kind: Kind
 ) -> NDArray[np.float64]:
-    """Compute how often noise turns the majority round.
-
-    Parameters
-    ----------
-    counts : ndarray of int64
-        Exact numbers of votes.
-    n_teachers : int
-        Number of teachers; a majority is more than half of them.
-    scale : float
-        Sigma of the discrete Gaussian, or scale of the discrete Laplace law.
-    kind : {"gaussian vote", "laplace vote"}
-        Which of them.
-
-    Returns
-    -------
-    ndarray of the shape of `counts`, float64
-        Probability that the noisy answer is not the exact one.
-    """
+    """Give, for each number of votes, how often noise turns the majority round."""
     if scale == 0:
         return np.zeros(counts.shape)
     reach = math.ceil(_SCALES * scale) + 1
@@ -103,25 +70,8 @@ def vote_test(
 ) -> tuple[float, float]:
     """Test that one-bit votes are turned round as often as the ledger's noise does.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_votes,), int64
-        Exact numbers of votes.
-    answers : ndarray of shape (n_votes,), bool
-        What was released.
-    n_teachers : int
-        Number of teachers.
-    scale : float
-        Of the noise in the ledger.
-    kind : {"gaussian vote", "laplace vote"}
-        Law of the noise.
-
-    Returns
-    -------
-    ratio : float
-        Answers against the majority over their expected number.
-    p_value : float
-        Two-sided, by the exact law of that number (a sum of binomial laws).
+    Gives answers against the majority over their expected number, and a two-sided
+    p-value by the exact law of that number (a sum of binomial laws).
     """
     if counts.size == 0:
         return math.nan, 1.0
@@ -142,22 +92,7 @@ def rejected_scale(
     alpha: float,
     power: float,
 ) -> float:
-    """Find the noise of votes that `vote_test` would have rejected as too small.
-
-    Parameters
-    ----------
-    counts, n_teachers, scale, kind
-        As for `vote_test`.
-    alpha : float
-        Level of the test, two-sided.
-    power : float
-        Probability of rejection.
-
-    Returns
-    -------
-    float
-        Scale of such noise, in (0, scale); 0 if even votes without noise pass.
-    """
+    """Find the scale that `vote_test` would have rejected as too small; 0 if none."""
     law = _law_of_flips(counts, n_teachers, scale, kind)
     rejected = 2 * np.cumsum(law) < alpha
     if not rejected[0]:  # not even answers that all agree
@@ -183,22 +118,7 @@ def _law_of_flips(
 
 
 def smallest_ratio(n: int, alpha: float, power: float) -> float:
-    """Find the noise that `noise_test` would have rejected as too small.
-
-    Parameters
-    ----------
-    n : int
-        Number of residuals.
-    alpha : float
-        Level of the test, two-sided.
-    power : float
-        Probability of rejection.
-
-    Returns
-    -------
-    float
-        Ratio of such noise to the ledger's, in [0, 1); 0 if there is no residual.
-    """
+    """Find the ratio that `noise_test` would have rejected as too small; 0 if none."""
     if n == 0:
         return 0.0
     return math.sqrt(chi2.ppf(alpha / 2, n) / chi2.ppf(power, n))

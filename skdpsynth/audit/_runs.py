@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
-import os
-import tempfile
 import warnings
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -18,37 +14,24 @@ from sklearn.base import BaseEstimator, clone
 from tqdm import tqdm
 
 from skdpsynth.base import BaseSynthesizer
+from skdpsynth.utils._run_folder import RunFolder
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     from skdpsynth.audit._scores import CanaryScores
 
-__all__ = ["RunFolder", "describe", "fresh", "run_worlds"]
+__all__ = ["describe", "fresh", "run_worlds"]
 
-_SETTINGS = "settings.json"
+_README = "Scores of finished runs of skdpsynth.audit.audit_generator, one file each.\n"
+_WORLDS = ("absent", "present")
 
 
 def fresh(make: Any) -> Any:  # noqa: ANN401 - anybody's object
-    """Give an unfitted object of the kind that is audited.
-
-    Parameters
-    ----------
-    make : object with fit and sample, or callable without arguments
-        What was given to the audit.
-
-    Returns
-    -------
-    object
-        A clone, a deep copy, or what the callable returns.
-
-    Raises
-    ------
-    TypeError
-        If there is no `fit` and `sample`.
-    """
+    """Give a clone, a deep copy, or what the callable returns: an unfitted object."""
     if isinstance(make, BaseSynthesizer):
         made = clone(make).set_params(budget=None)
     elif isinstance(make, BaseEstimator):
@@ -66,93 +49,12 @@ def fresh(make: Any) -> Any:  # noqa: ANN401 - anybody's object
     return made
 
 
-class RunFolder:
-    """Scores of finished runs, one small file each.
-
-    Parameters
-    ----------
-    path : path-like or None
-        The folder; None keeps nothing.
-    description : object
-        Whatever two runs must have in common to be compared.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds runs of another audit.
-
-    Notes
-    -----
-    A file is written beside its place and moved there, so that none is half written.
-    """
-
-    def __init__(
-        self, path: str | os.PathLike[str] | None, description: object
-    ) -> None:
-        self._path = None if path is None else Path(path)
-        if self._path is None:
-            return
-        self._path.mkdir(parents=True, exist_ok=True)
-        settings = {"audit": joblib.hash(description)}
-        place = self._path / _SETTINGS
-        if not place.exists():
-            _write(place, settings)
-        elif json.loads(place.read_text(encoding="utf-8")) != settings:
-            msg = (
-                f"{self._path} holds runs of another audit: estimator, table, canary "
-                "or number of rows differ. Give each audit a folder of its own."
-            )
-            raise ValueError(msg)
-
-    def load(self, world: int, run: int) -> NDArray[np.float64] | None:
-        """Give the scores of a run, or None if it is still to do."""
-        place = None if self._path is None else self._path / _name(world, run)
-        if place is None or not place.exists():
-            return None
-        return np.array(json.loads(place.read_text(encoding="utf-8")))
-
-    def save(self, world: int, run: int, scores: NDArray[np.float64]) -> None:
-        """Keep the scores of a run."""
-        if self._path is not None:
-            _write(self._path / _name(world, run), scores.tolist())
-
-
-def _write(place: Path, content: object) -> None:
-    handle, beside = tempfile.mkstemp(dir=place.parent, suffix=".part")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-    Path(beside).replace(place)
-
-
-def _name(world: int, run: int) -> str:
-    return f"{('absent', 'present')[world]}-{run:05d}.json"
-
-
 def describe(made: Any) -> list[str]:  # noqa: ANN401 - anybody's object
-    """Describe an object by its class and configuration, alike in every process.
+    """Give class and a digest of the configuration, alike in every process.
 
-    Parameters
-    ----------
-    made : object with fit and sample
-        Before any fit.
-
-    Returns
-    -------
-    list of str
-        The class, and a digest of its parameters; of its attributes where there is no
-        `get_params`.
-
-    Raises
-    ------
-    ValueError
-        If no digest can be relied on: something has no pickle, or one that differs
-        from that of its copy. Runs of two configurations could be mixed.
-
-    Notes
-    -----
-    Where the object draws other values whenever it is made, or holds a frozenset of
-    texts, whose order differs between processes, equal objects look different, and
-    their folder is refused.
+    Raises ValueError where no digest can be relied on. Where the object draws other
+    values whenever it is made, or holds a frozenset of texts, equal objects look
+    different, and no finished run is found.
     """
     name = f"{type(made).__module__}.{type(made).__qualname__}"
     has_parameters = hasattr(made, "get_params")
@@ -176,39 +78,22 @@ def run_worlds(
     make: object,
     worlds: tuple[pd.DataFrame, pd.DataFrame],
     scores: CanaryScores,
-    folder: RunFolder,
     *,
+    folder: str | os.PathLike[str] | None,
+    description: object,
     n_runs: int,
     n_samples: int,
     n_jobs: int | None,
     verbose: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit, sample and score `n_runs` times in each world.
+    """Fit, sample and score in both worlds: two arrays of shape (n_runs, n_scores).
 
-    Parameters
-    ----------
-    make : object with fit and sample, or callable without arguments
-        What is audited.
-    worlds : tuple of two DataFrames
-        Without and with the canary.
-    scores : CanaryScores
-        What is looked at.
-    folder : RunFolder
-        Where finished runs are.
-    n_runs, n_samples : int
-        Runs in each world, and rows drawn in each run.
-    n_jobs : int or None
-        Processes, as joblib takes them.
-    verbose : int
-        Shows progress from 1 on.
-
-    Returns
-    -------
-    tuple of two ndarrays of shape (n_runs, n_scores), float64
-        Without and with the canary.
+    `description` is whatever two runs must have in common to be compared.
     """
+    kept = None if folder is None else RunFolder(folder, _README)
+    place = _places(description)
     found = {
-        (world, run): folder.load(world, run)
+        (world, run): kept and kept.read(*place(world, run))
         for run in range(n_runs)
         for world in (0, 1)
     }
@@ -219,12 +104,19 @@ def run_worlds(
     )
     done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
     for world, run, row in tqdm(done, total=len(missing), disable=not verbose):
-        folder.save(world, run, row)
+        if kept is not None:
+            kept.write(*place(world, run), row.tolist())
         found[world, run] = row
     absent, present = (
         np.array([found[world, run] for run in range(n_runs)]) for world in (0, 1)
     )
     return absent, present
+
+
+def _places(description: object) -> Callable[[int, int], tuple[str, list[Any]]]:
+    """Make what gives name and key of a run."""
+    digest = joblib.hash(description)
+    return lambda world, run: (f"{_WORLDS[world]}-{run:05d}", [digest, world, run])
 
 
 def _one_run(

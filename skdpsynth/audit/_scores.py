@@ -23,25 +23,7 @@ _FLOOR = 1e-3  # share below which a logarithm is cut
 def canary_row(
     table: pd.DataFrame, canary: Mapping[str, object] | pd.DataFrame
 ) -> pd.DataFrame:
-    """Make a row of the table's columns and dtypes.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The table without the canary.
-    canary : DataFrame of one row, or mapping from column to value
-        A value for every column of `table`.
-
-    Returns
-    -------
-    DataFrame of shape (1, n_columns)
-        With the dtypes of `table`: a world must not show by its dtypes.
-
-    Raises
-    ------
-    ValueError
-        If the columns differ, or a dtype of `table` cannot hold the value.
-    """
+    """Make a row of the table's columns and dtypes: a world must not show by these."""
     if isinstance(canary, pd.DataFrame):
         row = canary
     else:
@@ -77,20 +59,6 @@ def _cannot_hold(name: object, table: pd.DataFrame) -> str:
 class CanaryScores:
     """Numbers in which a synthetic table could show the canary.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The table without the canary; the attacker knows it.
-    canary : DataFrame of one row
-        From `canary_row`.
-
-    Attributes
-    ----------
-    names : list of str
-        One per score.
-
-    Notes
-    -----
     A row differs from the canary in a number column by a share of the column's range,
     and in any other column by 0 or 1. Distances are means over columns. A cell holds
     the rows that differ by at most its width in every column. The density is that of a
@@ -116,18 +84,7 @@ class CanaryScores:
         ]
 
     def __call__(self, sample: pd.DataFrame) -> NDArray[np.float64]:
-        """Score one synthetic table.
-
-        Parameters
-        ----------
-        sample : DataFrame
-            Synthetic rows, at least one.
-
-        Returns
-        -------
-        ndarray of shape (n_scores,), float64
-            Finite numbers, in the order of `names`.
-        """
+        """Give finite numbers of shape (n_scores,), in the order of `names`."""
         signed = {name: self._difference(sample[name]) for name in self._columns}
         apart = np.abs(np.column_stack(list(signed.values())))
         distances = np.minimum(apart, 1.0).mean(axis=1)

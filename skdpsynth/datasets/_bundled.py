@@ -17,18 +17,7 @@ def _read(name: str) -> pd.DataFrame:
 
 
 def split_parts(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Take a table apart along its `split` column.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Table with a column `split` that holds "train" or "test".
-
-    Returns
-    -------
-    tuple of DataFrame
-        The train and the test part without `split`, each numbered from 0.
-    """
+    """Take a table apart along its `split` column; both parts are numbered from 0."""
     features = table.drop(columns="split")
     train, test = (features[table["split"] == part] for part in ("train", "test"))
     return train.reset_index(drop=True), test.reset_index(drop=True)

@@ -27,22 +27,7 @@ _SCORES = [*_RUN, "setting", "classifier", "metric", "value"]
 def assemble(
     records: Sequence[RunRecord], *, test: pd.DataFrame, task: Task
 ) -> ComparisonResult:
-    """Put the records of all runs together.
-
-    Parameters
-    ----------
-    records : sequence of RunRecord
-        In the order of the runs.
-    test : DataFrame
-        Real rows, whose marginals are drawn beside the synthetic ones.
-    task : Task
-        What the runs share.
-
-    Returns
-    -------
-    ComparisonResult
-        Everything, with the ranking agreements of A and C added.
-    """
+    """Put the records of all runs together, with the ranking agreements of A and C."""
     rows = [
         [*(record.facts[name] for name in _RUN), *score]
         for record in records

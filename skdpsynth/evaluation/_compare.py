@@ -15,7 +15,7 @@ from sklearn.dummy import DummyClassifier
 from tqdm.auto import tqdm
 
 from skdpsynth.evaluation._assemble import assemble
-from skdpsynth.evaluation._folder import RunFolder
+from skdpsynth.evaluation._folder import RecordFolder
 from skdpsynth.evaluation._runs import REAL, Job, RunRecord, Task, run
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics import column_fidelity, tstr_scores
@@ -194,7 +194,7 @@ def compare_synthesizers(
     named = _named(synthesizers, target)
     _rehearse(task, train, test)
     jobs = _jobs(named, task, epsilons, n_repeats, random_state)
-    kept = None if folder is None else RunFolder(folder, task, train, test)
+    kept = None if folder is None else RecordFolder(folder, task, train, test)
     records = {} if kept is None else _read(kept, jobs)
     missing = [i for i in range(len(jobs)) if i not in records]
     bar = tqdm(total=len(jobs), initial=len(records), disable=not verbose, unit="run")
@@ -357,7 +357,7 @@ def _jobs(
     return jobs
 
 
-def _read(folder: RunFolder, jobs: Sequence[Job]) -> dict[int, RunRecord]:
+def _read(folder: RecordFolder, jobs: Sequence[Job]) -> dict[int, RunRecord]:
     """Read the runs that were finished before."""
     found = ((i, folder.read(job)) for i, job in enumerate(jobs))
     return {i: record for i, record in found if record is not None}

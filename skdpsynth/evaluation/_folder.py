@@ -1,22 +1,21 @@
-"""The folder of finished runs, from which an interrupted comparison resumes."""
+"""What determines a run of a comparison, and its record in a folder."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
-import os
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import joblib
 import pandas as pd
 
 from skdpsynth.evaluation._runs import RunRecord
+from skdpsynth.utils._run_folder import RunFolder
 
 if TYPE_CHECKING:
+    import os
+
     from skdpsynth.evaluation._runs import Job, Task
 
 # Counted up when a run holds something else. The references have their own count, so
@@ -43,18 +42,8 @@ _LIBRARIES = (
 )
 
 
-class RunFolder:
-    """Keeps the records of finished runs in files.
-
-    Parameters
-    ----------
-    path : path-like
-        The folder; made if absent.
-    task : Task
-        What all runs share.
-    train, test : DataFrame
-        The real rows, whose content is a part of the key of every run.
-    """
+class RecordFolder:
+    """The records of runs that share a task and the real rows."""
 
     def __init__(
         self,
@@ -63,9 +52,7 @@ class RunFolder:
         train: pd.DataFrame,
         test: pd.DataFrame,
     ) -> None:
-        self._path = Path(path)
-        self._path.mkdir(parents=True, exist_ok=True)
-        (self._path / "README.txt").write_text(_README, encoding="utf-8")
+        self._folder = RunFolder(path, _README)
         self._shared = [
             joblib.hash(task),
             table_digest(train),
@@ -74,36 +61,22 @@ class RunFolder:
         ]
 
     def read(self, job: Job) -> RunRecord | None:
-        """Give the record of a run, or None if there is no whole file of it."""
-        key = self._key(job)
+        """Give the record of a run, or None if there is no whole one."""
         try:
-            document = json.loads(self._file(job, key).read_text(encoding="utf-8"))
-            if document["key"] == key:
-                return RunRecord.from_dict(document["run"])
-        except (OSError, ValueError, LookupError, TypeError):
-            pass  # absent, torn or of another kind: the run is made again
-        return None
+            return RunRecord.from_dict(self._folder.read(_name(job), self._key(job)))
+        except (ValueError, LookupError, TypeError):
+            return None
 
     def write(self, job: Job, record: RunRecord) -> None:
-        """Write the record of a run that has no error; nobody sees half a file."""
-        if record.facts["error"]:
-            return
-        key = self._key(job)
-        document = {"key": key, "run": record.to_dict()}
-        handle, draft = tempfile.mkstemp(dir=self._path, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            os.replace(draft, self._file(job, key))
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
+        """Write the record of a run that has no error."""
+        if not record.facts["error"]:
+            self._folder.write(_name(job), self._key(job), record.to_dict())
 
-    def _key(self, job: Job) -> str:
+    def _key(self, job: Job) -> list[Any]:
         synthesizer = job.synthesizer
         parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
         own = {k: v for k, v in parameters.items() if k not in _IGNORED}
-        parts = [
+        return [
             _REFERENCE_FORMAT if synthesizer is None else _FORMAT,
             *self._shared,
             job.name,
@@ -114,27 +87,15 @@ class RunFolder:
             job.repeat,
             job.seed,
         ]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def _file(self, job: Job, key: str) -> Path:
-        """Name a file so that people find it too."""
-        words = (job.class_name or "real", f"{job.epsilon:g}", str(job.repeat))
-        return self._path / f"{'-'.join(words)}-{key[:16]}.json"
+
+def _name(job: Job) -> str:
+    """Name a file so that people find it too."""
+    return f"{job.class_name or 'real'}-{job.epsilon:g}-{job.repeat}"
 
 
 def table_digest(table: pd.DataFrame) -> str:
-    """Digest names, dtypes (with all levels) and values of a table, not its index.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Any table of texts, numbers, times and categories.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits, the same for equal tables in every process.
-    """
+    """Digest names, dtypes (with all levels) and values of a table, not its index."""
     digest = hashlib.sha256(repr([*table.columns]).encode())
     digest.update(repr([str(dtype) for dtype in table.dtypes]).encode())
     for dtype in table.dtypes:
@@ -145,13 +106,7 @@ def table_digest(table: pd.DataFrame) -> str:
 
 
 def package_version() -> str:
-    """Give the version of this package, also where it is not installed.
-
-    Returns
-    -------
-    str
-        Such as "0.1.0".
-    """
+    """Give the version of this package, also where it is not installed."""
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 

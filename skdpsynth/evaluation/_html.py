@@ -119,15 +119,7 @@ _READING = {
 
 
 def write(result: ComparisonResult, path: str | os.PathLike[str]) -> None:
-    """Write the page.
-
-    Parameters
-    ----------
-    result : ComparisonResult
-        What to show; all of it is shown.
-    path : path-like
-        The file; an existing one is replaced.
-    """
+    """Write the page; an existing file is replaced."""
     private = result.contains_private_statistics
     page = _PAGE.substitute(
         flag=private,

@@ -19,17 +19,7 @@ OTHER, MISSING = "(other)", "(missing)"
 
 @dataclass(frozen=True)
 class PlainColumn:
-    """Some values of a column.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    kind : {"number", "time", "category"}
-        What the values are; times are days since 1970.
-    items : list of float, str or None
-        The values, in the order of the rows; None is a missing one.
-    """
+    """Values of a column; times are days since 1970, and None is a missing value."""
 
     name: str
     kind: str
@@ -38,19 +28,7 @@ class PlainColumn:
 
 @dataclass(frozen=True)
 class Marginal:
-    """The shares of a column's values.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    kind : {"number", "time", "category"}
-        As in `PlainColumn`.
-    bins : list of float or of str
-        Edges of the bins (one more than shares), or categories.
-    shares : list of float
-        Share of the rows in each bin or category, in [0, 1].
-    """
+    """Shares of a column's values in bins (one edge more than shares) or categories."""
 
     name: str
     kind: str
@@ -59,35 +37,16 @@ class Marginal:
 
 
 def plain_columns(table: pd.DataFrame) -> list[PlainColumn]:
-    """Reduce a table to what a plot needs.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Real or synthetic rows.
-
-    Returns
-    -------
-    list of PlainColumn
-        In the order of the table.
-    """
+    """Reduce a table to what a plot needs."""
     return [_plain(str(name), table[name]) for name in table.columns]
 
 
 def marginal(column: PlainColumn) -> Marginal:
     """Choose bins or categories for a column, and count.
 
-    Parameters
-    ----------
-    column : PlainColumn
-        The values that choose.
-
-    Returns
-    -------
-    Marginal
-        Numbers: 30 bins of equal width at most, whole numbers in a bin of their own
-        where they fit; the outer bins take what lies beyond the middle 99 %.
-        Categories: the 12 most frequent, then the others and the missing ones.
+    Numbers: 30 bins of equal width at most, whole numbers in a bin of their own where
+    they fit; the outer bins take what lies beyond the middle 99 %. Categories: the 12
+    most frequent, then the others and the missing ones.
     """
     if column.kind == "category":
         known = pd.Series([v for v in column.items if v is not None], dtype=object)
@@ -100,20 +59,7 @@ def marginal(column: PlainColumn) -> Marginal:
 
 
 def shares(column: PlainColumn, bins: Marginal) -> list[float]:
-    """Count the values of a column in given bins.
-
-    Parameters
-    ----------
-    column : PlainColumn
-        The values.
-    bins : Marginal
-        Bins, of the same kind.
-
-    Returns
-    -------
-    list of float
-        Share of the rows in each bin; without missing numbers they sum to 1.
-    """
+    """Give the shares of a column in given bins; without missing ones they sum to 1."""
     n_rows = max(len(column.items), 1)
     if bins.kind != "category":
         edges = np.asarray(bins.bins)

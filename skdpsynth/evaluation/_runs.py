@@ -13,7 +13,6 @@ from joblib import parallel_config
 from sklearn.base import clone
 
 from skdpsynth.evaluation._marginals import PlainColumn, plain_columns
-from skdpsynth.evaluation._memory import PeakMemory
 from skdpsynth.evaluation._warned import collected_warnings
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.metrics import (
@@ -24,6 +23,7 @@ from skdpsynth.metrics import (
     two_sample_scores,
 )
 from skdpsynth.metrics._tstr import synthetic_only_scores
+from skdpsynth.utils._memory import PeakMemory
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -42,20 +42,9 @@ _PLOTTED_ROWS = 1_000
 
 @dataclass(frozen=True)
 class Job:
-    """What tells one run from the others.
+    """What tells one run from the others; without a synthesizer it is the reference.
 
-    Parameters
-    ----------
-    name : str
-        Name of the synthesizer, or `REAL`.
-    synthesizer : estimator or None
-        Unfitted, with all its parameters; None for the real-data reference.
-    epsilon : float
-        What is asked for; infinite without such a parameter, NaN for the reference.
-    repeat : int
-        From 0.
-    seed : int
-        Seeds what is public in this run.
+    `epsilon` is infinite without such a parameter, and NaN for the reference.
     """
 
     name: str
@@ -85,16 +74,9 @@ class Task:
 
 @dataclass
 class RunRecord:
-    """What a run leaves: small, and of plain types, so that JSON can hold it.
+    """What a run leaves: rows of `ComparisonResult.runs` and `.scores`, of plain types.
 
-    Parameters
-    ----------
-    facts : dict of str to value
-        A row of `ComparisonResult.runs`.
-    scores : list of [setting, classifier, metric, value]
-        Rows of `ComparisonResult.scores`.
-    sample : list of PlainColumn
-        Some synthetic rows for plots; only of the first repeat.
+    `sample` has some synthetic rows for plots, of the first repeat only.
     """
 
     facts: dict[str, Any]
@@ -113,22 +95,7 @@ class RunRecord:
 
 
 def run(job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame) -> RunRecord:
-    """Fit, sample and score once; an error becomes a part of the record.
-
-    Parameters
-    ----------
-    job : Job
-        What to run.
-    task : Task
-        How to score it.
-    train, test : DataFrame
-        The real rows.
-
-    Returns
-    -------
-    RunRecord
-        With what was measured until the error, if there was one.
-    """
+    """Fit, sample and score once; an error becomes a part of the record."""
     record = RunRecord(
         {
             "synthesizer": job.name,

@@ -18,16 +18,11 @@ _outside: Any = None
 
 @contextmanager
 def collected_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of this thread instead of showing them.
+    """Collect category and text of this thread's warnings, each once, instead.
 
     `warnings.catch_warnings` alone may leave its own state behind when blocks of two
     threads overlap: here the first that enters changes the state of the process, and
     the last that leaves restores it.
-
-    Yields
-    ------
-    list of str
-        Category and text of each warning so far, each once.
     """
     global _running, _outside
     with _lock:

@@ -1,13 +1,13 @@
-"""Save, inspect and load: one zip of JSON and safetensors, with nothing to execute.
+"""Save, inspect and load: one safetensors file, with nothing to execute.
 
 The file holds the generator and public facts. No training value is in it, because
-none is on a fitted synthesizer. Its two members are stored uncompressed, so that it can
-be searched as it lies, and so that reading it needs memory in proportion to its size.
-Whatever is not exactly what `save` writes is refused, by a `PersistenceError`.
+none is on a fitted synthesizer. Nothing is compressed, so that it can be searched as it
+lies, and so that reading it needs memory in proportion to its size. Whatever is not
+exactly what `save` writes is refused, by a `PersistenceError`.
 """
 
 from __future__ import annotations
 
-from skdpsynth.persistence._files import inspect
+from skdpsynth.persistence._savable import inspect
 
 __all__ = ["inspect"]

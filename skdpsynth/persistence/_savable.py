@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
@@ -10,8 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
-from skdpsynth.persistence import _files
-from skdpsynth.persistence._archive import reading
+from skdpsynth.persistence._facts import (
+    NEVER_SAVED,
+    check_document,
+    check_parts,
+    decode_parameter,
+    encode_parameter,
+)
+from skdpsynth.persistence._file import FORMAT_VERSION, read, reading, write
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import TableSchema
@@ -22,7 +29,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Savable"]
+__all__ = ["Savable", "inspect"]
+
+# Those whose arrays and marginals are made with; a reader may have others.
+_LIBRARIES = ("skdpsynth", "numpy", "pandas")
 
 
 class Savable(BaseEstimator):
@@ -47,8 +57,9 @@ class Savable(BaseEstimator):
         Raises
         ------
         PersistenceError
-            If no file can hold the type of a column name or a parameter, or the
-            folder is absent (a FileNotFoundError too).
+            If no file can hold the type of a column name or a parameter, a number is
+            NaN, the file would be larger than `load` accepts, or the folder is absent
+            (a FileNotFoundError too).
 
         Notes
         -----
@@ -58,22 +69,26 @@ class Savable(BaseEstimator):
         check_is_fitted(self)
         own, own_arrays = self._generator_state()
         parameters = self.get_params(deep=False)
-        for name in ("budget", "schema"):
+        for name in NEVER_SAVED:
             parameters.pop(name, None)
         if not isinstance(self.random_state, Integral):
             del parameters["random_state"]
         try:
             document, arrays = self._model.to_state()
-            header = {
+            facts = {
+                "format_version": FORMAT_VERSION,
+                "versions": {
+                    name: sys.modules[name].__version__ for name in _LIBRARIES
+                },
                 "synthesizer": type(self).__name__,
-                "parameters": parameters,
+                "parameters": {k: encode_parameter(v) for k, v in parameters.items()},
                 "schema": None if self.schema is None else self.schema.to_dict(),
                 "schema_": self.schema_.to_dict(),
                 "report": self._report.to_dict(),
                 "table": document,
                 "generator": own,
             }
-            _files.save(path, header, {**arrays, **own_arrays})
+            write(path, facts, {**arrays, **own_arrays})
         except InvalidSchemaError as error:
             raise PersistenceError(str(error)) from error
 
@@ -96,17 +111,24 @@ class Savable(BaseEstimator):
         PersistenceError
             If the file is not one of this class, or damaged.
         """
-        header, arrays = _files.load(path, expected=cls.__name__)
+        facts, arrays, _ = _read(path)
+        if facts["synthesizer"] != cls.__name__:
+            msg = (
+                f"The file holds a {facts['synthesizer']}, not a {cls.__name__}. "
+                f"Load it by {facts['synthesizer']}.load(path)."
+            )
+            raise PersistenceError(msg)
         with reading():
-            schema = header["schema"]
+            check_parts(facts, arrays)
+            schema = facts["schema"]
             self = cls(
-                **header["parameters"],
+                **facts["parameters"],
                 schema=None if schema is None else TableSchema.from_dict(schema),
             )
-            self._model = TableModel.from_state(header["table"], arrays)
-            self._report = PrivacyReport.from_dict(header["report"])
-            self.schema_ = TableSchema.from_dict(header["schema_"])
-            self._restore_generator(header["generator"], arrays)
+            self._model = TableModel.from_state(facts["table"], arrays)
+            self._report = PrivacyReport.from_dict(facts["report"])
+            self.schema_ = TableSchema.from_dict(facts["schema_"])
+            self._restore_generator(facts["generator"], arrays)
             self._make_ready()
         return self
 
@@ -122,3 +144,58 @@ class Savable(BaseEstimator):
     @abstractmethod
     def _make_ready(self) -> None:
         """Open the stream of samples, and set what users read off a fitted object."""
+
+
+def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """List all that a saved synthesizer contains, without building it.
+
+    Parameters
+    ----------
+    path : path-like
+        A file written by ``save``.
+
+    Returns
+    -------
+    dict
+        ``synthesizer``, the class; ``format_version`` and ``versions``, of the file and
+        of the libraries that made it; ``parameters``; ``schema``, what was declared
+        (None if nothing), and ``schema_``, what is public after the fit, as
+        `TableSchema.to_dict` gives them; ``report``, the privacy claim, as
+        `PrivacyReport.to_dict` gives it; ``table`` and ``generator``, facts for
+        sampling; ``arrays``, the ``shape``, ``dtype`` and ``bytes`` of each; and
+        ``bytes``, the size of the file.
+
+    Raises
+    ------
+    PersistenceError
+        If the file is not a saved synthesizer.
+
+    Notes
+    -----
+    A file says what its author wants it to say: neither the class nor the claim is
+    proved by it. What is proved is that the file holds nothing beside what is listed.
+
+    Examples
+    --------
+    >>> import skdpsynth
+    >>> skdpsynth.inspect("adult.skdp")["synthesizer"]  # doctest: +SKIP
+    'GPATESynthesizer'
+    """
+    facts, arrays, size = _read(path)
+    listed = {
+        name: {"shape": a.shape, "dtype": a.dtype.name, "bytes": a.nbytes}
+        for name, a in sorted(arrays.items())
+    }
+    return {**facts, "bytes": size, "arrays": listed}
+
+
+def _read(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]], int]:
+    """Read facts, checked, and arrays; give the size of the file too."""
+    with reading():
+        facts, arrays, size = read(path)
+        check_document(facts)
+        parameters = facts["parameters"].items()
+        facts["parameters"] = {k: decode_parameter(v) for k, v in parameters}
+    return facts, arrays, size

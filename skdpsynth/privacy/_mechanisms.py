@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy._observer import observed
 from skdpsynth.privacy._random import (
     insecure_randomness_active,
     rounded_normal,
@@ -64,14 +65,9 @@ def release_gaussian(
     (https://arxiv.org/abs/2004.00010).
     """
     n_releases = _checked_request(values, reservation, n_releases, ("gaussian",))
-    std = reservation.noise_std
     reservation._draw_down(n_releases)
-    if std == 0:
-        return values.copy()
-    if insecure_randomness_active():
-        return values + rounded_normal(std, values.size).reshape(values.shape)
-    noisy = _measurement(std)(values.ravel().tolist())
-    return np.array(noisy, dtype=np.int64).reshape(values.shape)
+    noisy = _noisy_integers(values, reservation)
+    return observed(reservation, values, noisy, n_releases)
 
 
 def release_votes(
@@ -99,19 +95,9 @@ def release_votes(
     """
     kinds = ("gaussian vote", "laplace vote")
     n_queries = _checked_request(counts, reservation, len(counts), kinds)
-    scale, laplace = reservation.noise_std, reservation.kind == "laplace vote"
     reservation._draw_down(n_queries)
-    noise = np.zeros(n_queries, dtype=np.int64)
-    if scale > 0 and insecure_randomness_active():
-        # The difference of two exponential draws is Laplace.
-        draws = secret_generator().exponential(scale, (2, n_queries))
-        seeded = np.rint(draws[0] - draws[1]).astype(np.int64)
-        noise = seeded if laplace else rounded_normal(scale, n_queries)
-    elif scale > 0:
-        measure = _laplace_measurement(scale) if laplace else _measurement(scale)
-        noise = np.array(measure(noise.tolist()), dtype=np.int64)
-    # In integers: 2 (n + noise) > n_teachers.
-    return np.asarray(2 * (counts + noise) > reservation.n_teachers)
+    answers = _noisy_majorities(counts, reservation)
+    return observed(reservation, counts, answers, n_queries)
 
 
 def release_float_gaussian(
@@ -156,8 +142,47 @@ def release_float_gaussian(
         msg = f"clip must be positive and finite. Got {clip!r} instead."
         raise ValueError(msg)
     _require_kind(reservation, ("sampled gaussian",))
-    std = reservation.noise_std * clip
     reservation._draw_down()
+    noisy = _noisy_floats(total, reservation, clip)
+    return observed(reservation, total, noisy, unit=clip)
+
+
+def _noisy_integers(
+    values: NDArray[np.int64], reservation: Reservation
+) -> NDArray[np.int64]:
+    """Add discrete Gaussian noise, which is paid for."""
+    std = reservation.noise_std
+    if std == 0:
+        return values.copy()
+    if insecure_randomness_active():
+        return values + rounded_normal(std, values.size).reshape(values.shape)
+    noisy = _measurement(std)(values.ravel().tolist())
+    return np.array(noisy, dtype=np.int64).reshape(values.shape)
+
+
+def _noisy_majorities(
+    counts: NDArray[np.int64], reservation: Reservation
+) -> NDArray[np.bool_]:
+    """Compare noisy counts, which are paid for, with half the teachers."""
+    scale, laplace = reservation.noise_std, reservation.kind == "laplace vote"
+    noise = np.zeros(len(counts), dtype=np.int64)
+    if scale > 0 and insecure_randomness_active():
+        # The difference of two exponential draws is Laplace.
+        draws = secret_generator().exponential(scale, (2, len(counts)))
+        seeded = np.rint(draws[0] - draws[1]).astype(np.int64)
+        noise = seeded if laplace else rounded_normal(scale, len(counts))
+    elif scale > 0:
+        measure = _laplace_measurement(scale) if laplace else _measurement(scale)
+        noise = np.array(measure(noise.tolist()), dtype=np.int64)
+    # In integers: 2 (n + noise) > n_teachers.
+    return np.asarray(2 * (counts + noise) > reservation.n_teachers)
+
+
+def _noisy_floats(
+    total: NDArray[np.float64], reservation: Reservation, clip: float
+) -> NDArray[np.float64]:
+    """Add Gaussian noise in units of the clipping norm, which is paid for."""
+    std = reservation.noise_std * clip
     if std == 0:
         return total.copy()
     return total + secret_generator().normal(0.0, std, total.shape)

@@ -1,4 +1,4 @@
-"""Seeded privacy noise for tests. What runs inside is not private, and says so."""
+"""For tests: seeded privacy noise, and a look at releases. Neither is private."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdpsynth.privacy._observer import Release, _observer
 from skdpsynth.privacy._random import _insecure_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
-__all__ = ["insecure_randomness"]
+    from numpy.typing import NDArray
+
+__all__ = ["Release", "insecure_randomness", "observe_releases"]
 
 
 @contextmanager
@@ -50,3 +54,51 @@ def insecure_randomness(seed: int) -> Iterator[None]:
         yield
     finally:
         _insecure_seeds.reset(token)
+
+
+@contextmanager
+def observe_releases(
+    callback: Callable[[Release], NDArray[Any] | None],
+) -> Iterator[None]:
+    """Call a function with every release that is made inside.
+
+    Parameters
+    ----------
+    callback : callable
+        Takes a `Release` and gives None. Inside `insecure_randomness` it may give an
+        array instead, which is then released in place of the noisy one.
+
+    Yields
+    ------
+    None
+        Inside the block a mechanism calls `callback` once the release is charged and
+        drawn. Of two blocks the inner one counts.
+
+    Raises
+    ------
+    ReservationError
+        Inside the block, where `callback` gives an array outside `insecure_randomness`.
+
+    Notes
+    -----
+    A release holds the exact values: what an observer is told is not private. The
+    context covers the calling thread, as that of `insecure_randomness` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.privacy import PrivacyAccountant
+    >>> from skdpsynth.privacy.testing import observe_releases
+    >>> accountant, seen = PrivacyAccountant(1.0, 1e-5), []
+    >>> line = accountant.reserve_gaussian("counts", mu=0.05, sensitivity=1)
+    >>> from skdpsynth.privacy._mechanisms import release_gaussian
+    >>> with observe_releases(seen.append):
+    ...     noisy = release_gaussian(np.array([3, 4]), line)
+    >>> seen[0].exact.tolist(), (seen[0].noisy == noisy).all()
+    ([3, 4], np.True_)
+    """
+    token = _observer.set(callback)
+    try:
+        yield
+    finally:
+        _observer.reset(token)

@@ -15,18 +15,7 @@ __all__ = ["reachable"]
 
 
 def reachable(root: object) -> Iterator[Any]:
-    """Yield all that an object holds, down to arrays, strings and numbers.
-
-    Parameters
-    ----------
-    root : object
-        Any object, a fitted synthesizer for one.
-
-    Yields
-    ------
-    object
-        The root, and whatever its attributes, items and closures lead to.
-    """
+    """Yield all that an object holds, by attributes, items and closures."""
     stack: list[Any] = [root]
     seen: dict[int, Any] = {}  # keeps what it has seen alive, so that no id comes twice
     while stack:

@@ -5,37 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from _instances import PRIVATE
 
-from skdpsynth import (
-    DPCGANSynthesizer,
-    DPGANSynthesizer,
-    GPATESynthesizer,
-    IndependentSynthesizer,
-    PATEGANSynthesizer,
-    PATETripleGANSynthesizer,
-)
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
-SHORT = {"n_iter": 2, "n_generator_steps": 2}
-AUDITED = {
-    "independent": IndependentSynthesizer(),
-    "gpate": GPATESynthesizer(n_iter=3, n_teachers=12),
-    "gpate random": GPATESynthesizer(init="random", n_iter=3, hidden_dims=(4,)),
-    "gpate votes": GPATESynthesizer(
-        aggregator="confident_gnmax", n_iter=2, batch_size=4, projection_dim=2
-    ),
-    "pategan": PATEGANSynthesizer(batch_size=16, **SHORT),
-    "pategan laplace": PATEGANSynthesizer(
-        noise="laplace", init="random", batch_size=16, **SHORT
-    ),
-    "dpcgan": DPCGANSynthesizer(**SHORT),
-    "dpcgan sampled": DPCGANSynthesizer(batch_size=50, **SHORT),
-    "dpgan": DPGANSynthesizer(init="random", **SHORT),
-    "triplegan": PATETripleGANSynthesizer(batch_size=16, **SHORT),
-    "triplegan dpsgd": PATETripleGANSynthesizer(
-        desensitization="dpsgd", init="random", **SHORT
-    ),
-}
 COLUMNS = {
     "a": Continuous(-6, 8, scale="linear"),
     "b": Continuous(-6, 6, nullable=True, scale="linear"),
@@ -44,15 +17,10 @@ COLUMNS = {
 }
 
 
-@pytest.fixture(params=AUDITED.values(), ids=AUDITED)
+@pytest.fixture(params=PRIVATE.values(), ids=PRIVATE)
 def audited(request):
     """Every synthesizer of the package, and each way of training once."""
     return request.param
-
-
-@pytest.fixture
-def all_audited():
-    return AUDITED
 
 
 @pytest.fixture

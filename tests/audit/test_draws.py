@@ -13,11 +13,12 @@ from functools import wraps
 import numpy as np
 import pandas as pd
 import pytest
+from _twins import in_place_of_the_mechanisms
 from scipy.stats import binomtest, norm, pearsonr
 from sklearn.base import clone
 
 from skdpsynth import DPCGANSynthesizer, GPATESynthesizer
-from skdpsynth.audit._recording import _in_place_of_the_mechanisms, recorded
+from skdpsynth.audit._recording import recorded
 from skdpsynth.nn import _discriminator
 from skdpsynth.nn._clipping import poisson_sample
 from skdpsynth.privacy import PrivacyAccountant, _mechanisms
@@ -47,10 +48,9 @@ def shared(key_of):
 
     def twin(real):
         @wraps(real)
-        def broken(values, *others, **named):
-            line = next(x for x in (*others, *named.values()) if hasattr(x, "scope"))
+        def broken(values, line, *others):
             key = (key_of(line), values.shape)
-            noise = real(values, *others, **named) - values
+            noise = real(values, line, *others) - values
             return values + kept.setdefault(key, noise)
 
         return broken
@@ -73,8 +73,8 @@ def shared_by_entries():
 
     def twin(real):
         @wraps(real)
-        def broken(values, *others, **named):
-            noise = real(values, *others, **named) - values
+        def broken(values, *others):
+            noise = real(values, *others) - values
             return values + noise.ravel()[0]
 
         return broken
@@ -118,7 +118,7 @@ def test_noise_is_independent(synthesizer, small_table, public_schema):
 )
 def test_shared_noise_is_caught(twin, synthesizer, small_table, public_schema):
     """The twins have correlations of 1."""
-    with _in_place_of_the_mechanisms(twin()):
+    with in_place_of_the_mechanisms(twin()):
         assert is_dependent(releases_of(synthesizer, public_schema, small_table))
 
 

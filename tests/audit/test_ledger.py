@@ -7,6 +7,7 @@ by the finding that is named beside it.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from skdpsynth import (
 )
 from skdpsynth.audit import LedgerAudit, audit_ledger
 from skdpsynth.audit._recording import recorded
+from skdpsynth.exceptions import ReservationError
 from skdpsynth.nn import _dp_sgd
 from skdpsynth.preprocessing import _purchase
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
@@ -32,6 +34,7 @@ from skdpsynth.privacy import (
     _aggregators,
     _mechanisms,
 )
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _adversarial, _gpate, _pate_triplegan_players
 from skdpsynth.synthesizers import _pategan as _pategan_module
@@ -97,15 +100,33 @@ def test_releases_are_seen_however_they_are_called():
     np.testing.assert_array_equal(seen[1].noisy, noisy)
 
 
-def test_mechanisms_are_put_back(small_table, canary, public_schema):
-    real = {
-        name: getattr(_mechanisms, name)
-        for name in ("release_gaussian", "release_votes", "release_float_gaussian")
-    }
-    audit_of(DPCGANSynthesizer(**SHORT), small_table, canary, public_schema)
-    for module in (_mechanisms, _aggregators, _dp_sgd):
-        for name, mechanism in real.items():
-            assert getattr(module, name, mechanism) is mechanism
+def test_an_observer_sees_its_block_and_its_thread_only():
+    line = PrivacyAccountant(1.0, 1e-5).reserve_gaussian(
+        "g", mu=0.05, sensitivity=1.0, count=4
+    )
+
+    def release():
+        return _mechanisms.release_gaussian(np.array([1]), line)
+
+    with recorded() as outer:
+        release()
+        with recorded() as inner:
+            release()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(release).result()
+    release()
+    assert [len(outer), len(inner)] == [1, 1]
+
+
+def test_an_observer_answers_where_nothing_is_private_only():
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    line = accountant.reserve_gaussian("g", mu=0.05, sensitivity=1.0, count=2)
+    with observe_releases(lambda release: release.exact):
+        with pytest.raises(ReservationError, match="insecure_randomness"):
+            _mechanisms.release_gaussian(np.array([7]), line)
+        with insecure_randomness(0):
+            assert _mechanisms.release_gaussian(np.array([7]), line).tolist() == [7]
+    assert accountant.epsilon == np.inf
 
 
 def test_a_shared_budget_is_left_aside(small_table, canary, public_schema):

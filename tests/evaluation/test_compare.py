@@ -11,7 +11,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
-from skdpsynth.evaluation import _memory, _runs
+from skdpsynth.evaluation import _runs
 from skdpsynth.exceptions import DegradedResultWarning, TiedScoresWarning
 from skdpsynth.metrics import (
     column_fidelity,
@@ -24,6 +24,7 @@ from skdpsynth.metrics import (
 )
 from skdpsynth.metrics._tstr import synthetic_only_scores
 from skdpsynth.schema import Categorical, TableSchema
+from skdpsynth.utils._memory import _forget_peak
 
 # With so few rows a label that nobody declares is not found.
 SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
@@ -371,7 +372,7 @@ def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch) -> None:
     assert runs["fit_s"].tolist() == [5.0, 5.0]
     assert runs["sample_s"].tolist() == [2.0, 2.0]
     assert runs["score_s"].tolist() == [0.0, 0.0]
-    if _memory._forget_peak():  # elsewhere the peak is that of the process
+    if _forget_peak():  # elsewhere the peak is that of the process
         assert runs["peak_mb"].max() > 45
     summary = result.summary().iloc[0]
     assert (summary["fit_s"], summary["sample_s"]) == (5.0, 2.0)

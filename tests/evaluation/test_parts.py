@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.evaluation import _memory
 from skdpsynth.evaluation._marginals import PlainColumn, marginal, plain_columns, shares
-from skdpsynth.evaluation._memory import PeakMemory
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import setting_scores
 from skdpsynth.metrics._tstr import synthetic_only_scores
+from skdpsynth.utils import _memory
+from skdpsynth.utils._memory import PeakMemory
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux only")

@@ -20,22 +20,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from _instances import INSTANCES
 from hypothesis import HealthCheck, Phase, event, given, note, reject, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.utils import _param_validation
 
 import skdpsynth
-from skdpsynth import (
-    DPCGANSynthesizer,
-    DPGANSynthesizer,
-    GANSynthesizer,
-    GPATESynthesizer,
-    IndependentSynthesizer,
-    PATEGANSynthesizer,
-    PATETripleGANSynthesizer,
-    PrivacyBudget,
-)
+from skdpsynth import IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import DegradedResultWarning, SkdpsynthError
 from skdpsynth.schema import Continuous, Identifier, TableSchema
 
@@ -51,24 +43,7 @@ OUR_CHECKS = (
     _param_validation.__file__,
 )
 
-# Every way of training, with few steps.
-SHORT = {"n_iter": 1, "n_generator_steps": 2}
-WAYS = [
-    IndependentSynthesizer(),
-    GPATESynthesizer(n_iter=1),
-    GPATESynthesizer(init="random", n_iter=2, hidden_dims=(3,), n_teachers=5),
-    GPATESynthesizer(
-        aggregator="confident_gnmax", n_iter=1, batch_size=4, projection_dim=2
-    ),
-    PATEGANSynthesizer(batch_size=16, n_student_steps=2, **SHORT),
-    PATEGANSynthesizer(noise="laplace", init="random", batch_size=16, **SHORT),
-    DPCGANSynthesizer(**SHORT),
-    DPCGANSynthesizer(batch_size=50, hidden_dims=(3,), **SHORT),
-    DPGANSynthesizer(init="random", **SHORT),
-    PATETripleGANSynthesizer(batch_size=16, n_student_steps=2, **SHORT),
-    PATETripleGANSynthesizer(desensitization="dpsgd", init="random", **SHORT),
-    GANSynthesizer(**SHORT),
-]
+WAYS = list(INSTANCES.values())
 RATES = ("learning_rate", "teacher_learning_rate", "discriminator_learning_rate")
 BAD_PARAMETERS = [
     ("epsilon", 0.0),

@@ -205,12 +205,9 @@ def test_thousands_of_teachers_are_far_faster_than_a_loop():
 
 
 MEMORY_PROGRAM = """
-import re, numpy as np, torch
-from pathlib import Path
+import numpy as np, torch
 from skdpsynth.nn._teachers import TeacherEnsemble
-def peak():
-    status = Path("/proc/self/status").read_text()
-    return int(re.search(r"VmHWM:\\s*(\\d+) kB", status)[1]) / 1024
+from skdpsynth.utils._memory import peak_megabytes as peak
 torch.set_num_threads(1)
 teachers = TeacherEnsemble(np.ones((20_000, 100), dtype=np.float32), 16_384,
     n_features=100, learning_rate=0.1, weight_decay=0.0, batch_size=16,

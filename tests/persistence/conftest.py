@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import zipfile
-from io import BytesIO
+import struct
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import load as arrays_of
+from safetensors.numpy import save as bytes_of
 
 import skdpsynth
 from skdpsynth import GPATESynthesizer
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.persistence._archive import ARRAYS, HEADER
+from skdpsynth.persistence._file import _signed
 from skdpsynth.schema import Categorical, Continuous, Datetime, TableSchema
 
 SCHEMA = TableSchema(
@@ -67,43 +68,45 @@ def refused(tmp_path):
     return check
 
 
-def members_of(data: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(BytesIO(data)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+def taken_apart(data: bytes) -> tuple[dict, bytes]:
+    """Give the header, with the facts as a text in it, and the numbers."""
+    length = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + length]), data[8 + length :]
 
 
-def zipped(
-    *members: tuple[str, bytes], method=zipfile.ZIP_STORED, comment=b""
-) -> bytes:
-    file = BytesIO()
-    with zipfile.ZipFile(file, "w", method) as archive:
-        for name, data in members:
-            info = zipfile.ZipInfo(name)
-            info.compress_type = method
-            archive.writestr(info, data)
-        archive.comment = comment
-    return file.getvalue()
+def put_together(header: object, numbers: bytes, length: int | None = None) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    length = len(text) if length is None else length
+    return struct.pack("<Q", length) + text + numbers
 
 
-def with_header(data: bytes, text: bytes) -> bytes:
-    return zipped((HEADER, text), (ARRAYS, members_of(data)[ARRAYS]))
+def facts_of(data: bytes) -> dict:
+    facts = json.loads(taken_apart(data)[0]["__metadata__"]["skdpsynth"])
+    del facts["sha256"]
+    return facts
 
 
-def with_arrays(data: bytes, packed: bytes) -> bytes:
-    return zipped((HEADER, members_of(data)[HEADER]), (ARRAYS, packed))
+def with_text(data: bytes, text: str) -> bytes:
+    """Put another text in the place of the facts."""
+    header, numbers = taken_apart(data)
+    header["__metadata__"]["skdpsynth"] = text
+    return put_together(header, numbers)
 
 
-def header_of(data: bytes) -> dict:
-    return json.loads(members_of(data)[HEADER])
+def with_parts(data: bytes, facts: dict | None = None, arrays=None) -> bytes:
+    """Put in other facts or arrays, with a digest that is right."""
+    facts = facts_of(data) if facts is None else facts
+    arrays = arrays_of(data) if arrays is None else arrays
+    return bytes_of(arrays, metadata={"skdpsynth": _signed(facts, arrays)})
 
 
 @pytest.fixture(scope="session")
 def files():
     """Functions that read and write the parts of a file; other tests cannot import."""
     return SimpleNamespace(
-        members_of=members_of,
-        zipped=zipped,
-        with_header=with_header,
-        with_arrays=with_arrays,
-        header_of=header_of,
+        taken_apart=taken_apart,
+        put_together=put_together,
+        facts_of=facts_of,
+        with_text=with_text,
+        with_parts=with_parts,
     )

@@ -1,6 +1,6 @@
-"""Whether the parts of a file fit together, before a synthesizer is built of them.
+"""The facts of a file: parameters as JSON, and whether all parts fit together.
 
-A file with valid check sums may still come from a stranger, who may have put anything
+A file with a valid digest may still come from a stranger, who may have put anything
 into it. Whether numbers that fit together are also good ones, nobody can tell.
 """
 
@@ -13,7 +13,9 @@ import numpy as np
 
 from skdpsynth.preprocessing._axes import LevelAxis
 from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema._dtypes import kind_of_dtype
+from skdpsynth.schema._values import decode_value, encode_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,20 +24,66 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._scores import ColumnScores
 
-__all__ = ["check_names_no_file", "check_parts"]
+__all__ = [
+    "NEVER_SAVED",
+    "check_document",
+    "check_parts",
+    "decode_parameter",
+    "encode_parameter",
+]
 
+NEVER_SAVED = ("budget", "schema")  # among the parameters
+_FIELDS = {
+    *("format_version", "versions", "synthesizer", "parameters", "schema"),
+    *("schema_", "report", "table", "generator"),
+}
+_MAX_NAME = 100
+_PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 _FACTORS = re.compile(r"generator\.\d+\.(loadings|location|log_scale)")
 
 
-def check_names_no_file(document: object) -> None:
-    """Raise a ValueError for a time zone that pandas would read from a file.
+def encode_parameter(value: object) -> Any:  # noqa: ANN401 - JSON
+    """Make a constructor parameter JSON-safe; tuples stay tuples."""
+    if type(value).__name__ == "device":  # PyTorch's, which is not imported here
+        value = str(value)
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, tuple | list):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [encode_parameter(item) for item in value]}
+    return {"value": encode_value(value)}
 
-    Parameters
-    ----------
-    document : object
-        Parsed JSON. A name such as ``dateutil//path`` has dateutil open that path.
+
+def decode_parameter(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any parameter
+    """Undo `encode_parameter`."""
+    if "tuple" in data:
+        return tuple(decode_parameter(item) for item in data["tuple"])
+    if "list" in data:
+        return [decode_parameter(item) for item in data["list"]]
+    return decode_value(data["value"])
+
+
+def check_document(document: Mapping[str, Any]) -> None:
+    """Refuse other fields, and words that must not get into a message or a terminal.
+
+    Labels and names of columns may be any text; who prints them escapes them.
     """
+    _require(set(document) == _FIELDS, "other fields")
+    name, versions = document["synthesizer"], document["versions"]
+    _require(name.isidentifier() and len(name) <= _MAX_NAME, "no name of a class")
+    shown = all(v.isprintable() and len(v) <= _MAX_NAME for v in versions.values())
+    _require(shown, "no versions")
+    report = document["report"]
+    shown = all(report[words].isprintable() for words in _PRINTED)
+    _require(shown, "words that move the cursor")
+    _require(not set(document["parameters"]) & set(NEVER_SAVED), "what is never saved")
+    _check_zones(document)
+    PrivacyReport.from_dict(report)
+
+
+def _check_zones(document: object) -> None:
+    """Refuse a time zone that pandas reads from a file, as it does dateutil//path."""
     items = [document]
     while items:
         item = items.pop()
@@ -44,27 +92,14 @@ def check_names_no_file(document: object) -> None:
         elif isinstance(item, dict):
             items += item.values()
             zone = item.get("zone") if "time" in item else None
-            dtype = item.get("dtype")
-            if zone is not None and not _ZONE.fullmatch(zone):
-                msg = "a strange time zone"
-                raise ValueError(msg)
-            if "dateutil" in f"{zone}{dtype}":
-                msg = "a time zone out of a file"
-                raise ValueError(msg)
+            _require(zone is None or bool(_ZONE.fullmatch(zone)), "a strange time zone")
+            _require("dateutil" not in f"{zone}{item.get('dtype')}", "a file's zone")
 
 
 def check_parts(
     document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Raise a ValueError, TypeError or LookupError where parts do not fit together.
-
-    Parameters
-    ----------
-    document : mapping
-        The header.
-    arrays : mapping of str to ndarray
-        The numbers.
-    """
+    """Raise a ValueError, TypeError or LookupError where parts do not fit together."""
     table = document["table"]
     places = table["columns"]
     model = TableModel.from_state(table, arrays)

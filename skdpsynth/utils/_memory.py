@@ -8,19 +8,14 @@ import sys
 from pathlib import Path
 from typing import Self
 
+__all__ = ["PeakMemory", "peak_megabytes"]
+
 _PROCESS = Path("/proc/self")
 
 
 class PeakMemory:
-    """Measures the peak of the resident memory of this process, minus the start.
+    """Measures the peak of this process's memory above the start, in `megabytes`.
 
-    Attributes
-    ----------
-    megabytes : float
-        Set on exit; NaN where the system does not say.
-
-    Notes
-    -----
     On Linux what earlier code freed is given back first, and the earlier peak is
     forgotten. Elsewhere the peak is that since the process began: a run that needs less
     than an earlier one in the same process shows 0. With a backend of threads the peak
@@ -30,13 +25,12 @@ class PeakMemory:
     def __enter__(self) -> Self:
         _give_back()
         self._forgot = _forget_peak()
-        self._start = _kilobytes("VmRSS") if self._forgot else _peak_ever()
+        self._start = _megabytes("VmRSS") if self._forgot else peak_megabytes()
         self.megabytes = math.nan
         return self
 
     def __exit__(self, *error: object) -> None:
-        peak = _kilobytes("VmHWM") if self._forgot else _peak_ever()
-        self.megabytes = max(peak - self._start, 0.0) / 1024
+        self.megabytes = max(peak_megabytes() - self._start, 0.0)
 
 
 def _give_back() -> None:
@@ -51,24 +45,31 @@ def _forget_peak() -> bool:
     """Ask Linux to start the peak anew; see proc(5), clear_refs."""
     try:
         (_PROCESS / "clear_refs").write_text("5", encoding="ascii")
-        return _kilobytes("VmHWM") > 0
+        return _megabytes("VmHWM") > 0
     except OSError:
         return False
 
 
-def _kilobytes(field: str) -> float:
+def _megabytes(field: str) -> float:
     """Read one line of the process's status."""
     for line in (_PROCESS / "status").read_text(encoding="utf-8").splitlines():
         if line.startswith(f"{field}:"):
-            return float(line.split()[1])
+            return float(line.split()[1]) / 1024
     return math.nan
 
 
-def _peak_ever() -> float:
-    """Give the peak since the process began, in kilobytes."""
+def peak_megabytes() -> float:
+    """Give the peak since the process began, or since it was last forgotten.
+
+    Not ru_maxrss where /proc is there: it starts at the size of the parent process.
+    """
+    try:
+        return _megabytes("VmHWM")
+    except OSError:
+        pass
     try:
         import resource
     except ImportError:  # Windows
         return math.nan
-    unit = 1024 if sys.platform == "darwin" else 1
+    unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -1,0 +1,98 @@
+"""Who watches the releases of a fit: nobody, or an audit by `privacy.testing`."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy._random import insecure_randomness_active
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy._reservation import Reservation
+
+    Observer = Callable[["Release"], NDArray[Any] | None]
+
+__all__ = ["Release", "observed"]
+
+_T = TypeVar("_T", bound="np.generic")
+
+# Set by `skdpsynth.privacy.testing.observe_releases` alone. A new thread or process
+# starts with the default, hence unobserved.
+_observer: ContextVar[Observer | None] = ContextVar("skdpsynth_observer", default=None)
+
+
+@dataclass(frozen=True, eq=False)  # it holds arrays
+class Release:
+    """One call of a mechanism, as an observer is told of it.
+
+    Parameters
+    ----------
+    reservation : Reservation
+        What paid.
+    exact : ndarray
+        What went in; not private.
+    noisy : ndarray
+        What came out.
+    unit : float
+        Size of one ledger unit: the clipping norm where there is one, else 1.
+    n_releases : int
+        How many releases of the reservation it was.
+
+    See Also
+    --------
+    observe_releases : Tells an observer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.privacy import PrivacyAccountant
+    >>> from skdpsynth.privacy.testing import Release
+    >>> line = PrivacyAccountant(1.0, 1e-5).reserve_gaussian(
+    ...     "counts", mu=0.05, sensitivity=1
+    ... )
+    >>> Release(line, np.array([3, 4]), np.array([5, 1]), 1.0, 1).what
+    ('counts', 'None', (2,))
+    """
+
+    reservation: Reservation
+    exact: NDArray[Any]
+    noisy: NDArray[Any]
+    unit: float
+    n_releases: int
+
+    @property
+    def what(self) -> tuple[str, str, tuple[int, ...]]:
+        """Name, payer and shape: what two fits must have in common."""
+        line = self.reservation
+        return line.name, str(line.scope), self.exact.shape
+
+
+def observed(
+    reservation: Reservation,
+    exact: NDArray[Any],
+    noisy: NDArray[_T],
+    n_releases: int = 1,
+    unit: float = 1.0,
+) -> NDArray[_T]:
+    """Tell the observer, if there is one, of a release; give what is released."""
+    observer = _observer.get()
+    if observer is None:
+        return noisy
+    release = Release(reservation, exact.copy(), noisy.copy(), unit, n_releases)
+    answer = observer(release)
+    if answer is None:
+        return noisy
+    if not insecure_randomness_active():
+        msg = (
+            f"An observer answers {reservation.name!r} in place of the mechanism. "
+            "Let it do so inside insecure_randomness only."
+        )
+        raise ReservationError(msg)
+    return answer.copy()
