@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["ReleasedClass", "fit_mixtures"]
 
 N_COMPONENTS = 500
-N_STEPS = 300
-_LEARNING_RATE = 0.05
+N_STEPS = 400
+_LEARNING_RATE = 0.12
 _SPREAD = 0.7  # of the first logits of a component about those of its class
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
 _ENTROPY = 1.0

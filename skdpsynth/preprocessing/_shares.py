@@ -18,7 +18,7 @@ TRAINING_SHARE = {
 }
 
 # Of what is left to the start of a class that can pay for pair tables.
-PAIRS_SHARE = 0.8
+PAIRS_SHARE = 0.75
 CHOICE_SHARE = 0.1  # of that, for which pairs
 
 # Of the marginals.
