@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._pairs import PairTables
 
-__all__ = ["ReleasedClass", "fit_mixtures"]
+__all__ = ["ReleasedClass", "fit_mixtures", "log_probabilities"]
 
 N_COMPONENTS = 500
 N_STEPS = 400
@@ -24,6 +24,7 @@ _LEARNING_RATE = 0.12
 _SPREAD = 0.7  # of the first logits of a component about those of its class
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
 _ENTROPY = 1.0
+_LEAST_SHARE = 1e-6  # of a bin
 _LEAST_WEIGHT = 1e-5  # of a component that a class keeps
 _LEAST_NOISE = 0.5  # counts without noise are rounded
 
@@ -62,21 +63,32 @@ class ReleasedClass:
         self._per_cell = tensor(tables.measured * (n_rows / noise_std))
         self._counts = tensor(tables.counts / noise_std)
 
-    def loss(self, weights: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
+    def distance(
+        self, weights: torch.Tensor, probabilities: torch.Tensor
+    ) -> torch.Tensor:
         """Give the squared distances to all that was released, in noise variances.
 
-        Parameters
-        ----------
-        weights : torch.Tensor of shape (n_components,)
-            With sum 1.
-        probabilities : torch.Tensor of shape (n_components, D)
-            As in `Mixture`.
+        Of weights of shape (n_components,) with sum 1, and probabilities of shape
+        (n_components, D) as in `Mixture`.
         """
         pairs = (weights[:, None] * probabilities).T @ probabilities
         shares = weights @ probabilities
         off = pairs * self._per_cell - self._counts
         beside = (shares - self.shares) * self._per_share
         return off.square().sum() + beside.square().sum()
+
+    def loss(self, weights: torch.Tensor, logs: torch.Tensor) -> torch.Tensor:
+        """Give the distance, and the relative entropy to the marginals, per cell.
+
+        Of logarithms of probabilities.
+        """
+        weights, logs = weights.float(), logs.float()
+        probabilities = logs.exp()
+        home = self.shares.clamp_min(_LEAST_SHARE).log()
+        entropy = (probabilities * (logs - home)).sum(1)
+        share = weights.detach() * len(weights)
+        total = self.distance(weights, probabilities) + _ENTROPY * (share @ entropy)
+        return total / len(home) ** 2
 
 
 def fit_mixtures(
@@ -119,9 +131,9 @@ def fit_mixtures(
     generator = torch.Generator().manual_seed(seed)
     n_classes, sizes = len(released), np.diff(starts).tolist()
     ends = np.cumsum(prior) / np.sum(prior)
-    own = np.searchsorted(ends, (np.arange(N_COMPONENTS) + 0.5) / N_COMPONENTS)
-    own = torch.from_numpy(np.minimum(own, n_classes - 1))
-    home = torch.stack([one.shares for one in released])[own].clamp_min(1e-6)
+    homes = np.searchsorted(ends, (np.arange(N_COMPONENTS) + 0.5) / N_COMPONENTS)
+    own = torch.from_numpy(np.minimum(homes, n_classes - 1))
+    home = torch.stack([one.shares for one in released])[own].clamp_min(_LEAST_SHARE)
     noise = torch.randn(home.shape, generator=generator).to(device)
     logits = (home.log() + _SPREAD * noise).requires_grad_()
     first = torch.full((n_classes, N_COMPONENTS), _ELSEWHERE)
@@ -132,10 +144,10 @@ def fit_mixtures(
         optimizer, lambda step: min(1.0, 2.0 * (1.0 - step / N_STEPS))
     )
     for _ in range(N_STEPS):
-        logs = _log_probabilities(logits, sizes)
+        logs = log_probabilities(logits, sizes)
         probabilities, weights = logs.exp(), log_weights.softmax(1)
         loss = sum(
-            one.loss(own_weights, probabilities)
+            one.distance(own_weights, probabilities)
             for one, own_weights in zip(released, weights, strict=True)
         )
         entropy = (probabilities * (logs - home.log())).sum(1)
@@ -146,16 +158,16 @@ def fit_mixtures(
         optimizer.step()
         schedule.step()
     with torch.no_grad():
-        found = _log_probabilities(logits, sizes).exp().cpu().numpy()
-        weights = log_weights.softmax(1).double().cpu().numpy()
+        found = log_probabilities(logits, sizes).exp().cpu().numpy()
+        kept_weights = log_weights.softmax(1).double().cpu().numpy()
     mixtures = []
-    for own_weights, own_ranks in zip(weights, ranks, strict=True):
+    for own_weights, own_ranks in zip(kept_weights, ranks, strict=True):
         kept = np.flatnonzero(own_weights >= _LEAST_WEIGHT)
         total = own_weights[kept].sum()
         mixtures.append(Mixture(own_weights[kept] / total, found[kept], own_ranks))
     return mixtures
 
 
-def _log_probabilities(logits: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+def log_probabilities(logits: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     """Normalise the logits of each column."""
     return torch.cat([part.log_softmax(1) for part in logits.split(sizes, 1)], 1)

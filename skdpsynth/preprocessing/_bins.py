@@ -43,11 +43,14 @@ class ColumnBins:
         `LevelAxis`, and 'other' is in one bin with the rare levels.
     n_bins : int
         Number of bins.
+    zero : float or None
+        Edge where an exact zero has a bin of its own.
     """
 
     edges: NDArray[np.float64]
     of_code: NDArray[np.int64]
     n_bins: int
+    zero: float | None = None
 
     @property
     def rest(self) -> int:
@@ -73,7 +76,7 @@ class ColumnBins:
             n_intervals = len(self.edges) - 1
             ends[:, :n_intervals] = right[:-1], left[1:]
             if self.of_code[ZERO] >= 0:
-                place = np.flatnonzero(self.edges == marginal.axis.zero)[0]
+                place = np.flatnonzero(self.edges == self.zero)[0]
                 ends[:, self.of_code[ZERO]] = left[place], right[place]
             missing = self.of_code[MISSING]
         else:
@@ -206,14 +209,13 @@ def _bins_of_numbers(
         inner = np.concatenate((inner, heavy, heavy + 1))
     # Edges are some of the marginals': no whole number lies there.
     edges = np.concatenate(([0.0], points[inner], [1.0]))
-    exact = axis.zero is not None and any(
-        (np.diff(own.points) == 0).any() for own in marginals
-    )
-    edges = np.unique(np.append(edges, axis.zero) if exact else edges)
+    exact = any((np.diff(own.points) == 0).any() for own in marginals)
+    zero = axis.zero if exact else None
+    edges = np.unique(edges if zero is None else np.append(edges, zero))
     n_intervals = len(edges) - 1
-    zero, missing = n_intervals, n_intervals + exact
-    of_code = [-1, zero if exact else -1, missing if axis.nullable else -1]
-    return ColumnBins(edges, np.array(of_code), missing + axis.nullable)
+    missing = n_intervals + (zero is not None)
+    of_code = [-1, n_intervals if exact else -1, missing if axis.nullable else -1]
+    return ColumnBins(edges, np.array(of_code), missing + axis.nullable, zero)
 
 
 def _bins_of_levels(

@@ -58,6 +58,12 @@ class PairTables:
     measured: NDArray[np.bool_]
     noise_std: float
 
+    @classmethod
+    def nothing(cls, n_bins: int) -> PairTables:
+        """Stand for a class that bought none."""
+        shape = (n_bins, n_bins)
+        return cls(np.zeros(shape, np.float32), np.zeros(shape, bool), 1.0)
+
 
 def all_pairs(n_columns: int) -> int:
     """Give the number of pairs of columns."""
