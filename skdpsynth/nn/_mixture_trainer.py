@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 __all__ = ["N_MOVES", "BinScores", "MixtureTrainer"]
 
-_PER_COLUMN = 2  # scores of a column, whatever its bins
 _LEAST_SHARE, _MOST_SCORE = 1e-4, 4.0  # of a bin
+_ADVICE = 0.2  # of a step of unit size, for logits
 _DRAWS = 16  # rows of a component that show its mean features
 N_MOVES = 32  # directions in which teachers can move the weights
 _HELD_EVERY = (
     5  # steps of an adversary from one step on the released tables to the next
 )
-_HELD_RATE = 0.03  # of those steps
-_HELD_LAST = 50  # of them at the end
+_HELD_RATE = 0.05  # of those steps
+_HELD_LAST = 150  # of them at the end
 
 
 class BinScores:
     """Bins as numbers that discriminators can look at: public.
 
-    Every column gets two scores of its bins, of mean 0 and variance 1 and uncorrelated
-    in the rows of the start: those that say most about the other columns there
-    (correspondence analysis). So categories stand on no line.
+    Every column gets a score of its bins, of mean 0 and variance 1 in the rows of the
+    start: the one that says most about the other columns there (correspondence
+    analysis), so the order of categories has no meaning.
 
     Parameters
     ----------
@@ -57,31 +57,22 @@ class BinScores:
         joint = (weighted.T @ weighted - np.outer(shares, shares)) / np.outer(
             roots, roots
         )
-        n_columns = len(starts) - 1
-        self.table = np.zeros((starts[-1], n_columns * _PER_COLUMN))
+        self.table = np.zeros((starts[-1], len(starts) - 1))
         for j, (start, end) in enumerate(pairwise(starts.tolist())):
             others = joint[start:end].copy()
             others[:, start:end] = 0.0
             root = roots[start:end]
-            constant = np.outer(root, root) / (root @ root)
-            centred = np.eye(end - start) - constant
+            centred = np.eye(end - start) - np.outer(root, root) / (root @ root)
             told = centred @ (others @ others.T + 1e-9 * np.eye(end - start)) @ centred
-            vectors = np.linalg.eigh(told)[1][:, ::-1][:, : end - start - 1]
-            for place in range(min(_PER_COLUMN, vectors.shape[1])):
-                scores = np.clip(vectors[:, place] / root, -_MOST_SCORE, _MOST_SCORE)
-                self.table[start:end, j * _PER_COLUMN + place] = scores
-        kept = np.asarray(np.any(self.table, axis=0))
-        kept[0] |= not np.any(kept)  # a row of constants still has one score
-        self.table = self.table[:, kept]
-        # Of a bin of column j only its own scores are not 0.
-        self.of_column = np.repeat(np.arange(n_columns), _PER_COLUMN)[kept]
+            if end - start > 1:
+                scores = np.linalg.eigh(told)[1][:, -1] / root
+                self.table[start:end, j] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
         self.starts = starts
 
     def encode(self, bins: NDArray[np.integer]) -> NDArray[np.float32]:
         """Give the scores of rows of bins; private if the rows are."""
-        places = bins[:, self.of_column] + self.starts[self.of_column]
-        columns = np.arange(len(self.of_column))
-        return self.table[places, columns].astype(np.float32)
+        columns = np.arange(bins.shape[1])
+        return self.table[bins + self.starts[:-1], columns].astype(np.float32)
 
 
 class Draws(NamedTuple):
@@ -138,7 +129,6 @@ class MixtureTrainer:
 
         self._sizes = np.diff(scores.starts).tolist()
         self._table = tensor(scores.table)
-        self._own = torch.from_numpy(scores.of_column)
         self._starts = torch.from_numpy(scores.starts[:-1]).to(device)
         self._ranks, self._released = mixture.ranks, released
         self._log_weights = tensor(np.log(mixture.weights))
@@ -189,12 +179,9 @@ class MixtureTrainer:
         probabilities = self._probabilities(self._logits)
         means = probabilities @ self._table
         second = (weights[:, None] * means).T @ means
-        shares = weights @ probabilities
-        within = (shares[:, None] * self._table).T @ self._table
-        same = (self._own[:, None] == self._own).to(self._device)
+        second.diagonal().copy_(weights @ probabilities @ self._table.square())
         mean = (weights @ means)[None]
         corner = torch.ones((1, 1)).to(mean)
-        second = torch.where(same, within, second)
         return torch.cat(
             [torch.cat([corner, mean], 1), torch.cat([mean.T, second], 1)], 0
         )
@@ -249,8 +236,8 @@ class MixtureTrainer:
 
     def present(self) -> Mixture:
         """Give the mixture as it is, fitted to the released tables again."""
-        for _ in range(_HELD_LAST):
-            self._hold()
+        for step in range(_HELD_LAST):
+            self._hold(1.0 - step / _HELD_LAST)
         weights = self._log_weights.double().softmax(0).cpu().numpy()
         probabilities = self._probabilities(self._logits).float().cpu().numpy()
         return Mixture(weights, probabilities, self._ranks)
@@ -262,8 +249,7 @@ class MixtureTrainer:
         bins = torch.searchsorted(ends, draws.uniforms.double() + shift, right=True)
         last = self._starts + torch.tensor(self._sizes, device=self._device) - 1
         bins = torch.minimum(torch.maximum(bins, self._starts), last)
-        own = self._own.to(self._device)
-        return self._table[bins[:, own], torch.arange(len(own), device=self._device)]
+        return self._table[bins, shift]
 
     def _look_at_components(self) -> None:
         """Find the directions in which components differ most in their features."""
@@ -280,7 +266,7 @@ class MixtureTrainer:
         self._moves = centred @ (vectors / values.clamp_min(1e-9).sqrt())
         self.n_parameters = self._moves.shape[1]
 
-    def _hold(self) -> None:
+    def _hold(self, share: float = 1.0) -> None:
         """Take one step towards the released tables."""
         log_weights, logits = self._leaves()
         with torch.enable_grad():
@@ -288,11 +274,11 @@ class MixtureTrainer:
             loss = self._released.loss(log_weights.softmax(0), logs)
             found = torch.autograd.grad(loss, (log_weights, logits))
         step = self._adam(-torch.cat([part.flatten() for part in found]))
-        self._set(self._flat() + _HELD_RATE * step)
+        self._set(self._flat() + share * _HELD_RATE * step)
 
     def _move(self, change: torch.Tensor) -> None:
         if self._moves is None:
-            self._set(self._flat() + change)
+            self._set(self._flat() + _ADVICE * change)
         else:
             self._log_weights = self._log_weights + self._moves @ change
 

@@ -111,12 +111,14 @@ class ClassGAN(GeneratedSynthesizer):
             n_others,
             mu * math.sqrt(left),
             largest=largest,
-            pairs=self._has_pairs(n_columns),
+            pairs=self._form(n_columns) == "pairs",
         )
         return replace(base, **trained)
 
-    def _has_pairs(self, n_columns: int) -> bool:
-        return self.init == "pairs" and not is_wide(n_columns)
+    def _form(self, n_columns: int) -> Init:
+        """Give the start that `init` stands for in a table of so many columns."""
+        wide = self.init == "pairs" and is_wide(n_columns)
+        return "marginals" if wide else self.init
 
     def _buy_start(
         self,
@@ -128,7 +130,7 @@ class ClassGAN(GeneratedSynthesizer):
         n_factors: int,
         seed: int,
     ) -> Start:
-        if self._has_pairs(len(facts.axes)):
+        if self._form(len(facts.axes)) == "pairs":
             device = resolve_device(self.device)
             return PairStart(rows, facts, plans, accountant, seed=seed, device=device)
         return FactorStart(

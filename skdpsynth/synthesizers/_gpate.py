@@ -15,7 +15,7 @@ from skdpsynth.nn._generator import teacher_gradients
 from skdpsynth.nn._mixture_trainer import N_MOVES
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.nn._votes import decode_answers, projected_votes, random_projections
-from skdpsynth.preprocessing._shares import GPATE_SHARE
+from skdpsynth.preprocessing._shares import GPATE_SHARES
 from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._class_gan import (
@@ -349,7 +349,7 @@ class GPATESynthesizer(ClassGAN):
         return generator.pull_back(draws, directions)
 
     def _training_share(self, n_rows: float, n_columns: int, mu: float) -> float:
-        return GPATE_SHARE
+        return GPATE_SHARES[self._form(n_columns)]
 
     def _plan_training(
         self, n_rows: float, n_columns: int, mu: float, *, optional: bool
@@ -358,7 +358,7 @@ class GPATESynthesizer(ClassGAN):
         n_votes = None
         if self.aggregator == "confident_gnmax":
             n_votes = self.batch_size * min(self.projection_dim, n_columns)
-        elif self._has_pairs(n_columns):
+        elif self._form(n_columns) == "pairs":
             n_parameters = N_MOVES
         return plan_training(
             n_rows,

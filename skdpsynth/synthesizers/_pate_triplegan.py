@@ -377,7 +377,7 @@ class PATETripleGANSynthesizer(ClassGAN):
                 settings=TripleSettings.of(self),
                 tail_delta=self._tail_delta,
                 largest=float(np.max(counts)),
-                pairs=self._has_pairs(n_wide + n_others),
+                pairs=self._form(n_wide + n_others) == "pairs",
             )
             for label, count in zip(labels, counts, strict=True)
         ]

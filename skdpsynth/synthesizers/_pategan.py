@@ -19,7 +19,7 @@ from skdpsynth.nn._student import (
     label_slope,
 )
 from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.preprocessing._shares import PATEGAN_SHARE
+from skdpsynth.preprocessing._shares import PATEGAN_SHARES
 from skdpsynth.privacy._aggregators import noisy_votes
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._class_gan import (
@@ -337,7 +337,7 @@ class PATEGANSynthesizer(ClassGAN):
             progress.update()
 
     def _training_share(self, n_rows: float, n_columns: int, mu: float) -> float:
-        return PATEGAN_SHARE
+        return PATEGAN_SHARES[self._form(n_columns)]
 
     def _plan_training(
         self, n_rows: float, n_columns: int, mu: float, *, optional: bool
