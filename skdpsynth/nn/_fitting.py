@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._pairs import PairTables
-
 __all__ = ["ReleasedClass", "fit_mixtures", "log_probabilities"]
 
 N_COMPONENTS = 500
@@ -40,8 +38,10 @@ class ReleasedClass:
         Share of each bin in its column, from the marginals.
     share_std : float
         Noise of a count of the marginals, in rows.
-    tables : PairTables
-        The pair tables.
+    counts, measured : ndarray of shape (D, D)
+        Noisy counts of pairs of bins, and where they were bought.
+    noise_std : float
+        Their noise, in rows.
     device : torch.device
         Where the fit reads it.
     """
@@ -51,7 +51,9 @@ class ReleasedClass:
         n_rows: float,
         shares: NDArray[np.float64],
         share_std: float,
-        tables: PairTables,
+        counts: NDArray[np.float32],
+        measured: NDArray[np.bool_],
+        noise_std: float,
         device: torch.device,
     ) -> None:
         def tensor(values: NDArray[np.floating]) -> torch.Tensor:
@@ -59,9 +61,9 @@ class ReleasedClass:
 
         self.shares = tensor(shares)
         self._per_share = n_rows / max(share_std, _LEAST_NOISE)
-        noise_std = max(tables.noise_std, _LEAST_NOISE)
-        self._per_cell = tensor(tables.measured * (n_rows / noise_std))
-        self._counts = tensor(tables.counts / noise_std)
+        noise_std = max(noise_std, _LEAST_NOISE)
+        self._per_cell = tensor(measured * (n_rows / noise_std))
+        self._counts = tensor(counts / noise_std)
 
     def distance(
         self, weights: torch.Tensor, probabilities: torch.Tensor

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -40,8 +39,7 @@ _LEAST_BINS, _MOST_BINS = 4, 900  # of a column, and of all columns together
 _ROWS_FROM = 40.0  # of a class, in noise deviations of a count
 
 
-@dataclass(frozen=True)
-class PairTables:
+class PairTables(NamedTuple):
     """What was released of the pairs of columns in one class.
 
     Parameters

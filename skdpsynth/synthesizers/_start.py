@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import numpy as np
-
 from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
 from skdpsynth.nn._fitting import ReleasedClass, fit_mixtures
 from skdpsynth.nn._mixture import Mixture, MixtureGenerator
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
 from skdpsynth.preprocessing._bins import choose_bins
-from skdpsynth.preprocessing._estimates import flat_marginals
-from skdpsynth.preprocessing._marginals import buy_marginals
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._pairs import PairTables, buy_pairs
 from skdpsynth.preprocessing._plan import table_bins
@@ -24,6 +20,7 @@ from skdpsynth.preprocessing._plan import table_bins
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     import torch
     from numpy.typing import NDArray
 
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["FactorStart", "PairStart", "Start", "buy_model"]
+__all__ = ["FactorStart", "PairStart", "Start", "is_wide"]
 
 _WIDE = 120  # columns from which factors hold more than the pairs that can be paid
 
@@ -72,22 +69,6 @@ def is_wide(n_columns: int) -> bool:
     return n_columns >= _WIDE
 
 
-def buy_model(
-    rows: PrivateRows,
-    facts: TableFacts,
-    plans: Sequence[ClassPlan],
-    accountant: PrivacyAccountant,
-) -> TableModel:
-    """Buy the marginals of every class; flat ones where the plan buys none."""
-    mus = np.array([plan.mu_marginals for plan in plans])
-    axes = list(facts.axes)
-    if not mus.any():
-        return TableModel(facts, flat_marginals(axes, len(plans)))
-    return TableModel(
-        facts, buy_marginals(rows, axes, facts.classes, accountant, mus=mus)
-    )
-
-
 class FactorStart:
     """Bought or flat marginals, and factors that nobody has trained yet.
 
@@ -111,7 +92,7 @@ class FactorStart:
         n_factors: int,
         seed: int,
     ) -> None:
-        self.model = buy_model(rows, facts, plans, accountant)
+        self.model = TableModel.bought(rows, facts, plans, accountant)
         bought = any(plan.mu_marginals for plan in plans)
         self._trained: tuple[str, ...] = ("loadings",)
         if not bought:
@@ -182,7 +163,7 @@ class PairStart:
         device: torch.device,
     ) -> None:
         counts, prior = facts.classes.counts, facts.classes.prior
-        marginals = buy_model(rows, facts, plans, accountant).scores
+        marginals = TableModel.bought(rows, facts, plans, accountant).scores
         n_bins = table_bins(plans, len(facts.axes))
         self._bins, marginals = choose_bins(facts.axes, marginals, prior, n_bins)
         self.model = TableModel(facts, marginals)
@@ -204,7 +185,7 @@ class PairStart:
                     scope=facts.classes.scopes[c],
                 )
             self._released[c] = ReleasedClass(
-                counts[c], shares[c], plan.noise_std, tables, device
+                counts[c], shares[c], plan.noise_std, *tables, device
             )
         mixtures = [
             Mixture.independent(share, rank)
