@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from skdpsynth.nn._adam import Adam
-from skdpsynth.nn._fitting import log_probabilities
-from skdpsynth.nn._mixture import Mixture
+from skdpsynth.nn._fitting import Components
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
@@ -18,8 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._fitting import ReleasedClass
+    from skdpsynth.nn._fitting import Heads, ReleasedClass
     from skdpsynth.nn._generator import Features, Score
+    from skdpsynth.nn._mixture import Mixture
 
 __all__ = ["N_MOVES", "BinScores", "MixtureTrainer"]
 
@@ -87,8 +87,12 @@ class MixtureTrainer:
 
     Parameters
     ----------
-    mixture : Mixture
+    components : Components
         The start.
+    heads : Heads
+        Their form.
+    ranks : ndarray of shape (2, D)
+        As in `Mixture`.
     scores : BinScores
         What discriminators see of a bin.
     released : ReleasedClass
@@ -112,7 +116,9 @@ class MixtureTrainer:
 
     def __init__(
         self,
-        mixture: Mixture,
+        components: Components,
+        heads: Heads,
+        ranks: NDArray[np.float64],
         scores: BinScores,
         released: ReleasedClass,
         *,
@@ -127,12 +133,13 @@ class MixtureTrainer:
         def tensor(values: NDArray[np.floating]) -> torch.Tensor:
             return torch.as_tensor(values, dtype=dtype, device=device)
 
-        self._sizes = np.diff(scores.starts).tolist()
+        self._sizes = heads.sizes
         self._table = tensor(scores.table)
         self._starts = torch.from_numpy(scores.starts[:-1]).to(device)
-        self._ranks, self._released = mixture.ranks, released
-        self._log_weights = tensor(np.log(mixture.weights))
-        self._logits = tensor(np.log(np.maximum(mixture.probabilities, 1e-9)))
+        self._heads, self._ranks, self._released = heads, ranks, released
+        self._log_weights = components.log_weights.to(dtype)
+        self._parameters = components.parameters.to(dtype)
+        self._home = components.home.to(dtype)
         self._generator, self._device, self._dtype = generator, device, dtype
         self._step, self._n_steps, self._rate = 0, n_steps, learning_rate
         self._sum = torch.zeros_like(self._flat())
@@ -167,7 +174,7 @@ class MixtureTrainer:
 
     def rows(self, draws: Draws) -> torch.Tensor:
         """Make fakes of shape (n_rows, n_columns)."""
-        return self._rows_of(draws, self._probabilities(self._logits)[draws.codes])
+        return self._rows_of(draws, self._probabilities(self._parameters)[draws.codes])
 
     def features(self) -> Products:
         """Say what discriminators look at: products of scores with directions."""
@@ -176,7 +183,7 @@ class MixtureTrainer:
     def moments(self) -> torch.Tensor:
         """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
         weights = self._log_weights.softmax(0)
-        probabilities = self._probabilities(self._logits)
+        probabilities = self._probabilities(self._parameters)
         means = probabilities @ self._table
         second = (weights[:, None] * means).T @ means
         second.diagonal().copy_(weights @ probabilities @ self._table.square())
@@ -188,16 +195,16 @@ class MixtureTrainer:
 
     def gradient(self, draws: Draws, score: Score) -> torch.Tensor:
         """Differentiate the mean score of fakes by the trained parameters."""
-        log_weights, logits = self._leaves()
+        log_weights, parameters = self._leaves()
         with torch.enable_grad():
-            soft = self._probabilities(logits)[draws.codes]
+            soft = self._probabilities(parameters)[draws.codes]
             rows, means = self._rows_of(draws, soft.detach()), soft @ self._table
             scores = score(rows + (means - means.detach()))
             # The score function of the codes, less a baseline.
             beyond = scores.detach() - scores.detach().mean()
             by_code = log_weights.log_softmax(0)[draws.codes]
             mean = (scores + beyond * by_code).mean()
-            found = torch.autograd.grad(mean, (log_weights, logits))
+            found = torch.autograd.grad(mean, (log_weights, parameters))
         if self._moves is not None:
             return self._moves.T @ found[0]
         return torch.cat([part.flatten() for part in found])
@@ -238,9 +245,8 @@ class MixtureTrainer:
         """Give the mixture as it is, fitted to the released tables again."""
         for step in range(_HELD_LAST):
             self._hold(1.0 - step / _HELD_LAST)
-        weights = self._log_weights.double().softmax(0).cpu().numpy()
-        probabilities = self._probabilities(self._logits).float().cpu().numpy()
-        return Mixture(weights, probabilities, self._ranks)
+        kept = Components(self._log_weights, self._parameters, self._home)
+        return kept.mixture(self._heads, self._ranks)
 
     def _rows_of(self, draws: Draws, given: torch.Tensor) -> torch.Tensor:
         """Draw bins by inversion: the columns follow each other on one line."""
@@ -268,11 +274,11 @@ class MixtureTrainer:
 
     def _hold(self, share: float = 1.0) -> None:
         """Take one step towards the released tables."""
-        log_weights, logits = self._leaves()
+        log_weights, parameters = self._leaves()
         with torch.enable_grad():
-            logs = log_probabilities(logits, self._sizes)
-            loss = self._released.loss(log_weights.softmax(0), logs)
-            found = torch.autograd.grad(loss, (log_weights, logits))
+            logs = self._heads(parameters, self._home)
+            loss = self._released.loss(log_weights.softmax(0), logs, self._home)
+            found = torch.autograd.grad(loss, (log_weights, parameters))
         step = self._adam(-torch.cat([part.flatten() for part in found]))
         self._set(self._flat() + share * _HELD_RATE * step)
 
@@ -284,15 +290,15 @@ class MixtureTrainer:
 
     def _leaves(self) -> tuple[torch.Tensor, torch.Tensor]:
         log_weights = self._log_weights.detach().requires_grad_()
-        return log_weights, self._logits.detach().requires_grad_()
+        return log_weights, self._parameters.detach().requires_grad_()
 
-    def _probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        return log_probabilities(logits, self._sizes).exp()
+    def _probabilities(self, parameters: torch.Tensor) -> torch.Tensor:
+        return self._heads(parameters, self._home).exp()
 
     def _flat(self) -> torch.Tensor:
-        return torch.cat([self._log_weights, self._logits.flatten()])
+        return torch.cat([self._log_weights, self._parameters.flatten()])
 
     def _set(self, flat: torch.Tensor) -> None:
         n_components = len(self._log_weights)
         self._log_weights = flat[:n_components].clone()
-        self._logits = flat[n_components:].reshape(self._logits.shape).clone()
+        self._parameters = flat[n_components:].reshape(self._parameters.shape).clone()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtri
 
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
 
+_SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
 _LEAST_INTERVALS = 3  # beside an exact zero
 _LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
 
@@ -135,6 +137,20 @@ class TableBins:
                 shares[start + column.rest] = 0.0
         totals = np.add.reduceat(shares, starts[:-1])
         return np.asarray(shares / np.repeat(np.maximum(totals, 1e-12), self.sizes))
+
+    def scores(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the normal score of the middle of each interval; NaN elsewhere.
+
+        Of the shares of all classes together, shape (D,).
+        """
+        found = np.full(len(shares), np.nan)
+        for start, column in zip(self.starts, self.columns, strict=False):
+            own = slice(start, start + max(len(column.edges) - 1, 0))
+            ends = np.concatenate(([0.0], np.cumsum(shares[own])))
+            if len(ends) > _SMOOTH_FROM:
+                middles = (ends[1:] + ends[:-1]) / (2.0 * max(ends[-1], 1e-12))
+                found[own] = ndtri(np.clip(middles, 1e-6, 1 - 1e-6))
+        return found
 
 
 def most_bins(axis: Axis | None, n_bins: int) -> int:

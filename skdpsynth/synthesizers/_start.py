@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
+
 from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
-from skdpsynth.nn._fitting import ReleasedClass, fit_mixtures
+from skdpsynth.nn._fitting import Components, Heads, ReleasedClass, fit_mixtures
 from skdpsynth.nn._mixture import Mixture, MixtureGenerator
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
 from skdpsynth.preprocessing._bins import choose_bins
@@ -20,7 +22,6 @@ from skdpsynth.preprocessing._plan import table_bins
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     import torch
     from numpy.typing import NDArray
 
@@ -192,17 +193,20 @@ class PairStart:
             for share, rank in zip(shares, ranks, strict=True)
         ]
         fitted = list(self._released)
+        scores = self._bins.scores(prior @ np.array(shares))
+        self._heads = Heads(self._bins.starts, scores, device)
+        self._components: dict[int, Components] = {}
         if fitted:
             own = fit_mixtures(
                 list(self._released.values()),
                 prior[fitted] / prior[fitted].sum(),
-                [ranks[c] for c in fitted],
-                self._bins.starts,
+                self._heads,
                 seed=seed,
                 device=device,
             )
-            for c, mixture in zip(fitted, own, strict=True):
-                mixtures[c] = mixture
+            self._components = dict(zip(fitted, own, strict=True))
+        for c, components in self._components.items():
+            mixtures[c] = components.mixture(self._heads, ranks[c])
         self.generator = MixtureGenerator(mixtures, self._bins.starts)
         self._scores = {c: BinScores(mixtures[c], self._bins.starts) for c in fitted}
 
@@ -220,7 +224,9 @@ class PairStart:
     ) -> MixtureTrainer:
         """Hand out the mixture of a class."""
         return MixtureTrainer(
-            self.generator.mixtures[position],
+            self._components[position],
+            self._heads,
+            self.generator.mixtures[position].ranks,
             self._scores[position],
             self._released[position],
             moves=moves,
