@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import ndtr, ndtri
 
 from skdpsynth.nn._mixture import Mixture
 
@@ -18,7 +19,7 @@ __all__ = ["Components", "Heads", "ReleasedClass", "fit_mixtures"]
 
 N_COMPONENTS = 500
 N_STEPS = 400
-_LEARNING_RATE = 0.12
+_LEARNING_RATE = 0.05
 _SPREAD = 0.7  # of the first logits of a component about those of its class
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
 _ENTROPY = 1.0
@@ -41,8 +42,8 @@ class Heads:
     ----------
     starts : ndarray of shape (n_columns + 1,), int64
         Where the bins of each column begin, and the last ones end.
-    scores : ndarray of shape (D,), float64
-        Normal score of the middle of each interval of a number; NaN elsewhere.
+    edges : ndarray of shape (2, D), float64
+        Normal scores of the ends of the intervals of numbers; NaN elsewhere.
     device : torch.device
         Where parameters live.
     """
@@ -50,9 +51,10 @@ class Heads:
     def __init__(
         self,
         starts: NDArray[np.int64],
-        scores: NDArray[np.float64],
+        edges: NDArray[np.float64],
         device: torch.device,
     ) -> None:
+        scores = ndtri(ndtr(edges).mean(axis=0))  # of the middles
         self.sizes = np.diff(starts).tolist()
         column = np.repeat(np.arange(len(self.sizes)), self.sizes)
         smooth, numbered = np.isfinite(scores), np.unique(column[np.isfinite(scores)])
@@ -106,7 +108,12 @@ class Components(NamedTuple):
         """Give the generator of the class."""
         weights = self.log_weights.double().softmax(0).cpu().numpy()
         probabilities = heads(self.parameters, self.home).exp().float().cpu().numpy()
-        return Mixture(weights, probabilities, ranks)
+        shape = (2, len(weights), len(heads.sizes))
+        normals = np.full(shape, np.nan, dtype=np.float32)
+        means = self.parameters[:, heads.means].cpu().numpy()
+        widths = self.parameters[:, heads.widths].clamp(*_WIDTHS).exp().cpu().numpy()
+        normals[:, :, heads.smooth_columns] = means, widths
+        return Mixture(weights, probabilities, ranks, normals)
 
 
 class ReleasedClass:

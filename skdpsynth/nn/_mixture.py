@@ -7,11 +7,12 @@ code and no hidden layer. What columns have to do with each other is in the code
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from skdpsynth.nn._generator import borrowers
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Mixture", "MixtureGenerator"]
+
+_LEAST_INSIDE = 1e-9  # probability of a bin, given the code, that rounding can resolve
+_LAST = 1.0 - 2.0**-40  # of the places in a bin, so that no rank reaches the next one
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,15 @@ class Mixture:
         columns, D of them, stand one after the other.
     ranks : ndarray of shape (2, D), float64
         Where each bin begins and ends among the ranks of its column, in [0, 1].
+    normals : ndarray of shape (2, n_components, n_columns), float32, optional
+        Mean and width of the normal score of each number, given the code; NaN in other
+        columns. Places inside bins are even without them.
     """
 
     weights: NDArray[np.float64]
     probabilities: NDArray[np.float32]
     ranks: NDArray[np.float64]
+    normals: NDArray[np.float32] | None = None
 
     @classmethod
     def independent(
@@ -62,7 +70,7 @@ class Mixture:
             ends = np.cumsum(shares[order])
             ranks[1, order] = ends / ends[-1]
             ranks[0, order] = np.concatenate(([0.0], ends[:-1] / ends[-1]))
-        return Mixture(self.weights, self.probabilities, ranks)
+        return replace(self, ranks=ranks)
 
 
 class MixtureGenerator:
@@ -74,15 +82,23 @@ class MixtureGenerator:
         One per class.
     starts : ndarray of shape (n_columns + 1,), int64
         Where the bins of each column begin, and the last ones end.
+    edges : ndarray of shape (2, D), float64
+        Normal scores of the ends of the intervals of numbers; NaN elsewhere.
 
     Notes
     -----
     Everything here is public: initial values, and what was released.
     """
 
-    def __init__(self, mixtures: list[Mixture], starts: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        mixtures: list[Mixture],
+        starts: NDArray[np.int64],
+        edges: NDArray[np.float64],
+    ) -> None:
         self.mixtures = mixtures
         self.starts = starts
+        self.edges = edges
 
     def lend(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Give classes that learnt nothing the dependence of one that did."""
@@ -122,16 +138,45 @@ class MixtureGenerator:
                 places = np.searchsorted(table, codes + rng.random(len(rows)), "right")
                 bins = np.minimum(places - codes * (end - start), end - start - 1)
                 low, high = mixture.ranks[:, start + bins]
-                ranks[rows, j] = low + (high - low) * rng.random(len(rows))
+                place = rng.random(len(rows))
+                if mixture.normals is not None:
+                    place = self._inside(
+                        place, start + bins, mixture.normals[:, codes, j]
+                    )
+                ranks[rows, j] = low + (high - low) * place
         return ranks
+
+    def _inside(
+        self,
+        place: NDArray[np.float64],
+        bins: NDArray[np.int64],
+        normal: NDArray[np.float32],
+    ) -> NDArray[np.float64]:
+        """Turn uniform numbers into places in bins, by the normal of each row's code.
+
+        What has no normal, or is too far in its tail, keeps an even place.
+        """
+        low, high = self.edges[:, bins]
+        mean, width = normal.astype(np.float64)
+        below, above = ndtr((low - mean) / width), ndtr((high - mean) / width)
+        drawn = mean + width * ndtri(below + place * (above - below))
+        start = ndtr(low)
+        share = (ndtr(drawn) - start) / (ndtr(high) - start)
+        sure = np.isfinite(share) & (above - below > _LEAST_INSIDE)
+        return np.where(sure, np.clip(share, 0.0, _LAST), place)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into JSON-safe facts and arrays, for saving."""
-        arrays: dict[str, NDArray[Any]] = {"generator.starts": self.starts}
+        arrays: dict[str, NDArray[Any]] = {
+            "generator.starts": self.starts,
+            "generator.edges": self.edges,
+        }
         for c, mixture in enumerate(self.mixtures):
             arrays[f"generator.{c}.weights"] = mixture.weights
             arrays[f"generator.{c}.probabilities"] = mixture.probabilities
             arrays[f"generator.{c}.ranks"] = mixture.ranks
+            if mixture.normals is not None:
+                arrays[f"generator.{c}.normals"] = mixture.normals
         return {"form": "mixture", "n_classes": len(self.mixtures)}, arrays
 
     @classmethod
@@ -144,7 +189,8 @@ class MixtureGenerator:
                 arrays[f"generator.{c}.weights"],
                 arrays[f"generator.{c}.probabilities"],
                 arrays[f"generator.{c}.ranks"],
+                arrays.get(f"generator.{c}.normals"),
             )
             for c in range(document["n_classes"])
         ]
-        return cls(mixtures, arrays["generator.starts"])
+        return cls(mixtures, arrays["generator.starts"], arrays["generator.edges"])

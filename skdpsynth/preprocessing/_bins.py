@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
 
 _SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
+_FAR = 6.0  # normal score of the ends of a column
 _LEAST_INTERVALS = 3  # beside an exact zero
 _LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
 
@@ -138,18 +139,19 @@ class TableBins:
         totals = np.add.reduceat(shares, starts[:-1])
         return np.asarray(shares / np.repeat(np.maximum(totals, 1e-12), self.sizes))
 
-    def scores(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the normal score of the middle of each interval; NaN elsewhere.
+    def normal_edges(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the normal scores of the ends of each interval; NaN elsewhere.
 
-        Of the shares of all classes together, shape (D,).
+        Of the shares of all classes together, shape (D,). The result is (2, D).
         """
-        found = np.full(len(shares), np.nan)
+        found = np.full((2, len(shares)), np.nan)
         for start, column in zip(self.starts, self.columns, strict=False):
             own = slice(start, start + max(len(column.edges) - 1, 0))
             ends = np.concatenate(([0.0], np.cumsum(shares[own])))
             if len(ends) > _SMOOTH_FROM:
-                middles = (ends[1:] + ends[:-1]) / (2.0 * max(ends[-1], 1e-12))
-                found[own] = ndtri(np.clip(middles, 1e-6, 1 - 1e-6))
+                scores = ndtri(np.clip(ends / max(ends[-1], 1e-12), 0.0, 1.0))
+                scores = np.clip(scores, -_FAR, _FAR)
+                found[:, own] = scores[:-1], scores[1:]
         return found
 
 

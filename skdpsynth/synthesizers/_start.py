@@ -193,8 +193,8 @@ class PairStart:
             for share, rank in zip(shares, ranks, strict=True)
         ]
         fitted = list(self._released)
-        scores = self._bins.scores(prior @ np.array(shares))
-        self._heads = Heads(self._bins.starts, scores, device)
+        edges = self._bins.normal_edges(prior @ np.array(shares))
+        self._heads = Heads(self._bins.starts, edges, device)
         self._components: dict[int, Components] = {}
         if fitted:
             own = fit_mixtures(
@@ -207,7 +207,7 @@ class PairStart:
             self._components = dict(zip(fitted, own, strict=True))
         for c, components in self._components.items():
             mixtures[c] = components.mixture(self._heads, ranks[c])
-        self.generator = MixtureGenerator(mixtures, self._bins.starts)
+        self.generator = MixtureGenerator(mixtures, self._bins.starts, edges)
         self._scores = {c: BinScores(mixtures[c], self._bins.starts) for c in fitted}
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
