@@ -27,17 +27,7 @@ _MAX_COLUMNS = 40  # beside the target: 820 pairs
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two columns of a pair.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    kind : {"number", "time", "category"}
-        As in `PlainColumn`.
-    cells : NumberCells or LevelCells
-        The last one is of missing values.
-    """
+    """One of the two columns of a pair; kinds are those of `PlainColumn`."""
 
     name: str
     kind: str
@@ -74,15 +64,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two columns, and the shares of their joint cells.
-
-    Parameters
-    ----------
-    first, second : Side
-        The columns.
-    shares : ndarray of shape (n_first, n_second)
-        Of the rows that chose the cells; they sum to 1.
-    """
+    """Two columns, and the joint shares of the rows that chose the cells."""
 
     first: Side
     second: Side
@@ -100,19 +82,9 @@ class Pair:
 
 
 def strongest_pairs(columns: Sequence[PlainColumn], target: str | None) -> list[Pair]:
-    """Find the pairs of columns that depend on each other most.
+    """Find four pairs of columns (or fewer) with the largest Cramer's V of their cells.
 
-    Parameters
-    ----------
-    columns : sequence of PlainColumn
-        A table.
-    target : str or None
-        Looked at wherever it stands; of the other columns the first 40 are.
-
-    Returns
-    -------
-    list of Pair
-        Four, or all if there are fewer, the largest Cramer's V of their cells first.
+    The target is looked at wherever it stands, and the first 40 other columns.
     """
     others = [column for column in columns if column.name != target]
     looked_at = [column for column in columns if column.name == target]

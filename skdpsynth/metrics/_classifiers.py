@@ -107,32 +107,17 @@ def default_classifiers() -> dict[str, BaseEstimator]:
 
 
 def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
-    """Turn the `classifiers` parameter into named classifiers.
+    """Name the classifiers: at least one, none called "mean"; ValueError if not.
 
-    Parameters
-    ----------
-    classifiers : dict of str to classifier, list of classifier, list of str, or None
-        Own classifiers by name; own ones, which get the name of their class and a
-        number from the second of a class on; names out of the twelve and `BESIDE`; None
-        for the twelve.
-
-    Returns
-    -------
-    dict of str to classifier
-        At least one, none called "mean".
-
-    Raises
-    ------
-    ValueError
-        If there is none, an entry is neither one of these names nor a classifier, names
-        and classifiers are mixed, or one is called "mean".
+    Own ones of a list get the name of their class and a number from the second on;
+    names are out of the twelve and `BESIDE`; None stands for the twelve.
     """
     if classifiers is None:
         return default_classifiers()
     if isinstance(classifiers, Mapping):
         chosen = dict(classifiers)
     elif are_own(classifiers):
-        chosen = _named_by_class(_listed(classifiers))
+        chosen = named_by_class(_listed(classifiers))
     else:
         chosen = {name: _KNOWN[name]() for name in _listed(classifiers)}
     if not chosen or "mean" in chosen:
@@ -144,18 +129,9 @@ def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
 
 
 def averaged(names: Iterable[str]) -> list[str]:
-    """Say which classifiers a mean is taken over.
+    """Say which classifiers a mean is taken over: all but `BESIDE`, unless it is alone.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Names of classifiers that were scored.
-
-    Returns
-    -------
-    list of str
-        All but `BESIDE`, so that the twelve have the mean of the paper; `BESIDE` where
-        it is alone.
+    So the twelve have the mean of the paper.
     """
     listed = list(names)
     return [name for name in listed if name != BESIDE] or listed
@@ -164,34 +140,26 @@ def averaged(names: Iterable[str]) -> list[str]:
 def are_own(classifiers: Classifiers) -> bool:
     """Say whether the user made the classifiers: an error of theirs is the user's.
 
-    Parameters
-    ----------
-    classifiers : dict of str to classifier, list of classifier, list of str, or None
-        As in `resolve_classifiers`.
-
-    Returns
-    -------
-    bool
-        False for the twelve and for names.
-
-    Raises
-    ------
-    ValueError
-        If an entry of a list is neither one of the names nor a classifier, or names and
-        classifiers are mixed.
+    ValueError if an entry is neither a known name nor a classifier, or both are mixed.
     """
     if classifiers is None or isinstance(classifiers, Mapping):
         return classifiers is not None
     entries = _listed(classifiers)
     if all(isinstance(entry, str) and entry in _KNOWN for entry in entries):
         return False
-    if all(map(_is_classifier, entries)):
+    # Such can be cloned and fitted.
+    if all(has_methods(entry, "fit", "get_params") for entry in entries):
         return True
     wrong = [entry for entry in entries if entry not in list(_KNOWN)]
     raise ValueError(
         f"The 'classifiers' parameter must name some of {list(_KNOWN)}, or hold own "
         f"classifiers, in a list or in a dict by name, not both. Got {wrong} instead."
     )
+
+
+def has_methods(entry: object, *names: str) -> bool:
+    """Say whether it is an object, and no class, with all of these methods."""
+    return not isinstance(entry, type) and all(hasattr(entry, name) for name in names)
 
 
 def _listed(classifiers: Sequence[str] | Sequence[BaseEstimator]) -> list[Any]:
@@ -201,14 +169,8 @@ def _listed(classifiers: Sequence[str] | Sequence[BaseEstimator]) -> list[Any]:
     return [classifiers] if alone else list(classifiers)
 
 
-def _is_classifier(entry: object) -> bool:
-    """Say whether it can be cloned and fitted; its class cannot."""
-    methods = ("fit", "get_params")
-    return not isinstance(entry, type) and all(hasattr(entry, m) for m in methods)
-
-
-def _named_by_class(entries: Sequence[BaseEstimator]) -> dict[str, BaseEstimator]:
-    """Name classifiers by their classes; number those that have one in common."""
+def named_by_class(entries: Iterable[BaseEstimator]) -> dict[str, BaseEstimator]:
+    """Name estimators by their classes; number those that have one in common."""
     named: dict[str, BaseEstimator] = {}
     for entry in entries:
         name = type(entry).__name__

@@ -68,18 +68,7 @@ class NumericAxis:
         return float(self.to_unit(np.zeros(1))[0])
 
     def to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map values to [0, 1]; values outside the range are clamped.
-
-        Parameters
-        ----------
-        values : ndarray of any shape, float64
-            Finite values.
-
-        Returns
-        -------
-        units : ndarray of the same shape, float64
-            In [0, 1]; 0.5 for a range of width 0.
-        """
+        """Map finite values to [0, 1], clamped to the range; 0.5 if it has no width."""
         start, end = self._ends()
         if end <= start:
             return np.full(values.shape, 0.5)
@@ -90,18 +79,7 @@ class NumericAxis:
         return (scaled - start) / (end - start)
 
     def from_unit(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map [0, 1] back to values; whole numbers are rounded.
-
-        Parameters
-        ----------
-        units : ndarray of any shape, float64
-            In [0, 1].
-
-        Returns
-        -------
-        values : ndarray of the same shape, float64
-            In [low, high], times `step`.
-        """
+        """Map [0, 1] back to values (times `step`); whole numbers are rounded."""
         start, end = self._ends()
         scaled = start + units * (end - start)
         values = np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
@@ -116,16 +94,8 @@ class NumericAxis:
     def snap(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move inner cell edges to where no value lies, and drop empty cells.
 
-        Parameters
-        ----------
-        edges : ndarray of shape (n_cells + 1,), float64
-            Increasing, from 0 to 1.
-
-        Returns
-        -------
-        edges : ndarray of shape (n + 1,) with n <= n_cells, float64
-            Strictly increasing, from 0 to 1. For whole numbers every inner edge lies
-            midway between two of them.
+        The edges increase from 0 to 1. For whole numbers every inner edge lies midway
+        between two of them.
         """
         start, end = self._ends()
         if end <= start:
@@ -154,19 +124,8 @@ class NumericAxis:
 
 @dataclass(frozen=True)
 class LevelAxis:
-    """A column of categories.
+    """A column of categories: public or bought levels, sorted by name or as given.
 
-    Parameters
-    ----------
-    levels : tuple of hashable
-        The public or bought levels, in public order (sorted by name, or as given).
-    nullable : bool
-        Whether missing values are modelled.
-    ordered : bool, default=False
-        Whether the order of the levels has a meaning.
-
-    Notes
-    -----
     Codes: position in `levels`, then `len(levels)` for any other value, then
     ``len(levels) + 1`` for a missing one.
     """
@@ -205,15 +164,7 @@ def axis_from_dict(data: Mapping[str, Any]) -> Axis:
 def is_wide(axis: Axis) -> bool:
     """Tell whether it must be found out where on an axis the rows are.
 
-    Parameters
-    ----------
-    axis : NumericAxis or LevelAxis
-        Public by now.
-
-    Returns
-    -------
-    bool
-        False for levels and for a few whole numbers.
+    It need not for levels and for a few whole numbers.
     """
     if not isinstance(axis, NumericAxis):
         return False

@@ -48,15 +48,10 @@ _KEPT_BESIDE_OTHERS = 3.5
 class Classes:
     """What is known of the classes after the purchase.
 
-    Parameters
-    ----------
-    levels : tuple of hashable
-        The labels, sorted or as declared. Empty without a target, and when no label
-        could be released; all rows are then one class.
-    counts : ndarray of shape (n_classes,), float64
-        Declared or noisy numbers of rows, at least 1.
-    noise_std : float, default=0.0
-        Standard deviation of the noise of each count; 0 where they are declared.
+    - levels: sorted or as declared. Empty without a target, and when no label could be
+      released; all rows are then one class.
+    - counts, (n_classes,): declared or noisy numbers of rows, at least 1.
+    - noise_std: of the noise of each count; 0 where they are declared.
     """
 
     levels: tuple[Hashable, ...]
@@ -98,17 +93,7 @@ def classes_are_public(column: ColumnLayout, schema: TableSchema | None) -> bool
 def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> float:
     """Give the share of what `buy_classes` may use (in mu^2) that it will use.
 
-    Parameters
-    ----------
-    column : ColumnLayout or None
-        The layout of the target.
-    schema : TableSchema or None
-        Public facts.
-
-    Returns
-    -------
-    float
-        In [0, 1]; that of labels that are found, where they are not public.
+    It is that of labels that are found, where they are not public.
     """
     if column is None:
         return float(schema is None or schema.n_rows is None)
@@ -121,22 +106,7 @@ def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> floa
 def count_noise_std(
     column: ColumnLayout | None, schema: TableSchema | None, mu: float
 ) -> float:
-    """Give the noise of the class counts that `buy_classes` gets for `mu`.
-
-    Parameters
-    ----------
-    column : ColumnLayout or None
-        The layout of the target.
-    schema : TableSchema or None
-        Public facts.
-    mu : float
-        Gaussian-DP parameter that the purchase may use.
-
-    Returns
-    -------
-    float
-        Standard deviation; 0 where the counts are declared.
-    """
+    """Give the noise of the class counts that `buy_classes` buys; 0 if declared."""
     if class_share(column, schema) == 0:
         return 0.0
     found = column is not None and not classes_are_public(column, schema)
@@ -146,22 +116,7 @@ def count_noise_std(
 def label_thresholds(
     labels: Sequence[Hashable], kind: str, mu: float, threshold_delta: float
 ) -> NDArray[np.float64]:
-    """Give the rows that each label needs, if nobody declares it, to be found.
-
-    Parameters
-    ----------
-    labels : sequence of hashable, length n_classes
-        The labels of a target that is neither described nor boolean.
-    kind : str
-        Kind of the target, as in `ColumnLayout`.
-    mu, threshold_delta : float
-        As in `buy_classes`.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,), float64
-        The noisy count that a label must exceed.
-    """
+    """Give the noisy count that each label, undeclared, must exceed to be found."""
     noise_std = grid_noise_std(mu / np.sqrt(2), 1.0)
     found = float(key_threshold(noise_std, threshold_delta, 1))
     if kind != "integer":
@@ -183,30 +138,9 @@ def buy_classes(
 ) -> tuple[Classes, NDArray[np.int64]]:
     """Learn the classes and their sizes, and sort the rows into them.
 
-    Parameters
-    ----------
-    target : Series of shape (n_rows,) or None
-        The private labels.
-    column : ColumnLayout or None
-        The layout of the target.
-    schema : TableSchema or None
-        Its classes, `class_counts` and `n_rows` are used where given, for free.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    n_rows : int
-        Exact number of rows; private.
-    mu : float
-        Gaussian-DP parameter that the purchase may use.
-    threshold_delta : float
-        Delta of labels found by threshold; used where labels are not public.
-
-    Returns
-    -------
-    classes : Classes
-        Levels and counts, public from here on.
-    members : ndarray of shape (n_rows,), int64
-        Private: position of each row's class, -1 for rows whose label is missing or
-        was not released. Those rows train nothing.
+    What the schema declares is free. The classes are public from here on. The position
+    of each row's class, (n_rows,), is private, as `n_rows` is; it is -1 for rows whose
+    label is missing or was not released. Those rows train nothing.
     """
     if target is None or column is None:
         members = np.zeros(n_rows, dtype=np.int64)
@@ -322,21 +256,8 @@ def _found_classes(
 def likely_counts(noisy: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
     """Give the mean of counts that cannot be negative, after noisy ones were seen.
 
-    Parameters
-    ----------
-    noisy : ndarray of any shape, float64
-        Released counts.
-    noise_std : float
-        Standard deviation of their noise.
-
-    Returns
-    -------
-    ndarray of the same shape, float64
-        At least 1. A count far above the noise stays as it is.
-
-    Notes
-    -----
-    The mean of a normal distribution about the released count, cut off at 0.
+    The mean of a normal distribution about the released count, cut off at 0, and at
+    least 1. A count far above the noise stays as it is.
     """
     if noise_std == 0:
         return np.maximum(noisy, 1.0)

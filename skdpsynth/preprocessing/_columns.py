@@ -56,15 +56,11 @@ _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 class PrivateRows:
     """The table as numbers. Private: it lives inside `fit` and is never kept.
 
-    Parameters
-    ----------
-    units : ndarray of shape (n_rows, n_columns), float32
-        Position of numeric values on their axes, in [0, 1]; 0 elsewhere.
-    codes : ndarray of shape (n_rows, n_columns), unsigned integer
-        Numeric columns: 0 for a value, 1 for an exact zero with a cell of its own, 2
-        for missing. Level columns: codes of `LevelAxis`.
-    members : ndarray of shape (n_rows,), int64
-        Position of each row's class; -1 where it is missing or was not released.
+    - units, (n_rows, n_columns): position of numbers on their axes, in [0, 1]; 0 elsewhere.
+    - codes, (n_rows, n_columns): of numeric columns 0 for a value, `ZERO` for an exact zero
+      with a cell of its own, `MISSING`; of level columns the codes of `LevelAxis`.
+    - members, (n_rows,): position of each row's class; -1 where it is missing or was not
+      released.
     """
 
     units: NDArray[np.float32]
@@ -135,30 +131,11 @@ def buy_levels(
     mu: float,
     threshold_delta: float,
 ) -> list[LevelAxis]:
-    """Find the categories of columns that the schema leaves out.
+    """Find the categories of columns that the schema leaves out, sorted by name.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The private table.
-    columns : list of ColumnLayout
-        Boolean and categorical columns; not empty.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    mu : float
-        Gaussian-DP parameter that the purchase may use.
-    threshold_delta : float
-        Delta of the categories found by threshold.
-
-    Returns
-    -------
-    list of LevelAxis
-        Levels whose noisy count passed, sorted by name; nullable where missing values
-        passed like a level. An infinite level is left to 'other'.
-
-    Notes
-    -----
-    A missing value is counted as one more key, so a row has one key per column.
+    Kept are levels whose noisy count passed; an infinite one is left to 'other'. A
+    missing value is counted as one more key, so a row has one key per column: the
+    sensitivity is the root of the number of columns.
     """
     counts: list[NDArray[np.int64]] = []
     all_keys: list[list[Hashable]] = []
@@ -196,32 +173,12 @@ def buy_ranges(
 ) -> list[NumericAxis]:
     """Find the ranges of numeric columns that the schema leaves out.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The private table.
-    columns : list of ColumnLayout
-        Numeric columns; not empty.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    mu : float
-        Gaussian-DP parameter that the purchase may use.
-    n_rows : float
-        Declared or noisy number of rows.
-
-    Returns
-    -------
-    list of NumericAxis
-        Ranges with the scale that `Continuous` would choose for them; nullable where
-        the noisy count of missing values passed a threshold.
-
-    Notes
-    -----
-    One noisy histogram per column over a wide public outer range: powers of two of
-    both signs, as far as the dtype goes for whole numbers; two years each for dates;
-    one more bin for missing values. The range reaches from the first to the last bin
-    that is surely not empty, and on while the next bin is probably not empty, but not
-    across 0.
+    One noisy histogram per column over a wide public outer range: powers of two of both
+    signs, as far as the dtype goes for whole numbers; two years each for dates; one
+    more bin for missing values, so a row is in one bin per column. The range reaches
+    from the first to the last bin that is surely not empty, and on while the next bin
+    is probably not empty, but not across 0. The scale is the one that `Continuous`
+    would choose.
     """
     edges = [_outer_edges(column) for column in columns]
     # The outer bins of a column are fewer than 256.
@@ -331,24 +288,7 @@ def encode_rows(
     axes: list[Axis],
     members: NDArray[np.int64],
 ) -> PrivateRows:
-    """Place every row on the axes. The result is private.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        The private table.
-    columns : list of ColumnLayout
-        The feature columns that are modelled.
-    axes : list of Axis
-        Their axes.
-    members : ndarray of shape (n_rows,), int64
-        Class of each row; -1 for rows of none.
-
-    Returns
-    -------
-    PrivateRows
-        Rows in the order of the frame.
-    """
+    """Place every row on the axes, in the order of the frame. The result is private."""
     units = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in axes if isinstance(a, LevelAxis)), default=0)
     narrow = np.min_scalar_type(max(most - 1, MISSING))

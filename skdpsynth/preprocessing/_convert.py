@@ -26,26 +26,11 @@ _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
 def numeric_values(
     series: pd.Series, column: ColumnLayout
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the values of a column as numbers.
+    """Return a column as numbers, and where it is missing.
 
-    Parameters
-    ----------
-    series : Series of shape (n_rows,)
-        A column of any kind but "categorical".
-    column : ColumnLayout
-        Its layout.
-
-    Returns
-    -------
-    values : ndarray of shape (n_rows,), float64
-        Numbers as they are; booleans as 0 and 1; points in time as seconds since
-        1970 UTC; durations as seconds. 0.0 where missing.
-    missing : ndarray of shape (n_rows,), bool
-        Where the value is missing, as `is_missing` says.
-
-    Notes
-    -----
-    A float64 holds integers up to 2**53 and present-day times to the microsecond.
+    The kind is any but "categorical". Booleans are 0 and 1, points in time seconds
+    since 1970 UTC, durations seconds, and what is missing 0. A float64 holds integers
+    up to 2**53 and present-day times to the microsecond.
     """
     missing = is_missing(series)
     present = series[~missing]
@@ -66,20 +51,8 @@ def to_series(
 ) -> pd.Series:
     """Return numbers as a column of the dtype that came; undo `numeric_values`.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,), float64
-        Finite where not missing. Rounded and clipped to what the dtype can hold;
-        booleans are true from 0.5 on.
-    missing : ndarray of shape (n_rows,), bool
-        Where the value is missing. Ignored if the dtype has no missing value.
-    column : ColumnLayout
-        Its layout, of any kind but "categorical".
-
-    Returns
-    -------
-    series : Series of shape (n_rows,)
-        Of dtype `column.dtype`, with the missing value of that dtype.
+    They are rounded and clipped to what the dtype can hold; booleans are true from 0.5
+    on; `missing` is ignored if the dtype has no missing value.
     """
     missing = missing & column.can_be_missing  # a copy: the series may keep it
     raw = _raw_values(np.where(missing, 0.0, values), column)
@@ -109,20 +82,7 @@ def to_series(
 
 
 def to_wall(seconds: NDArray[np.float64], column: ColumnLayout) -> NDArray[np.float64]:
-    """Turn seconds since 1970 UTC into those that a clock in the column's zone shows.
-
-    Parameters
-    ----------
-    seconds : ndarray of shape (n_rows,), float64
-        Finite.
-    column : ColumnLayout
-        The layout of a datetime column.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), float64
-        As they were if the dtype has no time zone.
-    """
+    """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
     zone = _zone(column.dtype)
     if zone is None:
         return seconds
@@ -211,28 +171,14 @@ def _arrow_array(
 
 
 def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return a column as codes of its distinct values.
+    """Return a column as codes (-1 where missing) of its distinct values, and these.
 
-    Parameters
-    ----------
-    series : Series of shape (n_rows,)
-        A column of any dtype.
-
-    Returns
-    -------
-    codes : ndarray of shape (n_rows,), int64
-        Position of each value in `keys`; -1 where missing.
-    keys : list
-        The distinct values that occur, as exact built-in scalars or Timestamps,
-        sorted. They are private data.
-
-    Notes
-    -----
-    The key of a row is a function of its value alone: neither the order of the rows,
-    nor another row, nor the category list of the dtype shows in it. So values are told
+    The values are private data: as exact built-in scalars or Timestamps, sorted. The
+    key of a row is a function of its value alone: neither the order of the rows, nor
+    another row, nor the category list of the dtype shows in it. So values are told
     apart by an exact dictionary. The hash tables of pandas compare texts by how they
-    are encoded, on some versions up to a NUL only, and keep the spelling that they
-    saw first.
+    are encoded, on some versions up to a NUL only, and keep the spelling that they saw
+    first.
     """
     codes, values = _distinct(series)
     occurs = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
@@ -275,31 +221,10 @@ def to_category_series(
     *,
     ordered_categories: Sequence[Any] | None = None,
 ) -> pd.Series:
-    """Return codes as a column of the dtype that came; undo `factorize`.
+    """Return codes (-1: missing) as a column of the dtype that came; undo `factorize`.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows,), int
-        Position of each value in `categories`; -1 where missing.
-    categories : sequence
-        The levels that the codes stand for.
-    column : ColumnLayout
-        Its layout, of any kind: a label may be an integer or a boolean.
-    ordered_categories : sequence, optional
-        For a category dtype, the category list of the result where it is not
-        `categories`: another order, or levels that no code stands for.
-
-    Returns
-    -------
-    series : Series of shape (n_rows,)
-        Of dtype `column.dtype`; a category dtype has the given list and the same
-        `ordered` flag.
-
-    Raises
-    ------
-    ValueError
-        If a code is missing and the dtype has no missing value, or a level is not in
-        `ordered_categories`.
+    The column may be of any kind: a label may be an integer or a boolean. ValueError if
+    a code is missing and the dtype has no missing value.
     """
     positions = codes.astype(np.int64)
     missing = positions < 0

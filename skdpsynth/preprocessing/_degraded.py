@@ -24,23 +24,9 @@ def degradation(
     *,
     private: bool,
 ) -> str:
-    """Say what is poor about a result.
+    """Say what is poor about a result; empty if nothing is.
 
-    Parameters
-    ----------
-    facts : TableFacts
-        What was bought.
-    plans : list of ClassPlan
-        What each class paid for.
-    declared : TableSchema or None
-        Public facts.
-    private : bool
-        False if there was no noise; classes are never too small then.
-
-    Returns
-    -------
-    str
-        Empty if nothing is poor.
+    Without noise (not `private`) classes are never too small.
     """
     parts = []
     notes = Counter(plan.note for plan in plans if plan.note and private)

@@ -21,18 +21,9 @@ if TYPE_CHECKING:
 class ColumnLayout:
     """The structure of one column.
 
-    Parameters
-    ----------
-    name : hashable
-        Name of the column.
-    dtype : numpy.dtype or pandas ExtensionDtype
-        Dtype that synthetic values come back in. Of a category dtype only the
-        `ordered` flag and the dtype of the categories are kept, since the categories
-        are data: it holds none of them.
-    kind : {"continuous", "integer", "boolean", "categorical", "datetime", "timedelta"}
-        What the dtype says the values are.
-    can_be_missing : bool
-        Whether the dtype can hold a missing value.
+    Synthetic values come back in `dtype`. Of a category dtype only the `ordered` flag
+    and the dtype of the categories are kept, since the categories are data: it holds
+    none of them.
     """
 
     name: Hashable
@@ -68,21 +59,7 @@ class ColumnLayout:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """The structure of a table and the form in which it was given.
-
-    Parameters
-    ----------
-    columns : tuple of ColumnLayout
-        All columns in training order, with the target at its position.
-    target : hashable or None
-        Name of the label column.
-    from_array : bool
-        Whether X was an array or a list, with columns named ``x0``, ``x1``, ...
-    y_given : bool
-        Whether the target came as `y`; it is then the last column.
-    y_name : hashable or None
-        Name of the Series `y`; None for an array or a Series without a name.
-    """
+    """The structure of a table, in training order, and the form it was given in."""
 
     columns: tuple[ColumnLayout, ...]
     target: Hashable = None

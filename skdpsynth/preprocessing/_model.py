@@ -27,15 +27,7 @@ __all__ = ["TableModel"]
 
 @dataclass(frozen=True)
 class TableModel:
-    """The released marginals of every column in every class.
-
-    Parameters
-    ----------
-    facts : TableFacts
-        Columns, axes and classes.
-    scores : list of n_classes lists of ColumnScores
-        The marginals.
-    """
+    """The released marginals of every column in each class: `scores[class][column]`."""
 
     facts: TableFacts
     scores: list[list[ColumnScores]]
@@ -43,19 +35,9 @@ class TableModel:
     def decode(
         self, ranks: NDArray[np.float64], members: NDArray[np.int64]
     ) -> pd.DataFrame:
-        """Turn ranks into rows.
+        """Turn ranks in [0, 1], (n_rows, n_modelled_columns), into rows of the table.
 
-        Parameters
-        ----------
-        ranks : ndarray of shape (n_rows, n_columns), float64
-            One rank in [0, 1] per modelled column.
-        members : ndarray of shape (n_rows,), int64
-            Class of each row.
-
-        Returns
-        -------
-        DataFrame of shape (n_rows, n_columns_of_the_table)
-            Columns, order and dtypes of the training table.
+        Columns, their order and dtypes are those of the training table.
         """
         of_class = [np.flatnonzero(members == c) for c in range(len(self.scores))]
         series: dict[Any, pd.Series] = {}
@@ -82,17 +64,9 @@ class TableModel:
         return frame
 
     def join(self, parts: list[pd.DataFrame]) -> pd.DataFrame:
-        """Put the decoded parts of one table together.
+        """Put the decoded parts of one table together, at least one.
 
-        Parameters
-        ----------
-        parts : list of DataFrame
-            What `decode` gave, at least one.
-
-        Returns
-        -------
-        DataFrame
-            All rows; identifiers are numbered anew, so that they stay distinct.
+        Identifiers are numbered anew, so that they stay distinct.
         """
         if len(parts) == 1:
             return parts[0]
@@ -116,17 +90,7 @@ class TableModel:
     ) -> NDArray[np.float32]:
         """Give the normal scores of a class's rows; private if the rows are.
 
-        Parameters
-        ----------
-        units, codes : ndarray of shape (n_rows, n_columns)
-            As in `PrivateRows`.
-        position : int
-            Position of the class.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns), float32
-            Scores.
+        `units` and `codes` are those of `PrivateRows`.
         """
         scores = np.empty(units.shape, dtype=np.float32)
         for j, column in enumerate(self.scores[position]):

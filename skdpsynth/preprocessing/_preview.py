@@ -52,19 +52,7 @@ _ANY_RANGE = NumericAxis(-1.0, 1.0, log=False, integer=False, nullable=True)
 
 @dataclass(frozen=True)
 class Guess:
-    """A table that nobody has looked at.
-
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and kinds of its columns.
-    schema : TableSchema or None
-        Public facts.
-    labels : tuple of hashable
-        Its classes; ``(None,)`` without a target.
-    counts : ndarray of shape (n_classes,), float64
-        Their rows.
-    """
+    """A table that nobody has looked at; its only label is None without a target."""
 
     layout: TableLayout
     schema: TableSchema | None
@@ -80,28 +68,8 @@ def guessed_layout(
 ) -> TableLayout:
     """Lay out a table: by its dtypes, as the last one, or by a schema alone.
 
-    Parameters
-    ----------
-    dtypes : Series or mapping of column name to dtype, or None
-        ``df.dtypes``.
-    schema : TableSchema or None
-        Public facts.
-    target : hashable
-        The label column, None for none.
-    last : TableLayout or None
-        The table of the last fit.
-
-    Returns
-    -------
-    TableLayout
-        An object column counts as text, unless the schema says Boolean.
-
-    Raises
-    ------
-    InvalidSchemaError
-        If nothing says what the columns are, or the schema contradicts the dtypes.
-    ValueError
-        If `dtypes` is something else.
+    An object column counts as text, unless the schema says Boolean. InvalidSchemaError
+    if nothing says what the columns are, or the schema contradicts the dtypes.
     """
     described = {} if schema is None else schema.columns
     if dtypes is not None:
@@ -136,31 +104,10 @@ def guess_table(
 ) -> Guess:
     """Complete a guess: which classes, and how many rows has each.
 
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and kinds of the columns.
-    schema : TableSchema or None
-        Public facts.
-    n_rows : int or None
-        A guess of the number of rows; None takes what the schema declares.
-    class_counts : mapping of class to int or None
-        A guess of the rows per class; None takes what the schema declares, or makes
-        all classes equal.
-    known_labels : tuple of hashable
-        What an earlier fit found, used where the labels are not public.
-
-    Returns
-    -------
-    Guess
-        Complete and checked.
-
-    Raises
-    ------
-    ValueError
-        If a guess is out of range, or contradicts the schema or another guess.
-    InvalidSchemaError
-        If nothing names the classes of the target.
+    Guesses that are None are what the schema declares, and else equal classes.
+    `known_labels` are what an earlier fit found, used where the labels are not public.
+    InvalidSchemaError if nothing names the classes, ValueError for other guesses that
+    cannot be.
     """
     if class_counts is not None and not isinstance(class_counts, Mapping):
         msg = (
@@ -223,21 +170,9 @@ def plan_table(
     accountant: PrivacyAccountant,
     guess: Guess,
 ) -> pd.DataFrame:
-    """Plan every class of a guessed table.
+    """Plan every class of a guessed table, by the algorithm's ``_plan_classes``.
 
-    Parameters
-    ----------
-    plan_classes : callable
-        The algorithm's ``_plan_classes``.
-    accountant : PrivacyAccountant
-        A ledger of the whole budget, of which nothing is spent.
-    guess : Guess
-        The table.
-
-    Returns
-    -------
-    DataFrame
-        One row per class.
+    The accountant has the whole budget, and nothing of it is spent.
     """
     layout, schema = guess.layout, guess.schema
     columns = modelled_columns(layout, schema)

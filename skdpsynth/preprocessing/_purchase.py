@@ -63,16 +63,8 @@ __all__ = [
 class TableFacts:
     """What is public about a table once everything was bought.
 
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and dtypes of all columns.
-    columns : tuple of ColumnLayout
-        The feature columns that are modelled, in order.
-    axes : tuple of Axis
-        The axis of each of them.
-    classes : Classes
-        Labels and their counts.
+    `columns` are the feature columns that are modelled, in order, and `axes` are
+    theirs.
     """
 
     layout: TableLayout
@@ -83,15 +75,7 @@ class TableFacts:
     def schema(self, declared: TableSchema | None) -> TableSchema:
         """Write the facts down as a schema: what was declared, and what was bought.
 
-        Parameters
-        ----------
-        declared : TableSchema or None
-            What the user gave; its columns are taken over as they are.
-
-        Returns
-        -------
-        TableSchema
-            A column of which no level could be released is left out.
+        A column of which no level could be released is left out.
         """
         given: dict[Hashable, Any] = {} if declared is None else dict(declared.columns)
         axis_of = dict(zip(self.columns, self.axes, strict=True))
@@ -152,23 +136,8 @@ def buy_facts(
 ) -> tuple[TableFacts, PrivateRows]:
     """Buy what the schema does not say, and encode the rows with it.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The private table, checked.
-    layout : TableLayout
-        Its structure.
-    schema : TableSchema or None
-        Public facts.
-    accountant : PrivacyAccountant
-        Ledger of the fit, with `discovery_share` of delta set aside.
-
-    Returns
-    -------
-    facts : TableFacts
-        Public from here on.
-    rows : PrivateRows
-        The table as numbers; private.
+    `discovery_share` of the accountant's delta is set aside for it. The facts are
+    public from here on, the rows are private.
     """
     cap = accountant.mu_cap
     key_delta = threshold_delta(layout, schema, accountant.delta)
@@ -211,20 +180,7 @@ def buy_facts(
 def bought_columns(
     layout: TableLayout, schema: TableSchema | None
 ) -> tuple[list[ColumnLayout], list[ColumnLayout]]:
-    """Give the columns whose levels, and those whose range, nobody declares.
-
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and kinds of all columns.
-    schema : TableSchema or None
-        Public facts.
-
-    Returns
-    -------
-    keyed, numeric : list of ColumnLayout
-        In the order of the table.
-    """
+    """Give the columns whose levels, and those whose range, nobody declares."""
     columns = modelled_columns(layout, schema)
     bought = [c for c in columns if declared_axis(c, schema) is None]
     keyed = [c for c in bought if _has_levels(c)]
@@ -232,20 +188,7 @@ def bought_columns(
 
 
 def bought_share(layout: TableLayout, schema: TableSchema | None) -> float:
-    """Give the share of the budget (in mu^2) that `buy_facts` will spend.
-
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and kinds of all columns.
-    schema : TableSchema or None
-        Public facts.
-
-    Returns
-    -------
-    float
-        In [0, 1).
-    """
+    """Give the share of the budget (in mu^2) that `buy_facts` will spend."""
     keyed, numeric = bought_columns(layout, schema)
     share = CLASS_SHARE * class_share(layout.target_column, schema)
     return share + LEVELS_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)

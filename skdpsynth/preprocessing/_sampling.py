@@ -25,29 +25,7 @@ def class_members(
     classes: Classes,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Choose the class of every synthetic row.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of rows, at least 1.
-    sampling_strategy : {"balanced"}, mapping or None
-        As in `sample`.
-    classes : Classes
-        Labels and bought counts.
-    rng : numpy.random.Generator
-        Public stream; shuffles the rows.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,), int64
-        Position of the class of each row.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    """
+    """Choose the class of every synthetic row, in a random order; see `sample`."""
     if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
         msg = f"n_samples must be an int >= 1. Got {type(n_samples).__name__} instead."
         raise ValueError(msg)
@@ -61,22 +39,9 @@ def class_members(
 
 
 def public_seed(random_state: int | np.random.RandomState | None) -> int:
-    """Turn a `random_state` into a seed; no global generator is read.
+    """Turn a `random_state` into a seed >= 0; no global generator is read.
 
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None
-        An instance is advanced by one draw; None stands for a fresh seed.
-
-    Returns
-    -------
-    int
-        At least 0.
-
-    Raises
-    ------
-    ValueError
-        If `random_state` is something else, such as the global generator.
+    An instance is advanced by one draw; None stands for a fresh seed.
     """
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
@@ -87,19 +52,9 @@ def public_seed(random_state: int | np.random.RandomState | None) -> int:
 
 
 def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Divide `total` by shares, with at least one for each where possible.
+    """Divide `total` by shares of sum 1, with at least one for each where possible.
 
-    Parameters
-    ----------
-    shares : ndarray of shape (n_classes,), float64
-        Positive or zero, with sum 1.
-    total : int
-        What is divided.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,), int64
-        With sum `total`. A share of exactly 0 gets nothing.
+    A share of exactly 0 gets nothing.
     """
     exact = shares * total
     counts = np.floor(exact).astype(np.int64)

@@ -76,40 +76,16 @@ def read_table(
     target: Hashable = None,
     schema: TableSchema | None = None,
 ) -> tuple[pd.DataFrame, TableLayout]:
-    """Check the structure of a table and bring it into one form.
+    """Check the structure of a table and bring it into one form, `y` as last column.
 
-    Parameters
-    ----------
-    X : DataFrame or array-like of shape (n_rows, n_columns)
-        The table; the columns of an array are named ``x0``, ``x1``, ...
-    y : array-like of shape (n_rows,), optional
-        The labels, matched to the rows of X by position. A Series keeps its name;
-        other labels are named "target".
-    target : column name, optional
-        The label column of X.
-    schema : TableSchema, optional
-        Public facts. Its target counts like `target`; the two may agree.
+    The columns of an array are named ``x0``, ``x1``, ..., and labels without a name
+    "target". The frame has a fresh index; it may share memory with X and must not be
+    written to. Errors are InvalidTableError (a TypeError too where scikit-learn raises
+    one: for sparse input and mixed objects), and InvalidSchemaError if the schema names
+    an absent column or contradicts a dtype.
 
-    Returns
-    -------
-    frame : DataFrame of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
-        The columns in their order, `y` last, with a fresh index. It may share memory
-        with X and must not be written to.
-    layout : TableLayout
-        Names, dtypes and kinds of its columns.
-
-    Raises
-    ------
-    InvalidTableError
-        If the structure is refused. It is a TypeError too where scikit-learn raises
-        one: for sparse input and for mixed objects.
-    InvalidSchemaError
-        If the schema names an absent column or contradicts a dtype.
-
-    Notes
-    -----
-    Float labels are refused even if they are whole numbers: whether they are would be
-    a question about values, and measurements must not become thousands of classes.
+    Float labels are refused even if they are whole numbers: whether they are would be a
+    question about values, and measurements must not become thousands of classes.
     """
     frame, from_array = _to_frame(X)
     target = _agreed_target(frame, y, target, schema)
@@ -233,25 +209,7 @@ def _agreed_target(
 
 
 def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
-    """Return the target that a parameter and a schema name, None for neither.
-
-    Parameters
-    ----------
-    target : column name or None
-        The parameter.
-    schema : TableSchema or None
-        Its target counts alike.
-
-    Returns
-    -------
-    hashable or None
-        The name of the label column.
-
-    Raises
-    ------
-    InvalidTableError
-        If they differ, or it is no name.
-    """
+    """Return the target that a parameter and a schema name, None for neither."""
     if not isinstance(target, Hashable):
         raise InvalidTableError(
             f"The 'target' must be one column name. Got {type(target).__name__};"
@@ -309,20 +267,7 @@ def _check_values(frame: pd.DataFrame, layout: TableLayout) -> None:
 
 
 def check_schema(schema: TableSchema, layout: TableLayout) -> None:
-    """Refuse a schema that cannot be about a table, whatever its values.
-
-    Parameters
-    ----------
-    schema : TableSchema
-        Public facts.
-    layout : TableLayout
-        Names, dtypes and kinds of the columns.
-
-    Raises
-    ------
-    InvalidSchemaError
-        If the schema names an absent column or contradicts a dtype.
-    """
+    """Refuse a schema that cannot be about a table, whatever its values."""
     columns = {column.name: column for column in layout.columns}
     absent = [name for name in schema.columns if name not in columns]
     if absent:

@@ -339,22 +339,10 @@ def blank_hint(value: object) -> str:
 
 
 def family(level: object) -> str:
-    """Return the type that the categories of one column must share.
+    """Return the type that the categories of a column share: "number", "str", ...
 
-    Parameters
-    ----------
-    level : object
-        One category.
-
-    Returns
-    -------
-    family : {"str", "bool", "number", "Timestamp"}
-        Integers and finite floats are both numbers.
-
-    Raises
-    ------
-    InvalidSchemaError
-        If it is missing, infinite or of another type.
+    Integers and finite floats are both numbers; what is missing, infinite or of another
+    type is an InvalidSchemaError.
     """
     if isinstance(level, str):
         return "str"

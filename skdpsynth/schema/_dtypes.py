@@ -46,18 +46,10 @@ _NULLABLE_FLOATS = (pd.Float32Dtype, pd.Float64Dtype)
 
 
 def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no stubs
-    """Return the kind of a dtype and whether it can hold a missing value.
+    """Return the kind of a dtype and whether it has a missing value; None for others.
 
-    Parameters
-    ----------
-    dtype : numpy.dtype or pandas ExtensionDtype
-        Dtype of a column. An object dtype counts as categorical, also where it holds
-        booleans: which of the two is a question about values.
-
-    Returns
-    -------
-    kind_and_missing : tuple of (str, bool), or None
-        None if no synthesizer can model the dtype.
+    An object dtype counts as categorical, also where it holds booleans: which of the
+    two is a question about values.
     """
     if isinstance(dtype, np.dtype):
         return _NUMPY_KINDS.get(dtype.kind)
@@ -99,16 +91,8 @@ def _kind_of_arrow_type(
 def is_missing(series: pd.Series) -> NDArray[np.bool_]:
     """Return where the values of a column are missing.
 
-    Parameters
-    ----------
-    series : Series of shape (n_rows,)
-        A column of any dtype.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), bool
-        True too for a NaN that the dtype takes for a number: ``Float64`` and
-        ``double[pyarrow]`` have a missing value of their own beside it.
+    Also at a NaN that the dtype takes for a number: ``Float64`` and ``double[pyarrow]``
+    have a missing value of their own beside it.
     """
     missing: NDArray[np.bool_] = series.isna().to_numpy(dtype=bool, copy=True)
     if kind_of_dtype(series.dtype) == ("continuous", True):
@@ -119,17 +103,8 @@ def is_missing(series: pd.Series) -> NDArray[np.bool_]:
 def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stubs
     """Return of which type object values are throughout; private as they are.
 
-    It may decide an error, which only the curator sees, and nothing else.
-
-    Parameters
-    ----------
-    values : Series or Index of dtype object
-        Missing values of any sort are skipped.
-
-    Returns
-    -------
-    type : {"str", "bool", "nothing"} or None
-        "nothing" for missing values only; None for mixed or other types.
+    It may decide an error, which only the curator sees, and nothing else. Missing
+    values are skipped ("nothing": there are no others); None for mixed or other types.
     """
     found = pd.api.types.infer_dtype(values, skipna=True)
     types: dict[str, ObjectType] = {
@@ -146,25 +121,10 @@ def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
 
 
 def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
-    """Return the kind of a column and whether its dtype can hold a missing value.
+    """Return what `kind_of_dtype` says of a column; InvalidTableError if unsupported.
 
-    Parameters
-    ----------
-    name : hashable
-        Name of the column, for the message of an error.
-    series : Series
-        Its values. They are looked at for an object dtype only, and only to refuse
-        what is neither strings throughout nor booleans throughout.
-
-    Returns
-    -------
-    kind_and_missing : tuple of (str, bool)
-        As `kind_of_dtype` says.
-
-    Raises
-    ------
-    InvalidTableError
-        If the dtype cannot be modelled, or objects are of mixed or other types.
+    The values are looked at for an object dtype only, and only to refuse what is
+    neither strings throughout nor booleans throughout.
     """
     dtype = series.dtype
     found = kind_of_dtype(dtype)
