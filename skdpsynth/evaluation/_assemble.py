@@ -50,11 +50,9 @@ def assemble(
 def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
     """Compare Setting C of each run with Setting A of the same repeat."""
     rows = []
-    classified = scores[scores["setting"].isin(["A", "C"])]
-    classified = classified[
-        classified["classifier"].isin(averaged(classified["classifier"]))
-    ]
-    for (metric, repeat), group in classified.groupby(["metric", "repeat"], sort=False):
+    scores = scores[scores["setting"].isin(["A", "C"])]
+    scores = scores[scores["classifier"].isin(averaged(scores["classifier"]))]
+    for (metric, repeat), group in scores.groupby(["metric", "repeat"], sort=False):
         series = group.set_index("classifier")["value"]
         real = series[(group["setting"] == "A").to_numpy()]
         if len(real) < 2:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Axis", "LevelAxis", "NumericAxis", "axis_from_dict", "is_wide"]
-
-
 _FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
-from skdpsynth.preprocessing._convert import to_wall
-from skdpsynth.preprocessing._table import factorize, numeric_values
+from skdpsynth.preprocessing._convert import factorize, numeric_values, to_wall
 from skdpsynth.privacy._aggregators import noisy_histogram, thresholded_counts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
@@ -25,15 +24,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._layout import ColumnLayout
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
-
-__all__ = [
-    "PrivateRows",
-    "buy_levels",
-    "buy_ranges",
-    "declared_axis",
-    "encode_rows",
-    "public_levels",
-]
 
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
@@ -54,17 +44,14 @@ _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 
 @dataclass(frozen=True)
 class PrivateRows:
-    """The table as numbers. Private: it lives inside `fit` and is never kept.
+    """The table as numbers. Private: it lives inside `fit` and is never kept."""
 
-    - units, (n_rows, n_columns): position of numbers on their axes, in [0, 1]; 0 elsewhere.
-    - codes, (n_rows, n_columns): of numeric columns 0 for a value, `ZERO` for an exact zero
-      with a cell of its own, `MISSING`; of level columns the codes of `LevelAxis`.
-    - members, (n_rows,): position of each row's class; -1 where it is missing or was not
-      released.
-    """
-
+    # (n_rows, n_columns): position of numbers on their axes, in [0, 1]; 0 elsewhere.
     units: NDArray[np.float32]
+    # (n_rows, n_columns): of numeric columns 0 for a value, `ZERO` for an exact zero
+    # with a cell of its own, or `MISSING`; of level columns the codes of `LevelAxis`.
     codes: NDArray[np.unsignedinteger]
+    # (n_rows,): position of a row's class; -1 where it is missing or was not released.
     members: NDArray[np.int64]
 
     def of_class(self, position: int) -> PrivateRows:
@@ -90,27 +77,16 @@ def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | No
             low, high = float(math.ceil(low)), float(math.floor(high))
             high = max(low, high)
         scale = spec.resolved_scale()
-        return NumericAxis(
-            low,
-            high,
-            log=scale == "log",
-            integer=integer,
-            nullable=nullable,
-            quantile=scale == "quantile",
-        )
+        log, quantile = scale == "log", scale == "quantile"
+        return NumericAxis(low, high, log, integer, nullable, quantile)
     if isinstance(spec, Datetime):
         ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
         step = SECONDS_OF.get(spec.unit or "")
         if step is not None:
             ends = np.floor(to_wall(ends, column) / step)
-        return NumericAxis(
-            float(ends[0]),
-            float(ends[1]),
-            log=False,
-            integer=step is not None,
-            nullable=nullable,
-            step=step,
-        )
+        low, high = map(float, ends)
+        whole = step is not None
+        return NumericAxis(low, high, False, whole, nullable, step=step)
     if isinstance(spec, Categorical):
         return LevelAxis(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
@@ -141,23 +117,18 @@ def buy_levels(
     all_keys: list[list[Hashable]] = []
     for column in columns:
         codes, keys = factorize(frame[column.name])
-        counted = np.bincount(np.where(codes < 0, len(keys), codes))
-        padded = np.zeros(len(keys) + 1, dtype=np.int64)
-        padded[: len(counted)] = counted
-        counts.append(padded)
+        places = np.where(codes < 0, len(keys), codes)
+        counts.append(np.bincount(places, minlength=len(keys) + 1))
         all_keys.append(keys)
     reservation = accountant.reserve_gaussian(
-        "categories",
-        mu=mu,
-        sensitivity=math.sqrt(len(columns)),
-        delta=threshold_delta,
+        "categories", mu=mu, sensitivity=math.sqrt(len(columns)), delta=threshold_delta
     )
     axes = []
     released = thresholded_counts(counts, reservation, threshold_delta)
     for column, keys, (kept, _) in zip(columns, all_keys, released, strict=True):
         nullable = len(keys) in kept
-        found = tuple(keys[position] for position in kept if position < len(keys))
-        found = tuple(key for key in found if is_finite(key))
+        listed = (keys[position] for position in kept if position < len(keys))
+        found = tuple(key for key in listed if is_finite(key))
         ordered = bool(getattr(column.dtype, "ordered", False))
         axes.append(LevelAxis(public_levels(column) or found, nullable, ordered))
     return axes
@@ -199,16 +170,9 @@ def buy_ranges(
         if integer:  # bins are half-open
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         log = Continuous(low, high).resolved_scale() == "log"
+        log = log and column.kind != "datetime"
         nullable = column.can_be_missing and counts[-1] > _MISSING_FROM * noise_std
-        axes.append(
-            NumericAxis(
-                low,
-                high,
-                log=log and column.kind != "datetime",
-                integer=integer,
-                nullable=bool(nullable),
-            )
-        )
+        axes.append(NumericAxis(low, high, log, integer, bool(nullable)))
     return axes
 
 
@@ -305,11 +269,8 @@ def encode_rows(
             codes[missing, position] = MISSING
         else:
             found, keys = factorize(series)
-            place_of = {level: index for index, level in enumerate(axis.levels)}
-            other, missing_code = len(axis.levels), len(axis.levels) + 1
-            table = np.array(
-                [place_of.get(key, other) for key in keys] + [missing_code],
-                dtype=narrow,
-            )
-            codes[:, position] = table[found]
+            other = len(axis.levels)
+            place_of = dict(zip(axis.levels, range(other), strict=True))
+            places = [place_of.get(key, other) for key in keys]
+            codes[:, position] = np.array([*places, other + 1], dtype=narrow)[found]
     return PrivateRows(units, codes, members)

@@ -10,8 +10,6 @@ import pandas as pd
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["features_like", "labels_like"]
-
 
 def features_like(table: pd.DataFrame, X: object) -> pd.DataFrame | NDArray[Any]:
     """Return synthetic features in the container of `X`: of a list, as an array."""

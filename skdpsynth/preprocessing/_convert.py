@@ -218,8 +218,6 @@ def to_category_series(
     codes: NDArray[np.integer[Any]],
     categories: Sequence[Any],
     column: ColumnLayout,
-    *,
-    ordered_categories: Sequence[Any] | None = None,
 ) -> pd.Series:
     """Return codes (-1: missing) as a column of the dtype that came; undo `factorize`.
 
@@ -234,7 +232,10 @@ def to_category_series(
             " missing values asked for."
         )
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return _to_category_dtype(positions, categories, column, ordered_categories)
+        levels = pd.Index(list(categories), dtype=column.dtype.categories.dtype)
+        dtype = pd.CategoricalDtype(levels, ordered=column.dtype.ordered)
+        array = pd.Categorical.from_codes(positions, dtype=dtype)
+        return pd.Series(array, name=column.name)
     of_numpy = isinstance(column.dtype, np.dtype)
     # `take` knows one order of bytes only.
     native = column.dtype.newbyteorder("=") if of_numpy else column.dtype
@@ -250,26 +251,3 @@ def to_category_series(
     if of_numpy and column.dtype.kind == "O":
         series[missing] = None
     return series
-
-
-def _to_category_dtype(
-    codes: NDArray[np.int64],
-    categories: Sequence[Any],
-    column: ColumnLayout,
-    ordered_categories: Sequence[Any] | None,
-) -> pd.Series:
-    inner = column.dtype.categories.dtype
-    listed = list(categories if ordered_categories is None else ordered_categories)
-    dtype = pd.CategoricalDtype(
-        pd.Index(listed, dtype=inner), ordered=column.dtype.ordered
-    )
-    position = {level: index for index, level in enumerate(listed)}
-    unknown = [level for level in categories if level not in position]
-    if unknown:
-        raise ValueError(
-            f"Column {column.name!r}: {len(unknown)} of its levels are not in"
-            " 'ordered_categories'. Expected a list that holds all of them."
-        )
-    ranks = np.array([*(position[level] for level in categories), -1], dtype=np.int64)
-    array = pd.Categorical.from_codes(ranks[codes], dtype=dtype)
-    return pd.Series(array, name=column.name)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.schema import TableSchema
 
-__all__ = ["degradation"]
-
 
 def degradation(
     facts: TableFacts,

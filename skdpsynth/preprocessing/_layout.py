@@ -63,9 +63,9 @@ class TableLayout:
 
     columns: tuple[ColumnLayout, ...]
     target: Hashable = None
-    from_array: bool = False
-    y_given: bool = False
-    y_name: Hashable = None
+    from_array: bool = False  # X was an array or a list
+    y_given: bool = False  # the target came as `y`; it is then the last column
+    y_name: Hashable = None  # of a Series `y`
 
     @property
     def feature_columns(self) -> tuple[ColumnLayout, ...]:

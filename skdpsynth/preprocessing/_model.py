@@ -10,19 +10,20 @@ import pandas as pd
 
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, axis_from_dict
 from skdpsynth.preprocessing._classes import Classes
-from skdpsynth.preprocessing._convert import from_wall
+from skdpsynth.preprocessing._convert import (
+    from_wall,
+    to_category_series,
+    to_series,
+)
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._scores import ColumnScores
-from skdpsynth.preprocessing._table import to_category_series, to_series
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-
-__all__ = ["TableModel"]
 
 
 @dataclass(frozen=True)

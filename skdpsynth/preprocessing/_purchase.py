@@ -49,15 +49,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = [
-    "TableFacts",
-    "bought_columns",
-    "bought_share",
-    "buy_facts",
-    "discovery_share",
-    "modelled_columns",
-    "threshold_delta",
-]
 
 @dataclass(frozen=True)
 class TableFacts:
@@ -120,11 +111,10 @@ def modelled_columns(
         if not isinstance(declared.get(column.name), Identifier)
     )
     if not columns:
-        msg = (
+        raise InvalidSchemaError(
             "There is no column that could be modelled besides the target and "
             "Identifiers. Describe at least one column otherwise."
         )
-        raise InvalidSchemaError(msg)
     return columns
 
 

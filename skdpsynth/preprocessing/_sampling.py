@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._classes import Classes
 
-__all__ = ["class_members", "largest_remainder", "public_seed"]
-
 
 def class_members(
     n_samples: int,
@@ -30,8 +28,7 @@ def class_members(
         msg = f"n_samples must be an int >= 1. Got {type(n_samples).__name__} instead."
         raise ValueError(msg)
     if n_samples < 1:
-        msg = f"n_samples must be an int >= 1. Got {n_samples} instead."
-        raise ValueError(msg)
+        raise ValueError(f"n_samples must be an int >= 1. Got {n_samples} instead.")
     counts = _class_counts(int(n_samples), sampling_strategy, classes)
     members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     rng.shuffle(members)
@@ -79,31 +76,27 @@ def _class_counts(
         even = np.full(len(classes), 1.0 / len(classes))
         return largest_remainder(even, n_samples)
     if not isinstance(strategy, Mapping):
-        msg = (
+        raise ValueError(
             "sampling_strategy must be None, 'balanced' or a dict from class to share "
             f"or count. Got {type(strategy).__name__} instead."
         )
-        raise ValueError(msg)
     unknown = [key for key in strategy if key not in classes.levels]
     if unknown:
-        msg = (
+        raise ValueError(
             f"sampling_strategy names {unknown!r}, but the fitted classes are "
             f"{list(classes.levels)!r}."
         )
-        raise ValueError(msg)
     values = [strategy.get(level, 0) for level in classes.levels]
     if not all(
         isinstance(v, Real) and not isinstance(v, bool) and v >= 0 for v in values
     ):
-        msg = "sampling_strategy must hold numbers >= 0."
-        raise ValueError(msg)
+        raise ValueError("sampling_strategy must hold numbers >= 0.")
     if all(isinstance(value, Integral) for value in values) and sum(values) != 1:
         if sum(values) != n_samples:
-            msg = (
+            raise ValueError(
                 f"The counts of sampling_strategy add up to {sum(values)}, but "
                 f"n_samples is {n_samples}."
             )
-            raise ValueError(msg)
         return np.array(values, dtype=np.int64)
     total = float(sum(values))
     if abs(total - 1.0) > 1e-9:

@@ -16,12 +16,6 @@ import pandas as pd
 from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.preprocessing._convert import (
-    factorize,
-    numeric_values,
-    to_category_series,
-    to_series,
-)
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.schema import (
     Boolean,
@@ -33,18 +27,6 @@ from skdpsynth.schema import (
 )
 from skdpsynth.schema._columns import Column, family
 from skdpsynth.schema._dtypes import is_object, type_of_objects
-
-__all__ = [
-    "ColumnLayout",
-    "TableLayout",
-    "agreed_target",
-    "check_schema",
-    "factorize",
-    "numeric_values",
-    "read_table",
-    "to_category_series",
-    "to_series",
-]
 
 _TARGET_NAME = "target"  # of a label that comes without a name
 # Which kinds of column a description may stand for.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.schema._table_schema import TableSchema
 
-__all__ = ["declared_facts"]
-
 _MAX_NAMES = 8  # of columns in one line
 
 

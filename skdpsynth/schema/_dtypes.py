@@ -32,17 +32,27 @@ _NUMPY_KINDS: dict[str, tuple[Kind, bool]] = {
     "M": ("datetime", True),
     "m": ("timedelta", True),
 }
-_NULLABLE_INTEGERS = (
-    pd.Int8Dtype,
-    pd.Int16Dtype,
-    pd.Int32Dtype,
-    pd.Int64Dtype,
-    pd.UInt8Dtype,
-    pd.UInt16Dtype,
-    pd.UInt32Dtype,
-    pd.UInt64Dtype,
+_NULLABLE_INTEGERS = tuple(
+    getattr(pd, f"{sign}Int{bits}Dtype")
+    for sign in ("", "U")
+    for bits in (8, 16, 32, 64)
 )
 _NULLABLE_FLOATS = (pd.Float32Dtype, pd.Float64Dtype)
+# By the name of the question in `pyarrow.types`.
+_ARROW_KINDS: dict[str, Kind] = {
+    "is_integer": "integer",
+    "is_floating": "continuous",
+    "is_boolean": "boolean",
+    "is_string": "categorical",
+    "is_large_string": "categorical",
+    "is_timestamp": "datetime",
+    "is_duration": "timedelta",
+}
+_REMEDIES = {
+    pd.PeriodDtype: "convert it by .dt.to_timestamp()",
+    pd.IntervalDtype: "convert it by astype(str), or keep the two ends as columns",
+    pd.SparseDtype: "convert it by .sparse.to_dense()",
+}
 
 
 def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no stubs
@@ -64,27 +74,11 @@ def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no 
     if isinstance(dtype, _NULLABLE_FLOATS):
         return "continuous", True
     if isinstance(dtype, pd.ArrowDtype):
-        return _kind_of_arrow_type(dtype.pyarrow_dtype)
-    return None
+        from pyarrow import types
 
-
-def _kind_of_arrow_type(
-    arrow_type: Any,  # noqa: ANN401 - pyarrow has no stubs
-) -> tuple[Kind, bool] | None:
-    from pyarrow import types
-
-    checks: list[tuple[Any, Kind]] = [
-        (types.is_integer, "integer"),
-        (types.is_floating, "continuous"),
-        (types.is_boolean, "boolean"),
-        (types.is_string, "categorical"),
-        (types.is_large_string, "categorical"),
-        (types.is_timestamp, "datetime"),
-        (types.is_duration, "timedelta"),
-    ]
-    for check, kind in checks:
-        if check(arrow_type):
-            return kind, True
+        for question, kind in _ARROW_KINDS.items():
+            if getattr(types, question)(dtype.pyarrow_dtype):
+                return kind, True
     return None
 
 
@@ -106,13 +100,9 @@ def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stub
     It may decide an error, which only the curator sees, and nothing else. Missing
     values are skipped ("nothing": there are no others); None for mixed or other types.
     """
-    found = pd.api.types.infer_dtype(values, skipna=True)
-    types: dict[str, ObjectType] = {
-        "string": "str",
-        "boolean": "bool",
-        "empty": "nothing",
-    }
-    return types.get(found)
+    types: dict[str, ObjectType]
+    types = {"string": "str", "boolean": "bool", "empty": "nothing"}
+    return types.get(pd.api.types.infer_dtype(values, skipna=True))
 
 
 def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
@@ -168,16 +158,11 @@ def unsupported_dtype(
             f"Complex data not supported: column {name!r} has dtype {dtype}. Split it"
             " into a real and an imaginary column."
         )
-    if isinstance(dtype, pd.PeriodDtype):
-        remedy = "convert it by .dt.to_timestamp()"
-    elif isinstance(dtype, pd.IntervalDtype):
-        remedy = "convert it by astype(str), or keep the two ends as columns"
-    elif isinstance(dtype, pd.SparseDtype):
-        remedy = "convert it by .sparse.to_dense()"
-    elif isinstance(dtype, np.dtype) and dtype.kind == "S":
+    remedy = _REMEDIES.get(
+        type(dtype), "convert it to numbers, strings, booleans or datetime64"
+    )
+    if isinstance(dtype, np.dtype) and dtype.kind == "S":
         remedy = "bytes are decoded by astype(str)"
-    else:
-        remedy = "convert it to numbers, strings, booleans or datetime64"
     return InvalidTableError(
         f"Column {name!r} has dtype {dtype}, which is not supported; {remedy}."
     )

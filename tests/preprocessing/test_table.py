@@ -9,11 +9,8 @@ import pytest
 from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.preprocessing._table import (
-    ColumnLayout,
-    TableLayout,
-    read_table,
-)
+from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
+from skdpsynth.preprocessing._table import read_table
 from skdpsynth.schema import (
     Boolean,
     Categorical,
