@@ -51,7 +51,7 @@ def draw_tradeoff(
     if not curves:
         raise ValueError(nothing(f"scores {metric!r} in Setting {setting}"))
     own = ax is None
-    ax = _new_axes((6.4, 4.4)) if ax is None else ax
+    ax = new_grid(1, 1, (6.4, 4.4))[0, 0] if ax is None else ax
     positions = _positions({e for curve in curves.values() for e in curve})
     floor = _floor(result)
     lines = [name for name in curves if name != floor]
@@ -99,7 +99,8 @@ def draw_classifiers(
     real = real.groupby("classifier")["value"].mean()
     order = (real if len(real) else table.mean(axis=1)).sort_values().index
     own = ax is None
-    ax = _new_axes((6.4, 1.7 + 0.3 * len(order))) if ax is None else ax
+    size = (6.4, 1.7 + 0.3 * len(order))
+    ax = new_grid(1, 1, size)[0, 0] if ax is None else ax
     heights = np.arange(len(order))
     if len(real):
         bar: dict[str, Any] = {"color": "black", "marker": "|", "linewidth": 2}
@@ -141,7 +142,7 @@ def draw_marginals(
         msg = f"columns must be some of {names}. Got {unknown or 'none'} instead."
         raise ValueError(msg)
     own = axes is None
-    given = _new_grid(len(columns)) if own else np.ravel(np.asarray(axes, dtype=object))
+    given = _new_row(len(columns)) if own else np.ravel(np.asarray(axes, dtype=object))
     if len(given) < len(columns):
         msg = f"axes must hold {len(columns)} Axes. Got {len(given)} instead."
         raise ValueError(msg)
@@ -269,12 +270,11 @@ def _curve(
 
 def _positions(epsilons: set[float]) -> dict[float, float]:
     """Place epsilons on a logarithmic axis, and the infinite one behind the last."""
-    finite = sorted(e for e in epsilons if e < math.inf)
-    positions = {e: math.log10(e) for e in finite}
+    positions = {e: math.log10(e) for e in sorted(epsilons) if e < math.inf}
     if math.inf in epsilons:
-        gap = (positions[finite[-1]] - positions[finite[0]]) if finite else 0.0
-        gap = gap / (len(finite) - 1) if len(finite) > 1 else 0.5
-        positions[math.inf] = (positions[finite[-1]] if finite else 0.0) + gap
+        x = list(positions.values()) or [0.0]
+        gap = (x[-1] - x[0]) / (len(x) - 1) if len(x) > 1 else 0.5
+        positions[math.inf] = x[-1] + gap
     return positions
 
 
@@ -342,22 +342,21 @@ def drawable(name: str, width: int = 32) -> str:
     return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
 
 
-def _new_axes(size: tuple[float, float]) -> Axes:
-    _, ax = plt.subplots(figsize=size, layout="constrained")
-    return ax
+def new_grid(n_rows: int, n_columns: int, size: tuple[float, float]) -> NDArray[Any]:
+    return plt.subplots(
+        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False
+    )[1]
 
 
-def _new_grid(n_axes: int) -> NDArray[Any]:
+def _new_row(n_axes: int) -> NDArray[Any]:
     """Make a figure with as many axes as asked for, at most three in a row."""
     n_columns = min(n_axes, 3)
     n_rows = -(-n_axes // n_columns)
     size = (3.2 * n_columns + 0.4, 2.5 * n_rows + 0.8)
-    _, axes = plt.subplots(
-        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False
-    )
-    for ax in axes.flat[n_axes:]:
+    axes = new_grid(n_rows, n_columns, size).ravel()
+    for ax in axes[n_axes:]:
         ax.remove()
-    return np.array(axes.flat[:n_axes], dtype=object)
+    return axes[:n_axes]
 
 
 def _finish(
@@ -396,10 +395,8 @@ def add_footer(figure: Figure | SubFigure, result: ComparisonResult) -> None:
 
 
 def _check_choice(metric: str, setting: str) -> None:
-    for name, value, choices in (
-        ("metric", metric, _METRICS),
-        ("setting", setting, _SETTINGS),
-    ):
+    asked = (("metric", metric, _METRICS), ("setting", setting, _SETTINGS))
+    for name, value, choices in asked:
         if value not in choices:
             msg = f"{name} must be one of {list(choices)}. Got {value!r} instead."
             raise ValueError(msg)

@@ -157,8 +157,8 @@ class ComparisonResult:
             (0.5 is best); means of what the runs cost, of `peak_mb` the maximum;
             `n_runs` and `n_failed`. What was not computed has no column, or NaN.
         """
-        rows = [self._summary_row(*key, group) for key, group in self._groups()]
-        table = pd.DataFrame(rows)
+        groups = self.runs.groupby(_RUN[:2], sort=False, dropna=False)
+        table = pd.DataFrame([self._summary_row(n, e, runs) for (n, e), runs in groups])
         if "auroc" in table:
             ranked = table.loc[table["synthesizer"] != REAL]
             place = ranked.groupby("epsilon")["auroc"].rank(ascending=False)
@@ -374,11 +374,6 @@ class ComparisonResult:
         """
         self.scores.to_parquet(path, index=False)
 
-    def _groups(self) -> list[tuple[tuple[str, float], pd.DataFrame]]:
-        """Give the runs of each synthesizer and epsilon, in the order of the first."""
-        keys = ["synthesizer", "epsilon"]
-        return list(self.runs.groupby(keys, sort=False, dropna=False))
-
     def _summary_row(
         self, name: str, epsilon: float, runs: pd.DataFrame
     ) -> dict[str, Any]:
@@ -423,14 +418,10 @@ class ComparisonResult:
         Series of shape (n_repeats_that_have_it,)
             Values by repeat. "HistGradientBoosting" is left out unless it is alone.
         """
-        found = self._select(setting, metric)
+        found = self.scores
+        found = found[(found["setting"] == setting) & (found["metric"] == metric)]
         missing = bool(np.isnan(epsilon))
         same = found["epsilon"].isna() if missing else found["epsilon"] == epsilon
         found = found[(found["synthesizer"] == synthesizer) & same]
         found = found[found["classifier"].isin(averaged(found["classifier"]))]
         return found.groupby("repeat")["value"].mean()
-
-    def _select(self, setting: str, metric: str) -> pd.DataFrame:
-        """Give the scores of one metric in one setting."""
-        scores = self.scores
-        return scores[(scores["setting"] == setting) & (scores["metric"] == metric)]

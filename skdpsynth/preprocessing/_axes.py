@@ -24,33 +24,18 @@ _FEWER_NUMBERS = 4  # so few that the range says all
 
 @dataclass(frozen=True)
 class NumericAxis:
-    """A numeric column on [0, 1], monotone in the value.
-
-    Parameters
-    ----------
-    low, high : float
-        Range of the values; what lies outside is clamped into it.
-    log : bool
-        Whether the scale is the signed logarithm ``sign(x) log(1 + |x|)``.
-    integer : bool
-        Whether all values are whole numbers. The axis then reaches half a unit
-        beyond both bounds, so that every number has a cell of its own.
-    nullable : bool
-        Whether missing values are modelled.
-    quantile : bool, default=False
-        Whether cells follow the noisy counts of round 1 almost alone, and the scale
-        hardly.
-    step : float or None, default=None
-        Seconds of the unit that times are whole multiples of; the times then count
-        in units, as whole numbers, and `low` and `high` do too.
-    """
+    """A numeric column on [0, 1], monotone in the value; others are clamped into it."""
 
     low: float
     high: float
-    log: bool
+    log: bool  # the scale is the signed logarithm sign(x) log(1 + |x|)
+    # All are whole numbers: the axis reaches half a unit beyond both bounds, so that
+    # every number has a cell of its own.
     integer: bool
-    nullable: bool
-    quantile: bool = False
+    nullable: bool  # missing values are modelled
+    quantile: bool = False  # cells follow round 1 almost alone, and the scale hardly
+    # Seconds of the unit that times are whole multiples of; the times then count in
+    # units, as whole numbers, and `low` and `high` do too.
     step: float | None = None
 
     @property
@@ -78,8 +63,7 @@ class NumericAxis:
     def from_unit(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map [0, 1] back to values (times `step`); whole numbers are rounded."""
         start, end = self._ends()
-        scaled = start + units * (end - start)
-        values = np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
+        values = self._unscale(start + units * (end - start))
         if self.integer:
             values = np.rint(values)
         values = np.clip(values, self.low, self.high)
@@ -98,9 +82,7 @@ class NumericAxis:
         if end <= start:
             return np.array([0.0, 1.0])
         if self.integer:
-            scaled = start + edges * (end - start)
-            raw = np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
-            halves = np.rint(raw - 0.5) + 0.5
+            halves = np.rint(self._unscale(start + edges * (end - start)) - 0.5) + 0.5
             edges = (self._scale(halves) - start) / (end - start)
         inner = np.unique(edges[(edges > 1e-9) & (edges < 1 - 1e-9)])
         return np.concatenate(([0.0], inner, [1.0]))
@@ -111,12 +93,14 @@ class NumericAxis:
 
     def _ends(self) -> tuple[float, float]:
         margin = 0.5 if self.integer else 0.0
-        ends = np.array([self.low - margin, self.high + margin])
-        start, end = self._scale(ends)
+        start, end = self._scale(np.array([self.low - margin, self.high + margin]))
         return float(start), float(end)
 
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.sign(values) * np.log1p(np.abs(values)) if self.log else values
+
+    def _unscale(self, scaled: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
 
 
 @dataclass(frozen=True)
@@ -163,7 +147,6 @@ def is_wide(axis: Axis) -> bool:
 
     It need not for levels and for a few whole numbers.
     """
-    if not isinstance(axis, NumericAxis):
-        return False
-    few = axis.integer and axis.high - axis.low < _FEWER_NUMBERS
-    return not few
+    return isinstance(axis, NumericAxis) and not (
+        axis.integer and axis.high - axis.low < _FEWER_NUMBERS
+    )

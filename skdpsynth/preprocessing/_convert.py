@@ -59,7 +59,10 @@ def to_series(
     dtype = column.dtype
     array: Any = raw
     if isinstance(dtype, pd.ArrowDtype):
-        array = _arrow_array(raw, missing, dtype)
+        import pyarrow as pa
+
+        converted = pa.array(raw, mask=missing).cast(dtype.pyarrow_dtype)
+        array = pd.arrays.ArrowExtensionArray(converted)
     elif isinstance(dtype, pd.DatetimeTZDtype):
         moments = raw.view(f"M8[{dtype.unit}]")
         moments[missing] = np.datetime64("NaT")
@@ -120,16 +123,11 @@ def _raw_values(values: NDArray[np.float64], column: ColumnLayout) -> NDArray[An
         if limits.max < np.finfo(np.float64).max:
             values = np.clip(values, float(limits.min), float(limits.max))
         return values.astype(storage)
-    return _whole(values, storage)
-
-
-def _whole(values: NDArray[np.float64], storage: np.dtype[Any]) -> NDArray[Any]:
-    """Round to integers inside the range of the dtype."""
-    limits = np.iinfo(storage)
-    high = float(limits.max)
-    if int(high) > limits.max:  # 2**63 - 1 has no float64: take the one below
+    whole = np.iinfo(storage)
+    high = float(whole.max)
+    if int(high) > whole.max:  # 2**63 - 1 has no float64: take the one below
         high = float(np.nextafter(high, 0.0))
-    return np.clip(np.rint(values), float(limits.min), high).astype(storage)
+    return np.clip(np.rint(values), float(whole.min), high).astype(storage)
 
 
 def _ticks(seconds: NDArray[np.float64], unit: str) -> NDArray[np.int64]:
@@ -147,27 +145,13 @@ def _ticks(seconds: NDArray[np.float64], unit: str) -> NDArray[np.int64]:
 
 
 def _unit(dtype: Any) -> str:  # noqa: ANN401 - no stubs
-    if isinstance(dtype, pd.ArrowDtype):
-        return str(dtype.pyarrow_dtype.unit)
-    if isinstance(dtype, pd.DatetimeTZDtype):
-        return str(dtype.unit)
-    return str(np.datetime_data(dtype)[0])
+    if isinstance(dtype, np.dtype):
+        return str(np.datetime_data(dtype)[0])
+    return str(getattr(dtype, "pyarrow_dtype", dtype).unit)
 
 
 def _zone(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
-    if isinstance(dtype, pd.ArrowDtype):
-        return dtype.pyarrow_dtype.tz
-    return getattr(dtype, "tz", None)
-
-
-def _arrow_array(
-    raw: NDArray[Any], missing: NDArray[np.bool_], dtype: pd.ArrowDtype
-) -> pd.arrays.ArrowExtensionArray:
-    import pyarrow as pa
-
-    return pd.arrays.ArrowExtensionArray(
-        pa.array(raw, mask=missing).cast(dtype.pyarrow_dtype)
-    )
+    return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None)
 
 
 def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, axis_from_dict
+from skdpsynth.preprocessing._axes import LevelAxis, axis_from_dict
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._convert import (
     from_wall,
@@ -48,7 +48,13 @@ class TableModel:
             for c, rows in enumerate(of_class):
                 values[rows], missing[rows] = self.scores[c][j].decode(ranks[rows, j])
             axis = self.facts.axes[j]
-            series[column.name] = _to_column(values, missing, axis, column)
+            if isinstance(axis, LevelAxis):
+                codes = values.astype(np.int64)
+                series[column.name] = to_category_series(codes, axis.levels, column)
+                continue
+            if axis.step is not None:
+                values = from_wall(values, column)
+            series[column.name] = to_series(values, missing, column)
         for column in self.facts.layout.columns:
             if column is self.facts.layout.target_column:
                 levels = self.facts.classes.levels
@@ -73,13 +79,9 @@ class TableModel:
             return parts[0]
         frame = pd.concat(parts, ignore_index=True)
         layout = self.facts.layout
-        known = {
-            column.name
-            for column in (*self.facts.columns, layout.target_column)
-            if column
-        }
+        known = {column.name for column in self.facts.columns}
         for place, column in enumerate(layout.columns):
-            if column.name not in known:
+            if column.name not in known and column is not layout.target_column:
                 frame.isetitem(place, _fresh_identifiers(len(frame), column))
         return frame
 
@@ -139,20 +141,6 @@ class TableModel:
             for c, row in enumerate(document["missing"])
         ]
         return cls(TableFacts(layout, columns, axes, classes), scores)
-
-
-def _to_column(
-    values: NDArray[np.float64],
-    missing: NDArray[np.bool_],
-    axis: NumericAxis | LevelAxis,
-    column: ColumnLayout,
-) -> pd.Series:
-    if isinstance(axis, NumericAxis):
-        if axis.step is not None:
-            values = from_wall(values, column)
-        return to_series(values, missing, column)
-    codes = values.astype(np.int64)
-    return to_category_series(codes, axis.levels, column)
 
 
 def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:

@@ -174,11 +174,9 @@ def plan_table(
     mu = cap * math.sqrt(1.0 - bought_share(layout, schema))
     axes = [declared_axis(column, schema) for column in columns]
     keyed, numeric = bought_columns(layout, schema)
+    pairs = zip(columns, axes, strict=True)
     # A range that must be bought may turn out to be narrow; that is not known yet.
-    likely = [
-        _ANY_RANGE if column in numeric else axis
-        for column, axis in zip(columns, axes, strict=True)
-    ]
+    likely = [_ANY_RANGE if column in numeric else axis for column, axis in pairs]
     n_wide = sum(axis is not None and is_wide(axis) for axis in likely)
     plans = plan_classes(
         guess.labels, rounded(guess.counts), n_wide, len(columns) - n_wide, mu
@@ -196,10 +194,8 @@ def plan_table(
     of_all = _notes_of_all(guess, axes, categories_from)
     notes = []
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
-        rare = ""
-        if needed > 0 and rows <= needed:
-            rare = "too few rows for its label to be found"
-        notes.append("; ".join(note for note in (plan.note, rare, *of_all) if note))
+        rare = "too few rows for its label to be found" if 0 < needed >= rows else ""
+        notes.append("; ".join(filter(None, (plan.note, rare, *of_all))))
     return pd.DataFrame(
         {
             "class": [plan.label for plan in plans],

@@ -74,15 +74,15 @@ class TableFacts:
         for column in self.layout.columns:
             if column.name in given:
                 columns[column.name] = given[column.name]
-            elif column is self.layout.target_column:
-                if self.classes.levels:
-                    ordered = bool(getattr(column.dtype, "ordered", False))
-                    levels = LevelAxis(self.classes.levels, False, ordered)
-                    columns[column.name] = _described_levels(column, levels)
-            elif (axis := axis_of[column]) is not None:
-                described = _described(column, axis)
-                if described is not None:
-                    columns[column.name] = described
+            elif column is not self.layout.target_column:
+                columns[column.name] = _described(column, axis_of[column])
+            elif self.classes.levels:
+                ordered = bool(getattr(column.dtype, "ordered", False))
+                levels = LevelAxis(self.classes.levels, False, ordered)
+                columns[column.name] = _described(column, levels)
+        columns = {
+            name: column for name, column in columns.items() if column is not None
+        }
         target = self.layout.target if self.layout.target in columns else None
         n_rows = None if declared is None else declared.n_rows
         counts = None if declared is None else declared.class_counts
@@ -145,22 +145,12 @@ def buy_facts(
     axes = {column: declared_axis(column, schema) for column in columns}
     keyed, numeric = bought_columns(layout, schema)
     if keyed:
-        bought = buy_levels(
-            frame,
-            keyed,
-            accountant,
-            mu=cap * math.sqrt(LEVELS_SHARE),
-            threshold_delta=key_delta,
-        )
+        mu = cap * math.sqrt(LEVELS_SHARE)
+        bought = buy_levels(frame, keyed, accountant, mu=mu, threshold_delta=key_delta)
         axes.update(zip(keyed, bought, strict=True))
     if numeric:
-        ranges = buy_ranges(
-            frame,
-            numeric,
-            accountant,
-            mu=cap * math.sqrt(RANGES_SHARE),
-            n_rows=float(classes.counts.sum()),
-        )
+        mu, n_rows = cap * math.sqrt(RANGES_SHARE), float(classes.counts.sum())
+        ranges = buy_ranges(frame, numeric, accountant, mu=mu, n_rows=n_rows)
         axes.update(zip(numeric, ranges, strict=True))
     found = [axis for axis in axes.values() if axis is not None]
     facts = TableFacts(layout, columns, tuple(found), classes)
@@ -204,23 +194,18 @@ def _n_discoveries(layout: TableLayout, schema: TableSchema | None) -> int:
 
 
 def _described(column: ColumnLayout, axis: Axis) -> Any:  # noqa: ANN401 - a column
+    """Describe a column by what was bought; None if no level of it was released."""
     if isinstance(axis, LevelAxis):
-        return _described_levels(column, axis)
+        if column.kind == "boolean" and axis.levels == public_levels(column):
+            return Boolean(nullable=axis.nullable)
+        levels = list(axis.levels)
+        options = {"ordered": axis.ordered, "nullable": axis.nullable}
+        return Categorical(levels, **options) if levels else None
     if column.kind == "datetime":
         zone = getattr(column.dtype, "tz", None)
-        low, high = (
-            pd.Timestamp(end, unit="s", tz=zone) for end in (axis.low, axis.high)
-        )
-        return Datetime(low, high, nullable=axis.nullable)
+        ends = (pd.Timestamp(end, unit="s", tz=zone) for end in (axis.low, axis.high))
+        return Datetime(*ends, nullable=axis.nullable)
     scale: Literal["log", "linear"] = "log" if axis.log else "linear"
     return Continuous(
         axis.low, axis.high, integer=axis.integer, nullable=axis.nullable, scale=scale
     )
-
-
-def _described_levels(column: ColumnLayout, axis: LevelAxis) -> Any:  # noqa: ANN401
-    if column.kind == "boolean" and axis.levels == public_levels(column):
-        return Boolean(nullable=axis.nullable)
-    if not axis.levels:
-        return None
-    return Categorical(list(axis.levels), ordered=axis.ordered, nullable=axis.nullable)
