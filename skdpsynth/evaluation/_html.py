@@ -93,11 +93,7 @@ _COLUMNS = {
     "minus that before",
 }
 # How numbers are written, by column; three decimals elsewhere.
-_FORMATS = {
-    "epsilon": ".4g",
-    "rank": "g",
-    "peak_mb": ".0f",
-}
+_FORMATS = {"epsilon": ".4g", "rank": "g", "peak_mb": ".0f"}
 _BOUNDS = ("epsilon_spent", "epsilon spent by one fit", "delta")  # rounded up
 _CLAIMS = (
     "What the fits guarantee when one row is added to the private table or removed "

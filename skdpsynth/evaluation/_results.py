@@ -307,10 +307,7 @@ class ComparisonResult:
         return _plots.draw_marginals(self, axes, columns, epsilon)
 
     def plot_pairs(
-        self,
-        axes: NDArray[Any] | None = None,
-        *,
-        epsilon: float | None = None,
+        self, axes: NDArray[Any] | None = None, *, epsilon: float | None = None
     ) -> NDArray[Any]:
         """Plot the joint shares of pairs of columns, real beside synthetic.
 

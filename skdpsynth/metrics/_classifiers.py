@@ -57,10 +57,7 @@ _PANEL: dict[str, Callable[[], Any]] = {
     "BaggingClassifier": lambda: BaggingClassifier(random_state=0),
     "GradientBoostingClassifier": lambda: GradientBoostingClassifier(random_state=0),
     "MLPClassifier": lambda: MLPClassifier(
-        hidden_layer_sizes=(18, 18, 18),
-        activation="tanh",
-        max_iter=60,
-        random_state=0,
+        hidden_layer_sizes=(18, 18, 18), activation="tanh", max_iter=60, random_state=0
     ),
     "XGBClassifier": _xgboost,
 }

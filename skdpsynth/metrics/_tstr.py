@@ -20,12 +20,7 @@ from skdpsynth.metrics._classifiers import (
     averaged,
     resolve_classifiers,
 )
-from skdpsynth.metrics._encode import (
-    Matrix,
-    check_tables,
-    encode_features,
-    standardize,
-)
+from skdpsynth.metrics._encode import Matrix, check_tables, encode_features, standardize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -199,9 +199,7 @@ def _distinct(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
 
 
 def to_category_series(
-    codes: NDArray[np.integer[Any]],
-    categories: Sequence[Any],
-    column: ColumnLayout,
+    codes: NDArray[np.integer[Any]], categories: Sequence[Any], column: ColumnLayout
 ) -> pd.Series:
     """Return codes (-1: missing) as a column of the dtype that came; undo `factorize`.
 

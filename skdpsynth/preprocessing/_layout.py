@@ -65,7 +65,6 @@ class TableLayout:
     target: Hashable = None
     from_array: bool = False  # X was an array or a list
     y_given: bool = False  # the target came as `y`; it is then the last column
-    y_name: Hashable = None  # of a Series `y`
 
     @property
     def feature_columns(self) -> tuple[ColumnLayout, ...]:
@@ -88,7 +87,6 @@ class TableLayout:
             "target": encode_value(self.target),
             "from_array": self.from_array,
             "y_given": self.y_given,
-            "y_name": encode_value(self.y_name),
         }
 
     @classmethod
@@ -99,7 +97,6 @@ class TableLayout:
             target=decode_value(data["target"]),
             from_array=data["from_array"],
             y_given=data["y_given"],
-            y_name=decode_value(data["y_name"]),
         )
 
 

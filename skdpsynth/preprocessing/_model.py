@@ -10,11 +10,7 @@ import pandas as pd
 
 from skdpsynth.preprocessing._axes import LevelAxis, axis_from_dict
 from skdpsynth.preprocessing._classes import Classes
-from skdpsynth.preprocessing._convert import (
-    from_wall,
-    to_category_series,
-    to_series,
-)
+from skdpsynth.preprocessing._convert import from_wall, to_category_series, to_series
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._scores import ColumnScores
@@ -86,10 +82,7 @@ class TableModel:
         return frame
 
     def score_rows(
-        self,
-        units: NDArray[np.floating],
-        codes: NDArray[np.integer],
-        position: int,
+        self, units: NDArray[np.floating], codes: NDArray[np.integer], position: int
     ) -> NDArray[np.float32]:
         """Give the normal scores of a class's rows; private if the rows are.
 

@@ -66,9 +66,7 @@ def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int
 
 
 def _class_counts(
-    n_samples: int,
-    strategy: str | Mapping[Hashable, float] | None,
-    classes: Classes,
+    n_samples: int, strategy: str | Mapping[Hashable, float] | None, classes: Classes
 ) -> NDArray[np.int64]:
     if strategy is None:
         return largest_remainder(classes.prior, n_samples)

@@ -29,18 +29,6 @@ from skdpsynth.schema._columns import Column, family
 from skdpsynth.schema._dtypes import is_object, type_of_objects
 
 _TARGET_NAME = "target"  # of a label that comes without a name
-# Which kinds of column a description may stand for.
-_KINDS_OF: dict[type[Column], frozenset[str]] = {
-    Continuous: frozenset({"continuous", "integer", "timedelta"}),
-    Categorical: frozenset(
-        {"categorical", "boolean", "integer", "continuous", "datetime"}
-    ),
-    Boolean: frozenset({"boolean"}),
-    Datetime: frozenset({"datetime"}),
-    Identifier: frozenset(
-        {"categorical", "boolean", "integer", "continuous", "datetime", "timedelta"}
-    ),
-}
 # The type that categories must have to be values of a column of some kind.
 _FAMILY_OF = {
     "categorical": "str",
@@ -48,6 +36,14 @@ _FAMILY_OF = {
     "integer": "number",
     "continuous": "number",
     "datetime": "Timestamp",
+}
+# Which kinds of column a description may stand for.
+_KINDS_OF: dict[type[Column], set[str]] = {
+    Continuous: {"continuous", "integer", "timedelta"},
+    Categorical: {*_FAMILY_OF},
+    Boolean: {"boolean"},
+    Datetime: {"datetime"},
+    Identifier: {*_FAMILY_OF, "timedelta"},
 }
 
 
@@ -71,11 +67,9 @@ def read_table(
     """
     frame, from_array = _to_frame(X)
     target = _agreed_target(frame, y, target, schema)
-    y_name: Hashable = None
     if y is not None:
         labels = _to_labels(y, len(frame))
-        y_name = labels.name
-        target = _TARGET_NAME if y_name is None else y_name
+        target = _TARGET_NAME if labels.name is None else labels.name
         if target in frame.columns:
             raise InvalidTableError(
                 f"The labels y are named {target!r}, and so is a column of X. Rename"
@@ -83,13 +77,8 @@ def read_table(
             )
         frame.insert(frame.shape[1], target, labels)
     _check_shape(frame, has_target=target is not None)
-    layout = TableLayout(
-        tuple(_laid_out(name, frame[name], schema) for name in frame.columns),
-        target=target,
-        from_array=from_array,
-        y_given=y is not None,
-        y_name=y_name,
-    )
+    columns = tuple(_laid_out(name, frame[name], schema) for name in frame.columns)
+    layout = TableLayout(columns, target, from_array, y_given=y is not None)
     _check_values(frame, layout)
     if schema is not None:
         check_schema(schema, layout)
@@ -142,10 +131,8 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
             f" {array.ndim} dimension(s); reshape one column by"
             " X.reshape(-1, 1) or X.to_frame()."
         )
-    frame = pd.DataFrame(
-        array, columns=[f"x{number}" for number in range(array.shape[1])]
-    )
-    return frame.infer_objects(), True
+    names = [f"x{number}" for number in range(array.shape[1])]
+    return pd.DataFrame(array, columns=names).infer_objects(), True
 
 
 def _to_labels(y: object, n_rows: int) -> pd.Series:
@@ -260,11 +247,9 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     for name, described in schema.columns.items():
         column = columns[name]
         if column.kind not in _KINDS_OF[type(described)]:
-            hint = (
-                " For whole numbers 0 and 1 use Categorical([0, 1])."
-                if isinstance(described, Boolean)
-                else ""
-            )
+            hint = ""
+            if isinstance(described, Boolean):
+                hint = " For whole numbers 0 and 1 use Categorical([0, 1])."
             raise InvalidSchemaError(
                 f"The schema describes column {name!r} as"
                 f" {type(described).__name__}, but its dtype {column.dtype} is"
