@@ -162,8 +162,7 @@ def _claims(result: ComparisonResult) -> str:
         _UNKNOWN: int(runs["epsilon_spent"].isna().sum()),
     }
     text += "".join(f" {more.format(n=n)}" for more, n in others.items() if n)
-    keys = ["synthesizer", "class", "epsilon"]
-    groups = runs.groupby(keys, sort=False)
+    groups = runs.groupby(["synthesizer", "class", "epsilon"], sort=False)
     table = groups[["epsilon_spent", "delta"]].max().reset_index()
     table.insert(3, "fits", groups.size().to_numpy())
     table = table.rename(columns={"epsilon_spent": "epsilon spent by one fit"})

@@ -15,7 +15,6 @@ from skdpsynth.evaluation._runs import REAL, REFERENCE
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
     from numpy.typing import NDArray
@@ -53,7 +52,8 @@ def draw_tradeoff(
     own = ax is None
     ax = new_grid(1, 1, (6.4, 4.4))[0, 0] if ax is None else ax
     positions = _positions({e for curve in curves.values() for e in curve})
-    floor = _floor(result)
+    floors = result.runs.loc[result.runs["class"] == _FLOOR_CLASS, "synthesizer"]
+    floor = next(iter(floors), "")
     lines = [name for name in curves if name != floor]
     # Where all share one place, side by side.
     one_place = len(positions) - (math.inf in positions) <= 1
@@ -88,7 +88,9 @@ def draw_classifiers(
     """Draw `ComparisonResult.plot_classifiers`."""
     _check_choice(metric, setting)
     scores = result.scores[result.scores["metric"] == metric]
-    chosen = _at(scores[scores["setting"] == setting], epsilon)
+    chosen = scores[(scores["setting"] == setting) & scores["epsilon"].notna()]
+    at = _epsilon(set(chosen["epsilon"]), epsilon)
+    chosen = chosen[chosen["epsilon"].isin([at, math.inf])]
     if chosen.empty:
         raise ValueError(nothing(f"scores {metric!r} in Setting {setting}"))
     table = chosen.pivot_table(
@@ -115,9 +117,8 @@ def draw_classifiers(
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
     ax.set_xlabel(f"{_METRICS[metric]}, mean of repeats")
-    shown = sorted(e for e in set(chosen["epsilon"]) if e < math.inf)
-    at = f"epsilon = {shown[0]:g}: " if shown else ""
-    ax.set_title(at + _SETTINGS[setting], fontsize=10)
+    title = f"epsilon = {at:g}: " if at < math.inf else ""
+    ax.set_title(title + _SETTINGS[setting], fontsize=10)
     _finish([ax], result, own)
     return ax
 
@@ -290,12 +291,6 @@ def samples_at(
     }
 
 
-def _at(scores: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
-    """Keep the scores at one epsilon, and those without noise; not the reference."""
-    chosen = _epsilon(set(scores["epsilon"].dropna()), epsilon)
-    return scores[scores["epsilon"].isin([chosen, math.inf])]
-
-
 def _epsilon(available: set[float], epsilon: float | None) -> float:
     """Choose the epsilon of a plot: the one asked for, or the smallest."""
     if epsilon is not None and epsilon not in available:
@@ -307,12 +302,6 @@ def _epsilon(available: set[float], epsilon: float | None) -> float:
 def _names(result: ComparisonResult) -> list[str]:
     """List the synthesizers in the order given."""
     return [name for name in dict.fromkeys(result.runs["synthesizer"]) if name != REAL]
-
-
-def _floor(result: ComparisonResult) -> str:
-    """Name the synthesizer that is the floor; empty if there is none."""
-    of_class = result.runs[result.runs["class"] == _FLOOR_CLASS]
-    return str(of_class["synthesizer"].iloc[0]) if len(of_class) else ""
 
 
 def _shifts(several: Collection[str]) -> NDArray[np.float64]:

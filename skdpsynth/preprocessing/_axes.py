@@ -6,7 +6,7 @@ ever holds a value that was not public or released through a mechanism.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class NumericAxis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        return {"axis": "numeric", **asdict(self)}
+        return {"axis": "numeric", **vars(self)}
 
     def _ends(self) -> tuple[float, float]:
         margin = 0.5 if self.integer else 0.0
@@ -122,12 +122,8 @@ class LevelAxis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        return {
-            "axis": "levels",
-            "levels": [encode_value(level) for level in self.levels],
-            "nullable": self.nullable,
-            "ordered": self.ordered,
-        }
+        levels = [encode_value(level) for level in self.levels]
+        return {"axis": "levels", **vars(self), "levels": levels}
 
 
 Axis = NumericAxis | LevelAxis

@@ -39,22 +39,14 @@ class ColumnLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        return {
-            "name": encode_value(self.name),
-            "dtype": _encode_dtype(self.dtype),
-            "kind": self.kind,
-            "can_be_missing": self.can_be_missing,
-        }
+        name, dtype = encode_value(self.name), _encode_dtype(self.dtype)
+        return {**vars(self), "name": name, "dtype": dtype}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ColumnLayout:
         """Rebuild the layout that `to_dict` wrote."""
-        return cls(
-            decode_value(data["name"]),
-            _decode_dtype(data["dtype"]),
-            data["kind"],
-            data["can_be_missing"],
-        )
+        name, dtype = decode_value(data["name"]), _decode_dtype(data["dtype"])
+        return cls(name, dtype, data["kind"], data["can_be_missing"])
 
 
 @dataclass(frozen=True)
@@ -82,22 +74,15 @@ class TableLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        return {
-            "columns": [column.to_dict() for column in self.columns],
-            "target": encode_value(self.target),
-            "from_array": self.from_array,
-            "y_given": self.y_given,
-        }
+        columns = [column.to_dict() for column in self.columns]
+        return {**vars(self), "columns": columns, "target": encode_value(self.target)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TableLayout:
         """Rebuild the layout that `to_dict` wrote."""
-        return cls(
-            tuple(ColumnLayout.from_dict(column) for column in data["columns"]),
-            target=decode_value(data["target"]),
-            from_array=data["from_array"],
-            y_given=data["y_given"],
-        )
+        columns = tuple(ColumnLayout.from_dict(column) for column in data["columns"])
+        target = decode_value(data["target"])
+        return cls(columns, target, data["from_array"], data["y_given"])
 
 
 def _without_categories(dtype: Any) -> Any:  # noqa: ANN401 - no stubs

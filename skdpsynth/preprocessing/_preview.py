@@ -33,7 +33,7 @@ from skdpsynth.preprocessing._table import check_schema
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._thresholds import key_threshold
 from skdpsynth.schema import Boolean, Continuous, Datetime
-from skdpsynth.schema._dtypes import is_object, kind_of_dtype, unsupported_dtype
+from skdpsynth.schema._dtypes import is_object, known_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -261,10 +261,7 @@ def _read_dtypes(
             ) from error
         if dtype == np.dtype(str):  # what "str" is before pandas 3
             dtype = np.dtype(object)
-        found = kind_of_dtype(dtype)
-        if found is None:
-            raise unsupported_dtype(name, dtype)
-        kind, can_be_missing = found
+        kind, can_be_missing = known_kind(name, dtype)
         # Objects may be booleans; their dtype does not tell.
         if is_object(dtype) and isinstance(described.get(name), Boolean):
             kind = "boolean"

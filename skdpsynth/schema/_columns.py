@@ -309,10 +309,8 @@ def column_to_dict(column: Column) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": column.tag}
     for item in fields(column):  # type: ignore[arg-type]
         value = getattr(column, item.name)
-        if isinstance(value, tuple):
-            data[item.name] = [encode_value(part) for part in value]
-        else:
-            data[item.name] = encode_value(value)
+        listed = isinstance(value, tuple)
+        data[item.name] = [*map(encode_value, value)] if listed else encode_value(value)
     return data
 
 

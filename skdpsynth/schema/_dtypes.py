@@ -117,9 +117,7 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     neither strings throughout nor booleans throughout.
     """
     dtype = series.dtype
-    found = kind_of_dtype(dtype)
-    if found is None:
-        raise unsupported_dtype(name, dtype)
+    found = known_kind(name, dtype)
     if is_object(dtype) and type_of_objects(series) is None:
         raise _MixedObjectsError(
             f"Column {name!r} has dtype object and holds something else than"
@@ -148,13 +146,13 @@ class _MixedObjectsError(InvalidTableError, TypeError):
     """A mixed column; a TypeError too, as scikit-learn's checks ask."""
 
 
-def unsupported_dtype(
-    name: Hashable,
-    dtype: Any,  # noqa: ANN401 - no stubs
-) -> InvalidTableError:
-    """Return the error for a dtype that cannot be modelled, with its remedy."""
+def known_kind(name: Hashable, dtype: Any) -> tuple[Kind, bool]:  # noqa: ANN401
+    """Return what `kind_of_dtype` says of a column; InvalidTableError if nothing."""
+    found = kind_of_dtype(dtype)
+    if found is not None:
+        return found
     if isinstance(dtype, np.dtype) and dtype.kind == "c":
-        return InvalidTableError(
+        raise InvalidTableError(
             f"Complex data not supported: column {name!r} has dtype {dtype}. Split it"
             " into a real and an imaginary column."
         )
@@ -163,6 +161,6 @@ def unsupported_dtype(
     )
     if isinstance(dtype, np.dtype) and dtype.kind == "S":
         remedy = "bytes are decoded by astype(str)"
-    return InvalidTableError(
+    raise InvalidTableError(
         f"Column {name!r} has dtype {dtype}, which is not supported; {remedy}."
     )

@@ -25,9 +25,8 @@ from skdpsynth.schema._dtypes import (
     column_kind,
     is_missing,
     is_object,
-    kind_of_dtype,
+    known_kind,
     type_of_objects,
-    unsupported_dtype,
 )
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
@@ -329,10 +328,7 @@ def _code(columns: Mapping[Hashable, str], options: Iterable[str]) -> str:
 
 def _blank_column(name: Hashable, dtype: Any) -> str:  # noqa: ANN401 - no stubs
     """Return the code of a column, from its dtype alone."""
-    found = kind_of_dtype(dtype)
-    if found is None:
-        raise unsupported_dtype(name, dtype)
-    kind, can_be_missing = found
+    kind, can_be_missing = known_kind(name, dtype)
     parts = {"categorical": ["[...]"], "boolean": []}.get(kind, ["...", "..."])
     if kind == "integer":
         parts.append("integer=True")

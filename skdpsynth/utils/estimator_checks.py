@@ -355,9 +355,8 @@ def _check_no_target(synthesizer: BaseSynthesizer) -> None:
 
 
 def _check_labels_beside_the_table(synthesizer: BaseSynthesizer) -> None:
-    table = _table()
+    table, ready = _table(), clone(synthesizer)
     labels = table.pop(_TARGET)
-    ready = clone(synthesizer)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegradedResultWarning)
         features, fakes = ready.fit_resample(table, labels)
