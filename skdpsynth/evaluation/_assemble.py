@@ -61,9 +61,8 @@ def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
         # The reference, whose epsilon is NaN, is compared with itself.
         parts = in_c.groupby(["synthesizer", "epsilon"], dropna=False)
         for (name, epsilon), part in parts:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
                 # A tied pair agrees with nothing; the guide says so.
-                warnings.simplefilter("ignore", TiedScoresWarning)
                 value = synthetic_ranking_agreement(
                     real, part.set_index("classifier")["value"]
                 )

@@ -266,9 +266,8 @@ def _rehearse(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> None:
     """
     rows = train[: task.n_samples]
     if set(task.settings) & set("AB"):
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
             # The first rows may have one label, unlike those of the runs.
-            warnings.simplefilter("ignore", DegradedResultWarning)
             tstr_scores(
                 rows,
                 test,

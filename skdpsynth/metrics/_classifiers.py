@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -43,30 +43,40 @@ def _xgboost() -> BaseEstimator:
     return classifier
 
 
-_PANEL: dict[str, Callable[[], Any]] = {
-    "LogisticRegression": lambda: LogisticRegression(max_iter=500, random_state=0),
-    "RandomForestClassifier": lambda: RandomForestClassifier(
-        n_estimators=100, random_state=0
-    ),
-    "GaussianNB": GaussianNB,
-    "BernoulliNB": BernoulliNB,
-    "LinearSVC": lambda: LinearSVC(random_state=0),
-    "DecisionTreeClassifier": lambda: DecisionTreeClassifier(random_state=0),
-    "LinearDiscriminantAnalysis": LinearDiscriminantAnalysis,
-    "AdaBoostClassifier": lambda: AdaBoostClassifier(random_state=0),
-    "BaggingClassifier": lambda: BaggingClassifier(random_state=0),
-    "GradientBoostingClassifier": lambda: GradientBoostingClassifier(random_state=0),
-    "MLPClassifier": lambda: MLPClassifier(
-        hidden_layer_sizes=(18, 18, 18), activation="tanh", max_iter=60, random_state=0
-    ),
-    "XGBClassifier": _xgboost,
-}
+def named_by_class(entries: Iterable[BaseEstimator]) -> dict[str, BaseEstimator]:
+    """Name estimators by their classes; number those that have one in common."""
+    named: dict[str, BaseEstimator] = {}
+    for entry in entries:
+        name = type(entry).__name__
+        same = sum(type(other).__name__ == name for other in named.values())
+        named[f"{name} {same + 1}" if same else name] = entry
+    return named
+
+
 # Of today, for what the twelve are too weak to see; no part of the paper's mean. Its
 # name is not that of its class, under which a list of own classifiers may have one.
 BESIDE = "HistGradientBoosting"
-_KNOWN: dict[str, Callable[[], Any]] = _PANEL | {
-    BESIDE: lambda: HistGradientBoostingClassifier(random_state=0)
+_TWELVE = (
+    LogisticRegression(max_iter=500, random_state=0),
+    RandomForestClassifier(n_estimators=100, random_state=0),
+    GaussianNB(),
+    BernoulliNB(),
+    LinearSVC(random_state=0),
+    DecisionTreeClassifier(random_state=0),
+    LinearDiscriminantAnalysis(),
+    AdaBoostClassifier(random_state=0),
+    BaggingClassifier(random_state=0),
+    GradientBoostingClassifier(random_state=0),
+    MLPClassifier((18, 18, 18), activation="tanh", max_iter=60, random_state=0),
+)  # and `_xgboost`
+_KNOWN = named_by_class(_TWELVE) | {
+    "XGBClassifier": None,
+    BESIDE: HistGradientBoostingClassifier(random_state=0),
 }
+
+
+def _new(name: str) -> BaseEstimator:
+    return clone(_KNOWN[name]) if _KNOWN[name] is not None else _xgboost()
 
 
 def default_classifiers() -> dict[str, BaseEstimator]:
@@ -100,7 +110,7 @@ def default_classifiers() -> dict[str, BaseEstimator]:
     .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
        Data with Differential Privacy Guarantees", ICLR, 2019.
     """
-    return {name: make() for name, make in _PANEL.items()}
+    return {name: _new(name) for name in averaged(_KNOWN)}
 
 
 def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
@@ -116,7 +126,7 @@ def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
     elif are_own(classifiers):
         chosen = named_by_class(_listed(classifiers))
     else:
-        chosen = {name: _KNOWN[name]() for name in _listed(classifiers)}
+        chosen = {name: _new(name) for name in _listed(classifiers)}
     if not chosen or "mean" in chosen:
         raise ValueError(
             "The 'classifiers' parameter must hold at least one classifier, and none "
@@ -164,13 +174,3 @@ def _listed(classifiers: Sequence[str] | Sequence[BaseEstimator]) -> list[Any]:
     # An unfitted forest has a length that cannot be asked for: it is no list.
     alone = isinstance(classifiers, str | BaseEstimator)
     return [classifiers] if alone else list(classifiers)
-
-
-def named_by_class(entries: Iterable[BaseEstimator]) -> dict[str, BaseEstimator]:
-    """Name estimators by their classes; number those that have one in common."""
-    named: dict[str, BaseEstimator] = {}
-    for entry in entries:
-        name = type(entry).__name__
-        same = sum(type(other).__name__ == name for other in named.values())
-        named[f"{name} {same + 1}" if same else name] = entry
-    return named

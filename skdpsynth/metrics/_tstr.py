@@ -388,11 +388,10 @@ def _outputs(
 ) -> Matrix:
     """Fit a copy of a classifier; return one column of scores for each label."""
     model = clone(model)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         # The panel's iterations are fixed, and one-hot columns are collinear: neither
         # says anything about the synthetic table. Here, so that it holds in workers
         # too.
-        warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="Variables are collinear")
         model.fit(X_train, codes)
         if hasattr(model, "predict_proba"):

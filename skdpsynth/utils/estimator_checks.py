@@ -152,8 +152,7 @@ def _fitted(synthesizer: BaseSynthesizer, **parameters: object) -> BaseSynthesiz
 
 
 def _fit(synthesizer: BaseSynthesizer, *table: Any) -> BaseSynthesizer:  # noqa: ANN401
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
+    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         return synthesizer.fit(*table)
 
 
@@ -348,8 +347,7 @@ def _check_no_target(synthesizer: BaseSynthesizer) -> None:
     fitted = _fit(clone(synthesizer), table)
     _require(not hasattr(fitted, "classes_"), "classes_ without a target")
     _require(list(fitted.sample(5)) == list(table), "columns differ")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
+    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         features, labels = fitted.fit_resample(table)
     _require(labels is None and list(features) == list(table), "fit_resample differs")
 
@@ -357,8 +355,7 @@ def _check_no_target(synthesizer: BaseSynthesizer) -> None:
 def _check_labels_beside_the_table(synthesizer: BaseSynthesizer) -> None:
     table, ready = _table(), clone(synthesizer)
     labels = table.pop(_TARGET)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
+    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         features, fakes = ready.fit_resample(table, labels)
         array, codes = ready.fit_resample(
             table[["number", "count"]].to_numpy(), np.array([0, 1] * 300 + [1])
