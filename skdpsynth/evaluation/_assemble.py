@@ -37,9 +37,9 @@ def assemble(
     scores = pd.DataFrame(rows, columns=_SCORES)
     runs = pd.DataFrame([record.facts for record in records])
     samples = {
-        (record.facts["synthesizer"], record.facts["epsilon"]): record.sample
-        for record in records
-        if record.sample
+        (r.facts["synthesizer"], r.facts["epsilon"]): r.sample
+        for r in records
+        if r.sample
     }
     columns = plain_columns(test)
     real = [marginal(column) for column in columns]

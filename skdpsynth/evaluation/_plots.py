@@ -62,8 +62,15 @@ def draw_tradeoff(
         style = _styles(result)[name]
         _draw_curve(ax, curves[name], positions, shift, style, label=drawable(name))
     if floor in curves:
+        # A line through its points, or across where there is one.
         ending = "" if "floor" in floor.lower() else " (floor)"
-        _draw_floor(ax, curves[floor], positions, drawable(floor) + ending)
+        line: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
+        line["label"] = drawable(floor) + ending
+        heights = [mean for mean, _ in curves[floor].values()]
+        if len(heights) == 1:
+            ax.axhline(heights[0], **line)
+        else:
+            ax.plot([positions[e] for e in curves[floor]], heights, **line)
     real = result.repeats(REAL, math.nan, REFERENCE[setting], metric)
     if len(real):
         label = _REAL_ROWS[setting]
@@ -238,21 +245,6 @@ def _draw_curve(
         ax.fill_between(x[finite], low, high, color=style["color"], alpha=0.15, lw=0)
         x, mean, spread = x[~finite], mean[~finite], spread[~finite]
     ax.errorbar(x, mean, spread, fmt="none", ecolor=style["color"], capsize=3)
-
-
-def _draw_floor(
-    ax: Axes,
-    curve: dict[float, tuple[float, float]],
-    positions: dict[float, float],
-    label: str,
-) -> None:
-    """Draw the floor: a line through its points, or across where there is one."""
-    style: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
-    heights = [mean for mean, _ in curve.values()]
-    if len(curve) == 1:
-        ax.axhline(heights[0], label=label, **style)
-    else:
-        ax.plot([positions[e] for e in curve], heights, label=label, **style)
 
 
 def _curve(

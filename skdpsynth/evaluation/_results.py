@@ -190,17 +190,13 @@ class ComparisonResult:
         keys = set(runs[_RUN].itertuples(index=False, name=None))
         of_kept = pd.MultiIndex.from_frame(self.scores[_RUN]).isin(sorted(keys))
         within = of_kept & (self.scores["setting"] == "C")
-        samples = {
-            (name, epsilon): sample
-            for (name, epsilon), sample in self._samples.items()
-            if (name, epsilon, 0) in keys
-        }
+        samples = {of: s for of, s in self._samples.items() if (*of, 0) in keys}
         return ComparisonResult(
             self.scores[within].reset_index(drop=True),
             runs.reset_index(drop=True),
             samples,
-            [],
-            self.target,
+            real_marginals=[],
+            target=self.target,
             contains_private_statistics=False,
         )
 
