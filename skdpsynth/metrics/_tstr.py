@@ -115,15 +115,8 @@ def tstr_scores(
     panel = resolve_classifiers(classifiers)
     tables = check_tables(target, test=test, synthetic=synthetic)
     labels = _labels_to_score(tables["test"][target], pos_label)
-    scores = _score_panel(
-        tables["synthetic"],
-        tables["test"],
-        target,
-        labels,
-        panel,
-        own=are_own(classifiers),
-        n_jobs=n_jobs,
-    )
+    pair = tables["synthetic"], tables["test"]
+    scores = _score_panel(*pair, target, labels, panel, are_own(classifiers), n_jobs)
     scores.attrs["contains_private_statistics"] = True
     return scores
 
@@ -217,9 +210,7 @@ def setting_scores(
     own = are_own(classifiers)
     parts = {}
     for name, pair in settings.items():
-        parts[name] = _score_panel(
-            *pair, target, labels, panel, own=own, n_jobs=n_jobs, setting=name
-        )
+        parts[name] = _score_panel(*pair, target, labels, panel, own, n_jobs, name)
     scores = pd.concat(parts, axis=1, names=["setting", "metric"])
     scores.attrs["contains_private_statistics"] = True
     return scores
@@ -235,9 +226,7 @@ def synthetic_only_scores(
 ) -> pd.DataFrame:
     """Score classifiers in Setting C alone, without a look at a real row.
 
-    The scores are as private as the table.
-
-    The labels are those of `synthetic`, and the share `held_out` to test on is given:
+    The scores are as private as the table is. Its labels count, and the share `held_out` to test on is given:
     in `setting_scores` it is that of the real rows, whose number is private. The errors
     are those of `setting_scores`.
     """
@@ -245,8 +234,7 @@ def synthetic_only_scores(
     table = check_tables(target, synthetic=synthetic)["synthetic"]
     parts = _split(table, target, held_out)
     labels = _labels_to_score(table[target], pos_label, of="synthetic")
-    own = are_own(classifiers)
-    scores = _score_panel(*parts, target, labels, panel, own=own, n_jobs=1, setting="C")
+    scores = _score_panel(*parts, target, labels, panel, are_own(classifiers), 1, "C")
     scores.attrs["contains_private_statistics"] = False
     return scores
 
@@ -311,7 +299,6 @@ def _score_panel(
     target: str,
     labels: list[Any],
     panel: Mapping[str, BaseEstimator],
-    *,
     own: bool,
     n_jobs: int | None,
     setting: str = "B",
