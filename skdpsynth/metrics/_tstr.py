@@ -226,9 +226,9 @@ def synthetic_only_scores(
 ) -> pd.DataFrame:
     """Score classifiers in Setting C alone, without a look at a real row.
 
-    The scores are as private as the table is. Its labels count, and the share `held_out` to test on is given:
-    in `setting_scores` it is that of the real rows, whose number is private. The errors
-    are those of `setting_scores`.
+    The scores are as private as the table is, and its labels count. The share
+    `held_out` to test on is given: in `setting_scores` it is that of the real rows,
+    whose number is private. The errors are those of `setting_scores`.
     """
     panel = resolve_classifiers(classifiers)
     table = check_tables(target, synthetic=synthetic)["synthetic"]
