@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from skdpsynth.datasets._bundled import (
-    load_adult,
-    load_cervical_cancer,
-    load_thyroid,
-)
+from skdpsynth.datasets._bundled import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.datasets._fetch import (
     fetch_epileptic_seizure,
     fetch_isolet,

@@ -302,9 +302,8 @@ def _from_openml(spec: _Table) -> pd.DataFrame:
     ask = {"as_frame": True, "cache": False, "n_retries": 1, "parser": "auto"}
     ask |= spec.openml
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             # They speak of flags and versions on OpenML; the table itself is checked.
-            warnings.simplefilter("ignore", UserWarning)
             try:
                 bunch = fetch_openml(**ask)
             except KeyError:  # the copy lacks the column that was asked for by name

@@ -37,9 +37,9 @@ def assemble(
     scores = pd.DataFrame(rows, columns=_SCORES)
     runs = pd.DataFrame([record.facts for record in records])
     samples = {
-        (record.facts["synthesizer"], record.facts["epsilon"]): record.sample
-        for record in records
-        if record.sample
+        (r.facts["synthesizer"], r.facts["epsilon"]): r.sample
+        for r in records
+        if r.sample
     }
     columns = plain_columns(test)
     real = [marginal(column) for column in columns]
@@ -50,11 +50,9 @@ def assemble(
 def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
     """Compare Setting C of each run with Setting A of the same repeat."""
     rows = []
-    classified = scores[scores["setting"].isin(["A", "C"])]
-    classified = classified[
-        classified["classifier"].isin(averaged(classified["classifier"]))
-    ]
-    for (metric, repeat), group in classified.groupby(["metric", "repeat"], sort=False):
+    scores = scores[scores["setting"].isin(["A", "C"])]
+    scores = scores[scores["classifier"].isin(averaged(scores["classifier"]))]
+    for (metric, repeat), group in scores.groupby(["metric", "repeat"], sort=False):
         series = group.set_index("classifier")["value"]
         real = series[(group["setting"] == "A").to_numpy()]
         if len(real) < 2:
@@ -63,9 +61,8 @@ def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
         # The reference, whose epsilon is NaN, is compared with itself.
         parts = in_c.groupby(["synthesizer", "epsilon"], dropna=False)
         for (name, epsilon), part in parts:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
                 # A tied pair agrees with nothing; the guide says so.
-                warnings.simplefilter("ignore", TiedScoresWarning)
                 value = synthetic_ranking_agreement(
                     real, part.set_index("classifier")["value"]
                 )

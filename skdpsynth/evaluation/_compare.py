@@ -19,7 +19,11 @@ from skdpsynth.evaluation._folder import RecordFolder
 from skdpsynth.evaluation._runs import REAL, Job, RunRecord, Task, run
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics import column_fidelity, tstr_scores
-from skdpsynth.metrics._classifiers import resolve_classifiers
+from skdpsynth.metrics._classifiers import (
+    has_methods,
+    named_by_class,
+    resolve_classifiers,
+)
 from skdpsynth.metrics._encode import check_tables
 
 if TYPE_CHECKING:
@@ -195,11 +199,11 @@ def compare_synthesizers(
     _rehearse(task, train, test)
     jobs = _jobs(named, task, epsilons, n_repeats, random_state)
     kept = None if folder is None else RecordFolder(folder, task, train, test)
-    records = {} if kept is None else _read(kept, jobs)
-    missing = [i for i in range(len(jobs)) if i not in records]
+    found = {} if kept is None else {i: kept.read(job) for i, job in enumerate(jobs)}
+    records = {i: record for i, record in found.items() if record is not None}
     bar = tqdm(total=len(jobs), initial=len(records), disable=not verbose, unit="run")
     with bar:
-        work = [(i, jobs[i]) for i in missing]
+        work = [(i, job) for i, job in enumerate(jobs) if i not in records]
         for i, record in _finished(work, task, train, test, n_jobs):
             records[i] = record
             if kept is not None:
@@ -220,11 +224,10 @@ def _check_numbers(
     """Check the parameters that no later step checks."""
     listed = np.ndim(epsilons) == 1 and len(epsilons) > 0
     if not listed or not all(isinstance(e, Real) and e > 0 for e in epsilons):
-        msg = (
+        raise ValueError(
             "epsilons must be a list of positive numbers, at least one. Got "
             f"{epsilons!r} instead."
         )
-        raise ValueError(msg)
     for name, value, low in (
         ("n_repeats", n_repeats, 1),
         ("n_samples", n_samples, 2),
@@ -248,12 +251,11 @@ def _check_strategy(
     total = sum(values)
     fits = abs(total - 1) <= 1e-9 or total == n_samples
     if not fits or min(values) < 0:
-        msg = (
+        raise ValueError(
             "sampling_strategy must be None, 'balanced' or a dict from class to share "
             f"(their sum is 1) or to count (n_samples, {n_samples}). Got {strategy!r} "
             "instead."
         )
-        raise ValueError(msg)
 
 
 def _rehearse(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> None:
@@ -264,9 +266,8 @@ def _rehearse(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> None:
     """
     rows = train[: task.n_samples]
     if set(task.settings) & set("AB"):
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
             # The first rows may have one label, unlike those of the runs.
-            warnings.simplefilter("ignore", DegradedResultWarning)
             tstr_scores(
                 rows,
                 test,
@@ -278,12 +279,11 @@ def _rehearse(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> None:
         column_fidelity(test, rows)
         n_rows = min(len(rows), len(test))
         if n_rows < _FOLDED_ROWS:
-            msg = (
+            raise InvalidTableError(
                 f"Expected at least {_FOLDED_ROWS} rows in 'train', in 'test' and in "
                 f"n_samples for the fidelity metrics, but got {n_rows}. Give more "
                 "rows, or leave them out by fidelity=False."
             )
-            raise InvalidTableError(msg)
 
 
 def _named(
@@ -295,35 +295,26 @@ def _named(
         alike = len(named) < len(synthesizers)
     else:
         if hasattr(synthesizers, "fit"):
-            msg = (
+            raise TypeError(
                 "synthesizers must be a list or a dict of synthesizers. Got one alone: "
                 f"put {synthesizers!r:.100} into a list."
             )
-            raise TypeError(msg)
-        named, alike = {}, False
-        for value in synthesizers:
-            name = type(value).__name__
-            same = sum(type(other).__name__ == name for other in named.values())
-            named[f"{name} {same + 1}" if same else name] = value
+        named, alike = named_by_class(synthesizers), False
     if not named or REAL in named or "" in named or alike:
-        msg = (
+        raise ValueError(
             "synthesizers must hold at least one synthesizer, and none without a name "
             f"of its own or called {REAL!r}, the reference. Got {list(named)} instead."
         )
-        raise ValueError(msg)
     return {name: _with_target(value, name, target) for name, value in named.items()}
 
 
 def _with_target(synthesizer: BaseEstimator, name: str, target: str) -> BaseEstimator:
     """Copy a synthesizer; give it the target if neither it nor its schema has one."""
-    if isinstance(synthesizer, type) or not all(
-        hasattr(synthesizer, method) for method in ("fit", "sample", "get_params")
-    ):
-        msg = (
+    if not has_methods(synthesizer, "fit", "sample", "get_params"):
+        raise TypeError(
             "synthesizers must hold unfitted synthesizers, such as GPATESynthesizer(). "
             f"Got {synthesizer!r:.100} under the name {name!r} instead."
         )
-        raise TypeError(msg)
     copy = clone(synthesizer)
     parameters = copy.get_params(deep=False)
     stated = getattr(parameters.get("schema"), "target", None)
@@ -357,12 +348,6 @@ def _jobs(
     return jobs
 
 
-def _read(folder: RecordFolder, jobs: Sequence[Job]) -> dict[int, RunRecord]:
-    """Read the runs that were finished before."""
-    found = ((i, folder.read(job)) for i, job in enumerate(jobs))
-    return {i: record for i, record in found if record is not None}
-
-
 def _finished(
     work: Sequence[tuple[int, Job]],
     task: Task,
@@ -381,11 +366,9 @@ def _finished(
     yield from parallel(calls)
 
 
-def _numbered_run(
-    number: int, job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame
-) -> tuple[int, RunRecord]:
+def _numbered_run(number: int, *what: Any) -> tuple[int, RunRecord]:  # noqa: ANN401
     """Run, and say which run it was: they do not come back in order."""
-    return number, run(job, task, train, test)
+    return number, run(*what)
 
 
 def _warn_of_failures(records: Sequence[RunRecord]) -> None:

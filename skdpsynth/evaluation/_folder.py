@@ -53,12 +53,8 @@ class RecordFolder:
         test: pd.DataFrame,
     ) -> None:
         self._folder = RunFolder(path, _README)
-        self._shared = [
-            joblib.hash(task),
-            table_digest(train),
-            table_digest(test),
-            _versions(),
-        ]
+        digests = table_digest(train), table_digest(test)
+        self._shared = [joblib.hash(task), *digests, _versions()]
 
     def read(self, job: Job) -> RunRecord | None:
         """Give the record of a run, or None if there is no whole one."""

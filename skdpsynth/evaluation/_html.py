@@ -7,7 +7,7 @@ import html
 import io
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,10 +21,11 @@ from skdpsynth.privacy._report_text import claim
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from skdpsynth.evaluation._results import ComparisonResult
 
@@ -92,11 +93,7 @@ _COLUMNS = {
     "minus that before",
 }
 # How numbers are written, by column; three decimals elsewhere.
-_FORMATS = {
-    "epsilon": ".4g",
-    "rank": "g",
-    "peak_mb": ".0f",
-}
+_FORMATS = {"epsilon": ".4g", "rank": "g", "peak_mb": ".0f"}
 _BOUNDS = ("epsilon_spent", "epsilon spent by one fit", "delta")  # rounded up
 _CLAIMS = (
     "What the fits guarantee when one row is added to the private table or removed "
@@ -143,8 +140,10 @@ def _sections(result: ComparisonResult) -> Iterator[str]:
         yield _section("Score against epsilon", *_tradeoffs(result, setting))
         yield _section("Classifiers", *_classifiers(result, setting))
     if result._samples:
-        yield _section("Columns", *_marginals(result))
-        yield _section("Pairs of columns", *_pairs(result))
+        says = "shares of the values of columns"
+        yield _section("Columns", *_drawn(result, result.plot_marginals, says))
+        says = "joint shares of pairs of columns"
+        yield _section("Pairs of columns", *_drawn(result, result.plot_pairs, says))
     yield _section("Runs", _table(_rounded(result.runs)))
 
 
@@ -163,8 +162,7 @@ def _claims(result: ComparisonResult) -> str:
         _UNKNOWN: int(runs["epsilon_spent"].isna().sum()),
     }
     text += "".join(f" {more.format(n=n)}" for more, n in others.items() if n)
-    keys = ["synthesizer", "class", "epsilon"]
-    groups = runs.groupby(keys, sort=False)
+    groups = runs.groupby(["synthesizer", "class", "epsilon"], sort=False)
     table = groups[["epsilon_spent", "delta"]].max().reset_index()
     table.insert(3, "fits", groups.size().to_numpy())
     table = table.rename(columns={"epsilon_spent": "epsilon spent by one fit"})
@@ -206,20 +204,12 @@ def _classifiers(result: ComparisonResult, setting: Setting) -> Iterator[str]:
         yield f"<h3>{metric}</h3>" + _table(_rounded(rows))
 
 
-def _marginals(result: ComparisonResult) -> Iterator[str]:
+def _drawn(
+    result: ComparisonResult, plot: Callable[..., NDArray[Any]], says: str
+) -> Iterator[str]:
     for epsilon in _epsilons(pd.Series([e for _, e in result._samples])):
-        axes = result.plot_marginals(epsilon=epsilon)
-        yield f"<h3>epsilon {epsilon:g}</h3>" + _picture(
-            axes[0], f"shares of the values of columns at epsilon {epsilon:g}"
-        )
-
-
-def _pairs(result: ComparisonResult) -> Iterator[str]:
-    for epsilon in _epsilons(pd.Series([e for _, e in result._samples])):
-        axes = result.plot_pairs(epsilon=epsilon)
-        yield f"<h3>epsilon {epsilon:g}</h3>" + _picture(
-            axes[0, 0], f"joint shares of pairs of columns at epsilon {epsilon:g}"
-        )
+        ax, at = plot(epsilon=epsilon).flat[0], f"epsilon {epsilon:g}"
+        yield f"<h3>{at}</h3>" + _picture(ax, f"{says} at {at}")
 
 
 def _epsilons(column: pd.Series) -> list[float]:
@@ -291,15 +281,11 @@ def _written(name: str, value: object) -> str:
 def _table(table: pd.DataFrame) -> str:
     """Turn a table of texts into HTML; every text is escaped."""
     head = "".join(f"<th>{html.escape(str(name))}</th>" for name in table.columns)
-    long = {"warned", "error"}
+    long = [' class="text"' if n in ("warned", "error") else "" for n in table.columns]
     rows = []
     for values in table.itertuples(index=False, name=None):
-        cells = (
-            f'<td class="text">{html.escape(value)}</td>'
-            if name in long
-            else f"<td>{html.escape(value)}</td>"
-            for name, value in zip(table.columns, values, strict=True)
-        )
+        texts = zip(long, map(html.escape, values), strict=True)
+        cells = (f"<td{kind}>{text}</td>" for kind, text in texts)
         rows.append(f"<tr>{''.join(cells)}</tr>")
     body = "\n".join(rows)
     return (

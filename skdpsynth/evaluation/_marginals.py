@@ -75,16 +75,12 @@ def _plain(name: str, column: pd.Series) -> PlainColumn:
     if types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype):
         return PlainColumn(name, "number", _floats(column))
     if types.is_datetime64_any_dtype(column.dtype):
-        zone = None if column.dt.tz is None else "UTC"
-        return PlainColumn(name, "time", _floats((column - _epoch(zone)) / _DAY))
+        epoch = pd.Timestamp(0, tz=None if column.dt.tz is None else "UTC")
+        return PlainColumn(name, "time", _floats((column - epoch) / _DAY))
     if types.is_timedelta64_dtype(column.dtype):
         return PlainColumn(f"{name} (days)", "number", _floats(column / _DAY))
     texts = [None if pd.isna(v) else str(v) for v in column.astype(object)]
     return PlainColumn(name, "category", texts)
-
-
-def _epoch(zone: str | None) -> pd.Timestamp:
-    return pd.Timestamp(0, tz=zone)
 
 
 def _floats(column: pd.Series) -> list[float | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -27,17 +27,7 @@ _MAX_COLUMNS = 40  # beside the target: 820 pairs
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two columns of a pair.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    kind : {"number", "time", "category"}
-        As in `PlainColumn`.
-    cells : NumberCells or LevelCells
-        The last one is of missing values.
-    """
+    """One of the two columns of a pair; kinds are those of `PlainColumn`."""
 
     name: str
     kind: str
@@ -46,17 +36,12 @@ class Side:
     @classmethod
     def of(cls, column: PlainColumn) -> Side:
         """Let the values of a column choose its cells."""
-        if column.kind == "category":
-            levels = LevelCells.of(pd.Series(column.items, dtype=object), _N_CELLS)
-            return cls(column.name, column.kind, levels)
-        numbers = NumberCells.of(np.array(column.items, dtype=float), _N_CELLS)
-        return cls(column.name, column.kind, numbers)
+        cells = LevelCells if column.kind == "category" else NumberCells
+        return cls(column.name, column.kind, cells.of(_values(column), _N_CELLS))
 
     def codes(self, column: PlainColumn) -> NDArray[np.int16]:
         """Say in which cell each value of a column of the same kind is."""
-        if isinstance(self.cells, LevelCells):
-            return self.cells.codes(pd.Series(column.items, dtype=object))
-        return self.cells.codes(np.array(column.items, dtype=float))
+        return self.cells.codes(_values(column))
 
     def labels(self) -> list[str]:
         """Name the cells: a number is where its cell begins."""
@@ -74,15 +59,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two columns, and the shares of their joint cells.
-
-    Parameters
-    ----------
-    first, second : Side
-        The columns.
-    shares : ndarray of shape (n_first, n_second)
-        Of the rows that chose the cells; they sum to 1.
-    """
+    """Two columns, and the joint shares of the rows that chose the cells."""
 
     first: Side
     second: Side
@@ -100,23 +77,13 @@ class Pair:
 
 
 def strongest_pairs(columns: Sequence[PlainColumn], target: str | None) -> list[Pair]:
-    """Find the pairs of columns that depend on each other most.
+    """Find four pairs of columns (or fewer) with the largest Cramer's V of their cells.
 
-    Parameters
-    ----------
-    columns : sequence of PlainColumn
-        A table.
-    target : str or None
-        Looked at wherever it stands; of the other columns the first 40 are.
-
-    Returns
-    -------
-    list of Pair
-        Four, or all if there are fewer, the largest Cramer's V of their cells first.
+    The target is looked at wherever it stands, and the first 40 other columns.
     """
     others = [column for column in columns if column.name != target]
-    looked_at = [column for column in columns if column.name == target]
-    looked_at = others[:_MAX_COLUMNS] + looked_at
+    labels = [column for column in columns if column.name == target]
+    looked_at = others[:_MAX_COLUMNS] + labels
     sides = [Side.of(column) for column in looked_at]
     coded = [side.codes(c) for side, c in zip(sides, looked_at, strict=True)]
     found = []
@@ -130,6 +97,12 @@ def strongest_pairs(columns: Sequence[PlainColumn], target: str | None) -> list[
         Pair(sides[i], sides[j], counts / counts.sum())
         for _, i, j, counts in found[:_N_PAIRS]
     ]
+
+
+def _values(column: PlainColumn) -> Any:  # noqa: ANN401 - what its kind of cells takes
+    if column.kind == "category":
+        return pd.Series(column.items, dtype=object)
+    return np.array(column.items, dtype=float)
 
 
 def _counts(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 
 from skdpsynth.evaluation._marginals import PlainColumn
@@ -14,6 +13,7 @@ from skdpsynth.evaluation._plots import (
     SMALL,
     add_footer,
     drawable,
+    new_grid,
     nothing,
     samples_at,
 )
@@ -41,7 +41,8 @@ def draw_pairs(
     pairs = result._real_pairs or strongest_pairs(_pooled(samples), result.target)
     titles = [*([_REAL_ROWS] if result._real_pairs else []), *samples]
     shape = len(pairs), len(titles)
-    given = _new_grid(*shape) if axes is None else np.atleast_2d(axes)
+    size = (2.3 + 1.9 * shape[1], 0.8 + 2.5 * shape[0])
+    given = new_grid(*shape, size) if axes is None else np.atleast_2d(axes)
     if given.ndim != 2 or (np.array(given.shape) < shape).any():
         msg = f"axes must have the shape {shape}. Got {given.shape} instead."
         raise ValueError(msg)
@@ -110,11 +111,3 @@ def _labels(side: Side, used: NDArray[np.intp]) -> list[str]:
     """Name the cells that have a row in any table."""
     names = side.labels()
     return [drawable(names[i], 16) for i in used]
-
-
-def _new_grid(n_pairs: int, n_tables: int) -> NDArray[Any]:
-    size = (2.3 + 1.9 * n_tables, 0.8 + 2.5 * n_pairs)
-    _, axes = plt.subplots(
-        n_pairs, n_tables, figsize=size, layout="constrained", squeeze=False
-    )
-    return axes

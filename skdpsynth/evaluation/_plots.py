@@ -15,7 +15,6 @@ from skdpsynth.evaluation._runs import REAL, REFERENCE
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
     from numpy.typing import NDArray
@@ -51,9 +50,10 @@ def draw_tradeoff(
     if not curves:
         raise ValueError(nothing(f"scores {metric!r} in Setting {setting}"))
     own = ax is None
-    ax = _new_axes((6.4, 4.4)) if ax is None else ax
+    ax = new_grid(1, 1, (6.4, 4.4))[0, 0] if ax is None else ax
     positions = _positions({e for curve in curves.values() for e in curve})
-    floor = _floor(result)
+    floors = result.runs.loc[result.runs["class"] == _FLOOR_CLASS, "synthesizer"]
+    floor = next(iter(floors), "")
     lines = [name for name in curves if name != floor]
     # Where all share one place, side by side.
     one_place = len(positions) - (math.inf in positions) <= 1
@@ -62,8 +62,15 @@ def draw_tradeoff(
         style = _styles(result)[name]
         _draw_curve(ax, curves[name], positions, shift, style, label=drawable(name))
     if floor in curves:
+        # A line through its points, or across where there is one.
         ending = "" if "floor" in floor.lower() else " (floor)"
-        _draw_floor(ax, curves[floor], positions, drawable(floor) + ending)
+        line: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
+        line["label"] = drawable(floor) + ending
+        heights = [mean for mean, _ in curves[floor].values()]
+        if len(heights) == 1:
+            ax.axhline(heights[0], **line)
+        else:
+            ax.plot([positions[e] for e in curves[floor]], heights, **line)
     real = result.repeats(REAL, math.nan, REFERENCE[setting], metric)
     if len(real):
         label = _REAL_ROWS[setting]
@@ -88,7 +95,9 @@ def draw_classifiers(
     """Draw `ComparisonResult.plot_classifiers`."""
     _check_choice(metric, setting)
     scores = result.scores[result.scores["metric"] == metric]
-    chosen = _at(scores[scores["setting"] == setting], epsilon)
+    chosen = scores[(scores["setting"] == setting) & scores["epsilon"].notna()]
+    at = _epsilon(set(chosen["epsilon"]), epsilon)
+    chosen = chosen[chosen["epsilon"].isin([at, math.inf])]
     if chosen.empty:
         raise ValueError(nothing(f"scores {metric!r} in Setting {setting}"))
     table = chosen.pivot_table(
@@ -99,7 +108,8 @@ def draw_classifiers(
     real = real.groupby("classifier")["value"].mean()
     order = (real if len(real) else table.mean(axis=1)).sort_values().index
     own = ax is None
-    ax = _new_axes((6.4, 1.7 + 0.3 * len(order))) if ax is None else ax
+    size = (6.4, 1.7 + 0.3 * len(order))
+    ax = new_grid(1, 1, size)[0, 0] if ax is None else ax
     heights = np.arange(len(order))
     if len(real):
         bar: dict[str, Any] = {"color": "black", "marker": "|", "linewidth": 2}
@@ -114,9 +124,8 @@ def draw_classifiers(
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
     ax.set_xlabel(f"{_METRICS[metric]}, mean of repeats")
-    shown = sorted(e for e in set(chosen["epsilon"]) if e < math.inf)
-    at = f"epsilon = {shown[0]:g}: " if shown else ""
-    ax.set_title(at + _SETTINGS[setting], fontsize=10)
+    title = f"epsilon = {at:g}: " if at < math.inf else ""
+    ax.set_title(title + _SETTINGS[setting], fontsize=10)
     _finish([ax], result, own)
     return ax
 
@@ -141,7 +150,7 @@ def draw_marginals(
         msg = f"columns must be some of {names}. Got {unknown or 'none'} instead."
         raise ValueError(msg)
     own = axes is None
-    given = _new_grid(len(columns)) if own else np.ravel(np.asarray(axes, dtype=object))
+    given = _new_row(len(columns)) if own else np.ravel(np.asarray(axes, dtype=object))
     if len(given) < len(columns):
         msg = f"axes must hold {len(columns)} Axes. Got {len(given)} instead."
         raise ValueError(msg)
@@ -238,21 +247,6 @@ def _draw_curve(
     ax.errorbar(x, mean, spread, fmt="none", ecolor=style["color"], capsize=3)
 
 
-def _draw_floor(
-    ax: Axes,
-    curve: dict[float, tuple[float, float]],
-    positions: dict[float, float],
-    label: str,
-) -> None:
-    """Draw the floor: a line through its points, or across where there is one."""
-    style: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
-    heights = [mean for mean, _ in curve.values()]
-    if len(curve) == 1:
-        ax.axhline(heights[0], label=label, **style)
-    else:
-        ax.plot([positions[e] for e in curve], heights, label=label, **style)
-
-
 def _curve(
     result: ComparisonResult, name: str, setting: str, metric: str
 ) -> dict[float, tuple[float, float]]:
@@ -269,12 +263,11 @@ def _curve(
 
 def _positions(epsilons: set[float]) -> dict[float, float]:
     """Place epsilons on a logarithmic axis, and the infinite one behind the last."""
-    finite = sorted(e for e in epsilons if e < math.inf)
-    positions = {e: math.log10(e) for e in finite}
+    positions = {e: math.log10(e) for e in sorted(epsilons) if e < math.inf}
     if math.inf in epsilons:
-        gap = (positions[finite[-1]] - positions[finite[0]]) if finite else 0.0
-        gap = gap / (len(finite) - 1) if len(finite) > 1 else 0.5
-        positions[math.inf] = (positions[finite[-1]] if finite else 0.0) + gap
+        x = list(positions.values()) or [0.0]
+        gap = (x[-1] - x[0]) / (len(x) - 1) if len(x) > 1 else 0.5
+        positions[math.inf] = x[-1] + gap
     return positions
 
 
@@ -290,12 +283,6 @@ def samples_at(
     }
 
 
-def _at(scores: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
-    """Keep the scores at one epsilon, and those without noise; not the reference."""
-    chosen = _epsilon(set(scores["epsilon"].dropna()), epsilon)
-    return scores[scores["epsilon"].isin([chosen, math.inf])]
-
-
 def _epsilon(available: set[float], epsilon: float | None) -> float:
     """Choose the epsilon of a plot: the one asked for, or the smallest."""
     if epsilon is not None and epsilon not in available:
@@ -307,12 +294,6 @@ def _epsilon(available: set[float], epsilon: float | None) -> float:
 def _names(result: ComparisonResult) -> list[str]:
     """List the synthesizers in the order given."""
     return [name for name in dict.fromkeys(result.runs["synthesizer"]) if name != REAL]
-
-
-def _floor(result: ComparisonResult) -> str:
-    """Name the synthesizer that is the floor; empty if there is none."""
-    of_class = result.runs[result.runs["class"] == _FLOOR_CLASS]
-    return str(of_class["synthesizer"].iloc[0]) if len(of_class) else ""
 
 
 def _shifts(several: Collection[str]) -> NDArray[np.float64]:
@@ -342,22 +323,21 @@ def drawable(name: str, width: int = 32) -> str:
     return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
 
 
-def _new_axes(size: tuple[float, float]) -> Axes:
-    _, ax = plt.subplots(figsize=size, layout="constrained")
-    return ax
+def new_grid(n_rows: int, n_columns: int, size: tuple[float, float]) -> NDArray[Any]:
+    return plt.subplots(
+        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False
+    )[1]
 
 
-def _new_grid(n_axes: int) -> NDArray[Any]:
+def _new_row(n_axes: int) -> NDArray[Any]:
     """Make a figure with as many axes as asked for, at most three in a row."""
     n_columns = min(n_axes, 3)
     n_rows = -(-n_axes // n_columns)
     size = (3.2 * n_columns + 0.4, 2.5 * n_rows + 0.8)
-    _, axes = plt.subplots(
-        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False
-    )
-    for ax in axes.flat[n_axes:]:
+    axes = new_grid(n_rows, n_columns, size).ravel()
+    for ax in axes[n_axes:]:
         ax.remove()
-    return np.array(axes.flat[:n_axes], dtype=object)
+    return axes[:n_axes]
 
 
 def _finish(
@@ -396,10 +376,8 @@ def add_footer(figure: Figure | SubFigure, result: ComparisonResult) -> None:
 
 
 def _check_choice(metric: str, setting: str) -> None:
-    for name, value, choices in (
-        ("metric", metric, _METRICS),
-        ("setting", setting, _SETTINGS),
-    ):
+    asked = (("metric", metric, _METRICS), ("setting", setting, _SETTINGS))
+    for name, value, choices in asked:
         if value not in choices:
             msg = f"{name} must be one of {list(choices)}. Got {value!r} instead."
             raise ValueError(msg)

@@ -157,8 +157,8 @@ class ComparisonResult:
             (0.5 is best); means of what the runs cost, of `peak_mb` the maximum;
             `n_runs` and `n_failed`. What was not computed has no column, or NaN.
         """
-        rows = [self._summary_row(*key, group) for key, group in self._groups()]
-        table = pd.DataFrame(rows)
+        groups = self.runs.groupby(_RUN[:2], sort=False, dropna=False)
+        table = pd.DataFrame([self._summary_row(n, e, runs) for (n, e), runs in groups])
         if "auroc" in table:
             ranked = table.loc[table["synthesizer"] != REAL]
             place = ranked.groupby("epsilon")["auroc"].rank(ascending=False)
@@ -190,17 +190,13 @@ class ComparisonResult:
         keys = set(runs[_RUN].itertuples(index=False, name=None))
         of_kept = pd.MultiIndex.from_frame(self.scores[_RUN]).isin(sorted(keys))
         within = of_kept & (self.scores["setting"] == "C")
-        samples = {
-            (name, epsilon): sample
-            for (name, epsilon), sample in self._samples.items()
-            if (name, epsilon, 0) in keys
-        }
+        samples = {of: s for of, s in self._samples.items() if (*of, 0) in keys}
         return ComparisonResult(
             self.scores[within].reset_index(drop=True),
             runs.reset_index(drop=True),
             samples,
-            [],
-            self.target,
+            real_marginals=[],
+            target=self.target,
             contains_private_statistics=False,
         )
 
@@ -307,10 +303,7 @@ class ComparisonResult:
         return _plots.draw_marginals(self, axes, columns, epsilon)
 
     def plot_pairs(
-        self,
-        axes: NDArray[Any] | None = None,
-        *,
-        epsilon: float | None = None,
+        self, axes: NDArray[Any] | None = None, *, epsilon: float | None = None
     ) -> NDArray[Any]:
         """Plot the joint shares of pairs of columns, real beside synthetic.
 
@@ -374,11 +367,6 @@ class ComparisonResult:
         """
         self.scores.to_parquet(path, index=False)
 
-    def _groups(self) -> list[tuple[tuple[str, float], pd.DataFrame]]:
-        """Give the runs of each synthesizer and epsilon, in the order of the first."""
-        keys = ["synthesizer", "epsilon"]
-        return list(self.runs.groupby(keys, sort=False, dropna=False))
-
     def _summary_row(
         self, name: str, epsilon: float, runs: pd.DataFrame
     ) -> dict[str, Any]:
@@ -423,14 +411,10 @@ class ComparisonResult:
         Series of shape (n_repeats_that_have_it,)
             Values by repeat. "HistGradientBoosting" is left out unless it is alone.
         """
-        found = self._select(setting, metric)
+        found = self.scores
+        found = found[(found["setting"] == setting) & (found["metric"] == metric)]
         missing = bool(np.isnan(epsilon))
         same = found["epsilon"].isna() if missing else found["epsilon"] == epsilon
         found = found[(found["synthesizer"] == synthesizer) & same]
         found = found[found["classifier"].isin(averaged(found["classifier"]))]
         return found.groupby("repeat")["value"].mean()
-
-    def _select(self, setting: str, metric: str) -> pd.DataFrame:
-        """Give the scores of one metric in one setting."""
-        scores = self.scores
-        return scores[(scores["setting"] == setting) & (scores["metric"] == metric)]

@@ -38,6 +38,7 @@ REAL = "real data"  # the name of the reference among the synthesizers
 REFERENCE = {"B": "A", "C": "C"}
 ALL = "all"  # in the place of a classifier, for what is about the whole table
 _PLOTTED_ROWS = 1_000
+_MEASURED = ("epsilon_spent", "delta", "fit_s", "sample_s", "score_s", "peak_mb")
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,7 @@ def run(job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame) -> RunRec
             "class": job.class_name,
             "epsilon": job.epsilon,
             "repeat": job.repeat,
-            "epsilon_spent": np.nan,
-            "delta": np.nan,
-            "fit_s": np.nan,
-            "sample_s": np.nan,
-            "score_s": np.nan,
-            "peak_mb": np.nan,
+            **dict.fromkeys(_MEASURED, np.nan),
             "warned": "",
             "error": "",
         }

@@ -20,30 +20,18 @@ Codes = NDArray[np.int16]
 class NumberCells:
     """Cells of numbers: between quantiles, and one more for what is missing.
 
-    Parameters
-    ----------
-    edges : ndarray of shape (n_edges,)
-        Increasing. A cell begins with each; the first cell is below all of them.
+    A cell begins with each of the increasing edges; the first cell is below all of
+    them.
     """
 
     edges: Numbers
 
     @classmethod
     def of(cls, values: Numbers, n_cells: int) -> NumberCells:
-        """Choose cells by quantiles of what is there.
+        """Choose at most `n_cells` by quantiles of values (NaN where missing).
 
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows,)
-            NaN where missing.
-        n_cells : int
-            Most cells, without that of missing values.
-
-        Returns
-        -------
-        NumberCells
-            Fewer where quantiles are equal. The smallest value is in the first cell,
-            however frequent it is: zeros stay apart from what is above them.
+        They are fewer where quantiles are equal. The smallest value is in the first
+        cell, however frequent it is: zeros stay apart from what is above them.
         """
         known = values[~np.isnan(values)]
         if not known.size:
@@ -62,18 +50,7 @@ class NumberCells:
         return len(self.edges) + 2
 
     def codes(self, values: Numbers) -> Codes:
-        """Say in which cell each value is.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows,)
-            NaN where missing.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), int16
-            In the order of the values; the last cell has the missing ones.
-        """
+        """Say in which cell each value is; the last one has the missing ones (NaN)."""
         codes = np.searchsorted(self.edges, values, side="right")
         codes[np.isnan(values)] = self.n_cells - 1
         return codes.astype(np.int16)
@@ -81,31 +58,15 @@ class NumberCells:
 
 @dataclass(frozen=True)
 class LevelCells:
-    """Cells of categories: the most frequent, the others, and what is missing.
-
-    Parameters
-    ----------
-    levels : list
-        The most frequent ones.
-    """
+    """Cells of categories: the most frequent, the others, and what is missing."""
 
     levels: Sequence[Hashable]
 
     @classmethod
     def of(cls, values: pd.Series, n_levels: int) -> LevelCells:
-        """Choose the most frequent levels.
+        """Keep the most frequent apart.
 
-        Parameters
-        ----------
-        values : Series
-            Categories.
-        n_levels : int
-            Most levels to keep apart.
-
-        Returns
-        -------
-        LevelCells
-            Ties are broken by name: the order of the rows says nothing.
+        Ties are broken by name: the order of the rows says nothing.
         """
         counts = values.astype(object).value_counts()
         ranked = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
@@ -119,20 +80,10 @@ class LevelCells:
     def codes(self, values: pd.Series) -> Codes:
         """Say in which cell each value is.
 
-        Parameters
-        ----------
-        values : Series
-            Categories.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), int16
-            The last cell has the missing values, the one before all other levels.
+        The last cell has the missing values, the one before all other levels.
         """
         values = values.astype(object)
-        codes: NDArray[np.intp] = pd.Index(self.levels, dtype=object).get_indexer(
-            values
-        )
+        codes = pd.Index(self.levels, dtype=object).get_indexer(values)
         codes[codes == -1] = len(self.levels)
         codes[values.isna().to_numpy()] = self.n_cells - 1
-        return codes.astype(np.int16)
+        return np.asarray(codes, dtype=np.int16)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -43,33 +43,40 @@ def _xgboost() -> BaseEstimator:
     return classifier
 
 
-_PANEL: dict[str, Callable[[], Any]] = {
-    "LogisticRegression": lambda: LogisticRegression(max_iter=500, random_state=0),
-    "RandomForestClassifier": lambda: RandomForestClassifier(
-        n_estimators=100, random_state=0
-    ),
-    "GaussianNB": GaussianNB,
-    "BernoulliNB": BernoulliNB,
-    "LinearSVC": lambda: LinearSVC(random_state=0),
-    "DecisionTreeClassifier": lambda: DecisionTreeClassifier(random_state=0),
-    "LinearDiscriminantAnalysis": LinearDiscriminantAnalysis,
-    "AdaBoostClassifier": lambda: AdaBoostClassifier(random_state=0),
-    "BaggingClassifier": lambda: BaggingClassifier(random_state=0),
-    "GradientBoostingClassifier": lambda: GradientBoostingClassifier(random_state=0),
-    "MLPClassifier": lambda: MLPClassifier(
-        hidden_layer_sizes=(18, 18, 18),
-        activation="tanh",
-        max_iter=60,
-        random_state=0,
-    ),
-    "XGBClassifier": _xgboost,
-}
+def named_by_class(entries: Iterable[BaseEstimator]) -> dict[str, BaseEstimator]:
+    """Name estimators by their classes; number those that have one in common."""
+    named: dict[str, BaseEstimator] = {}
+    for entry in entries:
+        name = type(entry).__name__
+        same = sum(type(other).__name__ == name for other in named.values())
+        named[f"{name} {same + 1}" if same else name] = entry
+    return named
+
+
 # Of today, for what the twelve are too weak to see; no part of the paper's mean. Its
 # name is not that of its class, under which a list of own classifiers may have one.
 BESIDE = "HistGradientBoosting"
-_KNOWN: dict[str, Callable[[], Any]] = _PANEL | {
-    BESIDE: lambda: HistGradientBoostingClassifier(random_state=0)
+_TWELVE = (
+    LogisticRegression(max_iter=500, random_state=0),
+    RandomForestClassifier(n_estimators=100, random_state=0),
+    GaussianNB(),
+    BernoulliNB(),
+    LinearSVC(random_state=0),
+    DecisionTreeClassifier(random_state=0),
+    LinearDiscriminantAnalysis(),
+    AdaBoostClassifier(random_state=0),
+    BaggingClassifier(random_state=0),
+    GradientBoostingClassifier(random_state=0),
+    MLPClassifier((18, 18, 18), activation="tanh", max_iter=60, random_state=0),
+)  # and `_xgboost`
+_KNOWN = named_by_class(_TWELVE) | {
+    "XGBClassifier": None,
+    BESIDE: HistGradientBoostingClassifier(random_state=0),
 }
+
+
+def _new(name: str) -> BaseEstimator:
+    return clone(_KNOWN[name]) if _KNOWN[name] is not None else _xgboost()
 
 
 def default_classifiers() -> dict[str, BaseEstimator]:
@@ -103,38 +110,23 @@ def default_classifiers() -> dict[str, BaseEstimator]:
     .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
        Data with Differential Privacy Guarantees", ICLR, 2019.
     """
-    return {name: make() for name, make in _PANEL.items()}
+    return {name: _new(name) for name in averaged(_KNOWN)}
 
 
 def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
-    """Turn the `classifiers` parameter into named classifiers.
+    """Name the classifiers: at least one, none called "mean"; ValueError if not.
 
-    Parameters
-    ----------
-    classifiers : dict of str to classifier, list of classifier, list of str, or None
-        Own classifiers by name; own ones, which get the name of their class and a
-        number from the second of a class on; names out of the twelve and `BESIDE`; None
-        for the twelve.
-
-    Returns
-    -------
-    dict of str to classifier
-        At least one, none called "mean".
-
-    Raises
-    ------
-    ValueError
-        If there is none, an entry is neither one of these names nor a classifier, names
-        and classifiers are mixed, or one is called "mean".
+    Own ones of a list get the name of their class and a number from the second on;
+    names are out of the twelve and `BESIDE`; None stands for the twelve.
     """
     if classifiers is None:
         return default_classifiers()
     if isinstance(classifiers, Mapping):
         chosen = dict(classifiers)
     elif are_own(classifiers):
-        chosen = _named_by_class(_listed(classifiers))
+        chosen = named_by_class(_listed(classifiers))
     else:
-        chosen = {name: _KNOWN[name]() for name in _listed(classifiers)}
+        chosen = {name: _new(name) for name in _listed(classifiers)}
     if not chosen or "mean" in chosen:
         raise ValueError(
             "The 'classifiers' parameter must hold at least one classifier, and none "
@@ -144,18 +136,9 @@ def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
 
 
 def averaged(names: Iterable[str]) -> list[str]:
-    """Say which classifiers a mean is taken over.
+    """Say which classifiers a mean is taken over: all but `BESIDE`, unless it is alone.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Names of classifiers that were scored.
-
-    Returns
-    -------
-    list of str
-        All but `BESIDE`, so that the twelve have the mean of the paper; `BESIDE` where
-        it is alone.
+    So the twelve have the mean of the paper.
     """
     listed = list(names)
     return [name for name in listed if name != BESIDE] or listed
@@ -164,28 +147,15 @@ def averaged(names: Iterable[str]) -> list[str]:
 def are_own(classifiers: Classifiers) -> bool:
     """Say whether the user made the classifiers: an error of theirs is the user's.
 
-    Parameters
-    ----------
-    classifiers : dict of str to classifier, list of classifier, list of str, or None
-        As in `resolve_classifiers`.
-
-    Returns
-    -------
-    bool
-        False for the twelve and for names.
-
-    Raises
-    ------
-    ValueError
-        If an entry of a list is neither one of the names nor a classifier, or names and
-        classifiers are mixed.
+    ValueError if an entry is neither a known name nor a classifier, or both are mixed.
     """
     if classifiers is None or isinstance(classifiers, Mapping):
         return classifiers is not None
     entries = _listed(classifiers)
     if all(isinstance(entry, str) and entry in _KNOWN for entry in entries):
         return False
-    if all(map(_is_classifier, entries)):
+    # Such can be cloned and fitted.
+    if all(has_methods(entry, "fit", "get_params") for entry in entries):
         return True
     wrong = [entry for entry in entries if entry not in list(_KNOWN)]
     raise ValueError(
@@ -194,24 +164,13 @@ def are_own(classifiers: Classifiers) -> bool:
     )
 
 
+def has_methods(entry: object, *names: str) -> bool:
+    """Say whether it is an object, and no class, with all of these methods."""
+    return not isinstance(entry, type) and all(hasattr(entry, name) for name in names)
+
+
 def _listed(classifiers: Sequence[str] | Sequence[BaseEstimator]) -> list[Any]:
     """Make a list, also of one name or classifier."""
     # An unfitted forest has a length that cannot be asked for: it is no list.
     alone = isinstance(classifiers, str | BaseEstimator)
     return [classifiers] if alone else list(classifiers)
-
-
-def _is_classifier(entry: object) -> bool:
-    """Say whether it can be cloned and fitted; its class cannot."""
-    methods = ("fit", "get_params")
-    return not isinstance(entry, type) and all(hasattr(entry, m) for m in methods)
-
-
-def _named_by_class(entries: Sequence[BaseEstimator]) -> dict[str, BaseEstimator]:
-    """Name classifiers by their classes; number those that have one in common."""
-    named: dict[str, BaseEstimator] = {}
-    for entry in entries:
-        name = type(entry).__name__
-        same = sum(type(other).__name__ == name for other in named.values())
-        named[f"{name} {same + 1}" if same else name] = entry
-    return named

@@ -16,40 +16,14 @@ _LIMIT = 1e6
 
 
 def check_tables(target: str, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Check tables that are to be compared, and bring them to one column order.
+    """Check tables with a label, named as in messages, and bring them to one order.
 
-    Parameters
-    ----------
-    target : str
-        Name of the label column.
-    **tables : DataFrame
-        The tables by the name that messages use. The first one sets the order.
-
-    Returns
-    -------
-    dict of str to DataFrame
-        The same tables with their columns in the order of the first.
-
-    Raises
-    ------
-    TypeError
-        If a table is not a DataFrame.
-    InvalidTableError
-        If a table is empty, has no or no complete label, has repeated column names, no
-        feature, or other columns than the first.
+    TypeError for what is no DataFrame; InvalidTableError for one that is empty, has no
+    feature, no or no complete label, repeated names, or other columns than the first.
     """
     first_name, first = next(iter(tables.items()))
     for name, table in tables.items():
-        if not isinstance(table, pd.DataFrame):
-            raise TypeError(
-                f"The '{name}' parameter must be a pandas DataFrame. Got "
-                f"{type(table).__name__} instead."
-            )
-        if not table.columns.is_unique:
-            raise InvalidTableError(
-                f"Expected distinct column names in '{name}', but some are repeated. "
-                "Rename or drop them."
-            )
+        _check_frame(name, table)
         if target not in table.columns:
             raise InvalidTableError(
                 f"Expected the target column {target!r} in '{name}', but it is not "
@@ -72,42 +46,19 @@ def check_tables(target: str, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]
                 f"Expected a complete target column {target!r} in '{name}', but it has "
                 "missing values. Drop these rows first."
             )
-    return {name: with_gaps(table[first.columns]) for name, table in tables.items()}
+    return {name: _with_gaps(table[first.columns]) for name, table in tables.items()}
 
 
 def same_columns(
     real: pd.DataFrame, synthetic: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Check two tables without a label, and bring the second to the first's columns.
+    """Check two tables without a label; bring the second to the first's columns.
 
-    Parameters
-    ----------
-    real, synthetic : DataFrame
-        The tables, named so in messages.
-
-    Returns
-    -------
-    tuple of DataFrame
-        Both with the columns in the order of `real`, and as from `with_gaps`.
-
-    Raises
-    ------
-    TypeError
-        If a table is not a DataFrame.
-    InvalidTableError
-        If the tables do not have the same distinct columns, or one is empty.
+    TypeError for what is no DataFrame; InvalidTableError for other columns, repeated
+    ones or an empty table.
     """
     for name, table in {"real": real, "synthetic": synthetic}.items():
-        if not isinstance(table, pd.DataFrame):
-            raise TypeError(
-                f"The '{name}' parameter must be a pandas DataFrame. Got "
-                f"{type(table).__name__} instead."
-            )
-        if not table.columns.is_unique:
-            raise InvalidTableError(
-                f"Expected distinct column names in '{name}', but some are repeated. "
-                "Rename or drop them."
-            )
+        _check_frame(name, table)
         if table.empty:
             raise InvalidTableError(
                 f"Expected at least one row and one column in '{name}', but got the "
@@ -119,24 +70,27 @@ def same_columns(
             "Expected the same columns in 'real' and 'synthetic', but only one has "
             f"{sorted(map(str, differing))}. Keep the columns that both have."
         )
-    return with_gaps(real), with_gaps(synthetic[real.columns])
+    return _with_gaps(real), _with_gaps(synthetic[real.columns])
 
 
-def with_gaps(table: pd.DataFrame) -> pd.DataFrame:
-    """Give a table whose every NaN is a missing value.
+def _check_frame(name: str, table: object) -> None:
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(
+            f"The '{name}' parameter must be a pandas DataFrame. Got "
+            f"{type(table).__name__} instead."
+        )
+    if not table.columns.is_unique:
+        raise InvalidTableError(
+            f"Expected distinct column names in '{name}', but some are repeated. "
+            "Rename or drop them."
+        )
+
+
+def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
+    """Give a table (with distinct names) whose every NaN is a missing value.
 
     ``Float64`` and ``double[pyarrow]`` take a NaN for a number beside their own missing
     value.
-
-    Parameters
-    ----------
-    table : DataFrame
-        With distinct column names; it stays as it is.
-
-    Returns
-    -------
-    DataFrame
-        The same rows and dtypes.
     """
     kinds = (pd.Float32Dtype, pd.Float64Dtype, pd.ArrowDtype)
     dtypes = table.dtypes.items()
@@ -151,69 +105,27 @@ def with_gaps(table: pd.DataFrame) -> pd.DataFrame:
 def encode_features(
     train: pd.DataFrame, other: pd.DataFrame
 ) -> tuple[Matrix, Matrix, NDArray[np.intp]]:
-    """Turn the features of two tables into numbers.
+    """Turn the features of two tables into matrices of shape (n_rows, n_encoded).
 
-    Parameters
-    ----------
-    train : DataFrame
-        Features of the table that sets the values for what is missing.
-    other : DataFrame
-        The same features of another table.
-
-    Returns
-    -------
-    train_matrix : ndarray of shape (n_train, n_encoded)
-        Numbers, booleans (0 or 1) and times (seconds) as they are; a category column as
-        one 0-1 column for each level in either table, a missing category being a level.
-    other_matrix : ndarray of shape (n_other, n_encoded)
-        The same for the other table.
-    owner : ndarray of shape (n_encoded,)
-        Position of the feature that each encoded column comes from.
-
-    Raises
-    ------
-    InvalidTableError
-        If a column is numeric in one table and not in the other, is complex, or holds
-        an infinite value.
-
-    Notes
-    -----
-    A missing number becomes the median of the column in `train`, or 0 if all of it is
-    missing.
+    Numbers, booleans (0 or 1) and times (seconds) stay as they are, the missing ones
+    become the median of `train`, or 0 without any. A category is one 0-1 column for
+    each level of either table, a missing one being a level. The third array, of shape
+    (n_encoded,), says which feature each encoded column comes from.
     """
-    train_blocks, other_blocks, owner = [], [], []
-    for position, name in enumerate(train.columns):
-        kind = common_kind(train[name], other[name], name)
-        pair = (
-            _one_hot(train[name], other[name])
-            if kind == "category"
-            else _filled(train[name], other[name], kind)
-        )
-        train_blocks.append(pair[0])
-        other_blocks.append(pair[1])
-        owner.extend([position] * pair[0].shape[1])
-    return (
-        np.hstack(train_blocks),
-        np.hstack(other_blocks),
-        np.asarray(owner, dtype=np.intp),
-    )
+    blocks = []
+    for name in train.columns:
+        pair = train[name], other[name]
+        kind = common_kind(*pair, name)
+        blocks.append(_one_hot(*pair) if kind == "category" else _filled(*pair, kind))
+    owner = np.repeat(np.arange(len(blocks)), [own.shape[1] for own, _ in blocks])
+    own, others = zip(*blocks, strict=True)
+    return np.hstack(own), np.hstack(others), owner
 
 
 def standardize(train: Matrix, other: Matrix) -> tuple[Matrix, Matrix]:
     """Standardise two matrices by the mean and standard deviation of the first.
 
-    Parameters
-    ----------
-    train : ndarray of shape (n_train, n_encoded)
-        Matrix that sets mean and standard deviation.
-    other : ndarray of shape (n_other, n_encoded)
-        Matrix that is moved and scaled alike.
-
-    Returns
-    -------
-    tuple of ndarray
-        Both matrices; a column that is constant in `train` is 0 in both. Values are
-        clipped to one million standard deviations.
+    A column that is constant there is 0 in both.
     """
     center, spread = train.mean(axis=0), train.std(axis=0)
     # Rounding may leave a spread where all values are equal, or none where they differ.
@@ -228,25 +140,10 @@ def standardize(train: Matrix, other: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def common_kind(train: pd.Series, other: pd.Series, name: object) -> str:
-    """Say what a column is in two tables.
+    """Say what a column is: "number", "datetime", "timedelta" or "category".
 
-    Parameters
-    ----------
-    train, other : Series
-        The column in either table. Where all values are missing it may be anything.
-    name : object
-        Its name, for the message.
-
-    Returns
-    -------
-    str
-        "number" (booleans too, and a column without a value in either table),
-        "datetime", "timedelta" or "category".
-
-    Raises
-    ------
-    InvalidTableError
-        If it is of different kinds in the two tables, or complex.
+    Booleans are numbers, and so is a column without a value in either table.
+    InvalidTableError if the tables differ, or it is complex.
     """
     kinds = {_kind(part, name) for part in (train, other) if part.notna().any()}
     if len(kinds) > 1:
@@ -265,68 +162,29 @@ def _kind(column: pd.Series, name: object) -> str:
             f"Expected real values in the column {name!r}, but its dtype is complex. "
             "Split it into two columns."
         )
-    if types.is_bool_dtype(column.dtype) and not isinstance(
-        column.dtype, pd.CategoricalDtype
-    ):
-        return "number"
-    if types.is_numeric_dtype(column.dtype):
+    if types.is_numeric_dtype(column.dtype):  # booleans too
         return "number"
     if types.is_datetime64_any_dtype(column.dtype):
         return "datetime"
     return "timedelta" if types.is_timedelta64_dtype(column.dtype) else "category"
 
 
-def as_numbers(column: pd.Series, kind: str) -> Matrix:
-    """Turn a column into floats.
+def finite_numbers(column: pd.Series, kind: str) -> Matrix:
+    """Turn numbers, booleans or times into floats: seconds (of dates: since 1970).
 
-    Parameters
-    ----------
-    column : Series
-        Numbers, booleans or times.
-    kind : {"number", "datetime", "timedelta"}
-        What it is, as from `common_kind`.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), float64
-        NaN where missing. Times are seconds, dates since 1970.
+    NaN where missing; InvalidTableError for an infinite value.
     """
+    name = column.name
     if column.isna().all():
         return np.full(len(column), np.nan)
     if kind == "datetime":
-        zone = (
-            pd.Timestamp(0, tz="UTC") if column.dt.tz is not None else pd.Timestamp(0)
-        )
-        column = column - zone
+        column = column - pd.Timestamp(0, tz=None if column.dt.tz is None else "UTC")
     if kind != "number":
         column = column.dt.total_seconds()
-    return np.asarray(column.to_numpy(dtype="float64", na_value=np.nan))
-
-
-def finite_numbers(column: pd.Series, kind: str) -> Matrix:
-    """Turn a column into finite floats.
-
-    Parameters
-    ----------
-    column : Series
-        Numbers, booleans or times.
-    kind : {"number", "datetime", "timedelta"}
-        What it is, as from `common_kind`.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), float64
-        As from `as_numbers`.
-
-    Raises
-    ------
-    InvalidTableError
-        If a value is infinite.
-    """
-    values = as_numbers(column, kind)
+    values = np.asarray(column.to_numpy(dtype="float64", na_value=np.nan))
     if np.isinf(values).any():
         raise InvalidTableError(
-            f"Expected finite values in the column {column.name!r}, but some are "
+            f"Expected finite values in the column {name!r}, but some are "
             "infinite. Replace them by missing values."
         )
     return values
@@ -337,9 +195,7 @@ def _filled(train: pd.Series, other: pd.Series, kind: str) -> tuple[Matrix, Matr
     pair = finite_numbers(train, kind), finite_numbers(other, kind)
     present = pair[0][~np.isnan(pair[0])]
     fill = float(np.median(present)) if present.size else 0.0
-    first, second = (
-        np.where(np.isnan(part), fill, part).reshape(-1, 1) for part in pair
-    )
+    first, second = (np.where(np.isnan(x), fill, x).reshape(-1, 1) for x in pair)
     return first, second
 
 

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.metrics._classifiers import named_by_class
 from skdpsynth.metrics._encode import (
     common_kind,
     encode_features,
@@ -237,8 +238,11 @@ def two_sample_scores(
             "Expected at least ten rows in both tables for five folds, but the smaller "
             f"one has {n_rows}. Sample more rows."
         )
-    panel = _tellers() if classifiers is None else dict(classifiers)
-    if not panel:
+    if classifiers is None:
+        linear = LogisticRegression(max_iter=500, random_state=0)
+        forest = RandomForestClassifier(min_samples_leaf=5, random_state=0)
+        classifiers = named_by_class([linear, forest])
+    if not classifiers:
         raise ValueError("classifiers must hold at least one classifier. Got none.")
     X, y = _labelled(*(t.sample(n_rows, random_state=0) for t in (real, synthetic)))
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
@@ -246,21 +250,11 @@ def two_sample_scores(
         name: cross_val_score(
             make_pipeline(StandardScaler(), model), X, y, scoring="roc_auc", cv=folds
         ).mean()
-        for name, model in panel.items()
+        for name, model in classifiers.items()
     }
     result = pd.Series(scores, name="auroc", dtype=float).rename_axis("classifier")
     result.attrs["contains_private_statistics"] = True
     return result
-
-
-def _tellers() -> dict[str, BaseEstimator]:
-    """Make the classifiers that tell real from synthetic rows by default."""
-    return {
-        "LogisticRegression": LogisticRegression(max_iter=500, random_state=0),
-        "RandomForestClassifier": RandomForestClassifier(
-            n_estimators=100, min_samples_leaf=5, random_state=0
-        ),
-    }
 
 
 def _total_variation(first: pd.Series, second: pd.Series) -> float:
@@ -303,18 +297,7 @@ def _association(first: Values, second: Values) -> tuple[str, float]:
 
 
 def cramers_v(counts: NDArray[np.intp]) -> float:
-    """Compute Bergsma's Cramer's V.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_first, n_second)
-        Rows by the levels of two columns; each level has some.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 0 if a column has one level.
-    """
+    """Compute Bergsma's Cramer's V, 0 to 1, of counts by levels that all have some."""
     n_rows = counts.sum()
     expected = expected_freq(counts)
     phi2 = ((counts - expected) ** 2 / expected).sum() / n_rows
@@ -342,17 +325,13 @@ def _labelled(
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Stack both tables as numbers; the label is 1 for the synthetic rows."""
     own, other, _ = encode_features(synthetic, real)
-    names = _numeric_with_gaps(real, synthetic)
-    gaps = [table[names].isna().to_numpy(float) for table in (real, synthetic)]
-    X = np.vstack([np.hstack([other, gaps[0]]), np.hstack([own, gaps[1]])])
-    return X, np.repeat(np.array([0, 1], dtype=np.intp), [len(real), len(synthetic)])
-
-
-def _numeric_with_gaps(real: pd.DataFrame, synthetic: pd.DataFrame) -> list[object]:
-    """List the columns of numbers and times with a missing value in either table."""
-    return [
+    # Of numbers and times, which were filled, it says where they were missing.
+    names = [
         name
         for name in real.columns
         if common_kind(real[name], synthetic[name], name) != "category"
         and (real[name].isna().any() or synthetic[name].isna().any())
     ]
+    gaps = [table[names].isna().to_numpy(float) for table in (real, synthetic)]
+    X = np.vstack([np.hstack([other, gaps[0]]), np.hstack([own, gaps[1]])])
+    return X, np.repeat(np.array([0, 1], dtype=np.intp), [len(real), len(synthetic)])

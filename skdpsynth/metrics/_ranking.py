@@ -61,8 +61,7 @@ def synthetic_ranking_agreement(real_scores: Scores, synthetic_scores: Scores) -
     >>> synthetic_ranking_agreement([0.9, 0.8, 0.7], [0.6, 0.5, 0.55])
     0.6666666666666666
     """
-    real, synthetic = _paired(real_scores, synthetic_scores)
-    return _agreement(real, synthetic)
+    return _agreement(*_paired(real_scores, synthetic_scores))
 
 
 def feature_ranking_agreement(
@@ -157,11 +156,10 @@ def _importance(
     """Compute the importance of each feature from those of its encoded columns."""
     label = column.astype(object)
     each = [_absolute_correlation(matrix, label == value) for value in labels]
-    importance = np.zeros(owner[-1] + 1)
+    importance: Matrix = np.zeros(owner[-1] + 1)
     np.maximum.at(importance, owner, np.mean(each, axis=0))
     # Rounded, so that rounding errors put no order among equals.
-    rounded: Matrix = importance.round(12)
-    return rounded
+    return importance.round(12)
 
 
 def _absolute_correlation(matrix: Matrix, indicator: pd.Series) -> Matrix:
@@ -179,9 +177,8 @@ def _absolute_correlation(matrix: Matrix, indicator: pd.Series) -> Matrix:
 
 def _paired(real_scores: Scores, synthetic_scores: Scores) -> tuple[Matrix, Matrix]:
     """Bring two lists of scores to the same order."""
-    named = [_named(scores) for scores in (real_scores, synthetic_scores)]
-    first, second = named
-    if first is not None and second is not None:
+    first, second = _without_mean(real_scores), _without_mean(synthetic_scores)
+    if isinstance(first, pd.Series) and isinstance(second, pd.Series):
         names = set(first.index) ^ set(second.index)
         if names or not (first.index.is_unique and second.index.is_unique):
             raise ValueError(
@@ -190,10 +187,8 @@ def _paired(real_scores: Scores, synthetic_scores: Scores) -> tuple[Matrix, Matr
                 "the same classifiers in both settings."
             )
         second = second.loc[first.index]
-    real = np.asarray(real_scores if first is None else first, dtype=np.float64)
-    synthetic = np.asarray(
-        synthetic_scores if second is None else second, dtype=np.float64
-    )
+    real = np.asarray(first, dtype=np.float64)
+    synthetic = np.asarray(second, dtype=np.float64)
     if real.ndim != 1 or real.shape != synthetic.shape or real.size < 2:
         raise ValueError(
             "Expected two lists of the same length, at least 2, but got the shapes "
@@ -207,11 +202,11 @@ def _paired(real_scores: Scores, synthetic_scores: Scores) -> tuple[Matrix, Matr
     return real, synthetic
 
 
-def _named(scores: Scores) -> pd.Series | None:
+def _without_mean(scores: Scores) -> pd.Series | ArrayLike:
     """Turn scores with names into a Series without the row of means."""
-    if not isinstance(scores, pd.Series | Mapping):
-        return None
-    return pd.Series(scores).drop(index="mean", errors="ignore")
+    if isinstance(scores, pd.Series | Mapping):
+        return pd.Series(scores).drop(index="mean", errors="ignore")
+    return scores
 
 
 def _agreement(real: Matrix, synthetic: Matrix) -> float:

@@ -20,12 +20,7 @@ from skdpsynth.metrics._classifiers import (
     averaged,
     resolve_classifiers,
 )
-from skdpsynth.metrics._encode import (
-    Matrix,
-    check_tables,
-    encode_features,
-    standardize,
-)
+from skdpsynth.metrics._encode import Matrix, check_tables, encode_features, standardize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,15 +115,8 @@ def tstr_scores(
     panel = resolve_classifiers(classifiers)
     tables = check_tables(target, test=test, synthetic=synthetic)
     labels = _labels_to_score(tables["test"][target], pos_label)
-    scores = _score_panel(
-        tables["synthetic"],
-        tables["test"],
-        target,
-        labels,
-        panel,
-        own=are_own(classifiers),
-        n_jobs=n_jobs,
-    )
+    pair = tables["synthetic"], tables["test"]
+    scores = _score_panel(*pair, target, labels, panel, are_own(classifiers), n_jobs)
     scores.attrs["contains_private_statistics"] = True
     return scores
 
@@ -216,20 +204,13 @@ def setting_scores(
     panel = resolve_classifiers(classifiers)
     tables = check_tables(target, test=test, train=train, synthetic=synthetic)
     test, train, synthetic = tables["test"], tables["train"], tables["synthetic"]
-    if len(synthetic) < 2:
-        raise InvalidTableError(
-            "Expected at least two rows in 'synthetic' for Setting C, but got one. "
-            "Sample more rows."
-        )
+    parts_of_c = _split(synthetic, target, len(test) / (len(train) + len(test)))
     labels = _labels_to_score(test[target], pos_label)
-    kept, held_out = _split(synthetic, target, len(test) / (len(train) + len(test)))
-    settings = {"A": (train, test), "B": (synthetic, test), "C": (kept, held_out)}
+    settings = {"A": (train, test), "B": (synthetic, test), "C": parts_of_c}
     own = are_own(classifiers)
     parts = {}
     for name, pair in settings.items():
-        parts[name] = _score_panel(
-            *pair, target, labels, panel, own=own, n_jobs=n_jobs, setting=name
-        )
+        parts[name] = _score_panel(*pair, target, labels, panel, own, n_jobs, name)
     scores = pd.concat(parts, axis=1, names=["setting", "metric"])
     scores.attrs["contains_private_statistics"] = True
     return scores
@@ -245,46 +226,15 @@ def synthetic_only_scores(
 ) -> pd.DataFrame:
     """Score classifiers in Setting C alone, without a look at a real row.
 
-    Parameters
-    ----------
-    synthetic : DataFrame
-        Synthetic table, at least two rows.
-    target : str
-        Name of the label column.
-    classifiers : dict of str to classifier, list, or None, default=None
-        As in `tstr_scores`.
-    pos_label : object, default=None
-        As in `tstr_scores`, among the labels of `synthetic`.
-    held_out : float, default=0.2
-        Share of the rows to test on, in (0, 1). In `setting_scores` it is that of the
-        real rows, whose number is private.
-
-    Returns
-    -------
-    DataFrame of shape (n_classifiers + 1, 2)
-        As from `tstr_scores`, but as private as `synthetic` is.
-
-    Raises
-    ------
-    InvalidTableError
-        If the labels are missing, continuous or fewer than two, a value is infinite,
-        or there is one row.
-    ValueError
-        If `classifiers` or `pos_label` is not as above.
+    The scores are as private as the table is, and its labels count. The share
+    `held_out` to test on is given: in `setting_scores` it is that of the real rows,
+    whose number is private. The errors are those of `setting_scores`.
     """
     panel = resolve_classifiers(classifiers)
     table = check_tables(target, synthetic=synthetic)["synthetic"]
-    if len(table) < 2:
-        raise InvalidTableError(
-            "Expected at least two rows in 'synthetic' for Setting C, but got one. "
-            "Sample more rows."
-        )
+    parts = _split(table, target, held_out)
     labels = _labels_to_score(table[target], pos_label, of="synthetic")
-    kept, tested = _split(table, target, held_out)
-    own = are_own(classifiers)
-    scores = _score_panel(
-        kept, tested, target, labels, panel, own=own, n_jobs=1, setting="C"
-    )
+    scores = _score_panel(*parts, target, labels, panel, are_own(classifiers), 1, "C")
     scores.attrs["contains_private_statistics"] = False
     return scores
 
@@ -325,6 +275,11 @@ def _split(
     table: pd.DataFrame, target: str, share: float
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Hold out a share of the rows, by label where the counts allow."""
+    if len(table) < 2:
+        raise InvalidTableError(
+            "Expected at least two rows in 'synthetic' for Setting C, but got one. "
+            "Sample more rows."
+        )
     n_test = min(max(round(share * len(table)), 1), len(table) - 1)
     label = table[target].astype(object)
     counts = label.value_counts()
@@ -344,7 +299,6 @@ def _score_panel(
     target: str,
     labels: list[Any],
     panel: Mapping[str, BaseEstimator],
-    *,
     own: bool,
     n_jobs: int | None,
     setting: str = "B",
@@ -358,14 +312,12 @@ def _score_panel(
     columns = [next(iter(np.flatnonzero(known == label)), -1) for label in labels]
     unknown = columns.count(-1)
     if len(known) < 2 or not X_train.any():
-        _warn_degraded(
-            setting, "one label only" if len(known) < 2 else "no feature that varies"
-        )
+        what = "one label only" if len(known) < 2 else "no feature that varies"
+        _warn_degraded(setting, what)
         columns = [-1] * len(labels)
     elif unknown:
-        _warn_degraded(
-            setting, f"no row of {unknown} of the {len(labels)} labels scored"
-        )
+        what = f"no row of {unknown} of the {len(labels)} labels scored"
+        _warn_degraded(setting, what)
     results = Parallel(n_jobs=n_jobs)(
         delayed(_score_one)(model, X_train, codes, X_test, truths, columns, own)
         for model in panel.values()
@@ -400,8 +352,7 @@ def _score_one(
     own: bool,
 ) -> tuple[tuple[float, float], str | None]:
     """Train one classifier; return its scores, and the error of a fit that failed."""
-    failure = None
-    outputs = None
+    outputs = failure = None
     if max(columns) >= 0:
         try:
             outputs = _outputs(model, X_train, codes, X_test)
@@ -424,11 +375,10 @@ def _outputs(
 ) -> Matrix:
     """Fit a copy of a classifier; return one column of scores for each label."""
     model = clone(model)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         # The panel's iterations are fixed, and one-hot columns are collinear: neither
         # says anything about the synthetic table. Here, so that it holds in workers
         # too.
-        warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="Variables are collinear")
         model.fit(X_train, codes)
         if hasattr(model, "predict_proba"):

@@ -6,7 +6,7 @@ ever holds a value that was not public or released through a mechanism.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,42 +18,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Axis", "LevelAxis", "NumericAxis", "axis_from_dict", "is_wide"]
-
-
 _FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
 
 
 @dataclass(frozen=True)
 class NumericAxis:
-    """A numeric column on [0, 1], monotone in the value.
-
-    Parameters
-    ----------
-    low, high : float
-        Range of the values; what lies outside is clamped into it.
-    log : bool
-        Whether the scale is the signed logarithm ``sign(x) log(1 + |x|)``.
-    integer : bool
-        Whether all values are whole numbers. The axis then reaches half a unit
-        beyond both bounds, so that every number has a cell of its own.
-    nullable : bool
-        Whether missing values are modelled.
-    quantile : bool, default=False
-        Whether cells follow the noisy counts of round 1 almost alone, and the scale
-        hardly.
-    step : float or None, default=None
-        Seconds of the unit that times are whole multiples of; the times then count
-        in units, as whole numbers, and `low` and `high` do too.
-    """
+    """A numeric column on [0, 1], monotone in the value; others are clamped into it."""
 
     low: float
     high: float
-    log: bool
+    log: bool  # the scale is the signed logarithm sign(x) log(1 + |x|)
+    # All are whole numbers: the axis reaches half a unit beyond both bounds, so that
+    # every number has a cell of its own.
     integer: bool
-    nullable: bool
-    quantile: bool = False
+    nullable: bool  # missing values are modelled
+    quantile: bool = False  # cells follow round 1 almost alone, and the scale hardly
+    # Seconds of the unit that times are whole multiples of; the times then count in
+    # units, as whole numbers, and `low` and `high` do too.
     step: float | None = None
 
     @property
@@ -68,18 +50,7 @@ class NumericAxis:
         return float(self.to_unit(np.zeros(1))[0])
 
     def to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map values to [0, 1]; values outside the range are clamped.
-
-        Parameters
-        ----------
-        values : ndarray of any shape, float64
-            Finite values.
-
-        Returns
-        -------
-        units : ndarray of the same shape, float64
-            In [0, 1]; 0.5 for a range of width 0.
-        """
+        """Map finite values to [0, 1], clamped to the range; 0.5 if it has no width."""
         start, end = self._ends()
         if end <= start:
             return np.full(values.shape, 0.5)
@@ -90,21 +61,9 @@ class NumericAxis:
         return (scaled - start) / (end - start)
 
     def from_unit(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map [0, 1] back to values; whole numbers are rounded.
-
-        Parameters
-        ----------
-        units : ndarray of any shape, float64
-            In [0, 1].
-
-        Returns
-        -------
-        values : ndarray of the same shape, float64
-            In [low, high], times `step`.
-        """
+        """Map [0, 1] back to values (times `step`); whole numbers are rounded."""
         start, end = self._ends()
-        scaled = start + units * (end - start)
-        values = np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
+        values = self._unscale(start + units * (end - start))
         if self.integer:
             values = np.rint(values)
         values = np.clip(values, self.low, self.high)
@@ -116,57 +75,38 @@ class NumericAxis:
     def snap(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move inner cell edges to where no value lies, and drop empty cells.
 
-        Parameters
-        ----------
-        edges : ndarray of shape (n_cells + 1,), float64
-            Increasing, from 0 to 1.
-
-        Returns
-        -------
-        edges : ndarray of shape (n + 1,) with n <= n_cells, float64
-            Strictly increasing, from 0 to 1. For whole numbers every inner edge lies
-            midway between two of them.
+        The edges increase from 0 to 1. For whole numbers every inner edge lies midway
+        between two of them.
         """
         start, end = self._ends()
         if end <= start:
             return np.array([0.0, 1.0])
         if self.integer:
-            scaled = start + edges * (end - start)
-            raw = np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
-            halves = np.rint(raw - 0.5) + 0.5
+            halves = np.rint(self._unscale(start + edges * (end - start)) - 0.5) + 0.5
             edges = (self._scale(halves) - start) / (end - start)
         inner = np.unique(edges[(edges > 1e-9) & (edges < 1 - 1e-9)])
         return np.concatenate(([0.0], inner, [1.0]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        return {"axis": "numeric", **asdict(self)}
+        return {"axis": "numeric", **vars(self)}
 
     def _ends(self) -> tuple[float, float]:
         margin = 0.5 if self.integer else 0.0
-        ends = np.array([self.low - margin, self.high + margin])
-        start, end = self._scale(ends)
+        start, end = self._scale(np.array([self.low - margin, self.high + margin]))
         return float(start), float(end)
 
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.sign(values) * np.log1p(np.abs(values)) if self.log else values
 
+    def _unscale(self, scaled: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
+
 
 @dataclass(frozen=True)
 class LevelAxis:
-    """A column of categories.
+    """A column of categories: public or bought levels, sorted by name or as given.
 
-    Parameters
-    ----------
-    levels : tuple of hashable
-        The public or bought levels, in public order (sorted by name, or as given).
-    nullable : bool
-        Whether missing values are modelled.
-    ordered : bool, default=False
-        Whether the order of the levels has a meaning.
-
-    Notes
-    -----
     Codes: position in `levels`, then `len(levels)` for any other value, then
     ``len(levels) + 1`` for a missing one.
     """
@@ -182,12 +122,8 @@ class LevelAxis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        return {
-            "axis": "levels",
-            "levels": [encode_value(level) for level in self.levels],
-            "nullable": self.nullable,
-            "ordered": self.ordered,
-        }
+        levels = [encode_value(level) for level in self.levels]
+        return {"axis": "levels", **vars(self), "levels": levels}
 
 
 Axis = NumericAxis | LevelAxis
@@ -205,17 +141,8 @@ def axis_from_dict(data: Mapping[str, Any]) -> Axis:
 def is_wide(axis: Axis) -> bool:
     """Tell whether it must be found out where on an axis the rows are.
 
-    Parameters
-    ----------
-    axis : NumericAxis or LevelAxis
-        Public by now.
-
-    Returns
-    -------
-    bool
-        False for levels and for a few whole numbers.
+    It need not for levels and for a few whole numbers.
     """
-    if not isinstance(axis, NumericAxis):
-        return False
-    few = axis.integer and axis.high - axis.low < _FEWER_NUMBERS
-    return not few
+    return isinstance(axis, NumericAxis) and not (
+        axis.integer and axis.high - axis.low < _FEWER_NUMBERS
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import log_ndtr
 
-from skdpsynth.preprocessing._table import factorize
+from skdpsynth.preprocessing._convert import factorize
 from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._thresholds import key_threshold
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
 
-__all__ = [
-    "Classes",
-    "buy_classes",
-    "class_share",
-    "classes_are_public",
-    "count_noise_std",
-    "label_thresholds",
-    "rounded",
-]
-
 # The usual coding of a binary label: known to everybody, so it needs no threshold.
 _USUAL_LABELS = (0, 1)
 # Noise standard deviations it must exceed to be kept beside other labels, which show
@@ -46,22 +36,13 @@ _KEPT_BESIDE_OTHERS = 3.5
 
 @dataclass(frozen=True)
 class Classes:
-    """What is known of the classes after the purchase.
+    """What is known of the classes after the purchase."""
 
-    Parameters
-    ----------
-    levels : tuple of hashable
-        The labels, sorted or as declared. Empty without a target, and when no label
-        could be released; all rows are then one class.
-    counts : ndarray of shape (n_classes,), float64
-        Declared or noisy numbers of rows, at least 1.
-    noise_std : float, default=0.0
-        Standard deviation of the noise of each count; 0 where they are declared.
-    """
-
+    # Sorted or as declared. Empty without a target, and when no label could be
+    # released; all rows are then one class.
     levels: tuple[Hashable, ...]
-    counts: NDArray[np.float64]
-    noise_std: float = 0.0
+    counts: NDArray[np.float64]  # declared or noisy numbers of rows, at least 1
+    noise_std: float = 0.0  # of each count; 0 where they are declared
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -89,26 +70,26 @@ def rounded(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(np.rint(counts / unit) * unit, 1.0)
 
 
+def public_labels(
+    column: ColumnLayout, schema: TableSchema | None
+) -> tuple[Hashable, ...] | None:
+    """Give the labels (not their counts) that need no purchase, None if they do."""
+    declared = None if schema is None else schema.columns.get(column.name)
+    if isinstance(declared, Categorical):
+        return tuple(declared.categories)
+    known = isinstance(declared, Boolean) or column.kind == "boolean"
+    return (False, True) if known else None
+
+
 def classes_are_public(column: ColumnLayout, schema: TableSchema | None) -> bool:
     """Whether the labels (not their counts) are known without a purchase."""
-    declared = None if schema is None else schema.columns.get(column.name)
-    return isinstance(declared, Boolean | Categorical) or column.kind == "boolean"
+    return public_labels(column, schema) is not None
 
 
 def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> float:
     """Give the share of what `buy_classes` may use (in mu^2) that it will use.
 
-    Parameters
-    ----------
-    column : ColumnLayout or None
-        The layout of the target.
-    schema : TableSchema or None
-        Public facts.
-
-    Returns
-    -------
-    float
-        In [0, 1]; that of labels that are found, where they are not public.
+    It is that of labels that are found, where they are not public.
     """
     if column is None:
         return float(schema is None or schema.n_rows is None)
@@ -121,22 +102,7 @@ def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> floa
 def count_noise_std(
     column: ColumnLayout | None, schema: TableSchema | None, mu: float
 ) -> float:
-    """Give the noise of the class counts that `buy_classes` gets for `mu`.
-
-    Parameters
-    ----------
-    column : ColumnLayout or None
-        The layout of the target.
-    schema : TableSchema or None
-        Public facts.
-    mu : float
-        Gaussian-DP parameter that the purchase may use.
-
-    Returns
-    -------
-    float
-        Standard deviation; 0 where the counts are declared.
-    """
+    """Give the noise of the class counts that `buy_classes` buys; 0 if declared."""
     if class_share(column, schema) == 0:
         return 0.0
     found = column is not None and not classes_are_public(column, schema)
@@ -146,22 +112,7 @@ def count_noise_std(
 def label_thresholds(
     labels: Sequence[Hashable], kind: str, mu: float, threshold_delta: float
 ) -> NDArray[np.float64]:
-    """Give the rows that each label needs, if nobody declares it, to be found.
-
-    Parameters
-    ----------
-    labels : sequence of hashable, length n_classes
-        The labels of a target that is neither described nor boolean.
-    kind : str
-        Kind of the target, as in `ColumnLayout`.
-    mu, threshold_delta : float
-        As in `buy_classes`.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,), float64
-        The noisy count that a label must exceed.
-    """
+    """Give the noisy count that each label, undeclared, must exceed to be found."""
     noise_std = grid_noise_std(mu / np.sqrt(2), 1.0)
     found = float(key_threshold(noise_std, threshold_delta, 1))
     if kind != "integer":
@@ -183,30 +134,9 @@ def buy_classes(
 ) -> tuple[Classes, NDArray[np.int64]]:
     """Learn the classes and their sizes, and sort the rows into them.
 
-    Parameters
-    ----------
-    target : Series of shape (n_rows,) or None
-        The private labels.
-    column : ColumnLayout or None
-        The layout of the target.
-    schema : TableSchema or None
-        Its classes, `class_counts` and `n_rows` are used where given, for free.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    n_rows : int
-        Exact number of rows; private.
-    mu : float
-        Gaussian-DP parameter that the purchase may use.
-    threshold_delta : float
-        Delta of labels found by threshold; used where labels are not public.
-
-    Returns
-    -------
-    classes : Classes
-        Levels and counts, public from here on.
-    members : ndarray of shape (n_rows,), int64
-        Private: position of each row's class, -1 for rows whose label is missing or
-        was not released. Those rows train nothing.
+    What the schema declares is free. The classes are public from here on. The position
+    of each row's class, (n_rows,), is private, as `n_rows` is; it is -1 for rows whose
+    label is missing or was not released. Those rows train nothing.
     """
     if target is None or column is None:
         members = np.zeros(n_rows, dtype=np.int64)
@@ -214,8 +144,9 @@ def buy_classes(
             return Classes((), np.array([float(schema.n_rows)])), members
         return _one_class(n_rows, accountant, mu)
     codes, keys = factorize(target)
-    if classes_are_public(column, schema):
-        return _declared_classes(codes, keys, column, schema, accountant, mu)
+    levels = public_labels(column, schema)
+    if levels is not None:
+        return _declared_classes(codes, keys, levels, schema, accountant, mu)
     # Half is kept for the case that no label passes, which no integer column meets.
     share = mu if column.kind == "integer" else mu / np.sqrt(2)
     classes, members = _found_classes(
@@ -240,30 +171,31 @@ def _one_class(
 def _declared_classes(
     codes: NDArray[np.int64],
     keys: list[Hashable],
-    column: ColumnLayout,
+    levels: tuple[Hashable, ...],
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
     mu: float,
 ) -> tuple[Classes, NDArray[np.int64]]:
     """Count rows in public classes, unless the counts are public as well."""
-    declared = None if schema is None else schema.columns.get(column.name)
-    levels: tuple[Hashable, ...] = (
-        tuple(declared.categories)
-        if isinstance(declared, Categorical)
-        else (False, True)
-    )
     if not levels:  # declared to hold nothing but missing values
         return _one_class(len(codes), accountant, mu)
     members = _positions(codes, keys, levels)
     if schema is not None and schema.class_counts is not None:
         given = [float(schema.class_counts[level]) for level in levels]
         return Classes(levels, np.maximum(given, 1.0)), members
+    noisy, noise_std = _counted(members, len(levels), accountant, mu)
+    return Classes(levels, likely_counts(noisy, noise_std), noise_std), members
+
+
+def _counted(
+    members: NDArray[np.int64], n_classes: int, accountant: PrivacyAccountant, mu: float
+) -> tuple[NDArray[np.float64], float]:
+    """Buy the rows of each class, and say how noisy they are."""
     reservation = accountant.reserve_gaussian("class counts", mu=mu, sensitivity=1.0)
     # The last bin holds the rows of no class; a row is in exactly one bin.
-    binned = np.where(members < 0, len(levels), members)
-    noisy = noisy_counts(binned, len(levels) + 1, reservation)[:-1]
-    counts = likely_counts(noisy.astype(np.float64), reservation.noise_std)
-    return Classes(levels, counts, reservation.noise_std), members
+    binned = np.where(members < 0, n_classes, members)
+    noisy = noisy_counts(binned, n_classes + 1, reservation)[:-1]
+    return noisy.astype(np.float64), reservation.noise_std
 
 
 def _found_classes(
@@ -276,21 +208,13 @@ def _found_classes(
 ) -> tuple[Classes, NDArray[np.int64]]:
     """Find labels that nobody declared: usual ones by count, others by threshold."""
     usual: tuple[Hashable, ...] = _USUAL_LABELS if column.kind == "integer" else ()
-    found: dict[Hashable, float] = {}
     counted: dict[Hashable, float] = {}
-    noise_std = 0.0
-    others = codes
+    noise_std, others = 0.0, codes
     if usual:
         mu = mu / np.sqrt(2)
         members = _positions(codes, keys, usual)
-        reservation = accountant.reserve_gaussian(
-            "class counts", mu=mu, sensitivity=1.0
-        )
-        # The last bin holds all other rows; a row is in exactly one bin.
-        binned = np.where(members < 0, len(usual), members)
-        noisy = noisy_counts(binned, len(usual) + 1, reservation)[:-1]
-        counted = dict(zip(usual, noisy.astype(float), strict=True))
-        noise_std = reservation.noise_std
+        bought, noise_std = _counted(members, len(usual), accountant, mu)
+        counted = dict(zip(usual, bought, strict=True))
         others = np.where(members < 0, codes, -1)
     reservation = accountant.reserve_gaussian(
         "other class labels" if usual else "class labels and counts",
@@ -300,9 +224,9 @@ def _found_classes(
     )
     counts = np.bincount(others[others >= 0], minlength=len(keys)).astype(np.int64)
     kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]
-    for position, count in zip(kept, noisy, strict=True):
-        if is_finite(keys[position]):  # an infinite label is no class
-            found[keys[position]] = float(count)
+    passed = zip((keys[position] for position in kept), noisy, strict=True)
+    # An infinite label is no class.
+    found = {label: float(count) for label, count in passed if is_finite(label)}
     alone = not found and noise_std > 0
     sure = -math.inf if alone else _KEPT_BESIDE_OTHERS * noise_std
     found |= {
@@ -312,7 +236,7 @@ def _found_classes(
     }
     if counted and not found:  # an integer column must hold some label
         found = dict([max(counted.items(), key=lambda item: item[1])])
-    levels = tuple(sorted(found))  # type: ignore[type-var]
+    levels = tuple(sorted(found))
     values = np.array([found[level] for level in levels], dtype=np.float64)
     # Of the same mu and sensitivity, all counts have the same noise.
     found_classes = Classes(levels, np.maximum(values, 1.0), reservation.noise_std)
@@ -322,21 +246,8 @@ def _found_classes(
 def likely_counts(noisy: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
     """Give the mean of counts that cannot be negative, after noisy ones were seen.
 
-    Parameters
-    ----------
-    noisy : ndarray of any shape, float64
-        Released counts.
-    noise_std : float
-        Standard deviation of their noise.
-
-    Returns
-    -------
-    ndarray of the same shape, float64
-        At least 1. A count far above the noise stays as it is.
-
-    Notes
-    -----
-    The mean of a normal distribution about the released count, cut off at 0.
+    The mean of a normal distribution about the released count, cut off at 0, and at
+    least 1. A count far above the noise stays as it is.
     """
     if noise_std == 0:
         return np.maximum(noisy, 1.0)
@@ -350,5 +261,5 @@ def _positions(
 ) -> NDArray[np.int64]:
     """Position of each row's key in `levels`; -1 if missing or not among them."""
     position = {level: index for index, level in enumerate(levels)}
-    table = np.array([position.get(key, -1) for key in keys] + [-1], dtype=np.int64)
+    table = np.array([*(position.get(key, -1) for key in keys), -1], dtype=np.int64)
     return table[codes]

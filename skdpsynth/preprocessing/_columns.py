@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
-from skdpsynth.preprocessing._convert import to_wall
-from skdpsynth.preprocessing._table import factorize, numeric_values
+from skdpsynth.preprocessing._convert import factorize, numeric_values, to_wall
 from skdpsynth.privacy._aggregators import noisy_histogram, thresholded_counts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
@@ -25,15 +24,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._layout import ColumnLayout
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
-
-__all__ = [
-    "PrivateRows",
-    "buy_levels",
-    "buy_ranges",
-    "declared_axis",
-    "encode_rows",
-    "public_levels",
-]
 
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
@@ -54,21 +44,14 @@ _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 
 @dataclass(frozen=True)
 class PrivateRows:
-    """The table as numbers. Private: it lives inside `fit` and is never kept.
+    """The table as numbers. Private: it lives inside `fit` and is never kept."""
 
-    Parameters
-    ----------
-    units : ndarray of shape (n_rows, n_columns), float32
-        Position of numeric values on their axes, in [0, 1]; 0 elsewhere.
-    codes : ndarray of shape (n_rows, n_columns), unsigned integer
-        Numeric columns: 0 for a value, 1 for an exact zero with a cell of its own, 2
-        for missing. Level columns: codes of `LevelAxis`.
-    members : ndarray of shape (n_rows,), int64
-        Position of each row's class; -1 where it is missing or was not released.
-    """
-
+    # (n_rows, n_columns): position of numbers on their axes, in [0, 1]; 0 elsewhere.
     units: NDArray[np.float32]
+    # (n_rows, n_columns): of numeric columns 0 for a value, `ZERO` for an exact zero
+    # with a cell of its own, or `MISSING`; of level columns the codes of `LevelAxis`.
     codes: NDArray[np.unsignedinteger]
+    # (n_rows,): position of a row's class; -1 where it is missing or was not released.
     members: NDArray[np.int64]
 
     def of_class(self, position: int) -> PrivateRows:
@@ -96,27 +79,16 @@ def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | No
             low, high = float(math.ceil(low)), float(math.floor(high))
             high = max(low, high)
         scale = spec.resolved_scale()
-        return NumericAxis(
-            low,
-            high,
-            log=scale == "log",
-            integer=integer,
-            nullable=nullable,
-            quantile=scale == "quantile",
-        )
+        log, quantile = scale == "log", scale == "quantile"
+        return NumericAxis(low, high, log, integer, nullable, quantile)
     if isinstance(spec, Datetime):
         ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
         step = SECONDS_OF.get(spec.unit or "")
         if step is not None:
             ends = np.floor(to_wall(ends, column) / step)
-        return NumericAxis(
-            float(ends[0]),
-            float(ends[1]),
-            log=False,
-            integer=step is not None,
-            nullable=nullable,
-            step=step,
-        )
+        low, high = map(float, ends)
+        whole = step is not None
+        return NumericAxis(low, high, False, whole, nullable, step=step)
     if isinstance(spec, Categorical):
         return LevelAxis(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
@@ -137,52 +109,28 @@ def buy_levels(
     mu: float,
     threshold_delta: float,
 ) -> list[LevelAxis]:
-    """Find the categories of columns that the schema leaves out.
+    """Find the categories of columns that the schema leaves out, sorted by name.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The private table.
-    columns : list of ColumnLayout
-        Boolean and categorical columns; not empty.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    mu : float
-        Gaussian-DP parameter that the purchase may use.
-    threshold_delta : float
-        Delta of the categories found by threshold.
-
-    Returns
-    -------
-    list of LevelAxis
-        Levels whose noisy count passed, sorted by name; nullable where missing values
-        passed like a level. An infinite level is left to 'other'.
-
-    Notes
-    -----
-    A missing value is counted as one more key, so a row has one key per column.
+    Kept are levels whose noisy count passed; an infinite one is left to 'other'. A
+    missing value is counted as one more key, so a row has one key per column: the
+    sensitivity is the root of the number of columns.
     """
     counts: list[NDArray[np.int64]] = []
     all_keys: list[list[Hashable]] = []
     for column in columns:
         codes, keys = factorize(frame[column.name])
-        counted = np.bincount(np.where(codes < 0, len(keys), codes))
-        padded = np.zeros(len(keys) + 1, dtype=np.int64)
-        padded[: len(counted)] = counted
-        counts.append(padded)
+        places = np.where(codes < 0, len(keys), codes)
+        counts.append(np.bincount(places, minlength=len(keys) + 1))
         all_keys.append(keys)
     reservation = accountant.reserve_gaussian(
-        "categories",
-        mu=mu,
-        sensitivity=math.sqrt(len(columns)),
-        delta=threshold_delta,
+        "categories", mu=mu, sensitivity=math.sqrt(len(columns)), delta=threshold_delta
     )
     axes = []
     released = thresholded_counts(counts, reservation, threshold_delta)
     for column, keys, (kept, _) in zip(columns, all_keys, released, strict=True):
         nullable = len(keys) in kept
-        found = tuple(keys[position] for position in kept if position < len(keys))
-        found = tuple(key for key in found if is_finite(key))
+        listed = (keys[position] for position in kept if position < len(keys))
+        found = tuple(key for key in listed if is_finite(key))
         ordered = bool(getattr(column.dtype, "ordered", False))
         axes.append(LevelAxis(public_levels(column) or found, nullable, ordered))
     return axes
@@ -198,32 +146,12 @@ def buy_ranges(
 ) -> list[NumericAxis]:
     """Find the ranges of numeric columns that the schema leaves out.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The private table.
-    columns : list of ColumnLayout
-        Numeric columns; not empty.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    mu : float
-        Gaussian-DP parameter that the purchase may use.
-    n_rows : float
-        Declared or noisy number of rows.
-
-    Returns
-    -------
-    list of NumericAxis
-        Ranges with the scale that `Continuous` would choose for them; nullable where
-        the noisy count of missing values passed a threshold.
-
-    Notes
-    -----
-    One noisy histogram per column over a wide public outer range: powers of two of
-    both signs, as far as the dtype goes for whole numbers; two years each for dates;
-    one more bin for missing values. The range reaches from the first to the last bin
-    that is surely not empty, and on while the next bin is probably not empty, but not
-    across 0.
+    One noisy histogram per column over a wide public outer range: powers of two of both
+    signs, as far as the dtype goes for whole numbers; two years each for dates; one
+    more bin for missing values, so a row is in one bin per column. The range reaches
+    from the first to the last bin that is surely not empty, and on while the next bin
+    is probably not empty, but not across 0. The scale is the one that `Continuous`
+    would choose.
     """
     edges = [_outer_edges(column) for column in columns]
     # The outer bins of a column are fewer than 256.
@@ -244,16 +172,9 @@ def buy_ranges(
         if integer:  # bins are half-open
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         log = Continuous(low, high).resolved_scale() == "log"
+        log = log and column.kind != "datetime"
         nullable = column.can_be_missing and counts[-1] > _MISSING_FROM * noise_std
-        axes.append(
-            NumericAxis(
-                low,
-                high,
-                log=log and column.kind != "datetime",
-                integer=integer,
-                nullable=bool(nullable),
-            )
-        )
+        axes.append(NumericAxis(low, high, log, integer, bool(nullable)))
     return axes
 
 
@@ -333,24 +254,7 @@ def encode_rows(
     axes: list[Axis],
     members: NDArray[np.int64],
 ) -> PrivateRows:
-    """Place every row on the axes. The result is private.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        The private table.
-    columns : list of ColumnLayout
-        The feature columns that are modelled.
-    axes : list of Axis
-        Their axes.
-    members : ndarray of shape (n_rows,), int64
-        Class of each row; -1 for rows of none.
-
-    Returns
-    -------
-    PrivateRows
-        Rows in the order of the frame.
-    """
+    """Place every row on the axes, in the order of the frame. The result is private."""
     units = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in axes if isinstance(a, LevelAxis)), default=0)
     narrow = np.min_scalar_type(max(most - 1, MISSING))
@@ -367,11 +271,8 @@ def encode_rows(
             codes[missing, position] = MISSING
         else:
             found, keys = factorize(series)
-            place_of = {level: index for index, level in enumerate(axis.levels)}
-            other, missing_code = len(axis.levels), len(axis.levels) + 1
-            table = np.array(
-                [place_of.get(key, other) for key in keys] + [missing_code],
-                dtype=narrow,
-            )
-            codes[:, position] = table[found]
+            other = len(axis.levels)
+            place_of = dict(zip(axis.levels, range(other), strict=True))
+            places = [place_of.get(key, other) for key in keys]
+            codes[:, position] = np.array([*places, other + 1], dtype=narrow)[found]
     return PrivateRows(units, codes, members)

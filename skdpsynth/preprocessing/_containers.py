@@ -10,45 +10,18 @@ import pandas as pd
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["features_like", "labels_like"]
-
 
 def features_like(table: pd.DataFrame, X: object) -> pd.DataFrame | NDArray[Any]:
-    """Return synthetic features in the container of `X`.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Synthetic features.
-    X : DataFrame or array-like
-        The table given to `fit`.
-
-    Returns
-    -------
-    DataFrame or ndarray
-        A DataFrame for a DataFrame; an array of the dtype of X for an array, of any
-        dtype for a list.
-    """
+    """Return synthetic features in the container of `X`: of a list, as an array."""
     if isinstance(X, pd.DataFrame):
         return table
     return _array(table, getattr(X, "dtype", None))
 
 
 def labels_like(labels: pd.Series, y: Any) -> Any:  # noqa: ANN401 - any container
-    """Return synthetic labels in the container of `y`.
+    """Return synthetic labels in container and dtype of `y`: of a list, as an array.
 
-    Parameters
-    ----------
-    labels : Series
-        Synthetic labels.
-    y : Series, Index, ExtensionArray or array-like
-        The labels given to `fit`.
-
-    Returns
-    -------
-    object
-        Of the type and dtype of y; an array for a list. The categories of a category
-        dtype are the declared or released classes.
+    The categories of a category dtype are the declared or released classes.
     """
     dtype = getattr(y, "dtype", None)
     if isinstance(y, pd.Series):

@@ -26,26 +26,11 @@ _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
 def numeric_values(
     series: pd.Series, column: ColumnLayout
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the values of a column as numbers.
+    """Return a column as numbers, and where it is missing.
 
-    Parameters
-    ----------
-    series : Series of shape (n_rows,)
-        A column of any kind but "categorical".
-    column : ColumnLayout
-        Its layout.
-
-    Returns
-    -------
-    values : ndarray of shape (n_rows,), float64
-        Numbers as they are; booleans as 0 and 1; points in time as seconds since
-        1970 UTC; durations as seconds. 0.0 where missing.
-    missing : ndarray of shape (n_rows,), bool
-        Where the value is missing, as `is_missing` says.
-
-    Notes
-    -----
-    A float64 holds integers up to 2**53 and present-day times to the microsecond.
+    The kind is any but "categorical". Booleans are 0 and 1, points in time seconds
+    since 1970 UTC, durations seconds, and what is missing 0. A float64 holds integers
+    up to 2**53 and present-day times to the microsecond.
     """
     missing = is_missing(series)
     present = series[~missing]
@@ -66,27 +51,18 @@ def to_series(
 ) -> pd.Series:
     """Return numbers as a column of the dtype that came; undo `numeric_values`.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,), float64
-        Finite where not missing. Rounded and clipped to what the dtype can hold;
-        booleans are true from 0.5 on.
-    missing : ndarray of shape (n_rows,), bool
-        Where the value is missing. Ignored if the dtype has no missing value.
-    column : ColumnLayout
-        Its layout, of any kind but "categorical".
-
-    Returns
-    -------
-    series : Series of shape (n_rows,)
-        Of dtype `column.dtype`, with the missing value of that dtype.
+    They are rounded and clipped to what the dtype can hold; booleans are true from 0.5
+    on; `missing` is ignored if the dtype has no missing value.
     """
     missing = missing & column.can_be_missing  # a copy: the series may keep it
     raw = _raw_values(np.where(missing, 0.0, values), column)
     dtype = column.dtype
     array: Any = raw
     if isinstance(dtype, pd.ArrowDtype):
-        array = _arrow_array(raw, missing, dtype)
+        import pyarrow as pa
+
+        converted = pa.array(raw, mask=missing).cast(dtype.pyarrow_dtype)
+        array = pd.arrays.ArrowExtensionArray(converted)
     elif isinstance(dtype, pd.DatetimeTZDtype):
         moments = raw.view(f"M8[{dtype.unit}]")
         moments[missing] = np.datetime64("NaT")
@@ -109,20 +85,7 @@ def to_series(
 
 
 def to_wall(seconds: NDArray[np.float64], column: ColumnLayout) -> NDArray[np.float64]:
-    """Turn seconds since 1970 UTC into those that a clock in the column's zone shows.
-
-    Parameters
-    ----------
-    seconds : ndarray of shape (n_rows,), float64
-        Finite.
-    column : ColumnLayout
-        The layout of a datetime column.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), float64
-        As they were if the dtype has no time zone.
-    """
+    """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
     zone = _zone(column.dtype)
     if zone is None:
         return seconds
@@ -160,16 +123,11 @@ def _raw_values(values: NDArray[np.float64], column: ColumnLayout) -> NDArray[An
         if limits.max < np.finfo(np.float64).max:
             values = np.clip(values, float(limits.min), float(limits.max))
         return values.astype(storage)
-    return _whole(values, storage)
-
-
-def _whole(values: NDArray[np.float64], storage: np.dtype[Any]) -> NDArray[Any]:
-    """Round to integers inside the range of the dtype."""
-    limits = np.iinfo(storage)
-    high = float(limits.max)
-    if int(high) > limits.max:  # 2**63 - 1 has no float64: take the one below
+    whole = np.iinfo(storage)
+    high = float(whole.max)
+    if int(high) > whole.max:  # 2**63 - 1 has no float64: take the one below
         high = float(np.nextafter(high, 0.0))
-    return np.clip(np.rint(values), float(limits.min), high).astype(storage)
+    return np.clip(np.rint(values), float(whole.min), high).astype(storage)
 
 
 def _ticks(seconds: NDArray[np.float64], unit: str) -> NDArray[np.int64]:
@@ -187,52 +145,24 @@ def _ticks(seconds: NDArray[np.float64], unit: str) -> NDArray[np.int64]:
 
 
 def _unit(dtype: Any) -> str:  # noqa: ANN401 - no stubs
-    if isinstance(dtype, pd.ArrowDtype):
-        return str(dtype.pyarrow_dtype.unit)
-    if isinstance(dtype, pd.DatetimeTZDtype):
-        return str(dtype.unit)
-    return str(np.datetime_data(dtype)[0])
+    if isinstance(dtype, np.dtype):
+        return str(np.datetime_data(dtype)[0])
+    return str(getattr(dtype, "pyarrow_dtype", dtype).unit)
 
 
 def _zone(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
-    if isinstance(dtype, pd.ArrowDtype):
-        return dtype.pyarrow_dtype.tz
-    return getattr(dtype, "tz", None)
-
-
-def _arrow_array(
-    raw: NDArray[Any], missing: NDArray[np.bool_], dtype: pd.ArrowDtype
-) -> pd.arrays.ArrowExtensionArray:
-    import pyarrow as pa
-
-    return pd.arrays.ArrowExtensionArray(
-        pa.array(raw, mask=missing).cast(dtype.pyarrow_dtype)
-    )
+    return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None)
 
 
 def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return a column as codes of its distinct values.
+    """Return a column as codes (-1 where missing) of its distinct values, and these.
 
-    Parameters
-    ----------
-    series : Series of shape (n_rows,)
-        A column of any dtype.
-
-    Returns
-    -------
-    codes : ndarray of shape (n_rows,), int64
-        Position of each value in `keys`; -1 where missing.
-    keys : list
-        The distinct values that occur, as exact built-in scalars or Timestamps,
-        sorted. They are private data.
-
-    Notes
-    -----
-    The key of a row is a function of its value alone: neither the order of the rows,
-    nor another row, nor the category list of the dtype shows in it. So values are told
+    The values are private data: as exact built-in scalars or Timestamps, sorted. The
+    key of a row is a function of its value alone: neither the order of the rows, nor
+    another row, nor the category list of the dtype shows in it. So values are told
     apart by an exact dictionary. The hash tables of pandas compare texts by how they
-    are encoded, on some versions up to a NUL only, and keep the spelling that they
-    saw first.
+    are encoded, on some versions up to a NUL only, and keep the spelling that they saw
+    first.
     """
     codes, values = _distinct(series)
     occurs = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
@@ -269,37 +199,12 @@ def _distinct(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
 
 
 def to_category_series(
-    codes: NDArray[np.integer[Any]],
-    categories: Sequence[Any],
-    column: ColumnLayout,
-    *,
-    ordered_categories: Sequence[Any] | None = None,
+    codes: NDArray[np.integer[Any]], categories: Sequence[Any], column: ColumnLayout
 ) -> pd.Series:
-    """Return codes as a column of the dtype that came; undo `factorize`.
+    """Return codes (-1: missing) as a column of the dtype that came; undo `factorize`.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows,), int
-        Position of each value in `categories`; -1 where missing.
-    categories : sequence
-        The levels that the codes stand for.
-    column : ColumnLayout
-        Its layout, of any kind: a label may be an integer or a boolean.
-    ordered_categories : sequence, optional
-        For a category dtype, the category list of the result where it is not
-        `categories`: another order, or levels that no code stands for.
-
-    Returns
-    -------
-    series : Series of shape (n_rows,)
-        Of dtype `column.dtype`; a category dtype has the given list and the same
-        `ordered` flag.
-
-    Raises
-    ------
-    ValueError
-        If a code is missing and the dtype has no missing value, or a level is not in
-        `ordered_categories`.
+    The column may be of any kind: a label may be an integer or a boolean. ValueError if
+    a code is missing and the dtype has no missing value.
     """
     positions = codes.astype(np.int64)
     missing = positions < 0
@@ -309,7 +214,10 @@ def to_category_series(
             " missing values asked for."
         )
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return _to_category_dtype(positions, categories, column, ordered_categories)
+        levels = pd.Index(list(categories), dtype=column.dtype.categories.dtype)
+        dtype = pd.CategoricalDtype(levels, ordered=column.dtype.ordered)
+        array = pd.Categorical.from_codes(positions, dtype=dtype)
+        return pd.Series(array, name=column.name)
     of_numpy = isinstance(column.dtype, np.dtype)
     # `take` knows one order of bytes only.
     native = column.dtype.newbyteorder("=") if of_numpy else column.dtype
@@ -325,26 +233,3 @@ def to_category_series(
     if of_numpy and column.dtype.kind == "O":
         series[missing] = None
     return series
-
-
-def _to_category_dtype(
-    codes: NDArray[np.int64],
-    categories: Sequence[Any],
-    column: ColumnLayout,
-    ordered_categories: Sequence[Any] | None,
-) -> pd.Series:
-    inner = column.dtype.categories.dtype
-    listed = list(categories if ordered_categories is None else ordered_categories)
-    dtype = pd.CategoricalDtype(
-        pd.Index(listed, dtype=inner), ordered=column.dtype.ordered
-    )
-    position = {level: index for index, level in enumerate(listed)}
-    unknown = [level for level in categories if level not in position]
-    if unknown:
-        raise ValueError(
-            f"Column {column.name!r}: {len(unknown)} of its levels are not in"
-            " 'ordered_categories'. Expected a list that holds all of them."
-        )
-    ranks = np.array([*(position[level] for level in categories), -1], dtype=np.int64)
-    array = pd.Categorical.from_codes(ranks[codes], dtype=dtype)
-    return pd.Series(array, name=column.name)

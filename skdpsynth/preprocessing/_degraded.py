@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 from skdpsynth.preprocessing._axes import LevelAxis
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.schema import TableSchema
-
-__all__ = ["degradation"]
 
 
 def degradation(
@@ -24,23 +20,9 @@ def degradation(
     *,
     private: bool,
 ) -> str:
-    """Say what is poor about a result.
+    """Say what is poor about a result; empty if nothing is.
 
-    Parameters
-    ----------
-    facts : TableFacts
-        What was bought.
-    plans : list of ClassPlan
-        What each class paid for.
-    declared : TableSchema or None
-        Public facts.
-    private : bool
-        False if there was no noise; classes are never too small then.
-
-    Returns
-    -------
-    str
-        Empty if nothing is poor.
+    Without noise (not `private`) classes are never too small.
     """
     parts = []
     notes = Counter(plan.note for plan in plans if plan.note and private)
@@ -50,27 +32,26 @@ def degradation(
         parts.append("no label was frequent enough to be released")
     elif facts.layout.target is not None and len(facts.classes) == 1:
         parts.append("the target has one class only, so a classifier learns nothing")
-    empty = [
-        column.name
+    of_levels = {
+        column.name: axis
         for column, axis in zip(facts.columns, facts.axes, strict=True)
-        if isinstance(axis, LevelAxis) and not axis.levels and not axis.nullable
+        if isinstance(axis, LevelAxis)
+    }
+    empty = [
+        n for n, axis in of_levels.items() if not axis.levels and not axis.nullable
     ]
     if empty:
         parts.append(
             f"no category of {empty!r} was frequent enough to be released, and their "
             "synthetic values are missing"
         )
-    said = ""
+    said = []
     if parts:
-        said = (
+        said.append(
             f"The result says little: {'; '.join(parts)}. Use a larger epsilon, "
             "declare more in a schema, or leave out columns; plan() shows the numbers."
         )
-    levels: dict[Hashable, tuple[Hashable, ...]] = {
-        column.name: axis.levels
-        for column, axis in zip(facts.columns, facts.axes, strict=True)
-        if isinstance(axis, LevelAxis)
-    }
+    levels = {name: axis.levels for name, axis in of_levels.items()}
     levels[facts.layout.target] = facts.classes.levels
     unsorted = [
         column.name
@@ -80,9 +61,9 @@ def degradation(
         and (declared is None or column.name not in declared.columns)
     ]
     if unsorted:
-        said += (" " if said else "") + (
+        said.append(
             f"The order of the categories of {unsorted!r} is not public, so they come "
             "back sorted by name or number. State the order by Categorical([...], "
             "ordered=True) in a schema."
         )
-    return said
+    return " ".join(said)

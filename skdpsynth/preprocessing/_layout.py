@@ -21,18 +21,9 @@ if TYPE_CHECKING:
 class ColumnLayout:
     """The structure of one column.
 
-    Parameters
-    ----------
-    name : hashable
-        Name of the column.
-    dtype : numpy.dtype or pandas ExtensionDtype
-        Dtype that synthetic values come back in. Of a category dtype only the
-        `ordered` flag and the dtype of the categories are kept, since the categories
-        are data: it holds none of them.
-    kind : {"continuous", "integer", "boolean", "categorical", "datetime", "timedelta"}
-        What the dtype says the values are.
-    can_be_missing : bool
-        Whether the dtype can hold a missing value.
+    Synthetic values come back in `dtype`. Of a category dtype only the `ordered` flag
+    and the dtype of the categories are kept, since the categories are data: it holds
+    none of them.
     """
 
     name: Hashable
@@ -48,47 +39,24 @@ class ColumnLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        return {
-            "name": encode_value(self.name),
-            "dtype": _encode_dtype(self.dtype),
-            "kind": self.kind,
-            "can_be_missing": self.can_be_missing,
-        }
+        name, dtype = encode_value(self.name), _encode_dtype(self.dtype)
+        return {**vars(self), "name": name, "dtype": dtype}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ColumnLayout:
         """Rebuild the layout that `to_dict` wrote."""
-        return cls(
-            decode_value(data["name"]),
-            _decode_dtype(data["dtype"]),
-            data["kind"],
-            data["can_be_missing"],
-        )
+        name, dtype = decode_value(data["name"]), _decode_dtype(data["dtype"])
+        return cls(name, dtype, data["kind"], data["can_be_missing"])
 
 
 @dataclass(frozen=True)
 class TableLayout:
-    """The structure of a table and the form in which it was given.
-
-    Parameters
-    ----------
-    columns : tuple of ColumnLayout
-        All columns in training order, with the target at its position.
-    target : hashable or None
-        Name of the label column.
-    from_array : bool
-        Whether X was an array or a list, with columns named ``x0``, ``x1``, ...
-    y_given : bool
-        Whether the target came as `y`; it is then the last column.
-    y_name : hashable or None
-        Name of the Series `y`; None for an array or a Series without a name.
-    """
+    """The structure of a table, in training order, and the form it was given in."""
 
     columns: tuple[ColumnLayout, ...]
     target: Hashable = None
-    from_array: bool = False
-    y_given: bool = False
-    y_name: Hashable = None
+    from_array: bool = False  # X was an array or a list
+    y_given: bool = False  # the target came as `y`; it is then the last column
 
     @property
     def feature_columns(self) -> tuple[ColumnLayout, ...]:
@@ -106,24 +74,15 @@ class TableLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        return {
-            "columns": [column.to_dict() for column in self.columns],
-            "target": encode_value(self.target),
-            "from_array": self.from_array,
-            "y_given": self.y_given,
-            "y_name": encode_value(self.y_name),
-        }
+        columns = [column.to_dict() for column in self.columns]
+        return {**vars(self), "columns": columns, "target": encode_value(self.target)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TableLayout:
         """Rebuild the layout that `to_dict` wrote."""
-        return cls(
-            tuple(ColumnLayout.from_dict(column) for column in data["columns"]),
-            target=decode_value(data["target"]),
-            from_array=data["from_array"],
-            y_given=data["y_given"],
-            y_name=decode_value(data["y_name"]),
-        )
+        columns = tuple(ColumnLayout.from_dict(column) for column in data["columns"])
+        target = decode_value(data["target"])
+        return cls(columns, target, data["from_array"], data["y_given"])
 
 
 def _without_categories(dtype: Any) -> Any:  # noqa: ANN401 - no stubs

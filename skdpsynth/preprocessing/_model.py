@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, axis_from_dict
+from skdpsynth.preprocessing._axes import LevelAxis, axis_from_dict
 from skdpsynth.preprocessing._classes import Classes
-from skdpsynth.preprocessing._convert import from_wall
+from skdpsynth.preprocessing._convert import from_wall, to_category_series, to_series
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._scores import ColumnScores
-from skdpsynth.preprocessing._table import to_category_series, to_series
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
 if TYPE_CHECKING:
@@ -27,20 +26,10 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["TableModel"]
-
 
 @dataclass(frozen=True)
 class TableModel:
-    """The released marginals of every column in every class.
-
-    Parameters
-    ----------
-    facts : TableFacts
-        Columns, axes and classes.
-    scores : list of n_classes lists of ColumnScores
-        The marginals.
-    """
+    """The released marginals of every column in each class: `scores[class][column]`."""
 
     facts: TableFacts
     scores: list[list[ColumnScores]]
@@ -75,19 +64,9 @@ class TableModel:
     def decode(
         self, ranks: NDArray[np.float64], members: NDArray[np.int64]
     ) -> pd.DataFrame:
-        """Turn ranks into rows.
+        """Turn ranks in [0, 1], (n_rows, n_modelled_columns), into rows of the table.
 
-        Parameters
-        ----------
-        ranks : ndarray of shape (n_rows, n_columns), float64
-            One rank in [0, 1] per modelled column.
-        members : ndarray of shape (n_rows,), int64
-            Class of each row.
-
-        Returns
-        -------
-        DataFrame of shape (n_rows, n_columns_of_the_table)
-            Columns, order and dtypes of the training table.
+        Columns, their order and dtypes are those of the training table.
         """
         of_class = [np.flatnonzero(members == c) for c in range(len(self.scores))]
         series: dict[Any, pd.Series] = {}
@@ -97,7 +76,13 @@ class TableModel:
             for c, rows in enumerate(of_class):
                 values[rows], missing[rows] = self.scores[c][j].decode(ranks[rows, j])
             axis = self.facts.axes[j]
-            series[column.name] = _to_column(values, missing, axis, column)
+            if isinstance(axis, LevelAxis):
+                codes = values.astype(np.int64)
+                series[column.name] = to_category_series(codes, axis.levels, column)
+                continue
+            if axis.step is not None:
+                values = from_wall(values, column)
+            series[column.name] = to_series(values, missing, column)
         for column in self.facts.layout.columns:
             if column is self.facts.layout.target_column:
                 levels = self.facts.classes.levels
@@ -114,51 +99,26 @@ class TableModel:
         return frame
 
     def join(self, parts: list[pd.DataFrame]) -> pd.DataFrame:
-        """Put the decoded parts of one table together.
+        """Put the decoded parts of one table together, at least one.
 
-        Parameters
-        ----------
-        parts : list of DataFrame
-            What `decode` gave, at least one.
-
-        Returns
-        -------
-        DataFrame
-            All rows; identifiers are numbered anew, so that they stay distinct.
+        Identifiers are numbered anew, so that they stay distinct.
         """
         if len(parts) == 1:
             return parts[0]
         frame = pd.concat(parts, ignore_index=True)
         layout = self.facts.layout
-        known = {
-            column.name
-            for column in (*self.facts.columns, layout.target_column)
-            if column
-        }
+        known = {column.name for column in self.facts.columns}
         for place, column in enumerate(layout.columns):
-            if column.name not in known:
+            if column.name not in known and column is not layout.target_column:
                 frame.isetitem(place, _fresh_identifiers(len(frame), column))
         return frame
 
     def score_rows(
-        self,
-        units: NDArray[np.floating],
-        codes: NDArray[np.integer],
-        position: int,
+        self, units: NDArray[np.floating], codes: NDArray[np.integer], position: int
     ) -> NDArray[np.float32]:
         """Give the normal scores of a class's rows; private if the rows are.
 
-        Parameters
-        ----------
-        units, codes : ndarray of shape (n_rows, n_columns)
-            As in `PrivateRows`.
-        position : int
-            Position of the class.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns), float32
-            Scores.
+        `units` and `codes` are those of `PrivateRows`.
         """
         scores = np.empty(units.shape, dtype=np.float32)
         for j, column in enumerate(self.scores[position]):
@@ -206,20 +166,6 @@ class TableModel:
             for c, row in enumerate(document["missing"])
         ]
         return cls(TableFacts(layout, columns, axes, classes), scores)
-
-
-def _to_column(
-    values: NDArray[np.float64],
-    missing: NDArray[np.bool_],
-    axis: NumericAxis | LevelAxis,
-    column: ColumnLayout,
-) -> pd.Series:
-    if isinstance(axis, NumericAxis):
-        if axis.step is not None:
-            values = from_wall(values, column)
-        return to_series(values, missing, column)
-    codes = values.astype(np.int64)
-    return to_category_series(codes, axis.levels, column)
 
 
 def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:

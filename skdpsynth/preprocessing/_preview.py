@@ -14,9 +14,9 @@ import pandas as pd
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.preprocessing._axes import NumericAxis, is_wide
 from skdpsynth.preprocessing._classes import (
-    classes_are_public,
     count_noise_std,
     label_thresholds,
+    public_labels,
     rounded,
 )
 from skdpsynth.preprocessing._columns import declared_axis
@@ -32,8 +32,8 @@ from skdpsynth.preprocessing._shares import CLASS_SHARE, LEVELS_SHARE
 from skdpsynth.preprocessing._table import check_schema
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._thresholds import key_threshold
-from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
-from skdpsynth.schema._dtypes import is_object, kind_of_dtype, unsupported_dtype
+from skdpsynth.schema import Boolean, Continuous, Datetime
+from skdpsynth.schema._dtypes import is_object, known_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,32 +44,18 @@ if TYPE_CHECKING:
     from skdpsynth.schema import TableSchema
     from skdpsynth.schema._columns import Column
 
-__all__ = ["Guess", "guess_table", "guessed_layout", "plan_table"]
-
 # Stands for a range that must be bought: a numeric column of as many cells as any.
 _ANY_RANGE = NumericAxis(-1.0, 1.0, log=False, integer=False, nullable=True)
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A table that nobody has looked at.
-
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and kinds of its columns.
-    schema : TableSchema or None
-        Public facts.
-    labels : tuple of hashable
-        Its classes; ``(None,)`` without a target.
-    counts : ndarray of shape (n_classes,), float64
-        Their rows.
-    """
+    """A table that nobody has looked at; its only label is None without a target."""
 
     layout: TableLayout
     schema: TableSchema | None
     labels: tuple[Hashable, ...]
-    counts: np.ndarray
+    counts: np.ndarray  # rows of each class
 
 
 def guessed_layout(
@@ -80,28 +66,8 @@ def guessed_layout(
 ) -> TableLayout:
     """Lay out a table: by its dtypes, as the last one, or by a schema alone.
 
-    Parameters
-    ----------
-    dtypes : Series or mapping of column name to dtype, or None
-        ``df.dtypes``.
-    schema : TableSchema or None
-        Public facts.
-    target : hashable
-        The label column, None for none.
-    last : TableLayout or None
-        The table of the last fit.
-
-    Returns
-    -------
-    TableLayout
-        An object column counts as text, unless the schema says Boolean.
-
-    Raises
-    ------
-    InvalidSchemaError
-        If nothing says what the columns are, or the schema contradicts the dtypes.
-    ValueError
-        If `dtypes` is something else.
+    An object column counts as text, unless the schema says Boolean. InvalidSchemaError
+    if nothing says what the columns are, or the schema contradicts the dtypes.
     """
     described = {} if schema is None else schema.columns
     if dtypes is not None:
@@ -117,11 +83,10 @@ def guessed_layout(
             columns.append(ColumnLayout(target, None, "categorical", True))
         return TableLayout(tuple(columns), target)
     else:
-        msg = (
+        raise InvalidSchemaError(
             "plan needs to know the columns. Give dtypes=df.dtypes (names and dtypes "
             "are public), or schema=TableSchema(...) in the constructor or here."
         )
-        raise InvalidSchemaError(msg)
     if schema is not None:
         check_schema(schema, layout)
     return layout
@@ -136,46 +101,24 @@ def guess_table(
 ) -> Guess:
     """Complete a guess: which classes, and how many rows has each.
 
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and kinds of the columns.
-    schema : TableSchema or None
-        Public facts.
-    n_rows : int or None
-        A guess of the number of rows; None takes what the schema declares.
-    class_counts : mapping of class to int or None
-        A guess of the rows per class; None takes what the schema declares, or makes
-        all classes equal.
-    known_labels : tuple of hashable
-        What an earlier fit found, used where the labels are not public.
-
-    Returns
-    -------
-    Guess
-        Complete and checked.
-
-    Raises
-    ------
-    ValueError
-        If a guess is out of range, or contradicts the schema or another guess.
-    InvalidSchemaError
-        If nothing names the classes of the target.
+    Guesses that are None are what the schema declares, and else equal classes.
+    `known_labels` are what an earlier fit found, used where the labels are not public.
+    InvalidSchemaError if nothing names the classes, ValueError for other guesses that
+    cannot be.
     """
     if class_counts is not None and not isinstance(class_counts, Mapping):
-        msg = (
+        raise ValueError(
             "class_counts must be a dict from class to count. Got "
             f"{type(class_counts).__name__} instead."
         )
-        raise ValueError(msg)
     if layout.target is None and class_counts is not None:  # for fit(X, y)
         layout = _with_labels(layout, tuple(class_counts))
     target = layout.target_column
     labels: tuple[Hashable, ...] = (None,)
-    public = target is not None and classes_are_public(target, schema)
     if target is not None:
-        if public:  # no category: nothing but missing values
-            labels = _public_labels(target, schema) or (None,)
+        public = public_labels(target, schema)
+        if public is not None:  # no category: nothing but missing values
+            labels = public or (None,)
         else:
             labels = tuple(class_counts or known_labels)
             layout = _with_labels(layout, labels)
@@ -185,11 +128,10 @@ def guess_table(
             if class_counts is not None:  # a usual label that was left out is empty
                 class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
         if not labels:
-            msg = (
+            raise InvalidSchemaError(
                 f"plan needs to know the classes of the target {layout.target!r}. Give "
                 "class_counts={label: rows, ...}, or describe it in the schema."
             )
-            raise InvalidSchemaError(msg)
     declared = None if schema is None else schema.class_counts
     if class_counts is None and declared:
         class_counts = declared
@@ -199,21 +141,20 @@ def guess_table(
         n_rows = schema.n_rows
     n_rows = _checked_guess("n_rows", n_rows, least=1)
     if schema is not None and schema.n_rows not in (None, n_rows):
-        msg = (
+        raise ValueError(
             f"n_rows is {n_rows}, but the schema declares {schema.n_rows}. Leave out "
             "n_rows, or plan with a schema that does not declare it."
         )
-        raise ValueError(msg)
     if class_counts is None:
         counts = np.full(len(labels), n_rows / len(labels))
         return Guess(layout, schema, labels, counts)
-    _check_class_counts(class_counts, labels, n_rows, missing=_may_lack_labels(layout))
+    missing = target is not None and target.can_be_missing
+    _check_class_counts(class_counts, labels, n_rows, missing=missing)
     if declared and dict(class_counts) != dict(declared):
-        msg = (
+        raise ValueError(
             "class_counts differ from those that the schema declares, which a fit "
             "would use. Leave them out, or plan with a schema without class_counts."
         )
-        raise ValueError(msg)
     counts = np.array([float(class_counts[label]) for label in labels])
     return Guess(layout, schema, labels, counts)
 
@@ -223,35 +164,19 @@ def plan_table(
     accountant: PrivacyAccountant,
     guess: Guess,
 ) -> pd.DataFrame:
-    """Plan every class of a guessed table.
+    """Plan every class of a guessed table, by the algorithm's ``_plan_classes``.
 
-    Parameters
-    ----------
-    plan_classes : callable
-        The algorithm's ``_plan_classes``.
-    accountant : PrivacyAccountant
-        A ledger of the whole budget, of which nothing is spent.
-    guess : Guess
-        The table.
-
-    Returns
-    -------
-    DataFrame
-        One row per class.
+    The accountant has the whole budget, and nothing of it is spent.
     """
     layout, schema = guess.layout, guess.schema
     columns = modelled_columns(layout, schema)
-    cap = accountant.mu_cap
-    mu = cap
-    if cap < math.inf:
-        mu = cap * math.sqrt(1.0 - bought_share(layout, schema))
+    cap = accountant.mu_cap  # it may be infinite
+    mu = cap * math.sqrt(1.0 - bought_share(layout, schema))
     axes = [declared_axis(column, schema) for column in columns]
     keyed, numeric = bought_columns(layout, schema)
+    pairs = zip(columns, axes, strict=True)
     # A range that must be bought may turn out to be narrow; that is not known yet.
-    likely = [
-        _ANY_RANGE if column in numeric else axis
-        for column, axis in zip(columns, axes, strict=True)
-    ]
+    likely = [_ANY_RANGE if column in numeric else axis for column, axis in pairs]
     n_wide = sum(axis is not None and is_wide(axis) for axis in likely)
     plans = plan_classes(
         guess.labels, rounded(guess.counts), n_wide, len(columns) - n_wide, mu
@@ -264,15 +189,13 @@ def plan_table(
         noise_std = grid_noise_std(cap * math.sqrt(LEVELS_SHARE), math.sqrt(len(keyed)))
         categories_from = key_threshold(noise_std, key_delta, len(keyed))
     labels_from = np.zeros(len(plans))
-    if target is not None and not classes_are_public(target, schema):
+    if target is not None and public_labels(target, schema) is None:
         labels_from = label_thresholds(guess.labels, target.kind, mu_labels, key_delta)
     of_all = _notes_of_all(guess, axes, categories_from)
     notes = []
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
-        rare = ""
-        if needed > 0 and rows <= needed:
-            rare = "too few rows for its label to be found"
-        notes.append("; ".join(note for note in (plan.note, rare, *of_all) if note))
+        rare = "too few rows for its label to be found" if 0 < needed >= rows else ""
+        notes.append("; ".join(filter(None, (plan.note, rare, *of_all))))
     return pd.DataFrame(
         {
             "class": [plan.label for plan in plans],
@@ -323,27 +246,22 @@ def _read_dtypes(
         msg = "dtypes must have one entry per column. Got a name more than once."
         raise ValueError(msg)
     if not isinstance(dtypes, Mapping | pd.Series):
-        msg = (
+        raise ValueError(
             "dtypes must be df.dtypes or a dict from column name to dtype. Got "
             f"{type(dtypes).__name__} instead."
         )
-        raise ValueError(msg)
     columns = []
     for name, given in dtypes.items():
         try:
             dtype = pd.api.types.pandas_dtype(given)
         except TypeError as error:
-            msg = (
+            raise ValueError(
                 f"The dtype of column {name!r} is none that pandas knows. Give "
                 "dtypes=df.dtypes."
-            )
-            raise ValueError(msg) from error
+            ) from error
         if dtype == np.dtype(str):  # what "str" is before pandas 3
             dtype = np.dtype(object)
-        found = kind_of_dtype(dtype)
-        if found is None:
-            raise unsupported_dtype(name, dtype)
-        kind, can_be_missing = found
+        kind, can_be_missing = known_kind(name, dtype)
         # Objects may be booleans; their dtype does not tell.
         if is_object(dtype) and isinstance(described.get(name), Boolean):
             kind = "boolean"
@@ -385,36 +303,20 @@ def _likely_labels(
     Raises ValueError for labels that no target of that kind can have.
     """
     if target.kind in ("continuous", "timedelta"):
-        msg = (
+        raise ValueError(
             f"The target {target.name!r} has dtype {target.dtype}, but classes must be "
             "strings, integers or booleans. Cast it, or use target=None."
         )
-        raise ValueError(msg)
     whole = [isinstance(label, Integral) for label in labels]
     missing = [bool(pd.api.types.is_scalar(x) and pd.isna(x)) for x in labels]
     if any(missing) or (target.kind == "integer" and not all(whole)):
-        msg = (
+        raise ValueError(
             f"The labels in class_counts are none of a column of {target.kind} kind: "
             f"{list(labels)!r}. Give labels as the column {target.name!r} holds them."
         )
-        raise ValueError(msg)
     if target.kind == "integer" and set(labels) <= {0, 1}:
         return (0, 1)
     return labels
-
-
-def _public_labels(
-    column: ColumnLayout, schema: TableSchema | None
-) -> tuple[Hashable, ...]:
-    described = None if schema is None else schema.columns.get(column.name)
-    if isinstance(described, Categorical):
-        return tuple(described.categories)
-    return (False, True)
-
-
-def _may_lack_labels(layout: TableLayout) -> bool:
-    target = layout.target_column
-    return target is not None and target.can_be_missing
 
 
 def _check_class_counts(
@@ -426,24 +328,21 @@ def _check_class_counts(
 ) -> None:
     """Refuse counts of other classes, and counts that cannot be those of n_rows."""
     if set(class_counts) != set(labels):
-        msg = (
+        raise ValueError(
             f"class_counts must name every class once: {list(labels)!r}. Got "
             f"{list(class_counts)!r} instead."
         )
-        raise ValueError(msg)
     for count in class_counts.values():
         _checked_guess("Each of class_counts", count, least=0)
     total = sum(class_counts.values())
     if total > n_rows or (total < n_rows and not missing):
-        msg = (
+        raise ValueError(
             f"class_counts add up to {total}, but n_rows is {n_rows}. Correct one, or "
             "leave out n_rows."
         )
-        raise ValueError(msg)
 
 
 def _checked_guess(name: str, value: object, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        msg = f"{name} must be an int >= {least}. Got {value!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be an int >= {least}. Got {value!r} instead.")
     return int(value)

@@ -49,31 +49,13 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = [
-    "TableFacts",
-    "bought_columns",
-    "bought_share",
-    "buy_facts",
-    "discovery_share",
-    "modelled_columns",
-    "threshold_delta",
-]
-
 
 @dataclass(frozen=True)
 class TableFacts:
     """What is public about a table once everything was bought.
 
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and dtypes of all columns.
-    columns : tuple of ColumnLayout
-        The feature columns that are modelled, in order.
-    axes : tuple of Axis
-        The axis of each of them.
-    classes : Classes
-        Labels and their counts.
+    `columns` are the feature columns that are modelled, in order, and `axes` are
+    theirs.
     """
 
     layout: TableLayout
@@ -84,15 +66,7 @@ class TableFacts:
     def schema(self, declared: TableSchema | None) -> TableSchema:
         """Write the facts down as a schema: what was declared, and what was bought.
 
-        Parameters
-        ----------
-        declared : TableSchema or None
-            What the user gave; its columns are taken over as they are.
-
-        Returns
-        -------
-        TableSchema
-            A column of which no level could be released is left out.
+        A column of which no level could be released is left out.
         """
         given: dict[Hashable, Any] = {} if declared is None else dict(declared.columns)
         axis_of = dict(zip(self.columns, self.axes, strict=True))
@@ -100,15 +74,15 @@ class TableFacts:
         for column in self.layout.columns:
             if column.name in given:
                 columns[column.name] = given[column.name]
-            elif column is self.layout.target_column:
-                if self.classes.levels:
-                    ordered = bool(getattr(column.dtype, "ordered", False))
-                    levels = LevelAxis(self.classes.levels, False, ordered)
-                    columns[column.name] = _described_levels(column, levels)
-            elif (axis := axis_of[column]) is not None:
-                described = _described(column, axis)
-                if described is not None:
-                    columns[column.name] = described
+            elif column is not self.layout.target_column:
+                columns[column.name] = _described(column, axis_of[column])
+            elif self.classes.levels:
+                ordered = bool(getattr(column.dtype, "ordered", False))
+                levels = LevelAxis(self.classes.levels, False, ordered)
+                columns[column.name] = _described(column, levels)
+        columns = {
+            name: column for name, column in columns.items() if column is not None
+        }
         target = self.layout.target if self.layout.target in columns else None
         n_rows = None if declared is None else declared.n_rows
         counts = None if declared is None else declared.class_counts
@@ -137,11 +111,10 @@ def modelled_columns(
         if not isinstance(declared.get(column.name), Identifier)
     )
     if not columns:
-        msg = (
+        raise InvalidSchemaError(
             "There is no column that could be modelled besides the target and "
             "Identifiers. Describe at least one column otherwise."
         )
-        raise InvalidSchemaError(msg)
     return columns
 
 
@@ -153,23 +126,8 @@ def buy_facts(
 ) -> tuple[TableFacts, PrivateRows]:
     """Buy what the schema does not say, and encode the rows with it.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The private table, checked.
-    layout : TableLayout
-        Its structure.
-    schema : TableSchema or None
-        Public facts.
-    accountant : PrivacyAccountant
-        Ledger of the fit, with `discovery_share` of delta set aside.
-
-    Returns
-    -------
-    facts : TableFacts
-        Public from here on.
-    rows : PrivateRows
-        The table as numbers; private.
+    `discovery_share` of the accountant's delta is set aside for it. The facts are
+    public from here on, the rows are private.
     """
     cap = accountant.mu_cap
     key_delta = threshold_delta(layout, schema, accountant.delta)
@@ -187,22 +145,12 @@ def buy_facts(
     axes = {column: declared_axis(column, schema) for column in columns}
     keyed, numeric = bought_columns(layout, schema)
     if keyed:
-        bought = buy_levels(
-            frame,
-            keyed,
-            accountant,
-            mu=cap * math.sqrt(LEVELS_SHARE),
-            threshold_delta=key_delta,
-        )
+        mu = cap * math.sqrt(LEVELS_SHARE)
+        bought = buy_levels(frame, keyed, accountant, mu=mu, threshold_delta=key_delta)
         axes.update(zip(keyed, bought, strict=True))
     if numeric:
-        ranges = buy_ranges(
-            frame,
-            numeric,
-            accountant,
-            mu=cap * math.sqrt(RANGES_SHARE),
-            n_rows=float(classes.counts.sum()),
-        )
+        mu, n_rows = cap * math.sqrt(RANGES_SHARE), float(classes.counts.sum())
+        ranges = buy_ranges(frame, numeric, accountant, mu=mu, n_rows=n_rows)
         axes.update(zip(numeric, ranges, strict=True))
     found = [axis for axis in axes.values() if axis is not None]
     facts = TableFacts(layout, columns, tuple(found), classes)
@@ -212,20 +160,7 @@ def buy_facts(
 def bought_columns(
     layout: TableLayout, schema: TableSchema | None
 ) -> tuple[list[ColumnLayout], list[ColumnLayout]]:
-    """Give the columns whose levels, and those whose range, nobody declares.
-
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and kinds of all columns.
-    schema : TableSchema or None
-        Public facts.
-
-    Returns
-    -------
-    keyed, numeric : list of ColumnLayout
-        In the order of the table.
-    """
+    """Give the columns whose levels, and those whose range, nobody declares."""
     columns = modelled_columns(layout, schema)
     bought = [c for c in columns if declared_axis(c, schema) is None]
     keyed = [c for c in bought if _has_levels(c)]
@@ -233,20 +168,7 @@ def bought_columns(
 
 
 def bought_share(layout: TableLayout, schema: TableSchema | None) -> float:
-    """Give the share of the budget (in mu^2) that `buy_facts` will spend.
-
-    Parameters
-    ----------
-    layout : TableLayout
-        Names and kinds of all columns.
-    schema : TableSchema or None
-        Public facts.
-
-    Returns
-    -------
-    float
-        In [0, 1).
-    """
+    """Give the share of the budget (in mu^2) that `buy_facts` will spend."""
     keyed, numeric = bought_columns(layout, schema)
     share = CLASS_SHARE * class_share(layout.target_column, schema)
     return share + LEVELS_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
@@ -272,23 +194,18 @@ def _n_discoveries(layout: TableLayout, schema: TableSchema | None) -> int:
 
 
 def _described(column: ColumnLayout, axis: Axis) -> Any:  # noqa: ANN401 - a column
+    """Describe a column by what was bought; None if no level of it was released."""
     if isinstance(axis, LevelAxis):
-        return _described_levels(column, axis)
+        if column.kind == "boolean" and axis.levels == public_levels(column):
+            return Boolean(nullable=axis.nullable)
+        levels = list(axis.levels)
+        options = {"ordered": axis.ordered, "nullable": axis.nullable}
+        return Categorical(levels, **options) if levels else None
     if column.kind == "datetime":
         zone = getattr(column.dtype, "tz", None)
-        low, high = (
-            pd.Timestamp(end, unit="s", tz=zone) for end in (axis.low, axis.high)
-        )
-        return Datetime(low, high, nullable=axis.nullable)
+        ends = (pd.Timestamp(end, unit="s", tz=zone) for end in (axis.low, axis.high))
+        return Datetime(*ends, nullable=axis.nullable)
     scale: Literal["log", "linear"] = "log" if axis.log else "linear"
     return Continuous(
         axis.low, axis.high, integer=axis.integer, nullable=axis.nullable, scale=scale
     )
-
-
-def _described_levels(column: ColumnLayout, axis: LevelAxis) -> Any:  # noqa: ANN401
-    if column.kind == "boolean" and axis.levels == public_levels(column):
-        return Boolean(nullable=axis.nullable)
-    if not axis.levels:
-        return None
-    return Categorical(list(axis.levels), ordered=axis.ordered, nullable=axis.nullable)

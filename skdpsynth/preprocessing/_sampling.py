@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._classes import Classes
 
-__all__ = ["class_members", "largest_remainder", "public_seed"]
-
 
 def class_members(
     n_samples: int,
@@ -25,35 +23,12 @@ def class_members(
     classes: Classes,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Choose the class of every synthetic row.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of rows, at least 1.
-    sampling_strategy : {"balanced"}, mapping or None
-        As in `sample`.
-    classes : Classes
-        Labels and bought counts.
-    rng : numpy.random.Generator
-        Public stream; shuffles the rows.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,), int64
-        Position of the class of each row.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    """
+    """Choose the class of every synthetic row, in a random order; see `sample`."""
     if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
         msg = f"n_samples must be an int >= 1. Got {type(n_samples).__name__} instead."
         raise ValueError(msg)
     if n_samples < 1:
-        msg = f"n_samples must be an int >= 1. Got {n_samples} instead."
-        raise ValueError(msg)
+        raise ValueError(f"n_samples must be an int >= 1. Got {n_samples} instead.")
     counts = _class_counts(int(n_samples), sampling_strategy, classes)
     members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     rng.shuffle(members)
@@ -61,22 +36,9 @@ def class_members(
 
 
 def public_seed(random_state: int | np.random.RandomState | None) -> int:
-    """Turn a `random_state` into a seed; no global generator is read.
+    """Turn a `random_state` into a seed >= 0; no global generator is read.
 
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None
-        An instance is advanced by one draw; None stands for a fresh seed.
-
-    Returns
-    -------
-    int
-        At least 0.
-
-    Raises
-    ------
-    ValueError
-        If `random_state` is something else, such as the global generator.
+    An instance is advanced by one draw; None stands for a fresh seed.
     """
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
@@ -87,19 +49,9 @@ def public_seed(random_state: int | np.random.RandomState | None) -> int:
 
 
 def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Divide `total` by shares, with at least one for each where possible.
+    """Divide `total` by shares of sum 1, with at least one for each where possible.
 
-    Parameters
-    ----------
-    shares : ndarray of shape (n_classes,), float64
-        Positive or zero, with sum 1.
-    total : int
-        What is divided.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,), int64
-        With sum `total`. A share of exactly 0 gets nothing.
+    A share of exactly 0 gets nothing.
     """
     exact = shares * total
     counts = np.floor(exact).astype(np.int64)
@@ -114,9 +66,7 @@ def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int
 
 
 def _class_counts(
-    n_samples: int,
-    strategy: str | Mapping[Hashable, float] | None,
-    classes: Classes,
+    n_samples: int, strategy: str | Mapping[Hashable, float] | None, classes: Classes
 ) -> NDArray[np.int64]:
     if strategy is None:
         return largest_remainder(classes.prior, n_samples)
@@ -124,31 +74,27 @@ def _class_counts(
         even = np.full(len(classes), 1.0 / len(classes))
         return largest_remainder(even, n_samples)
     if not isinstance(strategy, Mapping):
-        msg = (
+        raise ValueError(
             "sampling_strategy must be None, 'balanced' or a dict from class to share "
             f"or count. Got {type(strategy).__name__} instead."
         )
-        raise ValueError(msg)
     unknown = [key for key in strategy if key not in classes.levels]
     if unknown:
-        msg = (
+        raise ValueError(
             f"sampling_strategy names {unknown!r}, but the fitted classes are "
             f"{list(classes.levels)!r}."
         )
-        raise ValueError(msg)
     values = [strategy.get(level, 0) for level in classes.levels]
     if not all(
         isinstance(v, Real) and not isinstance(v, bool) and v >= 0 for v in values
     ):
-        msg = "sampling_strategy must hold numbers >= 0."
-        raise ValueError(msg)
+        raise ValueError("sampling_strategy must hold numbers >= 0.")
     if all(isinstance(value, Integral) for value in values) and sum(values) != 1:
         if sum(values) != n_samples:
-            msg = (
+            raise ValueError(
                 f"The counts of sampling_strategy add up to {sum(values)}, but "
                 f"n_samples is {n_samples}."
             )
-            raise ValueError(msg)
         return np.array(values, dtype=np.int64)
     total = float(sum(values))
     if abs(total - 1.0) > 1e-9:

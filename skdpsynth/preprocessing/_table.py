@@ -16,12 +16,6 @@ import pandas as pd
 from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.preprocessing._convert import (
-    factorize,
-    numeric_values,
-    to_category_series,
-    to_series,
-)
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.schema import (
     Boolean,
@@ -34,31 +28,7 @@ from skdpsynth.schema import (
 from skdpsynth.schema._columns import Column, family
 from skdpsynth.schema._dtypes import is_object, type_of_objects
 
-__all__ = [
-    "ColumnLayout",
-    "TableLayout",
-    "agreed_target",
-    "check_schema",
-    "factorize",
-    "numeric_values",
-    "read_table",
-    "to_category_series",
-    "to_series",
-]
-
 _TARGET_NAME = "target"  # of a label that comes without a name
-# Which kinds of column a description may stand for.
-_KINDS_OF: dict[type[Column], frozenset[str]] = {
-    Continuous: frozenset({"continuous", "integer", "timedelta"}),
-    Categorical: frozenset(
-        {"categorical", "boolean", "integer", "continuous", "datetime"}
-    ),
-    Boolean: frozenset({"boolean"}),
-    Datetime: frozenset({"datetime"}),
-    Identifier: frozenset(
-        {"categorical", "boolean", "integer", "continuous", "datetime", "timedelta"}
-    ),
-}
 # The type that categories must have to be values of a column of some kind.
 _FAMILY_OF = {
     "categorical": "str",
@@ -66,6 +36,14 @@ _FAMILY_OF = {
     "integer": "number",
     "continuous": "number",
     "datetime": "Timestamp",
+}
+# Which kinds of column a description may stand for.
+_KINDS_OF: dict[type[Column], set[str]] = {
+    Continuous: {"continuous", "integer", "timedelta"},
+    Categorical: {*_FAMILY_OF},
+    Boolean: {"boolean"},
+    Datetime: {"datetime"},
+    Identifier: {*_FAMILY_OF, "timedelta"},
 }
 
 
@@ -76,48 +54,22 @@ def read_table(
     target: Hashable = None,
     schema: TableSchema | None = None,
 ) -> tuple[pd.DataFrame, TableLayout]:
-    """Check the structure of a table and bring it into one form.
+    """Check the structure of a table and bring it into one form, `y` as last column.
 
-    Parameters
-    ----------
-    X : DataFrame or array-like of shape (n_rows, n_columns)
-        The table; the columns of an array are named ``x0``, ``x1``, ...
-    y : array-like of shape (n_rows,), optional
-        The labels, matched to the rows of X by position. A Series keeps its name;
-        other labels are named "target".
-    target : column name, optional
-        The label column of X.
-    schema : TableSchema, optional
-        Public facts. Its target counts like `target`; the two may agree.
+    The columns of an array are named ``x0``, ``x1``, ..., and labels without a name
+    "target". The frame has a fresh index; it may share memory with X and must not be
+    written to. Errors are InvalidTableError (a TypeError too where scikit-learn raises
+    one: for sparse input and mixed objects), and InvalidSchemaError if the schema names
+    an absent column or contradicts a dtype.
 
-    Returns
-    -------
-    frame : DataFrame of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
-        The columns in their order, `y` last, with a fresh index. It may share memory
-        with X and must not be written to.
-    layout : TableLayout
-        Names, dtypes and kinds of its columns.
-
-    Raises
-    ------
-    InvalidTableError
-        If the structure is refused. It is a TypeError too where scikit-learn raises
-        one: for sparse input and for mixed objects.
-    InvalidSchemaError
-        If the schema names an absent column or contradicts a dtype.
-
-    Notes
-    -----
-    Float labels are refused even if they are whole numbers: whether they are would be
-    a question about values, and measurements must not become thousands of classes.
+    Float labels are refused even if they are whole numbers: whether they are would be a
+    question about values, and measurements must not become thousands of classes.
     """
     frame, from_array = _to_frame(X)
     target = _agreed_target(frame, y, target, schema)
-    y_name: Hashable = None
     if y is not None:
         labels = _to_labels(y, len(frame))
-        y_name = labels.name
-        target = _TARGET_NAME if y_name is None else y_name
+        target = _TARGET_NAME if labels.name is None else labels.name
         if target in frame.columns:
             raise InvalidTableError(
                 f"The labels y are named {target!r}, and so is a column of X. Rename"
@@ -125,13 +77,8 @@ def read_table(
             )
         frame.insert(frame.shape[1], target, labels)
     _check_shape(frame, has_target=target is not None)
-    layout = TableLayout(
-        tuple(_laid_out(name, frame[name], schema) for name in frame.columns),
-        target=target,
-        from_array=from_array,
-        y_given=y is not None,
-        y_name=y_name,
-    )
+    columns = tuple(_laid_out(name, frame[name], schema) for name in frame.columns)
+    layout = TableLayout(columns, target, from_array, y_given=y is not None)
     _check_values(frame, layout)
     if schema is not None:
         check_schema(schema, layout)
@@ -184,10 +131,8 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
             f" {array.ndim} dimension(s); reshape one column by"
             " X.reshape(-1, 1) or X.to_frame()."
         )
-    frame = pd.DataFrame(
-        array, columns=[f"x{number}" for number in range(array.shape[1])]
-    )
-    return frame.infer_objects(), True
+    names = [f"x{number}" for number in range(array.shape[1])]
+    return pd.DataFrame(array, columns=names).infer_objects(), True
 
 
 def _to_labels(y: object, n_rows: int) -> pd.Series:
@@ -233,25 +178,7 @@ def _agreed_target(
 
 
 def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
-    """Return the target that a parameter and a schema name, None for neither.
-
-    Parameters
-    ----------
-    target : column name or None
-        The parameter.
-    schema : TableSchema or None
-        Its target counts alike.
-
-    Returns
-    -------
-    hashable or None
-        The name of the label column.
-
-    Raises
-    ------
-    InvalidTableError
-        If they differ, or it is no name.
-    """
+    """Return the target that a parameter and a schema name, None for neither."""
     if not isinstance(target, Hashable):
         raise InvalidTableError(
             f"The 'target' must be one column name. Got {type(target).__name__};"
@@ -309,20 +236,7 @@ def _check_values(frame: pd.DataFrame, layout: TableLayout) -> None:
 
 
 def check_schema(schema: TableSchema, layout: TableLayout) -> None:
-    """Refuse a schema that cannot be about a table, whatever its values.
-
-    Parameters
-    ----------
-    schema : TableSchema
-        Public facts.
-    layout : TableLayout
-        Names, dtypes and kinds of the columns.
-
-    Raises
-    ------
-    InvalidSchemaError
-        If the schema names an absent column or contradicts a dtype.
-    """
+    """Refuse a schema that cannot be about a table, whatever its values."""
     columns = {column.name: column for column in layout.columns}
     absent = [name for name in schema.columns if name not in columns]
     if absent:
@@ -333,11 +247,9 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     for name, described in schema.columns.items():
         column = columns[name]
         if column.kind not in _KINDS_OF[type(described)]:
-            hint = (
-                " For whole numbers 0 and 1 use Categorical([0, 1])."
-                if isinstance(described, Boolean)
-                else ""
-            )
+            hint = ""
+            if isinstance(described, Boolean):
+                hint = " For whole numbers 0 and 1 use Categorical([0, 1])."
             raise InvalidSchemaError(
                 f"The schema describes column {name!r} as"
                 f" {type(described).__name__}, but its dtype {column.dtype} is"

@@ -26,9 +26,21 @@ _NEAR = 0.1
 
 
 class Column:
-    """What the kinds of columns share: a short repr."""
+    """What the kinds of columns share: a check of flags and a short repr."""
 
     tag: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]
+            if not isinstance(item.default, bool):
+                continue
+            flag = plain(getattr(self, item.name))
+            if not isinstance(flag, bool):
+                raise InvalidSchemaError(
+                    f"The '{item.name}' flag of {type(self).__name__} must be True or"
+                    f" False.{blank_hint(flag)} Got {flag!r} instead."
+                )
+            object.__setattr__(self, item.name, flag)
 
     def __repr__(self) -> str:
         parts = []
@@ -85,7 +97,7 @@ class Continuous(Column):
     scale: Scale = "auto"
 
     def __post_init__(self) -> None:
-        _check_flags(self, "integer", "nullable")
+        super().__post_init__()
         for name in ("low", "high"):
             bound = plain(getattr(self, name))
             if isinstance(bound, bool) or not isinstance(bound, int | float):
@@ -164,15 +176,14 @@ class Categorical(Column):
     nullable: bool = False
 
     def __post_init__(self) -> None:
-        _check_flags(self, "ordered", "nullable")
-        if isinstance(self.categories, str) or not isinstance(
-            self.categories, Iterable
-        ):
+        super().__post_init__()
+        given: object = self.categories
+        if isinstance(given, str) or not isinstance(given, Iterable):
             raise InvalidSchemaError(
                 "The 'categories' of Categorical must be a list of levels."
-                f"{blank_hint(self.categories)} Got {self.categories!r} instead."
+                f"{blank_hint(given)} Got {given!r} instead."
             )
-        levels = tuple(plain(level) for level in self.categories)
+        levels = tuple(map(plain, given))
         families = {family(level) for level in levels}
         if len(families) > 1:
             raise InvalidSchemaError(
@@ -219,9 +230,6 @@ class Boolean(Column):
     _: KW_ONLY
     nullable: bool = False
 
-    def __post_init__(self) -> None:
-        _check_flags(self, "nullable")
-
 
 @dataclass(frozen=True, repr=False)
 class Datetime(Column):
@@ -259,7 +267,7 @@ class Datetime(Column):
     unit: Unit | None = None
 
     def __post_init__(self) -> None:
-        _check_flags(self, "nullable")
+        super().__post_init__()
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
             raise InvalidSchemaError(
                 f"The 'unit' of Datetime must be one of {', '.join(SECONDS_OF)}, or"
@@ -309,10 +317,8 @@ def column_to_dict(column: Column) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": column.tag}
     for item in fields(column):  # type: ignore[arg-type]
         value = getattr(column, item.name)
-        if isinstance(value, tuple):
-            data[item.name] = [encode_value(part) for part in value]
-        else:
-            data[item.name] = encode_value(value)
+        listed = isinstance(value, tuple)
+        data[item.name] = [*map(encode_value, value)] if listed else encode_value(value)
     return data
 
 
@@ -339,22 +345,10 @@ def blank_hint(value: object) -> str:
 
 
 def family(level: object) -> str:
-    """Return the type that the categories of one column must share.
+    """Return the type that the categories of a column share: "number", "str", ...
 
-    Parameters
-    ----------
-    level : object
-        One category.
-
-    Returns
-    -------
-    family : {"str", "bool", "number", "Timestamp"}
-        Integers and finite floats are both numbers.
-
-    Raises
-    ------
-    InvalidSchemaError
-        If it is missing, infinite or of another type.
+    Integers and finite floats are both numbers; what is missing, infinite or of another
+    type is an InvalidSchemaError.
     """
     if isinstance(level, str):
         return "str"
@@ -369,17 +363,6 @@ def family(level: object) -> str:
         f" Timestamps.{blank_hint(level)} Got {level!r} instead; missing values are"
         " stated by nullable=True."
     )
-
-
-def _check_flags(column: Column, *names: str) -> None:
-    for name in names:
-        flag = plain(getattr(column, name))
-        if not isinstance(flag, bool):
-            raise InvalidSchemaError(
-                f"The '{name}' flag of {type(column).__name__} must be True or False."
-                f"{blank_hint(flag)} Got {flag!r} instead."
-            )
-        object.__setattr__(column, name, flag)
 
 
 def _check_order(column: Column, low: Any, high: Any) -> None:  # noqa: ANN401

@@ -17,24 +17,14 @@ if TYPE_CHECKING:
 
     from skdpsynth.schema._table_schema import TableSchema
 
-__all__ = ["declared_facts"]
-
 _MAX_NAMES = 8  # of columns in one line
 
 
 def declared_facts(schema: TableSchema | None) -> tuple[str, ...]:
     """List what a schema states as public, which nothing was paid for.
 
-    Parameters
-    ----------
-    schema : TableSchema or None
-        What the user declared.
-
-    Returns
-    -------
-    tuple of str
-        One phrase per kind of fact, with the names of the columns, and no bound or
-        category: the schema itself has these.
+    One phrase per kind of fact, with the names of the columns, and no bound or
+    category: the schema itself has these.
     """
     if schema is None:
         return ()

@@ -32,32 +32,34 @@ _NUMPY_KINDS: dict[str, tuple[Kind, bool]] = {
     "M": ("datetime", True),
     "m": ("timedelta", True),
 }
-_NULLABLE_INTEGERS = (
-    pd.Int8Dtype,
-    pd.Int16Dtype,
-    pd.Int32Dtype,
-    pd.Int64Dtype,
-    pd.UInt8Dtype,
-    pd.UInt16Dtype,
-    pd.UInt32Dtype,
-    pd.UInt64Dtype,
+_NULLABLE_INTEGERS = tuple(
+    getattr(pd, f"{sign}Int{bits}Dtype")
+    for sign in ("", "U")
+    for bits in (8, 16, 32, 64)
 )
 _NULLABLE_FLOATS = (pd.Float32Dtype, pd.Float64Dtype)
+# By the name of the question in `pyarrow.types`.
+_ARROW_KINDS: dict[str, Kind] = {
+    "is_integer": "integer",
+    "is_floating": "continuous",
+    "is_boolean": "boolean",
+    "is_string": "categorical",
+    "is_large_string": "categorical",
+    "is_timestamp": "datetime",
+    "is_duration": "timedelta",
+}
+_REMEDIES = {
+    pd.PeriodDtype: "convert it by .dt.to_timestamp()",
+    pd.IntervalDtype: "convert it by astype(str), or keep the two ends as columns",
+    pd.SparseDtype: "convert it by .sparse.to_dense()",
+}
 
 
 def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no stubs
-    """Return the kind of a dtype and whether it can hold a missing value.
+    """Return the kind of a dtype and whether it has a missing value; None for others.
 
-    Parameters
-    ----------
-    dtype : numpy.dtype or pandas ExtensionDtype
-        Dtype of a column. An object dtype counts as categorical, also where it holds
-        booleans: which of the two is a question about values.
-
-    Returns
-    -------
-    kind_and_missing : tuple of (str, bool), or None
-        None if no synthesizer can model the dtype.
+    An object dtype counts as categorical, also where it holds booleans: which of the
+    two is a question about values.
     """
     if isinstance(dtype, np.dtype):
         return _NUMPY_KINDS.get(dtype.kind)
@@ -72,43 +74,19 @@ def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no 
     if isinstance(dtype, _NULLABLE_FLOATS):
         return "continuous", True
     if isinstance(dtype, pd.ArrowDtype):
-        return _kind_of_arrow_type(dtype.pyarrow_dtype)
-    return None
+        from pyarrow import types
 
-
-def _kind_of_arrow_type(
-    arrow_type: Any,  # noqa: ANN401 - pyarrow has no stubs
-) -> tuple[Kind, bool] | None:
-    from pyarrow import types
-
-    checks: list[tuple[Any, Kind]] = [
-        (types.is_integer, "integer"),
-        (types.is_floating, "continuous"),
-        (types.is_boolean, "boolean"),
-        (types.is_string, "categorical"),
-        (types.is_large_string, "categorical"),
-        (types.is_timestamp, "datetime"),
-        (types.is_duration, "timedelta"),
-    ]
-    for check, kind in checks:
-        if check(arrow_type):
-            return kind, True
+        for question, kind in _ARROW_KINDS.items():
+            if getattr(types, question)(dtype.pyarrow_dtype):
+                return kind, True
     return None
 
 
 def is_missing(series: pd.Series) -> NDArray[np.bool_]:
     """Return where the values of a column are missing.
 
-    Parameters
-    ----------
-    series : Series of shape (n_rows,)
-        A column of any dtype.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), bool
-        True too for a NaN that the dtype takes for a number: ``Float64`` and
-        ``double[pyarrow]`` have a missing value of their own beside it.
+    Also at a NaN that the dtype takes for a number: ``Float64`` and ``double[pyarrow]``
+    have a missing value of their own beside it.
     """
     missing: NDArray[np.bool_] = series.isna().to_numpy(dtype=bool, copy=True)
     if kind_of_dtype(series.dtype) == ("continuous", True):
@@ -119,25 +97,12 @@ def is_missing(series: pd.Series) -> NDArray[np.bool_]:
 def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stubs
     """Return of which type object values are throughout; private as they are.
 
-    It may decide an error, which only the curator sees, and nothing else.
-
-    Parameters
-    ----------
-    values : Series or Index of dtype object
-        Missing values of any sort are skipped.
-
-    Returns
-    -------
-    type : {"str", "bool", "nothing"} or None
-        "nothing" for missing values only; None for mixed or other types.
+    It may decide an error, which only the curator sees, and nothing else. Missing
+    values are skipped ("nothing": there are no others); None for mixed or other types.
     """
-    found = pd.api.types.infer_dtype(values, skipna=True)
-    types: dict[str, ObjectType] = {
-        "string": "str",
-        "boolean": "bool",
-        "empty": "nothing",
-    }
-    return types.get(found)
+    types: dict[str, ObjectType]
+    types = {"string": "str", "boolean": "bool", "empty": "nothing"}
+    return types.get(pd.api.types.infer_dtype(values, skipna=True))
 
 
 def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
@@ -146,30 +111,13 @@ def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
 
 
 def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
-    """Return the kind of a column and whether its dtype can hold a missing value.
+    """Return what `kind_of_dtype` says of a column; InvalidTableError if unsupported.
 
-    Parameters
-    ----------
-    name : hashable
-        Name of the column, for the message of an error.
-    series : Series
-        Its values. They are looked at for an object dtype only, and only to refuse
-        what is neither strings throughout nor booleans throughout.
-
-    Returns
-    -------
-    kind_and_missing : tuple of (str, bool)
-        As `kind_of_dtype` says.
-
-    Raises
-    ------
-    InvalidTableError
-        If the dtype cannot be modelled, or objects are of mixed or other types.
+    The values are looked at for an object dtype only, and only to refuse what is
+    neither strings throughout nor booleans throughout.
     """
     dtype = series.dtype
-    found = kind_of_dtype(dtype)
-    if found is None:
-        raise unsupported_dtype(name, dtype)
+    found = known_kind(name, dtype)
     if is_object(dtype) and type_of_objects(series) is None:
         raise _MixedObjectsError(
             f"Column {name!r} has dtype object and holds something else than"
@@ -198,26 +146,21 @@ class _MixedObjectsError(InvalidTableError, TypeError):
     """A mixed column; a TypeError too, as scikit-learn's checks ask."""
 
 
-def unsupported_dtype(
-    name: Hashable,
-    dtype: Any,  # noqa: ANN401 - no stubs
-) -> InvalidTableError:
-    """Return the error for a dtype that cannot be modelled, with its remedy."""
+def known_kind(name: Hashable, dtype: Any) -> tuple[Kind, bool]:  # noqa: ANN401
+    """Return what `kind_of_dtype` says of a column; InvalidTableError if nothing."""
+    found = kind_of_dtype(dtype)
+    if found is not None:
+        return found
     if isinstance(dtype, np.dtype) and dtype.kind == "c":
-        return InvalidTableError(
+        raise InvalidTableError(
             f"Complex data not supported: column {name!r} has dtype {dtype}. Split it"
             " into a real and an imaginary column."
         )
-    if isinstance(dtype, pd.PeriodDtype):
-        remedy = "convert it by .dt.to_timestamp()"
-    elif isinstance(dtype, pd.IntervalDtype):
-        remedy = "convert it by astype(str), or keep the two ends as columns"
-    elif isinstance(dtype, pd.SparseDtype):
-        remedy = "convert it by .sparse.to_dense()"
-    elif isinstance(dtype, np.dtype) and dtype.kind == "S":
+    remedy = _REMEDIES.get(
+        type(dtype), "convert it to numbers, strings, booleans or datetime64"
+    )
+    if isinstance(dtype, np.dtype) and dtype.kind == "S":
         remedy = "bytes are decoded by astype(str)"
-    else:
-        remedy = "convert it to numbers, strings, booleans or datetime64"
-    return InvalidTableError(
+    raise InvalidTableError(
         f"Column {name!r} has dtype {dtype}, which is not supported; {remedy}."
     )

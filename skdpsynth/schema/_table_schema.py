@@ -25,9 +25,8 @@ from skdpsynth.schema._dtypes import (
     column_kind,
     is_missing,
     is_object,
-    kind_of_dtype,
+    known_kind,
     type_of_objects,
-    unsupported_dtype,
 )
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
@@ -112,10 +111,8 @@ class TableSchema:
             raise InvalidSchemaError(
                 f"The 'target' of TableSchema must be a column name.{blank}"
             )
-        if self.target not in self.columns:
-            return
-        column = self.columns[self.target]
-        if not isinstance(column, Categorical | Boolean):
+        column = self.columns.get(self.target)
+        if not (column is None or isinstance(column, Categorical | Boolean)):
             raise InvalidSchemaError(
                 f"The target column {self.target!r} must be Categorical or Boolean."
                 f" Got {column!r} instead; use target=None if it is a measurement."
@@ -203,10 +200,7 @@ class TableSchema:
         )
         """
         _check_frame(df)
-        lines = {
-            name: _blank_column(name, dtype)
-            for name, dtype in zip(df.columns, df.dtypes, strict=True)
-        }
+        lines = {name: _blank_column(name, dtype) for name, dtype in df.dtypes.items()}
         return f"schema = {_code(lines, ['target=...'])}"
 
     @classmethod
@@ -245,10 +239,8 @@ class TableSchema:
             raise InvalidTableError(
                 f"The target {target!r} is not a column of the table."
             )
-        columns = {
-            name: _described(name, public_df[name], is_target={name} == {target})
-            for name in public_df.columns
-        }
+        table = public_df.items()
+        columns = {k: _described(k, v, is_target={k} == {target}) for k, v in table}
         return cls(columns, target=target)
 
     def to_dict(self) -> dict[str, Any]:
@@ -262,8 +254,7 @@ class TableSchema:
         counts = self.class_counts
         return {
             "columns": [
-                [encode_value(name), column_to_dict(column)]
-                for name, column in self.columns.items()
+                [encode_value(k), column_to_dict(c)] for k, c in self.columns.items()
             ],
             "target": encode_value(self.target),
             "n_rows": self.n_rows,
@@ -329,10 +320,7 @@ def _code(columns: Mapping[Hashable, str], options: Iterable[str]) -> str:
 
 def _blank_column(name: Hashable, dtype: Any) -> str:  # noqa: ANN401 - no stubs
     """Return the code of a column, from its dtype alone."""
-    found = kind_of_dtype(dtype)
-    if found is None:
-        raise unsupported_dtype(name, dtype)
-    kind, can_be_missing = found
+    kind, can_be_missing = known_kind(name, dtype)
     parts = {"categorical": ["[...]"], "boolean": []}.get(kind, ["...", "..."])
     if kind == "integer":
         parts.append("integer=True")

@@ -15,20 +15,10 @@ from skdpsynth.exceptions import InvalidSchemaError
 def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
     """Return a JSON-safe form of a column name, a category or a bound.
 
-    Parameters
-    ----------
-    value : None, str, bool, int, float, Timestamp, or tuple of these
-        NumPy scalars and `datetime` objects count as their pandas equivalents.
-
-    Returns
-    -------
-    encoded : object
-        What JSON holds exactly stays as it is; the rest becomes a tagged dictionary.
-
-    Raises
-    ------
-    InvalidSchemaError
-        If the type is another one.
+    That is None, str, bool, int, float, Timestamp, or a tuple of these; NumPy scalars
+    and `datetime` objects count as their pandas equivalents, other types are an
+    InvalidSchemaError. What JSON holds exactly stays as it is; the rest becomes a
+    tagged dictionary.
     """
     value = plain(value)
     if isinstance(value, tuple):
@@ -66,17 +56,8 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
     """Return the exact built-in scalar or Timestamp that a value equals.
 
     What a subclass adds stays behind: attributes, methods, the sign of a zero. So a
-    row's value tells nothing but what it equals.
-
-    Parameters
-    ----------
-    value : object
-        A str, bool, int, float, NumPy scalar, `datetime` or any subclass of these.
-
-    Returns
-    -------
-    object
-        Of the type str, bool, int, float or Timestamp; other objects as they are.
+    row's value tells nothing but what it equals. Objects of other types stay as they
+    are.
     """
     kind = type(value)
     if kind is str or kind is bool or value is None:

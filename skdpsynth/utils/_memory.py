@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import Self
 
-__all__ = ["PeakMemory", "peak_megabytes"]
-
 _PROCESS = Path("/proc/self")
 
 

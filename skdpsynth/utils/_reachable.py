@@ -11,8 +11,6 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["reachable"]
-
 
 def reachable(root: object) -> Iterator[Any]:
     """Yield all that an object holds, by attributes, items and closures."""

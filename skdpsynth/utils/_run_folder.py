@@ -9,8 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RunFolder"]
-
 
 class RunFolder:
     """One JSON file per run, none of them half written.

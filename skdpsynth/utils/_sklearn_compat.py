@@ -7,21 +7,6 @@ private. When a release moves these names, only this file changes.
 from __future__ import annotations
 
 from sklearn.base import _fit_context as fit_context
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    InvalidParameterError,
-    Options,
-    StrOptions,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
-__all__ = [
-    "HasMethods",
-    "Interval",
-    "InvalidParameterError",
-    "Options",
-    "StrOptions",
-    "fit_context",
-    "validate_parameter_constraints",
-]
+__all__ = ["HasMethods", "Interval", "Options", "StrOptions", "fit_context"]

@@ -67,8 +67,9 @@ def synthesizer_checks() -> Iterator[tuple[str, Check]]:
     >>> "budget_is_kept_and_used" in names
     True
     """
-    for check in _CHECKS:
-        yield check.__name__.removeprefix("_check_"), check
+    for name, value in list(globals().items()):  # in the order of this file
+        if name.startswith("_check_"):
+            yield name.removeprefix("_check_"), value
 
 
 def check_synthesizer(synthesizer: BaseSynthesizer) -> None:
@@ -151,8 +152,7 @@ def _fitted(synthesizer: BaseSynthesizer, **parameters: object) -> BaseSynthesiz
 
 
 def _fit(synthesizer: BaseSynthesizer, *table: Any) -> BaseSynthesizer:  # noqa: ANN401
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
+    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         return synthesizer.fit(*table)
 
 
@@ -347,18 +347,15 @@ def _check_no_target(synthesizer: BaseSynthesizer) -> None:
     fitted = _fit(clone(synthesizer), table)
     _require(not hasattr(fitted, "classes_"), "classes_ without a target")
     _require(list(fitted.sample(5)) == list(table), "columns differ")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
+    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         features, labels = fitted.fit_resample(table)
     _require(labels is None and list(features) == list(table), "fit_resample differs")
 
 
 def _check_labels_beside_the_table(synthesizer: BaseSynthesizer) -> None:
-    table = _table()
+    table, ready = _table(), clone(synthesizer)
     labels = table.pop(_TARGET)
-    ready = clone(synthesizer)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
+    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         features, fakes = ready.fit_resample(table, labels)
         array, codes = ready.fit_resample(
             table[["number", "count"]].to_numpy(), np.array([0, 1] * 300 + [1])
@@ -412,26 +409,3 @@ def _check_plan_needs_no_table(synthesizer: BaseSynthesizer) -> None:
     plan = _ready(synthesizer, schema=_fitted(synthesizer).schema_).plan()
     _require(set(plan["class"]) == set(_CLASS_SIZES), "plan lacks a class")
     _require({"rows", "noise_std", "note"} <= set(plan), "plan lacks a column")
-
-
-_CHECKS: tuple[Check, ...] = (
-    _check_budget_is_kept_and_used,
-    _check_all_reservations_are_used,
-    _check_noise_is_secret,
-    _check_insecure_noise_is_reported,
-    _check_global_generators_are_left_alone,
-    _check_sample_repeats_or_continues,
-    _check_sample_is_like_the_table,
-    _check_sampling_strategies,
-    _check_report_survives_json,
-    _check_infinite_epsilon,
-    _check_nothing_private_is_kept,
-    _check_file,
-    _check_pickle_and_clone,
-    _check_no_target,
-    _check_labels_beside_the_table,
-    _check_fit_changes_nothing,
-    _check_shared_budget,
-    _check_bad_tables_cost_nothing,
-    _check_plan_needs_no_table,
-)

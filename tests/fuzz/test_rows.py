@@ -21,7 +21,8 @@ from skdpsynth.exceptions import SkdpsynthError
 from skdpsynth.preprocessing import _columns, _convert
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import encode_rows
-from skdpsynth.preprocessing._table import factorize, numeric_values, read_table
+from skdpsynth.preprocessing._convert import factorize, numeric_values
+from skdpsynth.preprocessing._table import read_table
 
 PARTS = ("§", "\0", "\ud800", "\\ud800", "e\u0301", "\u00e9", "'")
 FUZZING = settings(

@@ -15,7 +15,7 @@ from skdpsynth.preprocessing._classes import (
     likely_counts,
     rounded,
 )
-from skdpsynth.preprocessing._table import ColumnLayout
+from skdpsynth.preprocessing._layout import ColumnLayout
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, TableSchema
 

@@ -20,7 +20,7 @@ from skdpsynth.preprocessing._columns import (
     declared_axis,
     encode_rows,
 )
-from skdpsynth.preprocessing._table import ColumnLayout
+from skdpsynth.preprocessing._layout import ColumnLayout
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (

@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.preprocessing._table import (
-    ColumnLayout,
-    TableLayout,
+from skdpsynth.preprocessing._convert import (
     factorize,
     numeric_values,
-    read_table,
     to_category_series,
     to_series,
 )
+from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
+from skdpsynth.preprocessing._table import read_table
 
 UTC_TIMES = ["2020-03-29 01:30:00.123456", None, "1969-12-31 23:59:59.999999"]
 TIMES = pd.to_datetime(UTC_TIMES)
@@ -108,10 +107,10 @@ def there_and_back(series: pd.Series, column: ColumnLayout) -> pd.Series:
     if column.kind != "categorical":
         return to_series(*numeric_values(series, column), column)
     codes, keys = factorize(series)
-    listed = None
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        listed = series.cat.categories.tolist()
-    return to_category_series(codes, keys, column, ordered_categories=listed)
+    back = to_category_series(codes, keys, column)
+    if isinstance(series.dtype, pd.CategoricalDtype):  # the layout knows no categories
+        return back.cat.set_categories(series.cat.categories)
+    return back
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -295,10 +294,3 @@ def test_category_list_is_the_one_given():
     assert back.cat.categories.tolist() == ["a", "b"]
     assert back.cat.ordered
     assert back.isna().tolist() == [False, True, False]
-    wide = to_category_series(
-        np.array([0, 1]), ["a", "b"], column, ordered_categories=["b", "z", "a"]
-    )
-    assert wide.tolist() == ["a", "b"]
-    assert wide.cat.categories.tolist() == ["b", "z", "a"]
-    with pytest.raises(ValueError, match="1 of its levels"):
-        to_category_series(np.array([0]), ["a", "b"], column, ordered_categories=["a"])

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import encode_rows
-from skdpsynth.preprocessing._table import ColumnLayout, factorize, numeric_values
+from skdpsynth.preprocessing._convert import factorize, numeric_values
+from skdpsynth.preprocessing._layout import ColumnLayout
 from skdpsynth.schema import TableSchema
 from skdpsynth.schema._dtypes import is_missing
 from skdpsynth.schema._values import plain

@@ -9,11 +9,8 @@ import pytest
 from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.preprocessing._table import (
-    ColumnLayout,
-    TableLayout,
-    read_table,
-)
+from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
+from skdpsynth.preprocessing._table import read_table
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -42,7 +39,6 @@ def test_an_array_with_labels():
         target="target",
         from_array=True,
         y_given=True,
-        y_name=None,
     )
 
 
@@ -67,7 +63,7 @@ def test_a_series_of_labels_keeps_its_name(name):
     frame, layout = read_table(FRAME, labels)
     assert frame.columns.tolist() == ["age", "sex", name]
     assert frame[name].tolist() == [True, False, True]  # by position, not by index
-    assert (layout.target, layout.y_name) == (name, name)
+    assert layout.target == name
     assert layout.target_column.kind == "boolean"
 
 
