@@ -14,6 +14,7 @@ from skdpsynth import (
     IndependentSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
+    PairwiseSynthesizer,
 )
 
 _SHORT = {"n_iter": 2, "n_generator_steps": 2}
@@ -22,6 +23,7 @@ _SCRATCH = {"init": "random", "hidden_dims": (3,)}
 
 INSTANCES = {
     "independent": IndependentSynthesizer(),
+    "pairwise": PairwiseSynthesizer(),
     "gpate": GPATESynthesizer(n_iter=2),
     "gpate random": GPATESynthesizer(n_iter=3, **_SCRATCH),
     "gpate votes": GPATESynthesizer(
