@@ -19,9 +19,9 @@ if TYPE_CHECKING:
         GANSynthesizer,
         GPATESynthesizer,
         IndependentSynthesizer,
+        PairwiseSynthesizer,
         PATEGANSynthesizer,
         PATETripleGANSynthesizer,
-        PairwiseSynthesizer,
     )
 
 __all__ = [

@@ -12,9 +12,9 @@ from skdpsynth import (
     GANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
+    PairwiseSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
-    PairwiseSynthesizer,
 )
 
 _SHORT = {"n_iter": 2, "n_generator_steps": 2}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._pairs import PairTables
+    from skdpsynth.privacy._pair_tables import PairTables
 
 __all__ = ["ReleasedClass", "fit_mixtures"]
 
@@ -119,8 +119,8 @@ def fit_mixtures(
     generator = torch.Generator().manual_seed(seed)
     n_classes, sizes = len(released), np.diff(starts).tolist()
     ends = np.cumsum(prior) / np.sum(prior)
-    own = np.searchsorted(ends, (np.arange(N_COMPONENTS) + 0.5) / N_COMPONENTS)
-    own = torch.from_numpy(np.minimum(own, n_classes - 1))
+    places = np.searchsorted(ends, (np.arange(N_COMPONENTS) + 0.5) / N_COMPONENTS)
+    own = torch.from_numpy(np.minimum(places, n_classes - 1))
     home = torch.stack([one.shares for one in released])[own].clamp_min(1e-6)
     noise = torch.randn(home.shape, generator=generator).to(device)
     logits = (home.log() + _SPREAD * noise).requires_grad_()
@@ -147,9 +147,9 @@ def fit_mixtures(
         schedule.step()
     with torch.no_grad():
         found = _log_probabilities(logits, sizes).exp().cpu().numpy()
-        weights = log_weights.softmax(1).double().cpu().numpy()
+        found_weights = log_weights.softmax(1).double().cpu().numpy()
     mixtures = []
-    for own_weights, own_ranks in zip(weights, ranks, strict=True):
+    for own_weights, own_ranks in zip(found_weights, ranks, strict=True):
         kept = np.flatnonzero(own_weights >= _LEAST_WEIGHT)
         total = own_weights[kept].sum()
         mixtures.append(Mixture(own_weights[kept] / total, found[kept], own_ranks))

@@ -8,6 +8,7 @@ code and no hidden layer. What columns have to do with each other is in the code
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Mixture:
         """
         shares = self.weights @ self.probabilities
         ranks = np.empty_like(self.ranks)
-        for start, end in zip(starts[:-1], starts[1:], strict=True):
+        for start, end in pairwise(starts):
             order = start + np.lexsort(self.ranks[::-1, start:end])
             ends = np.cumsum(shares[order])
             ranks[1, order] = ends / ends[-1]
@@ -132,9 +133,7 @@ class MixtureGenerator:
                 rng.multinomial(len(rows), mixture.weights),
             )
             rows = rng.permutation(rows)
-            for j, (start, end) in enumerate(
-                zip(self.starts[:-1], self.starts[1:], strict=True)
-            ):
+            for j, (start, end) in enumerate(pairwise(self.starts)):
                 ends = mixture.probabilities[:, start:end].cumsum(1, dtype=np.float64)
                 ends /= ends[:, -1:]
                 table = (ends + np.arange(len(ends))[:, None]).ravel()

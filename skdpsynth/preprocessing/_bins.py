@@ -67,13 +67,13 @@ class ColumnBins:
 
     def ranks(self, marginal: ColumnScores) -> NDArray[np.float64]:
         """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
-        ends = np.zeros((2, self.n_bins))
-        if len(self.edges):
+        ends, axis = np.zeros((2, self.n_bins)), marginal.axis
+        if isinstance(axis, NumericAxis):
             left, right = marginal.cdf(self.edges)
             n_intervals = len(self.edges) - 1
             ends[:, :n_intervals] = right[:-1], left[1:]
             if self.of_code[ZERO] >= 0:
-                place = np.flatnonzero(self.edges == marginal.axis.zero)[0]
+                place = np.flatnonzero(self.edges == axis.zero)[0]
                 ends[:, self.of_code[ZERO]] = left[place], right[place]
             missing = self.of_code[MISSING]
         else:
@@ -130,8 +130,9 @@ class TableBins:
         for start, column in zip(starts, self.columns, strict=False):
             if column.rest >= 0 and not (column.of_code[:-2] == column.rest).any():
                 shares[start + column.rest] = 0.0
-        totals = np.add.reduceat(shares, starts[:-1])
-        return np.asarray(shares / np.repeat(np.maximum(totals, 1e-12), self.sizes))
+        totals = np.repeat(np.add.reduceat(shares, starts[:-1]), self.sizes)
+        even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without levels
+        return np.where(totals > 0, shares / np.maximum(totals, 1e-12), even)
 
 
 def most_bins(axis: Axis | None, n_bins: int) -> int:
@@ -206,10 +207,10 @@ def _bins_of_numbers(
         inner = np.concatenate((inner, heavy, heavy + 1))
     # Edges are some of the marginals': no whole number lies there.
     edges = np.concatenate(([0.0], points[inner], [1.0]))
-    exact = axis.zero is not None and any(
-        (np.diff(own.points) == 0).any() for own in marginals
-    )
-    edges = np.unique(np.append(edges, axis.zero) if exact else edges)
+    exact = any((np.diff(own.points) == 0).any() for own in marginals)
+    if exact and axis.zero is not None:
+        edges = np.append(edges, axis.zero)
+    edges = np.unique(edges)
     n_intervals = len(edges) - 1
     zero, missing = n_intervals, n_intervals + exact
     of_code = [-1, zero if exact else -1, missing if axis.nullable else -1]

@@ -16,7 +16,13 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Histogram", "fit_masses", "fit_spiked", "nearest_distribution", "shrunk_distributions"]
+__all__ = [
+    "Histogram",
+    "fit_masses",
+    "fit_spiked",
+    "nearest_distribution",
+    "shrunk_distributions",
+]
 
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
 _SMOOTH_CELLS = 64  # of the smooth density
@@ -141,7 +147,9 @@ def fit_spiked(
     moving = list(range(len(columns)))
     for _ in range(_SPIKE_ROUNDS):
         fitted = fit_masses(
-            [rounds[j] for j in moving], [smooth_cells[j] for j in moving], totals[moving]
+            [rounds[j] for j in moving],
+            [smooth_cells[j] for j in moving],
+            totals[moving],
         )
         seen, moving_before, moving = fitted, moving, []
         for j, mass in zip(moving_before, seen, strict=True):

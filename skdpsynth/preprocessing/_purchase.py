@@ -59,6 +59,7 @@ __all__ = [
     "threshold_delta",
 ]
 
+
 @dataclass(frozen=True)
 class TableFacts:
     """What is public about a table once everything was bought.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GeneratedSynthesizer"]
 
-_FORMS = {"factors": FactorGenerator, "mixture": MixtureGenerator}
+_FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
 
 
 class GeneratedSynthesizer(BaseSynthesizer):

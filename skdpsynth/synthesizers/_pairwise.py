@@ -156,9 +156,7 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
         seed: int,
     ) -> TableModel:
         device = resolve_device(self.device)
-        start = buy_pair_start(
-            rows, facts, plans, accountant, seed=seed, device=device
-        )
+        start = buy_pair_start(rows, facts, plans, accountant, seed=seed, device=device)
         self.generator_ = start.generator
         return start.model
 
