@@ -7,6 +7,7 @@ ever holds a value that was not public or released through a mechanism.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,10 +63,7 @@ class NumericAxis:
 
         A few whole numbers need none: each of them can have its own cell.
         """
-        few = self.integer and self.high - self.low < _FEW_NUMBERS
-        if few or not self.low <= 0 <= self.high:
-            return None
-        return float(self.to_unit(np.zeros(1))[0])
+        return _zero_of(self)
 
     def to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map values to [0, 1]; values outside the range are clamped.
@@ -150,6 +148,14 @@ class NumericAxis:
 
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.sign(values) * np.log1p(np.abs(values)) if self.log else values
+
+
+@lru_cache(maxsize=2048)  # a table of many columns asks for it very often
+def _zero_of(axis: NumericAxis) -> float | None:
+    few = axis.integer and axis.high - axis.low < _FEW_NUMBERS
+    if few or not axis.low <= 0 <= axis.high:
+        return None
+    return float(axis.to_unit(np.zeros(1))[0])
 
 
 @dataclass(frozen=True)

@@ -93,16 +93,14 @@ def fit_masses(
             parts = columns[member]
             scale = [1.0 / max(part.noise_std, 0.5) for part in parts]
             total = totals[member]
+            overlaps = [part.overlap(cells[member]) for part in parts]
             design.append(
-                [
-                    s * total * part.overlap(cells[member])
-                    for s, part in zip(scale, parts, strict=True)
-                ]
+                [s * total * own for s, own in zip(scale, overlaps, strict=True)]
             )
             target.append(
                 [s * part.counts for s, part in zip(scale, parts, strict=True)]
             )
-            start.append(_first_guess(parts[-1], cells[member], total))
+            start.append(_first_guess(parts[-1], cells[member], overlaps[-1], total))
         rows = max(sum(len(block) for block in blocks) for blocks in design)
         stacked = np.zeros((len(members), rows, size))
         wanted = np.zeros((len(members), rows))
@@ -146,16 +144,19 @@ def fit_spiked(
     masses: list[NDArray[np.float64]] = [np.empty(0)] * len(columns)
     moving = list(range(len(columns)))
     for _ in range(_SPIKE_ROUNDS):
+        if not moving:
+            break
         fitted = fit_masses(
             [rounds[j] for j in moving],
             [smooth_cells[j] for j in moving],
             totals[moving],
         )
-        seen, moving_before, moving = fitted, moving, []
-        for j, mass in zip(moving_before, seen, strict=True):
+        for j, mass in zip(moving, fitted, strict=True):
             masses[j] = mass
+        moving_before, moving = moving, []
+        for j in moving_before:
             part = counted[j]
-            expected = totals[j] * (part.overlap(smooth_cells[j]) @ mass)
+            expected = totals[j] * _rebinned(masses[j], smooth_cells[j], part.edges)
             above = part.counts - expected > _SPIKE * max(part.noise_std, 0.5)
             if above.any():
                 filled = np.where(above, expected, part.counts)
@@ -176,17 +177,27 @@ def _with_spikes(
 ) -> NDArray[np.float64]:
     """Bring a smooth density to finer cells, with what stands out of it."""
     noise_std = max(part.noise_std, 0.5)
-    expected = total * (part.overlap(smooth_cells) @ mass)
+    expected = total * _rebinned(mass, smooth_cells, part.edges)
     residual = part.counts - expected
     spike = residual > _SPIKE * noise_std
     energy = float((residual[~spike] ** 2).mean()) if not spike.all() else 0.0
     kept = max(0.0, 1.0 - noise_std**2 / energy) if energy > 0 else 0.0
     shares = nearest_distribution(expected + np.where(spike, 1.0, kept) * residual)
-    fine = Histogram(cells, np.empty(0), 0.0).overlap(smooth_cells) @ mass
+    fine = _rebinned(mass, smooth_cells, cells)
     of_bin = np.searchsorted(part.edges, (cells[:-1] + cells[1:]) / 2) - 1
     within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
     result = np.maximum(fine / within[of_bin] * shares[of_bin], 1e-12)
     return np.asarray(result / result.sum())
+
+
+def _rebinned(
+    mass: NDArray[np.float64],
+    cells: NDArray[np.float64],
+    edges: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Give the masses between `edges` of a density that is even in every cell."""
+    below = np.concatenate(([0.0], np.cumsum(mass)))
+    return np.diff(np.interp(edges, cells, below))
 
 
 def _thinned(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
@@ -198,13 +209,16 @@ def _thinned(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
 
 
 def _first_guess(
-    histogram: Histogram, cells: NDArray[np.float64], total: float
+    histogram: Histogram,
+    cells: NDArray[np.float64],
+    overlap: NDArray[np.float64],
+    total: float,
 ) -> NDArray[np.float64]:
     """Log-masses of the histogram spread evenly in its bins, kept off zero."""
     floor = max(histogram.noise_std, 1e-3 * total / len(cells))
     counts = np.maximum(histogram.counts, floor)
     per_width = counts / np.diff(histogram.edges)
-    return np.log(per_width @ histogram.overlap(cells) * np.diff(cells))
+    return np.log(per_width @ overlap * np.diff(cells))
 
 
 def _newton(
