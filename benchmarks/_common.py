@@ -29,6 +29,7 @@ EPSILON, DELTA = 1.0, 1e-5
 REAL = "real data"
 FLOOR = "independent"
 SYNTHESIZERS = {
+    "pairs": "PairwiseSynthesizer",
     "G-PATE": "GPATESynthesizer",
     FLOOR: "IndependentSynthesizer",
     "PATE-GAN": "PATEGANSynthesizer",

@@ -14,7 +14,7 @@ import torch
 
 from skdpsynth.nn._clipping import clipped_sums, poisson_sample
 from skdpsynth.nn._discriminator import Discriminator
-from skdpsynth.nn._student import StudentDiscriminator, View, generator_moments
+from skdpsynth.nn._student import StudentDiscriminator, View
 from skdpsynth.privacy._mechanisms import release_float_gaussian
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Features, Parameters
+    from skdpsynth.nn._generator import Features
     from skdpsynth.privacy import Reservation
 
 __all__ = [
@@ -173,32 +173,24 @@ class BranchedDiscriminator(Discriminator):
         sums = self._sums_of_examples(rows, features, private=True)
         return torch.cat([part.flatten() for part in sums])
 
-    def triple_step(
-        self, fakes: torch.Tensor, unlabelled: torch.Tensor, features: Features
-    ) -> None:
-        """Take one step on labelled rows, fakes and what unlabelled rows released.
+    def add(self, unlabelled: torch.Tensor) -> None:
+        """Add what unlabelled rows released to the last release of labelled ones.
 
         Parameters
         ----------
-        fakes : torch.Tensor of shape (n_fakes, n_columns)
-            Public rows; their number is a public constant.
         unlabelled : torch.Tensor of shape (n_parameters,), float64
             Released mean gradient of the unlabelled rows.
-        features : callable
-            Public map from rows to features, row by row.
 
         Notes
         -----
         ``real + alpha unlabelled + (1 - alpha) fakes``, divided by 1 - alpha, which
         is a matter of the learning rate.
         """
-        self.train_step(fakes, features)
         parts = unlabelled.split([p.numel() for p in self._params])
         self._released = [
             (real + self.alpha * part.reshape(real.shape).to(real)) / (1.0 - self.alpha)
             for real, part in zip(self._released, parts, strict=True)
         ]
-        self.follow(fakes, features)  # the same step again, with them
 
 
 class BranchedStudentDiscriminator(StudentDiscriminator):
@@ -263,7 +255,7 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
             total += clipped_sums([each], self._clip)[0].to(total)
         return total
 
-    def hear(self, unlabelled: torch.Tensor, view: View, fakes: Parameters) -> None:
+    def hear(self, unlabelled: torch.Tensor, view: View, own: torch.Tensor) -> None:
         """Learn from one release about unlabelled rows; it replaces the last one.
 
         Parameters
@@ -272,10 +264,9 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
             Released mean gradient.
         view : View
             What was seen of the rows.
-        fakes : dict of str to torch.Tensor
-            The generator's parameters, at that time.
+        own : torch.Tensor of shape (n_columns + 1, n_columns + 1)
+            The generator's mean of ``r r^T``, at that time.
         """
-        own = generator_moments(fakes)
         means = (unlabelled / (0.5 * view.n_features**-0.5)).to(own)
         # Clipping draws the means towards the generator's: the nearer it is to the
         # truth, the less. So the latest is the best.

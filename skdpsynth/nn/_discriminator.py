@@ -11,7 +11,6 @@ from torch.nn import functional
 from torch.nn.utils import skip_init
 
 from skdpsynth.nn._clipping import clipped_sums, poisson_sample
-from skdpsynth.nn._generator import Student
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
@@ -20,48 +19,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Draws, Features, Parameters
+    from skdpsynth.nn._generator import Features
     from skdpsynth.privacy import Reservation
 
-__all__ = ["Adam", "Discriminator", "PreciseStudent", "generator_gradient"]
+__all__ = ["Discriminator"]
 
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096
-
-
-class PreciseStudent(Student):
-    """A student in double precision, and so are the features that it defines.
-
-    Parameters
-    ----------
-    parameters, trained, n_steps, learning_rate, generator, device
-        As for `Student`.
-    """
-
-    def __init__(
-        self,
-        parameters: dict[str, NDArray[np.float64]],
-        trained: tuple[str, ...],
-        *,
-        n_steps: int,
-        learning_rate: float,
-        generator: torch.Generator,
-        device: torch.device,
-    ) -> None:
-        super().__init__(
-            parameters,
-            trained,
-            n_steps=n_steps,
-            learning_rate=learning_rate,
-            generator=generator,
-            device=device,
-        )
-        self.parameters = {name: p.double() for name, p in self.parameters.items()}
-        self._sum = {name: p.double() for name, p in self._sum.items()}
-
-    def latent(self, *shape: int) -> torch.Tensor:
-        """Draw standard normal numbers from the public stream."""
-        return super().latent(*shape).double()
 
 
 class Discriminator:
@@ -157,13 +121,11 @@ class Discriminator:
         )
         raise TypeError(msg)
 
-    def train_step(self, fakes: torch.Tensor, features: Features) -> None:
-        """Take one step: the noisy gradient of real rows, and the fakes' own.
+    def release(self, features: Features) -> None:
+        """Release the noisy gradient of a sample of the real rows: one step of DP-SGD.
 
         Parameters
         ----------
-        fakes : torch.Tensor of shape (n_fakes, n_columns)
-            Public rows; their number is a public constant.
         features : callable
             Public map from rows to features, row by row.
         """
@@ -178,7 +140,6 @@ class Discriminator:
             self._optimizer.accumulate()
         self._optimizer.release()
         self._released = [p.grad.clone() for p in self._params]
-        self.follow(fakes, features)
 
     def forget(self, share: float) -> None:
         """Move every parameter towards 0 by a share of it, in [0, 1]."""
@@ -187,12 +148,16 @@ class Discriminator:
                 p.mul_(1.0 - share)
 
     def follow(self, fakes: torch.Tensor, features: Features) -> None:
-        """Take the last step again, against other fakes: post-processing.
+        """Step from before the last release, with it and the gradient of fakes.
+
+        It is post-processing, and may be taken again when the fakes have changed.
 
         Parameters
         ----------
-        fakes, features
-            As for `train_step`. The released gradient of the real rows is the same.
+        fakes : torch.Tensor of shape (n_fakes, n_columns)
+            Public rows; their number is a public constant.
+        features : callable
+            As for `release`.
         """
         with torch.no_grad():
             for p, start in zip(self._params, self._start, strict=True):
@@ -250,11 +215,9 @@ class Discriminator:
         return values.squeeze(-1)
 
     def objective(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
-        """Give what the generator wants to raise: mean log D, or the mean score."""
+        """Give what the generator wants to raise: log D of each row, or its score."""
         scores = self.logits(rows, features)
-        if self._loss == "logistic":
-            scores = functional.logsigmoid(scores)
-        return scores.mean()
+        return functional.logsigmoid(scores) if self._loss == "logistic" else scores
 
     def _discount_noise(self) -> None:
         """Shrink the step of a linear one by the share that is noise (James, Stein).
@@ -294,67 +257,6 @@ class Discriminator:
             else:
                 losses = -signed
             (weights * losses).sum().backward()
-
-
-def generator_gradient(
-    discriminator: Discriminator, student: Student, draws: Draws, features: Features
-) -> torch.Tensor:
-    """Give the direction in which fakes look more real.
-
-    Parameters
-    ----------
-    discriminator : Discriminator
-        Of the student's class.
-    student : Student
-        The generator of the class.
-    draws : Draws
-        What the fakes are made of.
-    features : callable
-        What the discriminator looks at.
-
-    Returns
-    -------
-    torch.Tensor of shape (n_parameters,)
-        Gradient of the discriminator's objective with respect to the trained
-        parameters in their `units`; public.
-    """
-    moving = {name: student.parameters[name] for name in student.trained}
-
-    def objective(moving: Parameters) -> torch.Tensor:
-        rows = student.rows(draws, {**student.parameters, **moving})
-        return discriminator.objective(rows, features)
-
-    gradients = torch.func.grad(objective)(moving)
-    flat = torch.cat([gradients[name].flatten() for name in student.trained])
-    return student.units * flat
-
-
-class Adam:
-    """Turns gradients into steps of about unit size per parameter (Kingma, Ba 2015).
-
-    Parameters
-    ----------
-    n_parameters : int
-        Their number.
-    device : torch.device
-        Where they live.
-    """
-
-    _BETAS = (0.9, 0.99)
-
-    def __init__(self, n_parameters: int, device: torch.device) -> None:
-        self._mean = torch.zeros(n_parameters, device=device)
-        self._square = torch.zeros(n_parameters, device=device)
-        self._step = 0
-
-    def __call__(self, gradient: torch.Tensor) -> torch.Tensor:
-        """Give the direction of the next step."""
-        fast, slow = self._BETAS
-        self._step += 1
-        self._mean = fast * self._mean + (1 - fast) * gradient
-        self._square = slow * self._square + (1 - slow) * gradient**2
-        mean = self._mean / (1 - fast**self._step)
-        return mean / (self._square / (1 - slow**self._step)).sqrt().clamp_min(1e-12)
 
 
 def _network(

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdpsynth.nn._generator import borrowers
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
 __all__ = ["Mixture", "MixtureGenerator"]
-
-# Rows of a class that borrows dependence, as a share of those of the lender.
-_ALIKE = 0.01
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Mixture:
         """
         shares = self.weights @ self.probabilities
         ranks = np.empty_like(self.ranks)
-        for start, end in pairwise(starts):
+        for start, end in pairwise(starts.tolist()):
             order = start + np.lexsort(self.ranks[::-1, start:end])
             ends = np.cumsum(shares[order])
             ranks[1, order] = ends / ends[-1]
@@ -86,26 +85,9 @@ class MixtureGenerator:
         self.starts = starts
 
     def lend(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
-        """Give classes that learnt nothing the dependence of the largest that did.
-
-        Dependence in one class and none in another is a difference between the classes
-        that the rows do not have, and classifiers learn it. A class that is rarer than
-        one in a hundred of the lender's rows is taken for something else than that.
-
-        Parameters
-        ----------
-        learnt : sequence of n_classes bools
-            Which classes know how their columns depend on each other.
-        n_rows : sequence of n_classes floats
-            Planned numbers of rows; public.
-        """
-        lenders = [c for c, known in enumerate(learnt) if known]
-        if not lenders:
-            return
-        lender = max(lenders, key=lambda c: n_rows[c])
-        for c, known in enumerate(learnt):
-            if not known and n_rows[c] >= _ALIKE * n_rows[lender]:
-                self.mixtures[c] = self.mixtures[lender].lent(self.starts)
+        """Give classes that learnt nothing the dependence of one that did."""
+        for c, lender in borrowers(learnt, n_rows).items():
+            self.mixtures[c] = self.mixtures[lender].lent(self.starts)
 
     def draw(
         self, members: NDArray[np.int64], rng: np.random.Generator
@@ -133,7 +115,7 @@ class MixtureGenerator:
                 rng.multinomial(len(rows), mixture.weights),
             )
             rows = rng.permutation(rows)
-            for j, (start, end) in enumerate(pairwise(self.starts)):
+            for j, (start, end) in enumerate(pairwise(self.starts.tolist())):
                 ends = mixture.probabilities[:, start:end].cumsum(1, dtype=np.float64)
                 ends /= ends[:, -1:]
                 table = (ends + np.arange(len(ends))[:, None]).ravel()

@@ -16,7 +16,7 @@ __all__ = ["Products"]
 
 @dataclass(frozen=True)
 class Products:
-    """The features that `Student.features` describes; public.
+    """The features that `FactorTrainer.features` describes; public.
 
     Parameters
     ----------

@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from skdpsynth.nn._adam import Adam
 
-    from skdpsynth.nn._generator import Parameters, Student
+if TYPE_CHECKING:
+    from skdpsynth.nn._generator import Trainer
 
 __all__ = [
     "GeneratorAscent",
     "LabelBuffer",
     "StudentDiscriminator",
     "View",
-    "generator_moments",
     "label_slope",
     "noise_of_moments",
-    "present_parameters",
     "view_size",
 ]
 
@@ -97,38 +94,6 @@ def noise_of_moments(
     return 2.0 * math.sqrt(n_columns / information)
 
 
-def generator_moments(parameters: Parameters) -> torch.Tensor:
-    """Give the mean of ``r r^T`` over rows r = (1, scores) of the generator.
-
-    Parameters
-    ----------
-    parameters : dict of str to torch.Tensor
-        As in `skdpsynth.nn._generator.Student`.
-
-    Returns
-    -------
-    torch.Tensor of shape (n_columns + 1, n_columns + 1)
-        Exact, not from draws.
-    """
-    loadings, location = parameters["loadings"], parameters["location"]
-    scale = torch.exp(parameters["log_scale"])
-    norm = torch.sqrt(1.0 + (loadings**2).sum(dim=1))
-    shared = loadings * (scale / norm).unsqueeze(1)
-    covariance = shared @ shared.T
-    covariance.diagonal().copy_(scale**2)
-    augmented = torch.cat([torch.ones_like(location[:1]), location])
-    moments = torch.outer(augmented, augmented)
-    moments[1:, 1:] += covariance
-    return moments
-
-
-def present_parameters(student: Student) -> dict[str, NDArray[np.float64]]:
-    """Give the generator's parameters as `FactorGenerator` keeps them."""
-    return {
-        name: value.cpu().double().numpy() for name, value in student.parameters.items()
-    }
-
-
 @dataclass(frozen=True)
 class View:
     """What discriminators see of a row: products of its scores, less their mean.
@@ -158,43 +123,40 @@ class View:
     centre: torch.Tensor
 
     @classmethod
-    def of(cls, parameters: Parameters, *, only_pairs: bool) -> View:
+    def of(cls, trainer: Trainer) -> View:
         """Look from where the generator stands.
 
         Parameters
         ----------
-        parameters : dict of str to torch.Tensor
-            The generator's.
-        only_pairs : bool
-            Whether means and scales are right already, so that only products of two
-            columns can differ.
+        trainer : Trainer
+            The generator. Where its means and scales are right already, only products
+            of two columns can differ.
 
         Returns
         -------
         View
             Every pair of columns; in a wide table every column with each factor.
         """
-        scale, loadings = torch.exp(parameters["log_scale"]), parameters["loadings"]
-        n_columns, n_factors = loadings.shape
+        scale, n_columns = trainer.scales, trainer.n_columns
         frame = torch.diag(torch.cat([torch.ones_like(scale[:1]), 1.0 / scale]))
-        frame[1:, 0] = -parameters["location"] / scale
+        frame[1:, 0] = -trainer.location / scale
         columns = torch.arange(n_columns, device=scale.device) + 1
+        unit, n_factors = trainer.directions, 0
         if n_columns <= _MOST_COLUMNS:
-            n_factors = 0
             pairs = torch.triu_indices(n_columns, n_columns, 1, device=scale.device)
             first, second = pairs + 1
         else:
+            n_factors = unit.shape[1]
             first = columns.repeat_interleave(n_factors)
             factors = torch.arange(n_factors, device=scale.device)
             second = (n_columns + 1 + factors).repeat(n_columns)
-        if not only_pairs:  # each score and its square too
+        if not trainer.only_pairs:  # each score and its square too
             first = torch.cat([first, columns, columns])
             second = torch.cat([second, torch.zeros_like(columns), columns])
-        unit = loadings / loadings.norm(dim=0).clamp_min(1e-6)
         directions = torch.cat([torch.zeros_like(unit[:1]), unit])[:, :n_factors]
         nothing = torch.zeros(len(first), device=scale.device)
         view = cls(frame, first, second, directions, nothing)
-        return replace(view, centre=view.expected(generator_moments(parameters)))
+        return replace(view, centre=view.expected(trainer.moments()))
 
     @property
     def n_features(self) -> int:
@@ -390,35 +352,20 @@ class GeneratorAscent:
 
     Parameters
     ----------
-    student : Student
+    trainer : Trainer
         The generator of the class.
-    only_pairs : bool
-        As in `View.of`.
     """
 
-    def __init__(self, student: Student, *, only_pairs: bool) -> None:
-        self._student = student
-        self._only_pairs = only_pairs
-        self._mean = torch.zeros(student.n_parameters)
-        self._square = torch.zeros(student.n_parameters)
-        self._step = 0
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+        self._adam = Adam(floor=1e-3)
 
     def step(self, discriminator: StudentDiscriminator) -> None:
         """Make fakes look more real to the discriminator: one step on fresh fakes."""
-        student = self._student
-        view = View.of(student.parameters, only_pairs=self._only_pairs)
+        trainer = self._trainer
+        view = View.of(trainer)
         weights = view.expected(discriminator.moments)
-        moving = {
-            name: student.parameters[name].clone().requires_grad_()
-            for name in student.trained
-        }
-        fakes = student.rows(student.draw(_FAKES), {**student.parameters, **moving})
-        logit = (view.features(fakes) @ weights).mean()
-        gradients = torch.autograd.grad(logit, list(moving.values()))
-        flat = student.units * torch.cat([part.flatten() for part in gradients])
-        self._step += 1
-        self._mean = self._mean.to(flat).lerp(flat, 0.1)
-        self._square = self._square.to(flat).lerp(flat**2, 0.01)
-        mean = self._mean / (1 - 0.9**self._step)
-        square = self._square / (1 - 0.99**self._step)
-        student.ascend(mean / (torch.sqrt(square) + 1e-3))
+        gradient = trainer.gradient(
+            trainer.draw(_FAKES), lambda rows: view.features(rows) @ weights
+        )
+        trainer.ascend(self._adam(gradient))

@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Student
+    from skdpsynth.nn._generator import Trainer
     from skdpsynth.nn._teachers import TeacherEnsemble
 
 __all__ = ["decode_answers", "projected_votes", "random_projections"]
 
 
 def random_projections(
-    n_fakes: int, n_dimensions: int, n_columns: int, student: Student
+    n_fakes: int, n_dimensions: int, trainer: Trainer
 ) -> torch.Tensor:
     """Draw one projection per fake, with entries of variance 1 / n_dimensions.
 
     Parameters
     ----------
-    n_fakes, n_dimensions, n_columns : int
+    n_fakes, n_dimensions : int
         Shape of the result.
-    student : Student
-        Its public stream draws them.
+    trainer : Trainer
+        Its public stream draws them, for its columns.
 
     Returns
     -------
     torch.Tensor of shape (n_fakes, n_dimensions, n_columns)
         Random matrices; public.
     """
-    drawn = student.latent(n_fakes, n_dimensions, n_columns)
+    drawn = trainer.latent(n_fakes, n_dimensions, trainer.n_columns)
     return drawn / n_dimensions**0.5
 
 

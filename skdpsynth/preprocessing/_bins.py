@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtri
 
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
 
+_SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
 _LEAST_INTERVALS = 3  # beside an exact zero
 _LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
 
@@ -43,11 +45,14 @@ class ColumnBins:
         `LevelAxis`, and 'other' is in one bin with the rare levels.
     n_bins : int
         Number of bins.
+    zero : float or None
+        Edge where an exact zero has a bin of its own.
     """
 
     edges: NDArray[np.float64]
     of_code: NDArray[np.int64]
     n_bins: int
+    zero: float | None = None
 
     @property
     def rest(self) -> int:
@@ -67,13 +72,13 @@ class ColumnBins:
 
     def ranks(self, marginal: ColumnScores) -> NDArray[np.float64]:
         """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
-        ends, axis = np.zeros((2, self.n_bins)), marginal.axis
-        if isinstance(axis, NumericAxis):
+        ends = np.zeros((2, self.n_bins))
+        if len(self.edges):
             left, right = marginal.cdf(self.edges)
             n_intervals = len(self.edges) - 1
             ends[:, :n_intervals] = right[:-1], left[1:]
             if self.of_code[ZERO] >= 0:
-                place = np.flatnonzero(self.edges == axis.zero)[0]
+                place = np.flatnonzero(self.edges == self.zero)[0]
                 ends[:, self.of_code[ZERO]] = left[place], right[place]
             missing = self.of_code[MISSING]
         else:
@@ -133,6 +138,20 @@ class TableBins:
         totals = np.repeat(np.add.reduceat(shares, starts[:-1]), self.sizes)
         even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without levels
         return np.where(totals > 0, shares / np.maximum(totals, 1e-12), even)
+
+    def scores(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the normal score of the middle of each interval; NaN elsewhere.
+
+        Of the shares of all classes together, shape (D,).
+        """
+        found = np.full(len(shares), np.nan)
+        for start, column in zip(self.starts, self.columns, strict=False):
+            own = slice(start, start + max(len(column.edges) - 1, 0))
+            ends = np.concatenate(([0.0], np.cumsum(shares[own])))
+            if len(ends) > _SMOOTH_FROM:
+                middles = (ends[1:] + ends[:-1]) / (2.0 * max(ends[-1], 1e-12))
+                found[own] = ndtri(np.clip(middles, 1e-6, 1 - 1e-6))
+        return found
 
 
 def most_bins(axis: Axis | None, n_bins: int) -> int:
@@ -208,13 +227,12 @@ def _bins_of_numbers(
     # Edges are some of the marginals': no whole number lies there.
     edges = np.concatenate(([0.0], points[inner], [1.0]))
     exact = any((np.diff(own.points) == 0).any() for own in marginals)
-    if exact and axis.zero is not None:
-        edges = np.append(edges, axis.zero)
-    edges = np.unique(edges)
+    zero = axis.zero if exact else None
+    edges = np.unique(edges if zero is None else np.append(edges, zero))
     n_intervals = len(edges) - 1
-    zero, missing = n_intervals, n_intervals + exact
-    of_code = [-1, zero if exact else -1, missing if axis.nullable else -1]
-    return ColumnBins(edges, np.array(of_code), missing + axis.nullable)
+    missing = n_intervals + (zero is not None)
+    of_code = [-1, n_intervals if exact else -1, missing if axis.nullable else -1]
+    return ColumnBins(edges, np.array(of_code), missing + axis.nullable, zero)
 
 
 def _bins_of_levels(

@@ -73,10 +73,12 @@ class PrivateRows:
 
     def of_class(self, position: int) -> PrivateRows:
         """Give the rows of one class; of -1, those of none."""
-        rows = np.flatnonzero(self.members == position)
-        if len(rows) == len(self.members):
-            return self
-        return PrivateRows(self.units[rows], self.codes[rows], self.members[rows])
+        chosen = np.flatnonzero(self.members == position)
+        return self if len(chosen) == len(self.members) else self.rows(chosen)
+
+    def rows(self, chosen: NDArray[np.integer]) -> PrivateRows:
+        """Give some of the rows."""
+        return PrivateRows(self.units[chosen], self.codes[chosen], self.members[chosen])
 
 
 def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | None:

@@ -12,15 +12,20 @@ from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis, axis_from_dict
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._convert import from_wall
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
+from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._scores import ColumnScores
 from skdpsynth.preprocessing._table import to_category_series, to_series
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.privacy import PrivacyAccountant
 
 __all__ = ["TableModel"]
 
@@ -39,6 +44,33 @@ class TableModel:
 
     facts: TableFacts
     scores: list[list[ColumnScores]]
+
+    @classmethod
+    def bought(
+        cls,
+        rows: PrivateRows,
+        facts: TableFacts,
+        plans: Sequence[ClassPlan],
+        accountant: PrivacyAccountant,
+    ) -> TableModel:
+        """Buy the marginals of every class; flat ones where the plan buys none.
+
+        Parameters
+        ----------
+        rows : PrivateRows
+            The private table.
+        facts : TableFacts
+            Columns, axes and classes.
+        plans : sequence of n_classes ClassPlan
+            What each class pays for.
+        accountant : PrivacyAccountant
+            Ledger of the fit. Classes pay in parallel: a row is in one class.
+        """
+        mus = np.array([plan.mu_marginals for plan in plans])
+        axes = list(facts.axes)
+        if not mus.any():
+            return cls(facts, flat_marginals(axes, len(plans)))
+        return cls(facts, buy_marginals(rows, axes, facts.classes, accountant, mus=mus))
 
     def decode(
         self, ranks: NDArray[np.float64], members: NDArray[np.int64]

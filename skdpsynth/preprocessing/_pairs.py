@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from skdpsynth.preprocessing._shares import CHOICE_SHARE
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._pair_tables import (
-    PairTables,
     measured_cells,
     noisy_pair_distances,
     noisy_pair_tables,
@@ -38,6 +37,30 @@ __all__ = [
 _CHOSEN_FROM = 300  # pairs: with fewer, all of them are bought
 _LEAST_BINS, _MOST_BINS = 4, 900  # of a column, and of all columns together
 _ROWS_FROM = 40.0  # of a class, in noise deviations of a count
+
+
+class PairTables(NamedTuple):
+    """What was released of the pairs of columns in one class.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (D, D), float32
+        Noisy counts above the diagonal, 0 where nothing was measured.
+    measured : ndarray of shape (D, D), bool
+        Where something was.
+    noise_std : float
+        Standard deviation of the noise of a count, in rows.
+    """
+
+    counts: NDArray[np.float32]
+    measured: NDArray[np.bool_]
+    noise_std: float
+
+    @classmethod
+    def nothing(cls, n_bins: int) -> PairTables:
+        """Stand for a class that bought none."""
+        shape = (n_bins, n_bins)
+        return cls(np.zeros(shape, np.float32), np.zeros(shape, bool), 1.0)
 
 
 def all_pairs(n_columns: int) -> int:

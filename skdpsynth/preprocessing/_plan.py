@@ -237,15 +237,14 @@ def table_bins(plans: Sequence[ClassPlan], n_columns: int) -> int:
     Returns
     -------
     int
-        As many as the class that can pay best fills against the noise; 0 where none
-        buys pairs.
+        As many as the class that can pay best fills against the noise.
     """
     rows = [
         plan.n_rows / max(pair_noise_std(n_columns, plan.mu_pairs), 1.0)
         for plan in plans
         if plan.mu_pairs
     ]
-    return bins_of_pairs(max(rows), n_columns) if rows else 0
+    return bins_of_pairs(max(rows, default=1.0), n_columns)
 
 
 def _with_tables(

@@ -11,11 +11,14 @@ CLASS_SHARE = 0.04  # labels of the classes, and their counts
 LEVELS_SHARE = 0.06  # categories
 RANGES_SHARE = 0.10  # ranges of numbers
 
-# Of what is then left to a class that trains.
-TRAINING_SHARE = {
-    "G-PATE": 0.3,
-    "PATE-GAN": 0.3,
-}
+# Of what is then left to a class that trains, if it starts from something. The rest of
+# the class's budget is for its start, and all of it if it cannot pay for training.
+GPATE_SHARES = {"pairs": 0.08, "marginals": 0.3}
+PATEGAN_SHARES = {"pairs": 0.05, "marginals": 0.25}
+DPSGD_SHARES = (0.02, 0.1)  # at least and at most: as much as the signal needs
+TRIPLE_SHARES = (0.02, 0.03, 0.05, 0.1)  # the first one that is enough
+CLASSIFIER_SHARE = 0.05  # PATE-TripleGAN's classifier, at most
+CALLS_SHARE = 0.05  # of what unlabelled rows pay: how many are called each class
 
 # Of what is left to the start of a class that can pay for pair tables.
 PAIRS_SHARE = 0.75

@@ -6,7 +6,6 @@ A row is in exactly one cell of the table of a pair.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy._reservation import Reservation
 
 __all__ = [
-    "PairTables",
     "exact_pair_counts",
     "measured_cells",
     "noisy_pair_distances",
@@ -32,25 +30,6 @@ __all__ = [
 
 # Entries of codes that are worked on at a time.
 _CHUNK_ENTRIES = 2**20
-
-
-@dataclass(frozen=True)
-class PairTables:
-    """What was released of the pairs of columns in one class.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (D, D), float32
-        Noisy counts above the diagonal, 0 where nothing was measured.
-    measured : ndarray of shape (D, D), bool
-        Where something was.
-    noise_std : float
-        Standard deviation of the noise of a count, in rows.
-    """
-
-    counts: NDArray[np.float32]
-    measured: NDArray[np.bool_]
-    noise_std: float
 
 
 def exact_pair_counts(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from skdpsynth.nn._discriminator import Adam, generator_gradient
+from skdpsynth.nn._adam import Adam
 from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
 
 if TYPE_CHECKING:
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
     import torch
 
     from skdpsynth.nn._discriminator import Discriminator
-    from skdpsynth.nn._generator import Student
+    from skdpsynth.nn._generator import Trainer
     from skdpsynth.privacy import PrivacyBudget
     from skdpsynth.schema import TableSchema
+    from skdpsynth.synthesizers._class_gan import Init
 
 __all__ = ["DPCGANSynthesizer"]
 
@@ -46,8 +48,9 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         Public facts about the table; what it leaves out is bought.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
-    init : {"marginals", "random"}, default="marginals"
-        Start from bought marginals, or from scratch as in the paper.
+    init : {"pairs", "marginals", "random"}, default="pairs"
+        Start from bought marginals and pair tables, from marginals alone, or from
+        scratch as in the paper. Very wide tables start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
         `n_generator_steps` of the generator. "auto": as many as keep the signal of a
@@ -165,7 +168,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         target: Hashable = None,
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
-        init: Literal["marginals", "random"] = "marginals",
+        init: Init = "pairs",
         n_iter: int | Literal["auto"] = "auto",
         noise_multiplier: float | None = None,
         max_grad_norm: float = 0.5,
@@ -201,26 +204,24 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         self.verbose = verbose
 
     def _train_class(
-        self,
-        student: Student,
-        discriminator: Discriminator,
-        rounds: Iterator[int],
+        self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
     ) -> None:
-        adam = Adam(student.n_parameters, student.scales.device)
+        adam = Adam()
         for _ in rounds:  # for iter in [iterations]
-            features = student.features()
+            features = generator.features()
+            objective = partial(discriminator.objective, features=features)
             discriminator.forget(_HIDDEN_FORGET if self.hidden_dims else _FORGET)
             for _ in range(self.n_discriminator_steps):
                 # Z^t; the label batch L^t is the class, whatever the rows drawn.
-                fakes = student.rows(student.draw(_FAKES))
+                fakes = generator.rows(generator.draw(_FAKES))
                 # Sample X^t; clip the gradients of real rows; add noise to their sum;
                 # add the gradient of the fakes; update theta_d.
-                discriminator.train_step(fakes, features)
+                discriminator.release(features)
+                discriminator.follow(fakes, features)
             for _ in range(self.n_generator_steps):
                 # The fakes' gradient follows the generator: post-processing.
-                fakes = student.rows(student.draw(_FAKES))
+                fakes = generator.rows(generator.draw(_FAKES))
                 discriminator.follow(fakes, features)
                 # gen_loss, its gradient, and ADAM on theta_g.
-                draws = student.draw(_FAKES)
-                gradient = generator_gradient(discriminator, student, draws, features)
-                student.ascend(adam(gradient))
+                draws = generator.draw(_FAKES)
+                generator.ascend(adam(generator.gradient(draws, objective)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
+from skdpsynth.preprocessing._shares import DPSGD_SHARES
 from skdpsynth.privacy._blocks import sampled_noise_multiplier, steps_mu
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _COHERENCE = 0.15  # nominal norm of the mean gradient, in clipping norms
 _STEPS_LIMIT = 10**6
 # Of the squared mu of a class that starts from marginals: what training may take. It
 # takes no more than the least where a step has this squared signal-to-noise ratio.
-_LEAST_SHARE, _MOST_SHARE, _CLEAR = 0.02, 0.1, 25.0
+(_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
 
 
 def n_factors(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from skdpsynth.nn._discriminator import Adam, generator_gradient
+from skdpsynth.nn._adam import Adam
 from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
 from skdpsynth.utils._sklearn_compat import Interval
 
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     import torch
 
     from skdpsynth.nn._discriminator import Discriminator
-    from skdpsynth.nn._generator import Student
+    from skdpsynth.nn._generator import Trainer
     from skdpsynth.privacy import PrivacyBudget
     from skdpsynth.schema import TableSchema
+    from skdpsynth.synthesizers._class_gan import Init
 
 __all__ = ["DPGANSynthesizer"]
 
@@ -46,8 +48,9 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         Public facts about the table; what it leaves out is bought.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
-    init : {"marginals", "random"}, default="marginals"
-        Start from bought marginals, or from scratch as in the paper.
+    init : {"pairs", "marginals", "random"}, default="pairs"
+        Start from bought marginals and pair tables, from marginals alone, or from
+        scratch as in the paper. Very wide tables start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the critic, then
         `n_generator_steps` of the generator. "auto": as many as keep the signal of a
@@ -156,7 +159,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         target: Hashable = None,
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
-        init: Literal["marginals", "random"] = "marginals",
+        init: Init = "pairs",
         n_iter: int | Literal["auto"] = "auto",
         noise_multiplier: float | None = None,
         max_grad_norm: float = 1.0,
@@ -194,27 +197,25 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         self.verbose = verbose
 
     def _train_class(
-        self,
-        student: Student,
-        discriminator: Discriminator,
-        rounds: Iterator[int],
+        self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
     ) -> None:
-        adam = Adam(student.n_parameters, student.scales.device)
+        adam = Adam()
         for _ in rounds:  # for t_1 = 1 ... n_g
-            features = student.features()
+            features = generator.features()
+            objective = partial(discriminator.objective, features=features)
             discriminator.forget(_HIDDEN_FORGET if self.hidden_dims else _FORGET)
             for _ in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
                 # Sample z and x; g_w with noise; step; clip w to (-c_p, c_p).
-                fakes = student.rows(student.draw(_FAKES))
-                discriminator.train_step(fakes, features)
+                fakes = generator.rows(generator.draw(_FAKES))
+                discriminator.release(features)
+                discriminator.follow(fakes, features)
             for _ in range(self.n_generator_steps):
                 # The fakes' gradient follows the generator: post-processing.
-                fakes = student.rows(student.draw(_FAKES))
+                fakes = generator.rows(generator.draw(_FAKES))
                 discriminator.follow(fakes, features)
                 # g_theta = - mean of the gradients of f_w(g_theta(z)), and its step.
-                draws = student.draw(_FAKES)
-                gradient = generator_gradient(discriminator, student, draws, features)
-                student.ascend(adam(gradient))
+                draws = generator.draw(_FAKES)
+                generator.ascend(adam(generator.gradient(draws, objective)))
 
     @property
     def _weight_bound(self) -> float:  # type: ignore[override]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from skdpsynth.nn._discriminator import Adam, generator_gradient
+from skdpsynth.nn._adam import Adam
 from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
 
 if TYPE_CHECKING:
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     import torch
 
     from skdpsynth.nn._discriminator import Discriminator
-    from skdpsynth.nn._generator import Student
+    from skdpsynth.nn._generator import Trainer
     from skdpsynth.schema import TableSchema
+    from skdpsynth.synthesizers._class_gan import Init
 
 __all__ = ["GANSynthesizer"]
 
@@ -36,8 +38,9 @@ class GANSynthesizer(AdversarialSynthesizer):
         The label column.
     schema : TableSchema, optional
         Public facts about the table; what it leaves out is measured.
-    init : {"marginals", "random"}, default="marginals"
-        Start from measured marginals, or from scratch.
+    init : {"pairs", "marginals", "random"}, default="pairs"
+        Start from bought marginals and pair tables, from marginals alone, or from
+        scratch as in the paper. Very wide tables start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
         `n_generator_steps` of the generator. "auto": 12.
@@ -118,7 +121,7 @@ class GANSynthesizer(AdversarialSynthesizer):
         self,
         target: Hashable = None,
         schema: TableSchema | None = None,
-        init: Literal["marginals", "random"] = "marginals",
+        init: Init = "pairs",
         n_iter: int | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         n_discriminator_steps: int = 1,
@@ -147,21 +150,19 @@ class GANSynthesizer(AdversarialSynthesizer):
         self.verbose = verbose
 
     def _train_class(
-        self,
-        student: Student,
-        discriminator: Discriminator,
-        rounds: Iterator[int],
+        self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
     ) -> None:
-        adam = Adam(student.n_parameters, student.scales.device)
+        adam = Adam()
         for _ in rounds:
-            features = student.features()
+            features = generator.features()
+            objective = partial(discriminator.objective, features=features)
             discriminator.forget(_HIDDEN_FORGET if self.hidden_dims else _FORGET)
             for _ in range(self.n_discriminator_steps):
-                fakes = student.rows(student.draw(_FAKES))
-                discriminator.train_step(fakes, features)
-            for _ in range(self.n_generator_steps):
-                fakes = student.rows(student.draw(_FAKES))
+                fakes = generator.rows(generator.draw(_FAKES))
+                discriminator.release(features)
                 discriminator.follow(fakes, features)
-                draws = student.draw(_FAKES)
-                gradient = generator_gradient(discriminator, student, draws, features)
-                student.ascend(adam(gradient))
+            for _ in range(self.n_generator_steps):
+                fakes = generator.rows(generator.draw(_FAKES))
+                discriminator.follow(fakes, features)
+                draws = generator.draw(_FAKES)
+                generator.ascend(adam(generator.gradient(draws, objective)))

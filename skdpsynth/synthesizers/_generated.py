@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.nn._generator import FactorGenerator
+from skdpsynth.nn._factors import FactorGenerator
 from skdpsynth.nn._mixture import MixtureGenerator
 
 if TYPE_CHECKING:

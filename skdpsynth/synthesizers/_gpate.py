@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -11,17 +10,21 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.nn._generator import FactorGenerator, Student, teacher_gradients
+from skdpsynth.nn._generator import teacher_gradients
+from skdpsynth.nn._mixture_trainer import N_MOVES
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.nn._votes import decode_answers, projected_votes, random_projections
-from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
-from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._plan import ClassPlan, plan_start
+from skdpsynth.preprocessing._shares import GPATE_SHARES
 from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._generated import GeneratedSynthesizer
+from skdpsynth.synthesizers._class_gan import (
+    AT_LEAST_ONE,
+    ONE_OR_AUTO,
+    POSITIVE,
+    ClassGAN,
+    Init,
+)
 from skdpsynth.synthesizers._gpate_plan import (
     plan_training,
     reserve_sums,
@@ -32,27 +35,23 @@ from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from numpy.typing import NDArray
-
+    from skdpsynth.nn._generator import Trainer
     from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._model import TableModel
+    from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
 
 __all__ = ["GPATESynthesizer"]
 
-_TRAINING_SHARE = 0.3  # of the squared mu of a class that starts from marginals
 _POOL = 512  # fakes that teachers draw theirs from
 _TEACHER_BATCH = 32
 # Logistic teachers learn anew at every step; hidden layers need their weights.
 _WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 0.05
-_TRAINED = {
-    "marginals": ("loadings",),
-    "random": ("loadings", "location", "log_scale"),
-}
 
 
-class GPATESynthesizer(GeneratedSynthesizer):
+class GPATESynthesizer(ClassGAN):
     """G-PATE for tables.
 
     Teacher discriminators see disjoint parts of the private rows. They advise one
@@ -75,8 +74,9 @@ class GPATESynthesizer(GeneratedSynthesizer):
     aggregator : {"gaussian_sum", "confident_gnmax"}, default="gaussian_sum"
         How teachers' gradients are released: as one clipped noisy sum, or coordinate
         by coordinate by noisy votes as in the paper.
-    init : {"marginals", "random"}, default="marginals"
-        Start from bought marginals, or from scratch as in the paper.
+    init : {"pairs", "marginals", "random"}, default="pairs"
+        Start from bought marginals and pair tables, from marginals alone, or from
+        scratch as in the paper. Very wide tables start from marginals.
     n_teachers : int or "auto", default="auto"
         Teachers of each class. "auto": one for 8 rows of the noisy count, at most
         4096.
@@ -183,26 +183,16 @@ class GPATESynthesizer(GeneratedSynthesizer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseSynthesizer._parameter_constraints,
+        **ClassGAN._parameter_constraints,
         "aggregator": [StrOptions({"gaussian_sum", "confident_gnmax"})],
-        "init": [StrOptions({"marginals", "random"})],
-        "n_teachers": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "n_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
-        "max_grad_norm": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "latent_dim": [Interval(Integral, 1, None, closed="left")],
-        "hidden_dims": ["array-like"],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "n_teacher_steps": [Interval(Integral, 1, None, closed="left")],
-        "teacher_learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "projection_dim": [Interval(Integral, 1, None, closed="left")],
+        "n_teachers": ONE_OR_AUTO,
+        "batch_size": AT_LEAST_ONE,
+        "latent_dim": AT_LEAST_ONE,
+        "n_teacher_steps": AT_LEAST_ONE,
+        "teacher_learning_rate": POSITIVE,
+        "projection_dim": AT_LEAST_ONE,
         "n_bins": [Interval(Integral, 2, None, closed="left")],
         "threshold": [Interval(Real, 0, 1, closed="both")],
-        "device": [str, torch.device],
     }
 
     def __init__(
@@ -213,7 +203,7 @@ class GPATESynthesizer(GeneratedSynthesizer):
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
         aggregator: Literal["gaussian_sum", "confident_gnmax"] = "gaussian_sum",
-        init: Literal["marginals", "random"] = "marginals",
+        init: Init = "pairs",
         n_teachers: int | Literal["auto"] = "auto",
         n_iter: int | Literal["auto"] = "auto",
         noise_multiplier: float | None = None,
@@ -268,38 +258,28 @@ class GPATESynthesizer(GeneratedSynthesizer):
         scopes = facts.classes.scopes
         # The whole run is reserved before anything is trained.
         training = [c for c, plan in enumerate(plans) if plan.n_iter]
-        reserve = reserve_sums if self.aggregator == "gaussian_sum" else reserve_votes
+        sums = self.aggregator == "gaussian_sum"
+        reserve = reserve_sums if sums else reserve_votes
         reserved = {c: reserve(plans[c], scopes[c], accountant) for c in training}
-        bought = (
-            buy_marginals(
-                rows,
-                list(facts.axes),
-                facts.classes,
-                accountant,
-                mus=np.array([plan.mu_marginals for plan in plans]),
-            )
-            if self.init == "marginals"
-            else flat_marginals(list(facts.axes), len(plans))
+        start = self._buy_start(
+            rows, facts, plans, accountant, n_factors=self.latent_dim, seed=seed
         )
-        model = TableModel(facts, bought)
-        generator = FactorGenerator.initial(
-            len(plans), len(facts.columns), self.latent_dim, seed
-        )
-        students, ensembles = {}, {}
+        generators: dict[int, Trainer] = {}
+        ensembles = {}
         for c in training:
-            student = students[c] = Student(
-                generator.parameters[c],
-                _TRAINED[self.init],
+            generators[c] = start.trainer(
+                c,
+                n_factors=self.latent_dim,
+                moves="weights" if sums else "all",
                 n_steps=plans[c].n_iter,
                 learning_rate=self.learning_rate,
                 generator=public,
                 device=device,
             )
-            of_class = rows.of_class(c)
             ensembles[c] = TeacherEnsemble(
-                model.score_rows(of_class.units, of_class.codes, c),
+                start.encode(rows.of_class(c), c),
                 plans[c].n_teachers,
-                n_features=student.n_features,
+                n_features=generators[c].n_features,
                 hidden_dims=hidden_dims,
                 learning_rate=self.teacher_learning_rate,
                 weight_decay=_HIDDEN_WEIGHT_DECAY if hidden_dims else _WEIGHT_DECAY,
@@ -308,54 +288,52 @@ class GPATESynthesizer(GeneratedSynthesizer):
                 generator=public,
                 device=device,
             )
-        self.n_iter_ = max(plan.n_iter for plan in plans)
+        max(plan.n_iter for plan in plans)
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            for step in range(self.n_iter_):  # Algorithm 1, line 1
+            for step in range(
+                max(plan.n_iter for plan in plans)
+            ):  # Algorithm 1, line 1
                 for c, teachers in ensembles.items():
                     if step >= plans[c].n_iter:
                         continue
-                    student = students[c]
-                    features = student.features()
-                    fakes = student.rows(student.draw(_POOL))  # lines 2-4
+                    generator = generators[c]
+                    features = generator.features()
+                    fakes = generator.rows(generator.draw(_POOL))  # lines 2-4
                     for _ in range(self.n_teacher_steps):
                         teachers.train_step(fakes, features)  # lines 5-8
                     advice = self._aggregate(
-                        teachers, student, features, plans[c], *reserved[c]
+                        teachers, generator, features, plans[c], *reserved[c]
                     )  # lines 9-12
-                    student.ascend(advice)  # line 13
+                    generator.ascend(advice)  # line 13
                     progress.update()
-        for c, parameters in enumerate(generator.parameters):
-            if c in students:
-                parameters.update(students[c].result())
-            else:  # nothing was learnt: no dependence
-                parameters["loadings"][:] = 0.0
-        self.generator_ = generator
+        for c, generator in generators.items():
+            start.keep(c, generator.result())
+        self._collect(start, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
-        return model
+        return start.model
 
     def _aggregate(
         self,
         teachers: TeacherEnsemble,
-        student: Student,
+        generator: Trainer,
         features: Callable[[torch.Tensor], torch.Tensor],
         plan: ClassPlan,
         reservation: Reservation,
         test_reservation: Reservation | None,
     ) -> torch.Tensor:
         """Release what the teachers advise (Algorithm 2), as a step of unit size."""
-        draws = student.draw(self.batch_size)
+        draws = generator.draw(self.batch_size)
         if test_reservation is None:
-            vectors = teacher_gradients(teachers, student, draws, features)
+            vectors = teacher_gradients(teachers, generator, draws, features)
             released = gaussian_sum(vectors, self.max_grad_norm, reservation)
             mean = released / (plan.n_teachers * self.max_grad_norm)
-            return torch.from_numpy(mean * math.sqrt(student.n_parameters))
-        fakes = student.rows(draws)
-        projections = random_projections(
-            len(fakes), self._n_projected(fakes.shape[1]), fakes.shape[1], student
-        )
+            return torch.from_numpy(mean * math.sqrt(generator.n_parameters))
+        fakes = generator.rows(draws)
+        n_projected = plan.n_queries // self.batch_size
+        projections = random_projections(len(fakes), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
-        scales = student.scales
+        scales = generator.scales
         votes = projected_votes(
             teachers,
             fakes,
@@ -368,62 +346,28 @@ class GPATESynthesizer(GeneratedSynthesizer):
             votes, self.threshold * plan.n_teachers, test_reservation, reservation
         )
         directions = decode_answers(answers, projections, self.n_bins) / scales
-        return student.pull_back(draws, directions)
+        return generator.pull_back(draws, directions)
 
-    def _plan_classes(
-        self,
-        labels: Sequence[Hashable],
-        counts: NDArray[np.float64],
-        n_wide: int,
-        n_others: int,
-        mu: float,
-    ) -> list[ClassPlan]:
-        from_marginals = self.init == "marginals"
-        n_columns = n_wide + n_others
+    def _training_share(self, n_rows: float, n_columns: int, mu: float) -> float:
+        return GPATE_SHARES[self._form(n_columns)]
+
+    def _plan_training(
+        self, n_rows: float, n_columns: int, mu: float, *, optional: bool
+    ) -> dict[str, Any]:
+        n_parameters = n_columns * (self.latent_dim + (0 if optional else 2))
         n_votes = None
         if self.aggregator == "confident_gnmax":
-            n_votes = self.batch_size * self._n_projected(n_columns)
-        plans = []
-        for label, count in zip(labels, counts, strict=True):
-            trained = plan_training(
-                float(count),
-                n_columns,
-                mu * math.sqrt(_TRAINING_SHARE) if from_marginals else mu,
-                n_parameters_each=self.latent_dim + (0 if from_marginals else 2),
-                n_votes=n_votes,
-                optional=from_marginals,
-                n_teachers=self.n_teachers,
-                n_iter=self.n_iter,
-                noise_multiplier=self.noise_multiplier,
-            )
-            base = ClassPlan(label, float(count), 0.0, 0.0, 1)
-            if from_marginals:
-                # A class that does not train has all for its marginals.
-                left = 1.0 - _TRAINING_SHARE if trained and mu < math.inf else 1.0
-                base = plan_start(
-                    label,
-                    float(count),
-                    n_wide,
-                    n_others,
-                    mu * math.sqrt(left),
-                    largest=float(np.max(counts)),
-                )
-            plans.append(replace(base, **trained))
-        return plans
-
-    def _n_projected(self, n_columns: int) -> int:
-        return min(self.projection_dim, n_columns)
-
-    def _check_parameters(self) -> None:
-        fixed = self.n_iter != "auto" or self.epsilon == math.inf
-        if fixed and self.noise_multiplier is not None:
-            msg = (
-                "epsilon, n_iter and noise_multiplier determine each other, but all "
-                "three were given (or no noise was asked for by an infinite epsilon). "
-                "Leave out n_iter or noise_multiplier."
-            )
-            raise ValueError(msg)
-        if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):
-            msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
-            raise ValueError(msg)
-        resolve_device(self.device)
+            n_votes = self.batch_size * min(self.projection_dim, n_columns)
+        elif self._form(n_columns) == "pairs":
+            n_parameters = N_MOVES
+        return plan_training(
+            n_rows,
+            n_columns,
+            mu,
+            n_parameters=n_parameters,
+            n_votes=n_votes,
+            optional=optional,
+            n_teachers=self.n_teachers,
+            n_iter=self.n_iter,
+            noise_multiplier=self.noise_multiplier,
+        )

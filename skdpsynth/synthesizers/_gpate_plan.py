@@ -32,7 +32,7 @@ def plan_training(
     n_columns: int,
     mu: float,
     *,
-    n_parameters_each: int,
+    n_parameters: int,
     n_votes: int | None,
     optional: bool,
     n_teachers: int | Literal["auto"],
@@ -49,8 +49,8 @@ def plan_training(
         Number of modelled columns.
     mu : float
         Gaussian-DP parameter that its training may use, in (0, inf].
-    n_parameters_each : int
-        Trained parameters per column.
+    n_parameters : int
+        Length of a teacher's vector.
     n_votes : int or None
         Votes per step; None where one sum is released.
     optional : bool
@@ -80,7 +80,6 @@ def plan_training(
         elif n_votes is not None:
             wanted = _VOTE_NOISE * n_teachers
         else:
-            n_parameters = n_columns * n_parameters_each
             wanted = _COHERENCE * n_teachers / math.sqrt(n_parameters)
         limit = _MAX_STEPS if noise_multiplier is None else _STEPS_LIMIT
         n_iter = int(min(mu**2 * wanted**2 / unit_cost, limit))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.preprocessing._marginals import buy_marginals
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._columns import PrivateRows
@@ -115,11 +113,7 @@ class IndependentSynthesizer(BaseSynthesizer):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        mus = np.array([plan.mu_marginals for plan in plans])
-        axes = list(facts.axes)
-        return TableModel(
-            facts, buy_marginals(rows, axes, facts.classes, accountant, mus=mus)
-        )
+        return TableModel.bought(rows, facts, plans, accountant)
 
     def _plan_classes(
         self,

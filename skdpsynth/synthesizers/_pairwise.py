@@ -10,7 +10,7 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
-from skdpsynth.synthesizers._start import buy_pair_start
+from skdpsynth.synthesizers._start import PairStart
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -156,7 +156,8 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
         seed: int,
     ) -> TableModel:
         device = resolve_device(self.device)
-        start = buy_pair_start(rows, facts, plans, accountant, seed=seed, device=device)
+        start = PairStart(rows, facts, plans, accountant, seed=seed, device=device)
+        start.close([False] * len(plans), [plan.n_rows for plan in plans])
         self.generator_ = start.generator
         return start.model
 

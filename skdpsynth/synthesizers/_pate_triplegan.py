@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.nn._generator import FactorGenerator
-from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
-from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
-from skdpsynth.synthesizers._evidence import Evidence, call_unlabelled, train_classifier
-from skdpsynth.synthesizers._generated import GeneratedSynthesizer
+from skdpsynth.synthesizers._class_gan import (
+    AT_LEAST_ONE,
+    ONE_OR_AUTO,
+    POSITIVE,
+    ClassGAN,
+    Init,
+)
+from skdpsynth.synthesizers._pate_triplegan_classifier import (
+    Evidence,
+    pseudo_labels,
+    train_classifier,
+)
 from skdpsynth.synthesizers._pate_triplegan_plan import (
     CLASSIFIER_STEPS,
     TriplePlan,
+    TripleSettings,
     plan_class,
     reserve_calls,
     reserve_classifier,
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._branch import UnlabelledBranch
     from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
@@ -44,10 +51,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PATETripleGANSynthesizer"]
 
-_COUNT_OR_AUTO = [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})]
 
-
-class PATETripleGANSynthesizer(GeneratedSynthesizer):
+class PATETripleGANSynthesizer(ClassGAN):
     """PATE-TripleGAN for tables of which some rows have no label.
 
     Three players: a classifier gives unlabelled rows a label, a discriminator of every
@@ -70,8 +75,9 @@ class PATETripleGANSynthesizer(GeneratedSynthesizer):
     desensitization : {"hybrid", "dpsgd"}, default="hybrid"
         How discriminators learn from labelled rows: by noisy votes of teachers on the
         generator's rows, or by DP-SGD. Unlabelled rows come in by DP-SGD always.
-    init : {"marginals", "random"}, default="marginals"
-        Start from bought marginals, or from scratch as in the paper.
+    init : {"pairs", "marginals", "random"}, default="pairs"
+        Start from bought marginals and pair tables, from marginals alone, or from
+        scratch as in the paper. Very wide tables start from marginals.
     unlabelled_weight : float, default=0.05
         Weight of unlabelled rows among a discriminator's fakes, in [0, 1).
     n_teachers : int or "auto", default="auto"
@@ -194,24 +200,17 @@ class PATETripleGANSynthesizer(GeneratedSynthesizer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseSynthesizer._parameter_constraints,
+        **ClassGAN._parameter_constraints,
         "desensitization": [StrOptions({"hybrid", "dpsgd"})],
-        "init": [StrOptions({"marginals", "random"})],
         "unlabelled_weight": [Interval(Real, 0, 1, closed="left")],
-        "n_teachers": _COUNT_OR_AUTO,
-        "n_iter": _COUNT_OR_AUTO,
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
-        "max_grad_norm": [Interval(Real, 0, None, closed="neither")],
-        "latent_dim": _COUNT_OR_AUTO,
-        "hidden_dims": ["array-like"],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "n_teacher_steps": [Interval(Integral, 1, None, closed="left")],
-        "n_student_steps": [Interval(Integral, 1, None, closed="left")],
-        "n_generator_steps": [Interval(Integral, 1, None, closed="left")],
-        "teacher_learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "discriminator_learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "device": [str, torch.device],
+        "n_teachers": ONE_OR_AUTO,
+        "batch_size": AT_LEAST_ONE,
+        "latent_dim": ONE_OR_AUTO,
+        "n_teacher_steps": AT_LEAST_ONE,
+        "n_student_steps": AT_LEAST_ONE,
+        "n_generator_steps": AT_LEAST_ONE,
+        "teacher_learning_rate": POSITIVE,
+        "discriminator_learning_rate": POSITIVE,
     }
 
     @property
@@ -226,7 +225,7 @@ class PATETripleGANSynthesizer(GeneratedSynthesizer):
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
         desensitization: Literal["hybrid", "dpsgd"] = "hybrid",
-        init: Literal["marginals", "random"] = "marginals",
+        init: Init = "pairs",
         unlabelled_weight: float = 0.05,
         n_teachers: int | Literal["auto"] = "auto",
         n_iter: int | Literal["auto"] = "auto",
@@ -280,7 +279,7 @@ class PATETripleGANSynthesizer(GeneratedSynthesizer):
     ) -> TableModel:
         device = resolve_device(self.device)
         public = torch.Generator().manual_seed(seed)
-        scopes, axes = facts.classes.scopes, list(facts.axes)
+        settings, scopes = TripleSettings.of(self), facts.classes.scopes
         triples = [plan for plan in plans if isinstance(plan, TriplePlan)]
         # What labelled rows pay is reserved before anything is trained.
         reserved = {
@@ -292,41 +291,37 @@ class PATETripleGANSynthesizer(GeneratedSynthesizer):
             reserve_classifier(plan, scope, accountant)
             for plan, scope in zip(triples, scopes, strict=True)
         ]
-        mus = np.array([plan.mu_marginals for plan in triples])
-        bought = (
-            buy_marginals(rows, axes, facts.classes, accountant, mus=mus)
-            if self.init == "marginals"
-            else flat_marginals(axes, len(triples))
-        )
-        model = TableModel(facts, bought)
-        self.n_iter_ = max(plan.n_iter for plan in triples)
-        self.n_teachers_ = np.array([plan.n_teachers for plan in triples])
         n_factors = max(plan.n_factors for plan in triples)
-        generator = FactorGenerator.initial(len(triples), len(axes), n_factors, seed)
-        players = make_players(
-            self, rows, model, generator, triples, reserved, public, device
+        start = self._buy_start(
+            rows, facts, plans, accountant, n_factors=n_factors, seed=seed
         )
+        n_rounds = max(plan.n_iter for plan in triples)
+        players = make_players(settings, rows, start, triples, reserved, public, device)
         branch = None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and facts.classes.levels:
-            evidence = Evidence(model)
+            evidence = Evidence(start.model)
             sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in triples]
             weights = train_classifier(
                 evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
             )  # lines 18-20
-            pairs = call_unlabelled(
-                evidence, weights, model, rows, reserve_calls(accountant)
+            unlabelled, prior = rows.of_class(-1), facts.classes.prior
+            labels, counts = pseudo_labels(
+                evidence, weights, prior, unlabelled, reserve_calls(accountant)
             )
-            branch = make_branch(self, *pairs, players, accountant, device)
+            called = {
+                c: start.encode(unlabelled.rows(np.flatnonzero(labels == c)), c)
+                for c in players
+            }
+            branch = make_branch(
+                settings, called, counts, n_rounds, players, accountant, device
+            )
         self._play(players, branch, triples)
-        for c, parameters in enumerate(generator.parameters):
-            kept = players[c].result() if c in players else {}
-            learnt = kept.pop("loadings", np.empty((len(axes), 0)))
-            parameters["loadings"][:] = 0.0  # of what was not learnt
-            parameters["loadings"][:, : learnt.shape[1]] = learnt
-            parameters.update(kept)
-        self.generator_ = generator
-        return model
+        for c, player in players.items():
+            start.keep(c, player.result())
+        self._collect(start, plans)
+        self.n_teachers_ = np.array([plan.n_teachers for plan in triples])
+        return start.model
 
     def _play(
         self,
@@ -335,10 +330,11 @@ class PATETripleGANSynthesizer(GeneratedSynthesizer):
         plans: list[TriplePlan],
     ) -> None:
         """Train discriminators and generators (Algorithm 2)."""
+        n_rounds = max(plan.n_iter for plan in plans)
         with tqdm(
-            total=self.n_iter_, disable=not self.verbose, desc="PATE-TripleGAN"
+            total=n_rounds, disable=not self.verbose, desc="PATE-TripleGAN"
         ) as progress:
-            for step in range(self.n_iter_):  # line 6
+            for step in range(n_rounds):  # line 6
                 playing = {c: p for c, p in players.items() if step < plans[c].n_iter}
                 for player in playing.values():
                     player.look()
@@ -378,23 +374,10 @@ class PATETripleGANSynthesizer(GeneratedSynthesizer):
                 mu,
                 # Without a label there is nothing to classify.
                 n_labels=0 if tuple(labels) == (None,) else len(labels),
-                settings=self,
+                settings=TripleSettings.of(self),
                 tail_delta=self._tail_delta,
                 largest=float(np.max(counts)),
+                pairs=self._form(n_wide + n_others) == "pairs",
             )
             for label, count in zip(labels, counts, strict=True)
         ]
-
-    def _check_parameters(self) -> None:
-        fixed = self.n_iter != "auto" or self.epsilon == math.inf
-        if fixed and self.noise_multiplier is not None:
-            msg = (
-                "epsilon, n_iter and noise_multiplier determine each other, but all "
-                "three were given (or no noise was asked for by an infinite epsilon). "
-                "Leave out n_iter or noise_multiplier."
-            )
-            raise ValueError(msg)
-        if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):
-            msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
-            raise ValueError(msg)
-        resolve_device(self.device)

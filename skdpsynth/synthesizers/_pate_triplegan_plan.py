@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
+from skdpsynth.preprocessing._shares import (
+    CALLS_SHARE,
+    CLASSIFIER_SHARE,
+    TRIPLE_SHARES,
+)
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from skdpsynth.privacy import PrivacyAccountant, Reservation
-    from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
 
 __all__ = [
     "CLASSIFIER_STEPS",
     "TriplePlan",
+    "TripleSettings",
     "classifier_mu",
     "plan_class",
     "reserve_branch",
@@ -32,14 +37,38 @@ __all__ = [
 ]
 
 CLASSIFIER_STEPS = 4
-# Shares of the squared mu of a class that starts from marginals: what training may
-# take. The least is taken whose planned signal is so many times its noise.
-_TRAINING_SHARES, _CLEAR = (0.02, 0.03, 0.05, 0.1), 3.0
+_CLEAR = 3.0  # the share of training is the least whose signal is so far above noise
 _AUTO_FACTORS = 4  # of a generator that learns from votes
-_CLASSIFIER_SHARE = 0.05  # of the squared mu of a class: the most
-_CALLS_SHARE = 0.05  # of the squared mu of the unlabelled rows
 _COHERENCE = 0.25  # nominal norm of the mean gradient, in clipping norms
 _SAMPLE_ROWS = 2.0**18  # more of them say nothing that noise would hide
+
+
+@dataclass(frozen=True)
+class TripleSettings:
+    """The parameters of a `PATETripleGANSynthesizer` that plans and players read."""
+
+    desensitization: Literal["hybrid", "dpsgd"]
+    init: Literal["pairs", "marginals", "random"]
+    unlabelled_weight: float
+    n_teachers: int | Literal["auto"]
+    n_iter: int | Literal["auto"]
+    batch_size: int
+    noise_multiplier: float | None
+    max_grad_norm: float
+    latent_dim: int | Literal["auto"]
+    hidden_dims: Sequence[int]
+    learning_rate: float
+    n_teacher_steps: int
+    n_student_steps: int
+    n_generator_steps: int
+    teacher_learning_rate: float
+    discriminator_learning_rate: float
+
+    @classmethod
+    def of(cls, synthesizer: object) -> Self:
+        """Read them off a synthesizer."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: getattr(synthesizer, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -81,7 +110,7 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
         No more than a signal well above the noise of a step takes. 0 where the noise
         would be above the signal; generated rows then stand for the class.
     """
-    most = mu * math.sqrt(_CLASSIFIER_SHARE)
+    most = mu * math.sqrt(CLASSIFIER_SHARE)
     if mu == math.inf:
         return most
     least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_COHERENCE * max(n_rows, 1.0))
@@ -96,9 +125,10 @@ def plan_class(
     mu: float,
     *,
     n_labels: int,
-    settings: PATETripleGANSynthesizer,
+    settings: TripleSettings,
     tail_delta: float,
     largest: float,
+    pairs: bool,
 ) -> TriplePlan:
     """Plan one class.
 
@@ -114,24 +144,26 @@ def plan_class(
         What the class can pay in all, in (0, inf].
     n_labels : int
         Number of classes; 0 without labels, which leaves nothing to classify.
-    settings : PATETripleGANSynthesizer
+    settings : TripleSettings
         Its parameters.
     tail_delta : float
         Delta of its votes beside mu.
     largest : float
         Planned rows of the largest class.
+    pairs : bool
+        Whether it buys pair tables, if it can pay for them.
 
     Returns
     -------
     TriplePlan
-        A class whose discriminator does not train has all for its marginals.
+        A class whose discriminator does not train has all for its start.
     """
-    n_columns, from_marginals = n_wide + n_others, settings.init == "marginals"
-    n_features = 1 + (n_labels if from_marginals else 2 * n_columns)
+    n_columns, started = n_wide + n_others, settings.init != "random"
+    n_features = 1 + (n_labels if started else 2 * n_columns)
     spent = classifier_mu(n_rows, n_labels * n_features, mu) if n_labels else 0.0
     left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
     share = 1.0
-    if from_marginals:
+    if started:
         share = _training_share(
             n_rows, n_columns, left, settings=settings, tail_delta=tail_delta
         )
@@ -146,10 +178,12 @@ def plan_class(
     if not trained:
         spent, left, share = 0.0, mu, 0.0
     base = ClassPlan(label, n_rows, 0.0, 0.0, 1)
-    if from_marginals:
+    if started:
         if mu < math.inf:
             left *= math.sqrt(1.0 - share)
-        base = plan_start(label, n_rows, n_wide, n_others, left, largest=largest)
+        base = plan_start(
+            label, n_rows, n_wide, n_others, left, largest=largest, pairs=pairs
+        )
     own = {field.name: getattr(base, field.name) for field in fields(base)}
     return TriplePlan(**(own | trained), mu_classifier=spent)
 
@@ -159,7 +193,7 @@ def _training_share(
     n_columns: int,
     mu: float,
     *,
-    settings: PATETripleGANSynthesizer,
+    settings: TripleSettings,
     tail_delta: float,
 ) -> float:
     """Give the share of its squared mu that a class may train with."""
@@ -173,10 +207,10 @@ def _training_share(
             n_iter=settings.n_iter,
             noise_multiplier=settings.noise_multiplier,
         )
-    most = _TRAINING_SHARES[-1]
+    most = TRIPLE_SHARES[-1]
     if settings.noise_multiplier is not None or mu == math.inf:
         return most
-    for share in _TRAINING_SHARES:
+    for share in TRIPLE_SHARES:
         # With so much less the signal would still be above the noise.
         less = mu * math.sqrt(share) / _CLEAR
         if _plan_training(
@@ -196,12 +230,12 @@ def _plan_training(
     n_columns: int,
     mu: float,
     *,
-    settings: PATETripleGANSynthesizer,
+    settings: TripleSettings,
     tail_delta: float,
     n_iter: int | Literal["auto"],
 ) -> dict[str, Any]:
     """Plan the discriminator of one class; empty if it does not train."""
-    optional, wanted = settings.init == "marginals", settings.latent_dim
+    optional, wanted = settings.init != "random", settings.latent_dim
     common: dict[str, Any] = {
         "optional": optional,
         "n_iter": n_iter,
@@ -281,7 +315,7 @@ def reserve_calls(accountant: PrivacyAccountant) -> Reservation:
     left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
     return accountant.reserve_gaussian(
         "unlabelled rows of each class",
-        mu=left * math.sqrt(_CALLS_SHARE),
+        mu=left * math.sqrt(CALLS_SHARE),
         sensitivity=1.0,
         scope=UNLABELLED,
     )

@@ -7,25 +7,18 @@ generator. The loop is in `_pate_triplegan.py`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
+from skdpsynth.nn._adam import Adam
 from skdpsynth.nn._branch import (
     BranchedDiscriminator,
     BranchedStudentDiscriminator,
     UnlabelledBranch,
 )
-from skdpsynth.nn._discriminator import Adam, PreciseStudent, generator_gradient
-from skdpsynth.nn._generator import Student
-from skdpsynth.nn._student import (
-    GeneratorAscent,
-    LabelBuffer,
-    View,
-    label_slope,
-    present_parameters,
-)
+from skdpsynth.nn._student import GeneratorAscent, LabelBuffer, View, label_slope
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.privacy._aggregators import noisy_votes
 from skdpsynth.privacy._random import secret_generator
@@ -41,19 +34,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import FactorGenerator
+    from skdpsynth.nn._generator import Trainer
     from skdpsynth.preprocessing._columns import PrivateRows
-    from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.privacy import PrivacyAccountant, Reservation
-    from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
-    from skdpsynth.synthesizers._pate_triplegan_plan import TriplePlan
+    from skdpsynth.synthesizers._pate_triplegan_plan import TriplePlan, TripleSettings
+    from skdpsynth.synthesizers._start import Start
 
 __all__ = ["Player", "StepPlayer", "VotePlayer", "make_branch", "make_players"]
-
-_TRAINED = {
-    "marginals": ("loadings",),
-    "random": ("loadings", "location", "log_scale"),
-}
 
 _POOL = 512  # fakes that teachers draw theirs from
 _FAKES = 512  # of every step of a discriminator: a public constant
@@ -82,8 +69,8 @@ class Player(Protocol):
     def generate(self) -> None:
         """Train the generator against the discriminator."""
 
-    def result(self) -> dict[str, NDArray[np.float64]]:
-        """Give the generator's parameters."""
+    def result(self) -> Any:  # noqa: ANN401 - each form has its own
+        """Give the trained generator."""
 
 
 class VotePlayer:
@@ -91,11 +78,11 @@ class VotePlayer:
 
     Parameters
     ----------
-    settings : PATETripleGANSynthesizer
+    settings : TripleSettings
         Its parameters.
-    scores : ndarray of shape (n_rows, n_columns), float32
+    rows : ndarray of shape (n_rows, n_columns), float32
         Labelled private rows of the class; only teachers get them.
-    student : Student
+    generator : Trainer
         The generator of the class.
     plan : TriplePlan
         What the class pays for.
@@ -109,20 +96,19 @@ class VotePlayer:
 
     def __init__(
         self,
-        settings: PATETripleGANSynthesizer,
-        scores: NDArray[np.float32],
-        student: Student,
+        settings: TripleSettings,
+        rows: NDArray[np.float32],
+        generator: Trainer,
         plan: TriplePlan,
         reservation: Reservation,
         public: torch.Generator,
         device: torch.device,
     ) -> None:
-        self._settings, self._student, self._plan = settings, student, plan
+        self._settings, self._generator, self._plan = settings, generator, plan
         self._reservation = reservation
-        self._only_pairs = settings.init == "marginals"
         self.look()
         self._teachers = TeacherEnsemble(
-            scores,
+            rows,
             plan.n_teachers,
             n_features=self._view.n_features,
             hidden_dims=tuple(settings.hidden_dims),
@@ -138,9 +124,9 @@ class VotePlayer:
         slope = label_slope(plan.n_teachers, plan.step_noise_std, "gaussian")
         self._slope = slope * math.sqrt(worth)
         self._discriminator = BranchedStudentDiscriminator(
-            scores.shape[1], device, max_grad_norm=settings.max_grad_norm
+            generator.n_columns, device, max_grad_norm=settings.max_grad_norm
         )
-        self._ascent = GeneratorAscent(student, only_pairs=self._only_pairs)
+        self._ascent = GeneratorAscent(generator)
         self._buffer = LabelBuffer()
         self.alpha = 0.0
 
@@ -151,19 +137,19 @@ class VotePlayer:
 
     def look(self) -> None:
         """Begin a round: fix what the discriminator sees of a row."""
-        self._view = View.of(self._student.parameters, only_pairs=self._only_pairs)
+        self._view = View.of(self._generator)
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
         return self._discriminator.clipped_sum(rows, self._view)
 
     def learn(self, unlabelled: torch.Tensor | None) -> None:
-        """Train teachers, buy labels of generated rows, and train the student."""
-        settings, student, view = self._settings, self._student, self._view
-        pool = student.rows(student.draw(_POOL))
+        """Train teachers, buy labels of generated rows, and train the generator."""
+        settings, generator, view = self._settings, self._generator, self._view
+        pool = generator.rows(generator.draw(_POOL))
         for _ in range(settings.n_teacher_steps):
             self._teachers.train_step(pool, view.features)  # lines 4-5
-        fakes = student.rows(student.draw(self._plan.n_queries))  # line 10
+        fakes = generator.rows(generator.draw(self._plan.n_queries))  # line 10
         opinions = self._teachers.logits(fakes, view.features)
         votes = (opinions > 0).sum(dim=0).cpu().numpy().astype(np.int64)
         labels = noisy_votes(
@@ -172,7 +158,7 @@ class VotePlayer:
         self._buffer.add(view, fakes, torch.from_numpy(labels), pool, self._slope)
         if unlabelled is not None:
             self._discriminator.alpha = self.alpha
-            self._discriminator.hear(unlabelled, view, student.parameters)  # line 15
+            self._discriminator.hear(unlabelled, view, generator.moments())  # line 15
         self._discriminator.train(
             self._buffer,
             settings.n_student_steps,
@@ -184,9 +170,9 @@ class VotePlayer:
         for _ in range(self._settings.n_generator_steps):
             self._ascent.step(self._discriminator)
 
-    def result(self) -> dict[str, NDArray[np.float64]]:
-        """Give the generator's parameters."""
-        return present_parameters(self._student)
+    def result(self) -> Any:  # noqa: ANN401 - each form has its own
+        """Give the trained generator."""
+        return self._generator.present()
 
 
 class StepPlayer:
@@ -194,24 +180,24 @@ class StepPlayer:
 
     Parameters
     ----------
-    settings, scores, student, plan, reservation, public, device
+    settings, rows, generator, plan, reservation, public, device
         As for `VotePlayer`; the reservation is of all steps.
     """
 
     def __init__(
         self,
-        settings: PATETripleGANSynthesizer,
-        scores: NDArray[np.float32],
-        student: Student,
+        settings: TripleSettings,
+        rows: NDArray[np.float32],
+        generator: Trainer,
         plan: TriplePlan,
         reservation: Reservation,
         public: torch.Generator,
         device: torch.device,
     ) -> None:
-        self._settings, self._student = settings, student
+        self._settings, self._generator = settings, generator
         self._discriminator = BranchedDiscriminator(
-            scores,
-            n_features=student.n_features,
+            rows,
+            n_features=generator.n_features,
             hidden_dims=tuple(settings.hidden_dims),
             loss="logistic",
             learning_rate=settings.discriminator_learning_rate,
@@ -223,8 +209,8 @@ class StepPlayer:
             generator=public,
             device=device,
         )
-        self._features = student.features()
-        self._adam = Adam(student.n_parameters, device)
+        self._features = generator.features()
+        self._adam = Adam()
         self.alpha = 0.0
 
     @property
@@ -234,7 +220,7 @@ class StepPlayer:
 
     def look(self) -> None:
         """Begin a round: fix what the discriminator sees of a row."""
-        self._features = self._student.features()
+        self._features = self._generator.features()
         hidden = self._settings.hidden_dims
         self._discriminator.forget(_HIDDEN_FORGET if hidden else _FORGET)
 
@@ -244,35 +230,34 @@ class StepPlayer:
 
     def learn(self, unlabelled: torch.Tensor | None) -> None:
         """Take one step of DP-SGD on labelled rows, and an exact one on fakes."""
-        fakes = self._student.rows(self._student.draw(_FAKES))  # line 10
-        if unlabelled is None:
-            self._discriminator.train_step(fakes, self._features)
-        else:
+        fakes = self._generator.rows(self._generator.draw(_FAKES))  # line 10
+        self._discriminator.release(self._features)  # lines 11-12
+        if unlabelled is not None:
             self._discriminator.alpha = self.alpha
-            self._discriminator.triple_step(
-                fakes, unlabelled, self._features
-            )  # lines 13-17
+            self._discriminator.add(unlabelled)  # lines 13-15
+        self._discriminator.follow(fakes, self._features)  # lines 16-17
 
     def generate(self) -> None:
         """Train the generator against the discriminator, which follows it."""
-        student, discriminator = self._student, self._discriminator
+        generator, discriminator = self._generator, self._discriminator
         for _ in range(self._settings.n_generator_steps):
-            fakes = student.rows(student.draw(_FAKES))
+            fakes = generator.rows(generator.draw(_FAKES))
             discriminator.follow(fakes, self._features)  # post-processing
-            draws = student.draw(_FAKES)
-            gradient = generator_gradient(discriminator, student, draws, self._features)
-            student.ascend(self._adam(gradient))
+            draws = generator.draw(_FAKES)
+            gradient = generator.gradient(
+                draws, lambda rows: discriminator.objective(rows, self._features)
+            )
+            generator.ascend(self._adam(gradient))
 
-    def result(self) -> dict[str, NDArray[np.float64]]:
-        """Give the generator's parameters."""
-        return self._student.result()
+    def result(self) -> Any:  # noqa: ANN401 - each form has its own
+        """Give the trained generator."""
+        return self._generator.result()
 
 
 def make_players(
-    settings: PATETripleGANSynthesizer,
+    settings: TripleSettings,
     rows: PrivateRows,
-    model: TableModel,
-    generator: FactorGenerator,
+    start: Start,
     plans: list[TriplePlan],
     reserved: Mapping[int, Reservation],
     public: torch.Generator,
@@ -282,14 +267,12 @@ def make_players(
 
     Parameters
     ----------
-    settings : PATETripleGANSynthesizer
-        Its parameters.
+    settings : TripleSettings
+        The synthesizer's parameters.
     rows : PrivateRows
         The private table; rows of no class take no part.
-    model : TableModel
-        The released marginals.
-    generator : FactorGenerator
-        Initial generators of all classes.
+    start : Start
+        Generators of all classes.
     plans : list of TriplePlan
         What every class pays for.
     reserved : mapping of int to Reservation
@@ -307,28 +290,27 @@ def make_players(
     players: dict[int, Player] = {}
     votes = settings.desensitization == "hybrid"
     for c, reservation in reserved.items():
-        own = dict(generator.parameters[c])
-        own["loadings"] = own["loadings"][:, : plans[c].n_factors]
-        student = (Student if votes else PreciseStudent)(
-            own,
-            _TRAINED[settings.init],
+        generator = start.trainer(
+            c,
+            n_factors=plans[c].n_factors,
             n_steps=plans[c].n_iter * settings.n_generator_steps,
             learning_rate=settings.learning_rate,
             generator=public,
             device=device,
+            dtype=torch.float32 if votes else torch.float64,
         )
-        part = rows.of_class(c)
-        scores = model.score_rows(part.units, part.codes, c)
+        encoded = start.encode(rows.of_class(c), c)
         players[c] = (VotePlayer if votes else StepPlayer)(
-            settings, scores, student, plans[c], reservation, public, device
+            settings, encoded, generator, plans[c], reservation, public, device
         )
     return players
 
 
 def make_branch(
-    settings: PATETripleGANSynthesizer,
-    scores: list[NDArray[np.float32]],
+    settings: TripleSettings,
+    called: Mapping[int, NDArray[np.float32]],
     counts: NDArray[np.int64],
+    n_rounds: int,
     players: Mapping[int, Player],
     accountant: PrivacyAccountant,
     device: torch.device,
@@ -337,12 +319,14 @@ def make_branch(
 
     Parameters
     ----------
-    settings : PATETripleGANSynthesizer
+    settings : TripleSettings
         Its parameters.
-    scores : list of n_classes ndarrays of shape (n_rows, n_columns), float32
+    called : mapping of int to ndarray of shape (n_rows, n_columns), float32
         The unlabelled rows that the classifier calls each class; private.
     counts : ndarray of shape (n_classes,), int64
         Noisy numbers of those rows.
+    n_rounds : int
+        Rounds of the loop; public.
     players : mapping of int to Player
         By position of the class.
     accountant : PrivacyAccountant
@@ -357,12 +341,12 @@ def make_branch(
     """
     n_rows = float(np.maximum(counts, 0).sum())
     branch = UnlabelledBranch(
-        {c: scores[c] for c in players},
+        dict(called),
         weight=settings.unlabelled_weight,
         counts={c: float(counts[c]) for c in players},
         n_parameters={c: player.n_parameters for c, player in players.items()},
         max_grad_norm=settings.max_grad_norm,
-        reservation=reserve_branch(settings.n_iter_, n_rows, accountant),
+        reservation=reserve_branch(n_rounds, n_rows, accountant),
         rng=secret_generator(),
         device=device,
     )

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.nn._generator import FactorGenerator, Student
 from skdpsynth.nn._student import (
     GeneratorAscent,
     LabelBuffer,
     StudentDiscriminator,
     View,
     label_slope,
-    present_parameters,
 )
 from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
-from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._plan import ClassPlan, plan_start
+from skdpsynth.preprocessing._shares import PATEGAN_SHARES
 from skdpsynth.privacy._aggregators import noisy_votes
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._generated import GeneratedSynthesizer
+from skdpsynth.synthesizers._class_gan import (
+    AT_LEAST_ONE,
+    ONE_OR_AUTO,
+    POSITIVE,
+    ClassGAN,
+    Init,
+)
 from skdpsynth.synthesizers._pategan_plan import (
     TEACHER_BATCH,
     TEACHER_DECAY,
@@ -43,22 +43,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from skdpsynth.nn._generator import Trainer
     from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._model import TableModel
+    from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
 
 __all__ = ["PATEGANSynthesizer"]
 
-_TRAINING_SHARE = 0.25  # of the squared mu of a class that starts from marginals
 _POOL = 512  # fakes that teachers draw theirs from
-_TRAINED = {
-    "marginals": ("loadings",),
-    "random": ("loadings", "location", "log_scale"),
-}
 
 
-class PATEGANSynthesizer(GeneratedSynthesizer):
+class PATEGANSynthesizer(ClassGAN):
     """PATE-GAN for tables.
 
     Teacher discriminators see disjoint parts of the private rows and vote on generated
@@ -80,8 +78,9 @@ class PATEGANSynthesizer(GeneratedSynthesizer):
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     noise : {"gaussian", "laplace"}, default="gaussian"
         Law of the discrete noise on a number of votes; the paper's is "laplace".
-    init : {"marginals", "random"}, default="marginals"
-        Start from bought marginals, or from scratch as in the paper.
+    init : {"pairs", "marginals", "random"}, default="pairs"
+        Start from bought marginals and pair tables, from marginals alone, or from
+        scratch as in the paper. Very wide tables start from marginals.
     n_teachers : int or "auto", default="auto"
         Teachers of each class. "auto": one for 4 rows of the noisy count, at most
         2048.
@@ -190,25 +189,16 @@ class PATEGANSynthesizer(GeneratedSynthesizer):
     _block = "votes"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseSynthesizer._parameter_constraints,
+        **ClassGAN._parameter_constraints,
         "noise": [StrOptions({"gaussian", "laplace"})],
-        "init": [StrOptions({"marginals", "random"})],
-        "n_teachers": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "n_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "noise_multiplier": [Interval(Real, 0, None, closed="neither"), None],
-        "n_teacher_steps": [Interval(Integral, 1, None, closed="left")],
-        "n_student_steps": [Interval(Integral, 1, None, closed="left")],
-        "n_generator_steps": [Interval(Integral, 1, None, closed="left")],
-        "latent_dim": [Interval(Integral, 1, None, closed="left")],
-        "hidden_dims": ["array-like"],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "n_teachers": ONE_OR_AUTO,
+        "batch_size": AT_LEAST_ONE,
+        "n_teacher_steps": AT_LEAST_ONE,
+        "n_student_steps": AT_LEAST_ONE,
+        "n_generator_steps": AT_LEAST_ONE,
+        "latent_dim": AT_LEAST_ONE,
         "student_learning_rate": [Interval(Real, 0, 1, closed="right")],
-        "teacher_learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "device": [str, torch.device],
+        "teacher_learning_rate": POSITIVE,
     }
 
     def __init__(
@@ -219,7 +209,7 @@ class PATEGANSynthesizer(GeneratedSynthesizer):
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
         noise: Literal["gaussian", "laplace"] = "gaussian",
-        init: Literal["marginals", "random"] = "marginals",
+        init: Init = "pairs",
         n_teachers: int | Literal["auto"] = "auto",
         n_iter: int | Literal["auto"] = "auto",
         batch_size: int = 512,
@@ -278,59 +268,42 @@ class PATEGANSynthesizer(GeneratedSynthesizer):
             )
             for c in training
         }
-        bought = (
-            buy_marginals(
-                rows,
-                list(facts.axes),
-                facts.classes,
-                accountant,
-                mus=np.array([plan.mu_marginals for plan in plans]),
-            )
-            if self.init == "marginals"
-            else flat_marginals(list(facts.axes), len(plans))
-        )
-        model = TableModel(facts, bought)
-        generator = FactorGenerator.initial(
-            len(plans), len(facts.columns), self.latent_dim, seed
+        start = self._buy_start(
+            rows, facts, plans, accountant, n_factors=self.latent_dim, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="PATE-GAN") as progress:
-            for c, parameters in enumerate(generator.parameters):
-                if c not in reserved:  # nothing was learnt: no dependence
-                    parameters["loadings"][:] = 0.0
-                    continue
-                of_class = rows.of_class(c)
-                scores = model.score_rows(of_class.units, of_class.codes, c)
-                student = Student(
-                    parameters,
-                    _TRAINED[self.init],
+            for c in training:
+                generator = start.trainer(
+                    c,
+                    n_factors=self.latent_dim,
                     n_steps=plans[c].n_iter * self.n_generator_steps,
                     learning_rate=self.learning_rate,
                     generator=public,
                     device=device,
                 )
-                self._train(scores, student, plans[c], reserved[c], public, progress)
-                parameters.update(present_parameters(student))
-        self.n_iter_ = max(plan.n_iter for plan in plans)
-        self.generator_ = generator
+                encoded = start.encode(rows.of_class(c), c)
+                self._train(encoded, generator, plans[c], reserved[c], public, progress)
+                start.keep(c, generator.present())
+        self._collect(start, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
-        return model
+        return start.model
 
     def _train(
         self,
-        scores: NDArray[np.float32],
-        student: Student,
+        rows: NDArray[np.float32],
+        generator: Trainer,
         plan: ClassPlan,
         reservation: Reservation,
         public: torch.Generator,
         progress: tqdm[Any],
     ) -> None:
         """Train the generator of one class (Algorithm 1)."""
-        device, only_pairs = resolve_device(self.device), self.init == "marginals"
+        device = resolve_device(self.device)
         teachers = TeacherEnsemble(
-            scores,
+            rows,
             plan.n_teachers,
-            n_features=View.of(student.parameters, only_pairs=only_pairs).n_features,
+            n_features=View.of(generator).n_features,
             hidden_dims=tuple(self.hidden_dims),
             learning_rate=self.teacher_learning_rate,
             weight_decay=TEACHER_DECAY,
@@ -341,15 +314,15 @@ class PATEGANSynthesizer(GeneratedSynthesizer):
         )  # lines 2-3
         worth = teacher_rows(plan.n_rows, plan.n_teachers, self.n_teacher_steps)
         slope = label_slope(plan.n_teachers, plan.step_noise_std, self.noise)
-        discriminator = StudentDiscriminator(scores.shape[1], device)
-        ascent = GeneratorAscent(student, only_pairs=only_pairs)
+        discriminator = StudentDiscriminator(generator.n_columns, device)
+        ascent = GeneratorAscent(generator)
         buffer = LabelBuffer()
         for _ in range(plan.n_iter):
-            view = View.of(student.parameters, only_pairs=only_pairs)
-            pool = student.rows(student.draw(_POOL))
+            view = View.of(generator)
+            pool = generator.rows(generator.draw(_POOL))
             for _ in range(self.n_teacher_steps):
                 teachers.train_step(pool, view.features)  # lines 5-9
-            fakes = student.rows(student.draw(plan.n_queries))  # lines 11-14
+            fakes = generator.rows(generator.draw(plan.n_queries))  # lines 11-14
             opinions = teachers.logits(fakes, view.features)
             votes = (opinions > 0).sum(dim=0).cpu().numpy().astype(np.int64)
             labels = noisy_votes(votes, plan.n_teachers, reservation)  # line 15
@@ -363,56 +336,23 @@ class PATEGANSynthesizer(GeneratedSynthesizer):
                 ascent.step(discriminator)  # lines 21-23
             progress.update()
 
-    def _plan_classes(
-        self,
-        labels: Sequence[Hashable],
-        counts: NDArray[np.float64],
-        n_wide: int,
-        n_others: int,
-        mu: float,
-    ) -> list[ClassPlan]:
-        from_marginals = self.init == "marginals"
-        plans = []
-        for label, count in zip(labels, counts, strict=True):
-            trained = plan_training(
-                float(count),
-                n_wide + n_others,
-                mu * math.sqrt(_TRAINING_SHARE) if from_marginals else mu,
-                tail_delta=self._tail_delta,
-                noise=self.noise,
-                optional=from_marginals,
-                n_factors=self.latent_dim,
-                n_labels=self.batch_size,
-                n_teacher_steps=self.n_teacher_steps,
-                n_teachers=self.n_teachers,
-                n_iter=self.n_iter,
-                noise_multiplier=self.noise_multiplier,
-            )
-            base = ClassPlan(label, float(count), 0.0, 0.0, 1)
-            if from_marginals:
-                # A class that does not train has all for its marginals.
-                left = 1.0 - _TRAINING_SHARE if trained and mu < math.inf else 1.0
-                base = plan_start(
-                    label,
-                    float(count),
-                    n_wide,
-                    n_others,
-                    mu * math.sqrt(left),
-                    largest=float(np.max(counts)),
-                )
-            plans.append(replace(base, **trained))
-        return plans
+    def _training_share(self, n_rows: float, n_columns: int, mu: float) -> float:
+        return PATEGAN_SHARES[self._form(n_columns)]
 
-    def _check_parameters(self) -> None:
-        fixed = self.n_iter != "auto" or self.epsilon == math.inf
-        if fixed and self.noise_multiplier is not None:
-            msg = (
-                "epsilon, n_iter and noise_multiplier determine each other, but all "
-                "three were given (or no noise was asked for by an infinite epsilon). "
-                "Leave out n_iter or noise_multiplier."
-            )
-            raise ValueError(msg)
-        if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):
-            msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
-            raise ValueError(msg)
-        resolve_device(self.device)
+    def _plan_training(
+        self, n_rows: float, n_columns: int, mu: float, *, optional: bool
+    ) -> dict[str, Any]:
+        return plan_training(
+            n_rows,
+            n_columns,
+            mu,
+            tail_delta=self._tail_delta,
+            noise=self.noise,
+            optional=optional,
+            n_factors=self.latent_dim,
+            n_labels=self.batch_size,
+            n_teacher_steps=self.n_teacher_steps,
+            n_teachers=self.n_teachers,
+            n_iter=self.n_iter,
+            noise_multiplier=self.noise_multiplier,
+        )

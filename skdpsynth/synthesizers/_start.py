@@ -1,81 +1,141 @@
-"""The start: what a generator knows of a class before it is trained.
+"""The start: what a generator knows of every class before it is trained.
 
-Every synthesizer buys it by this one function, from what the plan set aside.
+All synthesizers buy it by the same functions, from what the plan set aside, and train
+what it hands out.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from skdpsynth.nn._fitting import ReleasedClass, fit_mixtures
+from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
+from skdpsynth.nn._fitting import Components, Heads, ReleasedClass, fit_mixtures
 from skdpsynth.nn._mixture import Mixture, MixtureGenerator
-from skdpsynth.preprocessing._bins import TableBins, choose_bins
-from skdpsynth.preprocessing._estimates import flat_marginals
-from skdpsynth.preprocessing._marginals import buy_marginals
+from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
+from skdpsynth.preprocessing._bins import choose_bins
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._pairs import buy_pairs
+from skdpsynth.preprocessing._pairs import PairTables, buy_pairs
 from skdpsynth.preprocessing._plan import table_bins
 
 if TYPE_CHECKING:
-    import torch
+    from collections.abc import Sequence
 
+    import torch
+    from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Trainer
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["PairStart", "buy_model", "buy_pair_start"]
+__all__ = ["FactorStart", "PairStart", "Start", "is_wide"]
+
+_WIDE = 120  # columns from which factors hold more than the pairs that can be paid
 
 
-class PairStart(NamedTuple):
-    """What was bought, and the generator that was fitted to it; all public.
+class Start(Protocol):
+    """The generator of all classes, before and while it is trained."""
+
+    model: TableModel
+
+    @property
+    def generator(self) -> FactorGenerator | MixtureGenerator:
+        """The generators of all classes."""
+
+    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
+        """Give what discriminators see of the rows of a class; private if they are."""
+
+    def trainer(
+        self,
+        position: int,
+        *,
+        n_factors: int,
+        moves: Literal["all", "weights"] = "all",
+        **training: Any,  # noqa: ANN401 - what all trainers take
+    ) -> Trainer:
+        """Hand out the generator of a class for training."""
+
+    def keep(self, position: int, result: Any) -> None:  # noqa: ANN401
+        """Take back what a trainer made."""
+
+    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Let the classes that learnt nothing borrow from one that did."""
+
+
+def is_wide(n_columns: int) -> bool:
+    """Tell whether `init="pairs"` stands for factors, since a table is so wide."""
+    return n_columns >= _WIDE
+
+
+class FactorStart:
+    """Bought or flat marginals, and factors that nobody has trained yet.
 
     Parameters
     ----------
-    model : TableModel
-        The marginals.
-    bins : TableBins
-        The bins of the pair tables.
-    generator : MixtureGenerator
-        Fitted to marginals and pair tables.
-    released : dict of int to ReleasedClass
-        What the classes that bought pairs got for them.
+    rows, facts, plans, accountant
+        As for `PairStart`.
+    n_factors : int
+        Factors of a class at most.
+    seed : int
+        Of the first loadings.
     """
 
-    model: TableModel
-    bins: TableBins
-    generator: MixtureGenerator
-    released: dict[int, ReleasedClass]
+    def __init__(
+        self,
+        rows: PrivateRows,
+        facts: TableFacts,
+        plans: Sequence[ClassPlan],
+        accountant: PrivacyAccountant,
+        *,
+        n_factors: int,
+        seed: int,
+    ) -> None:
+        self.model = TableModel.bought(rows, facts, plans, accountant)
+        bought = any(plan.mu_marginals for plan in plans)
+        self._trained: tuple[str, ...] = ("loadings",)
+        if not bought:
+            self._trained += ("location", "log_scale")
+        self.generator = FactorGenerator.initial(
+            len(plans), len(facts.columns), n_factors, seed
+        )
+        self._first = [own["loadings"].copy() for own in self.generator.parameters]
+        for own in self.generator.parameters:  # nothing is learnt yet
+            own["loadings"][:] = 0.0
+
+    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
+        """Give the normal scores of the rows of a class."""
+        return self.model.score_rows(rows.units, rows.codes, position)
+
+    def trainer(
+        self,
+        position: int,
+        *,
+        n_factors: int,
+        moves: Literal["all", "weights"] = "all",
+        **training: Any,  # noqa: ANN401
+    ) -> FactorTrainer:
+        """Hand out the generator of a class; `moves` is for mixtures."""
+        del moves
+        own = dict(self.generator.parameters[position])
+        own["loadings"] = self._first[position][:, :n_factors]
+        return FactorTrainer(own, self._trained, **training)
+
+    def keep(self, position: int, result: dict[str, NDArray[np.float64]]) -> None:
+        """Take back the parameters of a class."""
+        own, learnt = self.generator.parameters[position], result.pop("loadings")
+        own["loadings"][:, : learnt.shape[1]] = learnt
+        own.update(result)
+
+    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Let the classes that learnt nothing borrow from one that did."""
+        self.generator.lend(learnt, n_rows)
 
 
-def buy_model(
-    rows: PrivateRows,
-    facts: TableFacts,
-    plans: list[ClassPlan],
-    accountant: PrivacyAccountant,
-) -> TableModel:
-    """Buy the marginals of every class; flat ones where the plan buys none."""
-    mus = np.array([plan.mu_marginals for plan in plans])
-    axes = list(facts.axes)
-    if not mus.any():
-        return TableModel(facts, flat_marginals(axes, len(plans)))
-    return TableModel(
-        facts, buy_marginals(rows, axes, facts.classes, accountant, mus=mus)
-    )
-
-
-def buy_pair_start(
-    rows: PrivateRows,
-    facts: TableFacts,
-    plans: list[ClassPlan],
-    accountant: PrivacyAccountant,
-    *,
-    seed: int,
-    device: torch.device,
-) -> PairStart:
-    """Buy marginals and pair tables, and fit a generator to them.
+class PairStart:
+    """Marginals, pair tables, and a mixture that is fitted to both.
 
     Parameters
     ----------
@@ -83,7 +143,7 @@ def buy_pair_start(
         The private table.
     facts : TableFacts
         What is public by now.
-    plans : list of ClassPlan
+    plans : sequence of ClassPlan
         What each class pays for.
     accountant : PrivacyAccountant
         Ledger of the fit. Classes pay in parallel: a row is in one class.
@@ -91,51 +151,94 @@ def buy_pair_start(
         Of the generator's first parameters.
     device : torch.device
         Where it is fitted.
-
-    Returns
-    -------
-    PairStart
-        A class that could not pay for pairs has the dependence of the largest one
-        that could, unless it is a hundred times rarer.
     """
-    model = buy_model(rows, facts, plans, accountant)
-    counts, prior = facts.classes.counts, facts.classes.prior
-    paying = [c for c, plan in enumerate(plans) if plan.mu_pairs]
-    n_bins = max(table_bins(plans, len(facts.axes)), 1)
-    bins, marginals = choose_bins(facts.axes, model.scores, prior, n_bins)
-    model = TableModel(facts, marginals)
-    ranks = [bins.ranks(own) for own in marginals]
-    shares = [bins.shares(own) for own in ranks]
-    released = {}
-    for c in paying:
-        tables = buy_pairs(
-            rows.of_class(c),
-            bins,
-            shares[c],
-            counts[c],
-            accountant,
-            mu=plans[c].mu_pairs,
-            scope=facts.classes.scopes[c],
+
+    def __init__(
+        self,
+        rows: PrivateRows,
+        facts: TableFacts,
+        plans: Sequence[ClassPlan],
+        accountant: PrivacyAccountant,
+        *,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        counts, prior = facts.classes.counts, facts.classes.prior
+        marginals = TableModel.bought(rows, facts, plans, accountant).scores
+        n_bins = table_bins(plans, len(facts.axes))
+        self._bins, marginals = choose_bins(facts.axes, marginals, prior, n_bins)
+        self.model = TableModel(facts, marginals)
+        ranks = [self._bins.ranks(own) for own in marginals]
+        shares = [self._bins.shares(own) for own in ranks]
+        self._released: dict[int, ReleasedClass] = {}
+        for c, plan in enumerate(plans):
+            if not plan.mu_pairs and not plan.n_iter:
+                continue
+            tables = PairTables.nothing(int(self._bins.starts[-1]))
+            if plan.mu_pairs:
+                tables = buy_pairs(
+                    rows.of_class(c),
+                    self._bins,
+                    shares[c],
+                    counts[c],
+                    accountant,
+                    mu=plan.mu_pairs,
+                    scope=facts.classes.scopes[c],
+                )
+            self._released[c] = ReleasedClass(
+                counts[c], shares[c], plan.noise_std, *tables, device
+            )
+        mixtures = [
+            Mixture.independent(share, rank)
+            for share, rank in zip(shares, ranks, strict=True)
+        ]
+        fitted = list(self._released)
+        scores = self._bins.scores(prior @ np.array(shares))
+        self._heads = Heads(self._bins.starts, scores, device)
+        self._components: dict[int, Components] = {}
+        if fitted:
+            own = fit_mixtures(
+                list(self._released.values()),
+                prior[fitted] / prior[fitted].sum(),
+                self._heads,
+                seed=seed,
+                device=device,
+            )
+            self._components = dict(zip(fitted, own, strict=True))
+        for c, components in self._components.items():
+            mixtures[c] = components.mixture(self._heads, ranks[c])
+        self.generator = MixtureGenerator(mixtures, self._bins.starts)
+        self._scores = {c: BinScores(mixtures[c], self._bins.starts) for c in fitted}
+
+    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
+        """Give the scores of the bins of the rows of a class."""
+        return self._scores[position].encode(self._bins.encode(rows))
+
+    def trainer(
+        self,
+        position: int,
+        *,
+        n_factors: int,
+        moves: Literal["all", "weights"] = "all",
+        **training: Any,  # noqa: ANN401
+    ) -> MixtureTrainer:
+        """Hand out the mixture of a class."""
+        return MixtureTrainer(
+            self._components[position],
+            self._heads,
+            self.generator.mixtures[position].ranks,
+            self._scores[position],
+            self._released[position],
+            moves=moves,
+            n_factors=n_factors,
+            **training,
         )
-        released[c] = ReleasedClass(
-            counts[c], shares[c], plans[c].noise_std, tables, device
-        )
-    mixtures = [
-        Mixture.independent(share, rank)
-        for share, rank in zip(shares, ranks, strict=True)
-    ]
-    if paying:
-        fitted = fit_mixtures(
-            list(released.values()),
-            prior[paying] / prior[paying].sum(),
-            [ranks[c] for c in paying],
-            bins.starts,
-            seed=seed,
-            device=device,
-        )
-        for c, mixture in zip(paying, fitted, strict=True):
-            mixtures[c] = mixture
-    generator = MixtureGenerator(mixtures, bins.starts)
-    learnt = [c in released for c in range(len(plans))]
-    generator.lend(learnt, [plan.n_rows for plan in plans])
-    return PairStart(model, bins, generator, released)
+
+    def keep(self, position: int, result: Mixture) -> None:
+        """Take back the mixture of a class."""
+        self.generator.mixtures[position] = result
+
+    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Let the classes that bought and learnt nothing borrow from one that did."""
+        known = [own or c in self._released for c, own in enumerate(learnt)]
+        self.generator.lend(known, n_rows)

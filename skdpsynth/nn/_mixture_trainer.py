@@ -1,0 +1,304 @@
+"""The mixture of one class while it is trained by an adversary."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from skdpsynth.nn._adam import Adam
+from skdpsynth.nn._fitting import Components
+from skdpsynth.nn._products import Products
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.nn._fitting import Heads, ReleasedClass
+    from skdpsynth.nn._generator import Features, Score
+    from skdpsynth.nn._mixture import Mixture
+
+__all__ = ["N_MOVES", "BinScores", "MixtureTrainer"]
+
+_LEAST_SHARE, _MOST_SCORE = 1e-4, 4.0  # of a bin
+_ADVICE = 0.2  # of a step of unit size, for logits
+_DRAWS = 16  # rows of a component that show its mean features
+N_MOVES = 32  # directions in which teachers can move the weights
+_HELD_EVERY = (
+    5  # steps of an adversary from one step on the released tables to the next
+)
+_HELD_RATE = 0.05  # of those steps
+_HELD_LAST = 150  # of them at the end
+
+
+class BinScores:
+    """Bins as numbers that discriminators can look at: public.
+
+    Every column gets a score of its bins, of mean 0 and variance 1 in the rows of the
+    start: the one that says most about the other columns there (correspondence
+    analysis), so the order of categories has no meaning.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        The start.
+    starts : ndarray of shape (n_columns + 1,), int64
+        Where the bins of each column begin, and the last ones end.
+    """
+
+    def __init__(self, mixture: Mixture, starts: NDArray[np.int64]) -> None:
+        probabilities = mixture.probabilities.astype(np.float64)
+        shares = mixture.weights @ probabilities
+        weighted = probabilities * np.sqrt(mixture.weights)[:, None]
+        roots = np.sqrt(np.maximum(shares, _LEAST_SHARE))
+        joint = (weighted.T @ weighted - np.outer(shares, shares)) / np.outer(
+            roots, roots
+        )
+        self.table = np.zeros((starts[-1], len(starts) - 1))
+        for j, (start, end) in enumerate(pairwise(starts.tolist())):
+            others = joint[start:end].copy()
+            others[:, start:end] = 0.0
+            root = roots[start:end]
+            centred = np.eye(end - start) - np.outer(root, root) / (root @ root)
+            told = centred @ (others @ others.T + 1e-9 * np.eye(end - start)) @ centred
+            if end - start > 1:
+                scores = np.linalg.eigh(told)[1][:, -1] / root
+                self.table[start:end, j] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
+        self.starts = starts
+
+    def encode(self, bins: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Give the scores of rows of bins; private if the rows are."""
+        columns = np.arange(bins.shape[1])
+        return self.table[bins + self.starts[:-1], columns].astype(np.float32)
+
+
+class Draws(NamedTuple):
+    """What some rows are made of: codes, and a uniform number per column."""
+
+    codes: torch.Tensor
+    uniforms: torch.Tensor
+
+
+class MixtureTrainer:
+    """The generator of one class while it is trained: a `Trainer`.
+
+    Parameters
+    ----------
+    components : Components
+        The start.
+    heads : Heads
+        Their form.
+    ranks : ndarray of shape (2, D)
+        As in `Mixture`.
+    scores : BinScores
+        What discriminators see of a bin.
+    released : ReleasedClass
+        What was bought of the class; it stays in the loss.
+    moves : {"all", "weights"}
+        Whether all parameters follow the advice, or only the weights of the components
+        along a few directions, which a noisy sum can carry.
+    n_factors : int
+        Directions in which the features of `Products` look.
+    n_steps, learning_rate, generator, device, dtype
+        As for `FactorTrainer`.
+
+    Notes
+    -----
+    All of it is public. Fakes are rows of bins; gradients pass through them as if they
+    were their expectation given the code (straight through), and to the weights of the
+    codes by the score function.
+    """
+
+    only_pairs = True
+
+    def __init__(
+        self,
+        components: Components,
+        heads: Heads,
+        ranks: NDArray[np.float64],
+        scores: BinScores,
+        released: ReleasedClass,
+        *,
+        moves: Literal["all", "weights"],
+        n_factors: int,
+        n_steps: int,
+        learning_rate: float,
+        generator: torch.Generator,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        def tensor(values: NDArray[np.floating]) -> torch.Tensor:
+            return torch.as_tensor(values, dtype=dtype, device=device)
+
+        self._sizes = heads.sizes
+        self._table = tensor(scores.table)
+        self._starts = torch.from_numpy(scores.starts[:-1]).to(device)
+        self._heads, self._ranks, self._released = heads, ranks, released
+        self._log_weights = components.log_weights.to(dtype)
+        self._parameters = components.parameters.to(dtype)
+        self._home = components.home.to(dtype)
+        self._generator, self._device, self._dtype = generator, device, dtype
+        self._step, self._n_steps, self._rate = 0, n_steps, learning_rate
+        self._sum = torch.zeros_like(self._flat())
+        self._adam = Adam()
+        self.n_columns = self._table.shape[1]
+        self.location = torch.zeros(self.n_columns, dtype=dtype, device=device)
+        self.scales = torch.ones_like(self.location)
+        moments = self.moments()[1:, 1:]
+        moments.diagonal().zero_()
+        values, vectors = torch.linalg.eigh(moments)
+        order = values.abs().argsort(descending=True)
+        self.directions = vectors[:, order[:n_factors]]
+        self.n_features = self.directions.numel()
+        self._moves: torch.Tensor | None = None
+        self.n_parameters = self._sum.numel()
+        if moves == "weights":
+            self._look_at_components()
+
+    def latent(self, *shape: int) -> torch.Tensor:
+        """Draw standard normal numbers from the public stream."""
+        drawn = torch.randn(shape, generator=self._generator)
+        return drawn.to(self._device, self._dtype)
+
+    def draw(self, n_rows: int) -> Draws:
+        """Draw what `n_rows` fakes are made of."""
+        weights = self._log_weights.softmax(0).cpu()
+        codes = torch.multinomial(
+            weights, n_rows, replacement=True, generator=self._generator
+        )
+        uniforms = torch.rand((n_rows, len(self._sizes)), generator=self._generator)
+        return Draws(codes.to(self._device), uniforms.to(self._device))
+
+    def rows(self, draws: Draws) -> torch.Tensor:
+        """Make fakes of shape (n_rows, n_columns)."""
+        return self._rows_of(draws, self._probabilities(self._parameters)[draws.codes])
+
+    def features(self) -> Products:
+        """Say what discriminators look at: products of scores with directions."""
+        return Products(self.directions)
+
+    def moments(self) -> torch.Tensor:
+        """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
+        weights = self._log_weights.softmax(0)
+        probabilities = self._probabilities(self._parameters)
+        means = probabilities @ self._table
+        second = (weights[:, None] * means).T @ means
+        second.diagonal().copy_(weights @ probabilities @ self._table.square())
+        mean = (weights @ means)[None]
+        corner = torch.ones((1, 1)).to(mean)
+        return torch.cat(
+            [torch.cat([corner, mean], 1), torch.cat([mean.T, second], 1)], 0
+        )
+
+    def gradient(self, draws: Draws, score: Score) -> torch.Tensor:
+        """Differentiate the mean score of fakes by the trained parameters."""
+        log_weights, parameters = self._leaves()
+        with torch.enable_grad():
+            soft = self._probabilities(parameters)[draws.codes]
+            rows, means = self._rows_of(draws, soft.detach()), soft @ self._table
+            scores = score(rows + (means - means.detach()))
+            # The score function of the codes, less a baseline.
+            beyond = scores.detach() - scores.detach().mean()
+            by_code = log_weights.log_softmax(0)[draws.codes]
+            mean = (scores + beyond * by_code).mean()
+            found = torch.autograd.grad(mean, (log_weights, parameters))
+        if self._moves is not None:
+            return self._moves.T @ found[0]
+        return torch.cat([part.flatten() for part in found])
+
+    def pull(
+        self, draws: Draws, features: Features
+    ) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Give the map from wanted changes of features to changes of the weights."""
+        del draws, features  # the change of the mean features is known without them
+        weights = self._log_weights.softmax(0)
+        if self._moves is None:
+            msg = "Only the weights of components can follow a sum over teachers."
+            raise ValueError(msg)
+        centred = self._means - weights @ self._means
+        change = (weights[:, None] * centred).T @ self._moves
+        return lambda wanted: wanted.mean(dim=1) @ change
+
+    def pull_back(self, draws: Draws, directions: torch.Tensor) -> torch.Tensor:
+        """Turn a wanted change of every fake into one of the parameters."""
+        return self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
+
+    def ascend(self, advice: torch.Tensor) -> None:
+        """Take one step along advice, and now and then one on what was released."""
+        rate = self._rate * (1.0 - self._step / self._n_steps)
+        self._move(rate * advice.to(self._sum))
+        self._step += 1
+        if self._step % _HELD_EVERY == 0:
+            self._hold()
+        if 2 * self._step > self._n_steps:
+            self._sum += self._flat()
+
+    def result(self) -> Mixture:
+        """Give the mean parameters over the second half, fitted to the tables again."""
+        self._set(self._sum / (self._step - self._n_steps // 2))
+        return self.present()
+
+    def present(self) -> Mixture:
+        """Give the mixture as it is, fitted to the released tables again."""
+        for step in range(_HELD_LAST):
+            self._hold(1.0 - step / _HELD_LAST)
+        kept = Components(self._log_weights, self._parameters, self._home)
+        return kept.mixture(self._heads, self._ranks)
+
+    def _rows_of(self, draws: Draws, given: torch.Tensor) -> torch.Tensor:
+        """Draw bins by inversion: the columns follow each other on one line."""
+        ends = given.double().cumsum(1)
+        shift = torch.arange(len(self._sizes), device=self._device)
+        bins = torch.searchsorted(ends, draws.uniforms.double() + shift, right=True)
+        last = self._starts + torch.tensor(self._sizes, device=self._device) - 1
+        bins = torch.minimum(torch.maximum(bins, self._starts), last)
+        return self._table[bins, shift]
+
+    def _look_at_components(self) -> None:
+        """Find the directions in which components differ most in their features."""
+        codes = torch.arange(len(self._log_weights), device=self._device)
+        codes = codes.repeat_interleave(_DRAWS)
+        uniforms = torch.rand((len(codes), len(self._sizes)), generator=self._generator)
+        seen = self.features()(self.rows(Draws(codes, uniforms.to(self._device))))
+        self._means = seen.reshape(-1, _DRAWS, self.n_features).mean(dim=1)
+        weights = self._log_weights.softmax(0)
+        centred = self._means - weights @ self._means
+        values, vectors = torch.linalg.eigh((weights[:, None] * centred).T @ centred)
+        values, vectors = values[-N_MOVES:], vectors[:, -N_MOVES:]
+        # Each move has variance 1 over the components.
+        self._moves = centred @ (vectors / values.clamp_min(1e-9).sqrt())
+        self.n_parameters = self._moves.shape[1]
+
+    def _hold(self, share: float = 1.0) -> None:
+        """Take one step towards the released tables."""
+        log_weights, parameters = self._leaves()
+        with torch.enable_grad():
+            logs = self._heads(parameters, self._home)
+            loss = self._released.loss(log_weights.softmax(0), logs, self._home)
+            found = torch.autograd.grad(loss, (log_weights, parameters))
+        step = self._adam(-torch.cat([part.flatten() for part in found]))
+        self._set(self._flat() + share * _HELD_RATE * step)
+
+    def _move(self, change: torch.Tensor) -> None:
+        if self._moves is None:
+            self._set(self._flat() + _ADVICE * change)
+        else:
+            self._log_weights = self._log_weights + self._moves @ change
+
+    def _leaves(self) -> tuple[torch.Tensor, torch.Tensor]:
+        log_weights = self._log_weights.detach().requires_grad_()
+        return log_weights, self._parameters.detach().requires_grad_()
+
+    def _probabilities(self, parameters: torch.Tensor) -> torch.Tensor:
+        return self._heads(parameters, self._home).exp()
+
+    def _flat(self) -> torch.Tensor:
+        return torch.cat([self._log_weights, self._parameters.flatten()])
+
+    def _set(self, flat: torch.Tensor) -> None:
+        n_components = len(self._log_weights)
+        self._log_weights = flat[:n_components].clone()
+        self._parameters = flat[n_components:].reshape(self._parameters.shape).clone()

@@ -1,0 +1,158 @@
+"""What the synthesizers that train share: one generator per class, after a start.
+
+A fit reserves all that training will release, buys the start, trains class by class,
+and collects the generators. The loops are in the files of the algorithms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+
+from skdpsynth.base import BaseSynthesizer
+from skdpsynth.nn._device import resolve_device
+from skdpsynth.preprocessing._plan import ClassPlan, plan_start
+from skdpsynth.synthesizers._generated import GeneratedSynthesizer
+from skdpsynth.synthesizers._start import FactorStart, PairStart, Start, is_wide
+from skdpsynth.utils._sklearn_compat import Interval, StrOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.privacy import PrivacyAccountant
+
+__all__ = ["AT_LEAST_ONE", "ONE_OR_AUTO", "POSITIVE", "ClassGAN", "Init"]
+
+Init = Literal["pairs", "marginals", "random"]
+
+AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
+ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
+POSITIVE = [Interval(Real, 0, None, closed="neither")]
+
+
+class ClassGAN(GeneratedSynthesizer):
+    """Base of the synthesizers that train a generator per class.
+
+    A subclass fills in `_training_share` and `_plan_training`, and trains in `_fit`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSynthesizer._parameter_constraints,
+        "init": [StrOptions({"pairs", "marginals", "random"})],
+        "n_iter": ONE_OR_AUTO,
+        "noise_multiplier": [*POSITIVE, None],
+        "max_grad_norm": POSITIVE,
+        "hidden_dims": ["array-like"],
+        "learning_rate": POSITIVE,
+        "device": [str, torch.device],
+    }
+
+    init: Init
+    n_iter: int | Literal["auto"]
+    noise_multiplier: float | None
+    hidden_dims: Sequence[int]
+    device: str | torch.device
+
+    def _training_share(self, n_rows: float, n_columns: int, mu: float) -> float:
+        """Give the share of its squared mu that a class trains with, after a start."""
+        raise NotImplementedError
+
+    def _plan_training(
+        self, n_rows: float, n_columns: int, mu: float, *, optional: bool
+    ) -> dict[str, Any]:
+        """Plan the training of a class: fields of `ClassPlan`, none for no training."""
+        raise NotImplementedError
+
+    def _plan_classes(
+        self,
+        labels: Sequence[Hashable],
+        counts: NDArray[np.float64],
+        n_wide: int,
+        n_others: int,
+        mu: float,
+    ) -> list[ClassPlan]:
+        largest = float(counts.max())
+        return [
+            self._plan_class(label, float(count), n_wide, n_others, mu, largest)
+            for label, count in zip(labels, counts, strict=True)
+        ]
+
+    def _plan_class(
+        self,
+        label: Hashable,
+        n_rows: float,
+        n_wide: int,
+        n_others: int,
+        mu: float,
+        largest: float,
+    ) -> ClassPlan:
+        n_columns, started = n_wide + n_others, self.init != "random"
+        share = self._training_share(n_rows, n_columns, mu) if started else 1.0
+        trained = self._plan_training(
+            n_rows, n_columns, mu * math.sqrt(share), optional=started
+        )
+        if not started:
+            return replace(ClassPlan(label, n_rows, 0.0, 0.0, 1), **trained)
+        # A class that does not train has all for its start.
+        left = 1.0 - share if trained and mu < math.inf else 1.0
+        base = plan_start(
+            label,
+            n_rows,
+            n_wide,
+            n_others,
+            mu * math.sqrt(left),
+            largest=largest,
+            pairs=self._form(n_columns) == "pairs",
+        )
+        return replace(base, **trained)
+
+    def _form(self, n_columns: int) -> Init:
+        """Give the start that `init` stands for in a table of so many columns."""
+        wide = self.init == "pairs" and is_wide(n_columns)
+        return "marginals" if wide else self.init
+
+    def _buy_start(
+        self,
+        rows: PrivateRows,
+        facts: TableFacts,
+        plans: Sequence[ClassPlan],
+        accountant: PrivacyAccountant,
+        *,
+        n_factors: int,
+        seed: int,
+    ) -> Start:
+        if self._form(len(facts.axes)) == "pairs":
+            device = resolve_device(self.device)
+            return PairStart(rows, facts, plans, accountant, seed=seed, device=device)
+        return FactorStart(
+            rows, facts, plans, accountant, n_factors=n_factors, seed=seed
+        )
+
+    def _collect(self, start: Start, plans: Sequence[ClassPlan]) -> None:
+        """Set the generator, once all classes are trained."""
+        start.close([plan.n_iter > 0 for plan in plans], [p.n_rows for p in plans])
+        self.generator_ = start.generator
+        self.n_iter_ = max(plan.n_iter for plan in plans)
+
+    def _check_parameters(self) -> None:
+        fixed = self.n_iter != "auto" or self.epsilon == math.inf
+        if fixed and self.noise_multiplier is not None:
+            msg = (
+                "epsilon, n_iter and noise_multiplier determine each other, but all "
+                "three were given (or no noise was asked for by an infinite epsilon). "
+                "Leave out n_iter or noise_multiplier."
+            )
+            raise ValueError(msg)
+        if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):
+            msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
+            raise ValueError(msg)
+        resolve_device(self.device)
