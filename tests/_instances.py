@@ -12,6 +12,7 @@ from skdpsynth import (
     GANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
+    PairwiseSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
@@ -22,6 +23,8 @@ _SCRATCH = {"init": "random", "hidden_dims": (3,)}
 
 INSTANCES = {
     "independent": IndependentSynthesizer(),
+    "pairwise": PairwiseSynthesizer(),
+    "pairwise rich": PairwiseSynthesizer(9.0),  # small tables buy pairs as well
     "gpate": GPATESynthesizer(n_iter=2),
     "gpate random": GPATESynthesizer(n_iter=3, **_SCRATCH),
     "gpate votes": GPATESynthesizer(

@@ -7,6 +7,7 @@ ever holds a value that was not public or released through a mechanism.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,10 +45,7 @@ class NumericAxis:
 
         A few whole numbers need none: each of them can have its own cell.
         """
-        few = self.integer and self.high - self.low < _FEW_NUMBERS
-        if few or not self.low <= 0 <= self.high:
-            return None
-        return float(self.to_unit(np.zeros(1))[0])
+        return _zero_of(self)
 
     def to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map finite values to [0, 1], clamped to the range; 0.5 if it has no width."""
@@ -101,6 +99,14 @@ class NumericAxis:
 
     def _unscale(self, scaled: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
+
+
+@lru_cache(maxsize=2048)  # a table of many columns asks for it very often
+def _zero_of(axis: NumericAxis) -> float | None:
+    few = axis.integer and axis.high - axis.low < _FEW_NUMBERS
+    if few or not axis.low <= 0 <= axis.high:
+        return None
+    return float(axis.to_unit(np.zeros(1))[0])
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,9 @@ class TableBins:
         for start, column in zip(starts, self.columns, strict=False):
             if column.rest >= 0 and not (column.of_code[:-2] == column.rest).any():
                 shares[start + column.rest] = 0.0
-        totals = np.add.reduceat(shares, starts[:-1])
-        return np.asarray(shares / np.repeat(np.maximum(totals, 1e-12), self.sizes))
+        totals = np.repeat(np.add.reduceat(shares, starts[:-1]), self.sizes)
+        even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without levels
+        return np.where(totals > 0, shares / np.maximum(totals, 1e-12), even)
 
     def normal_edges(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give the normal scores of the ends of each interval; NaN elsewhere.

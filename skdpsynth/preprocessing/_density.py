@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,7 @@ __all__ = [
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
 _SMOOTH_CELLS = 64  # of the smooth density
 _SPIKE, _SPIKE_ROUNDS = 4.0, 3
+_LEAST_NOISE = 0.5  # counts without noise are rounded
 _MAX_NEWTON_STEPS = 100
 _CONVERGED = (1e-3, 1e-6)  # gain of a step: absolute, and relative to the loss
 _MAX_DAMPING = 1e12
@@ -55,6 +57,13 @@ class Histogram:
         low = np.maximum(self.edges[:-1, None], cells[None, :-1])
         high = np.minimum(self.edges[1:, None], cells[None, 1:])
         return np.maximum(high - low, 0.0) / np.diff(cells)[None, :]
+
+    def less(
+        self, counts: NDArray[np.float64], edges: NDArray[np.float64]
+    ) -> Histogram:
+        """Take off rows that were counted in other bins."""
+        own = self.counts - self.overlap(edges) @ counts
+        return Histogram(self.edges, own, self.noise_std)
 
 
 def fit_masses(
@@ -91,18 +100,16 @@ def fit_masses(
         design, target, start = [], [], []
         for member in members:
             parts = columns[member]
-            scale = [1.0 / max(part.noise_std, 0.5) for part in parts]
+            scale = [1.0 / max(part.noise_std, _LEAST_NOISE) for part in parts]
             total = totals[member]
+            overlaps = [part.overlap(cells[member]) for part in parts]
             design.append(
-                [
-                    s * total * part.overlap(cells[member])
-                    for s, part in zip(scale, parts, strict=True)
-                ]
+                [s * total * own for s, own in zip(scale, overlaps, strict=True)]
             )
             target.append(
                 [s * part.counts for s, part in zip(scale, parts, strict=True)]
             )
-            start.append(_first_guess(parts[-1], cells[member], total))
+            start.append(_first_guess(parts[-1], cells[member], overlaps[-1], total))
         rows = max(sum(len(block) for block in blocks) for blocks in design)
         stacked = np.zeros((len(members), rows, size))
         wanted = np.zeros((len(members), rows))
@@ -137,56 +144,95 @@ def fit_spiked(
     -----
     Numbers that people choose, such as 40 hours, are no smooth density. A bin whose
     count is too high for the density by more than `_SPIKE` noise deviations keeps it,
-    and the density is fitted to the rest. Of what the other bins differ, the share is
-    kept to which its mean square exceeds that of the noise.
+    and the density is fitted to the other rows. Of what the other bins differ, the
+    share is kept to which its mean square exceeds that of the noise.
     """
     smooth_cells = [_thinned(edges, _SMOOTH_CELLS) for edges in cells]
-    counted = [parts[-1] for parts in columns]
-    rounds = [list(parts) for parts in columns]
+    excess = [_standing_out(parts[-1]) for parts in columns]
+    rounds, rest = [list(parts) for parts in columns], totals.copy()
     masses: list[NDArray[np.float64]] = [np.empty(0)] * len(columns)
     moving = list(range(len(columns)))
     for _ in range(_SPIKE_ROUNDS):
+        for j in moving:
+            if excess[j].any():
+                rest[j] = max(totals[j] - excess[j].sum(), 1.0)
+                edges = columns[j][-1].edges
+                rounds[j] = [part.less(excess[j], edges) for part in columns[j]]
         fitted = fit_masses(
-            [rounds[j] for j in moving],
-            [smooth_cells[j] for j in moving],
-            totals[moving],
+            [rounds[j] for j in moving], [smooth_cells[j] for j in moving], rest[moving]
         )
-        seen, moving_before, moving = fitted, moving, []
-        for j, mass in zip(moving_before, seen, strict=True):
+        before, moving = moving, []
+        for j, mass in zip(before, fitted, strict=True):
             masses[j] = mass
-            part = counted[j]
-            expected = totals[j] * (part.overlap(smooth_cells[j]) @ mass)
-            above = part.counts - expected > _SPIKE * max(part.noise_std, 0.5)
-            if above.any():
-                filled = np.where(above, expected, part.counts)
-                rounds[j][-1] = Histogram(part.edges, filled, part.noise_std)
+            _, residual, spike = _residuals(columns[j], rest[j], mass, smooth_cells[j])
+            now = np.where(spike, residual, 0.0)
+            if np.abs(now - excess[j]).max() > columns[j][-1].noise_std:
                 moving.append(j)
+                excess[j] = now
+        if not moving:
+            break
     return [
-        _with_spikes(counted[j], totals[j], masses[j], smooth_cells[j], cells[j])
+        _with_spikes(columns[j], rest[j], masses[j], smooth_cells[j], cells[j])
         for j in range(len(columns))
     ]
 
 
+def _standing_out(part: Histogram) -> NDArray[np.float64]:
+    """Guess what stands out, by the median of a bin and its four neighbours.
+
+    A density that is fitted to all would rise to a spike, and sink beside it.
+    """
+    if len(part.counts) < 5:
+        return np.zeros(len(part.counts))
+    widths = np.diff(part.edges)
+    near = sliding_window_view(np.pad(part.counts / widths, 2, mode="reflect"), 5)
+    residual = part.counts - np.partition(near, 2, axis=1)[:, 2] * widths
+    spike = residual > _SPIKE * max(part.noise_std, _LEAST_NOISE)
+    return np.where(spike, residual, 0.0)
+
+
+def _residuals(
+    parts: list[Histogram],
+    total: float,
+    mass: NDArray[np.float64],
+    cells: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """Give what a density expects in the finest bins, what is beside, and spikes."""
+    part = parts[-1]
+    expected = total * _rebinned(mass, cells, part.edges)
+    residual = part.counts - expected
+    return expected, residual, residual > _SPIKE * max(part.noise_std, _LEAST_NOISE)
+
+
 def _with_spikes(
-    part: Histogram,
+    parts: list[Histogram],
     total: float,
     mass: NDArray[np.float64],
     smooth_cells: NDArray[np.float64],
     cells: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Bring a smooth density to finer cells, with what stands out of it."""
-    noise_std = max(part.noise_std, 0.5)
-    expected = total * (part.overlap(smooth_cells) @ mass)
-    residual = part.counts - expected
-    spike = residual > _SPIKE * noise_std
+    expected, residual, spike = _residuals(parts, total, mass, smooth_cells)
+    noise_std = max(parts[-1].noise_std, _LEAST_NOISE)
     energy = float((residual[~spike] ** 2).mean()) if not spike.all() else 0.0
     kept = max(0.0, 1.0 - noise_std**2 / energy) if energy > 0 else 0.0
     shares = nearest_distribution(expected + np.where(spike, 1.0, kept) * residual)
-    fine = Histogram(cells, np.empty(0), 0.0).overlap(smooth_cells) @ mass
-    of_bin = np.searchsorted(part.edges, (cells[:-1] + cells[1:]) / 2) - 1
+    fine = _rebinned(mass, smooth_cells, cells)
+    middles = (cells[:-1] + cells[1:]) / 2
+    of_bin = np.searchsorted(parts[-1].edges, middles) - 1
     within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
     result = np.maximum(fine / within[of_bin] * shares[of_bin], 1e-12)
     return np.asarray(result / result.sum())
+
+
+def _rebinned(
+    mass: NDArray[np.float64],
+    cells: NDArray[np.float64],
+    edges: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Give the masses between `edges` of a density that is even in every cell."""
+    below = np.concatenate(([0.0], np.cumsum(mass)))
+    return np.diff(np.interp(edges, cells, below))
 
 
 def _thinned(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
@@ -198,13 +244,16 @@ def _thinned(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
 
 
 def _first_guess(
-    histogram: Histogram, cells: NDArray[np.float64], total: float
+    histogram: Histogram,
+    cells: NDArray[np.float64],
+    overlap: NDArray[np.float64],
+    total: float,
 ) -> NDArray[np.float64]:
     """Log-masses of the histogram spread evenly in its bins, kept off zero."""
     floor = max(histogram.noise_std, 1e-3 * total / len(cells))
     counts = np.maximum(histogram.counts, floor)
     per_width = counts / np.diff(histogram.edges)
-    return np.log(per_width @ histogram.overlap(cells) * np.diff(cells))
+    return np.log(per_width @ overlap * np.diff(cells))
 
 
 def _newton(

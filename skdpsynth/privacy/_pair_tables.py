@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._reservation import Reservation
 
-__all__ = ["exact_pair_counts", "noisy_pair_distances", "noisy_pair_tables"]
+__all__ = [
+    "exact_pair_counts",
+    "measured_cells",
+    "noisy_pair_distances",
+    "noisy_pair_tables",
+]
 
 # Entries of codes that are worked on at a time.
 _CHUNK_ENTRIES = 2**20
@@ -50,7 +55,7 @@ def exact_pair_counts(
         When shapes disagree or a code is out of range.
     """
     bins = np.asarray(n_bins, dtype=np.int64)
-    if codes.ndim != 2 or codes.shape[1] != len(bins) or bins.min(initial=0) < 0:
+    if codes.ndim != 2 or codes.shape[1] != len(bins) or bins.min(initial=1) < 1:
         msg = (
             "Expected codes of shape (n_rows, n_columns) and one positive number of "
             f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
@@ -61,7 +66,7 @@ def exact_pair_counts(
         raise ValueError(msg)
     starts = np.concatenate(([0], np.cumsum(bins)))
     total = np.zeros((starts[-1], starts[-1]), dtype=np.int64)
-    step = max(1, _CHUNK_ENTRIES // len(bins))
+    step = max(1, _CHUNK_ENTRIES // max(len(bins), 1))
     for start in range(0, len(codes), step):
         places = codes[start : start + step].astype(np.int64) + starts[:-1]
         ends = np.arange(len(places) + 1, dtype=np.int64) * len(bins)

@@ -1,4 +1,4 @@
-"""From scores back to a table: dtypes, identifiers, and the way through a file."""
+"""From ranks back to a table: dtypes, identifiers, and the way through a file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def fitted(frame: pd.DataFrame, schema=None, target=None) -> TableModel:
 def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     members = rng.integers(0, len(model.scores), n_rows)
-    scores = rng.standard_normal((n_rows, len(model.facts.columns)))
-    return model.decode(scores, members)
+    ranks = rng.random((n_rows, len(model.facts.columns)))
+    return model.decode(ranks, members)
 
 
 IDS = {

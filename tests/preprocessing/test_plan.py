@@ -85,7 +85,7 @@ def test_cells_make_a_plan_sharper(count_std):
 
 def test_without_noise_every_bin_is_bought():
     plan = plan_start(None, 100_000.0, 3, 3, math.inf)
-    assert (plan.noise_std, plan.n_bins, plan.note) == (0.0, 64, "")
+    assert (plan.noise_std, plan.n_bins, plan.note) == (0.0, 256, "")
     assert plan.signal_to_noise == math.inf
 
 

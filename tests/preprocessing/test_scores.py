@@ -1,4 +1,4 @@
-"""Scores and values are two names of the same thing, whatever the column."""
+"""Ranks, scores and values are names of the same thing, whatever the column."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 from scipy.stats import kstest
 
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
 from skdpsynth.preprocessing._scores import MAX_SCORE, ColumnScores
 
-RANKS = (np.arange(200_000) + 0.5) / 200_000  # every score once, as in a perfect sample
-SCORES = ndtri(RANKS)
+RANKS = (np.arange(200_000) + 0.5) / 200_000  # every rank once, as in a perfect sample
 
 
 @st.composite
@@ -45,13 +44,13 @@ def encoded(marginal: ColumnScores, values: np.ndarray, missing: np.ndarray):
 @settings(max_examples=150, deadline=None)
 def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
     scores = np.sort(scores)
-    values, missing = marginal.decode(scores)
+    values, missing = marginal.decode(ndtr(scores))
     assert (np.diff(values[~missing]) >= 0).all()
     assert (missing == (ndtr(scores) < marginal.missing)).all()
     single = ~missing & (values != 0.0)  # zeros and missing values fill intervals
     again = encoded(marginal, values, missing)
     np.testing.assert_allclose(again[single], scores[single], atol=1e-5)
-    values_again, missing_again = marginal.decode(again)
+    values_again, missing_again = marginal.decode(ndtr(again))
     assert (missing_again == missing).all()
     np.testing.assert_allclose(values_again, values, rtol=1e-5, atol=1e-5)
 
@@ -59,7 +58,7 @@ def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
 @given(numeric_scores())
 @settings(max_examples=40, deadline=None)
 def test_the_shares_come_out_as_they_were_bought(marginal):
-    values, missing = marginal.decode(SCORES)
+    values, missing = marginal.decode(RANKS)
     assert missing.mean() == pytest.approx(marginal.missing, abs=1e-4)
     doubled = np.flatnonzero(np.diff(marginal.points) == 0)
     exact = float(np.diff(marginal.cumulative)[doubled].sum())
@@ -76,7 +75,7 @@ def test_the_shares_come_out_as_they_were_bought(marginal):
 @given(numeric_scores(integer=True))
 @settings(max_examples=40, deadline=None)
 def test_whole_numbers_stay_whole_and_in_range(marginal):
-    values, missing = marginal.decode(SCORES[::50])
+    values, missing = marginal.decode(RANKS[::50])
     present = values[~missing]
     assert (present == np.rint(present)).all()
     assert present.min() >= marginal.axis.low
@@ -112,8 +111,8 @@ def test_levels_survive_and_have_their_shares(weights, missing, random):
     codes = np.arange(n_levels)
     scores = marginal.encode(np.zeros(n_levels), codes)
     assert (np.argsort(scores) == order).all()
-    assert marginal.decode(scores)[0].tolist() == codes.tolist()
-    values, gone = marginal.decode(SCORES)
+    assert marginal.decode(ndtr(scores))[0].tolist() == codes.tolist()
+    values, gone = marginal.decode(RANKS)
     assert gone.mean() == pytest.approx(missing, abs=1e-4)
     assert (values[gone] == -1).all()
     shares = np.bincount(values[~gone].astype(int), minlength=n_levels)
@@ -135,14 +134,14 @@ def test_what_a_marginal_does_not_have_says_nothing():
 @pytest.mark.parametrize("missing", [0.0, 1.0])
 def test_a_column_without_values_is_missing(missing):
     nothing = ColumnScores.of_levels(LevelAxis((), nullable=True), np.empty(0))
-    values, gone = nothing.decode(SCORES[::1000])
+    values, gone = nothing.decode(RANKS[::1000])
     assert gone.all()
     assert (values == -1).all()
     axis = NumericAxis(0.0, 1.0, log=False, integer=False, nullable=True)
     marginal = ColumnScores.numeric(
         axis, np.array([0.0, 1.0]), np.ones(1), missing=missing, zero=1 - missing
     )
-    values, gone = marginal.decode(SCORES[::1000])
+    values, gone = marginal.decode(RANKS[::1000])
     assert gone.all() == bool(missing)
     assert (values == 0).all() or missing
     assert np.isfinite(values).all()
@@ -150,7 +149,7 @@ def test_a_column_without_values_is_missing(missing):
 
 def test_levels_without_any_weight_are_equal():
     marginal = ColumnScores.of_levels(LevelAxis(("a", "b"), True), np.zeros(2))
-    values, _ = marginal.decode(SCORES)
+    values, _ = marginal.decode(RANKS)
     assert values.mean() == pytest.approx(0.5)
 
 

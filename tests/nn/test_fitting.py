@@ -1,0 +1,234 @@
+"""The fit finds what released tables say, and does not take their noise for it."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from skdpsynth.nn import _fitting
+from skdpsynth.nn._fitting import Heads, ReleasedClass, fit_mixtures
+from skdpsynth.privacy._pair_tables import measured_cells
+
+CPU = torch.device("cpu")
+SIZES = [4, 3, 5]
+STARTS = np.array([0, 4, 7, 12])
+PAIRS = np.stack(np.triu_indices(3, 1), axis=1)
+MEASURED = measured_cells(SIZES, PAIRS)
+N_ROWS = 20_000.0
+
+
+def planted(seed: int, n_components: int = 3) -> np.ndarray:
+    """Make the pair shares of some rows that hang together, shape (D, D)."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(n_components))
+    parts = [rng.dirichlet(np.full(size, 0.5), n_components) for size in SIZES]
+    own = np.concatenate(parts, axis=1)
+    return own.T @ (weights[:, None] * own)
+
+
+def shares_of(pairs):
+    """Give the share of each bin in its column."""
+    first, last = pairs[:4, 4:7], pairs[:4, 7:]
+    return np.concatenate([first.sum(axis=1), first.sum(axis=0), last.sum(axis=0)])
+
+
+def released(pairs, noise_std=0.0, seed=0, measured=MEASURED, shares=None):
+    noise = np.random.default_rng(seed).normal(0, max(noise_std, 1e-12), pairs.shape)
+    counts = np.where(measured, np.rint(N_ROWS * pairs + noise), 0.0)
+    shares = shares_of(pairs) if shares is None else shares
+    counts = counts.astype(np.float32)
+    return ReleasedClass(N_ROWS, shares, noise_std, counts, measured, noise_std, CPU)
+
+
+def heads_of(scores=None):
+    """Let every bin have a logit of its own, or some stand on a line."""
+    return Heads(STARTS, np.full(12, np.nan) if scores is None else scores, CPU)
+
+
+def fit(classes, prior=(1.0,), seed=0, scores=None):
+    heads = heads_of(scores)
+    found = fit_mixtures(classes, np.array(prior), heads, seed=seed, device=CPU)
+    return [components.mixture(heads, np.zeros((2, 12))) for components in found]
+
+
+def pairs_of(mixture):
+    own = mixture.probabilities.astype(np.float64)
+    return own.T @ (mixture.weights[:, None] * own)
+
+
+def error(mixture, pairs, measured=MEASURED):
+    """Give the root mean square of the errors of measured cells, in rows."""
+    return N_ROWS * math.sqrt(((pairs_of(mixture) - pairs)[measured] ** 2).mean())
+
+
+# --- The stated loss --------------------------------------------------------------
+
+
+def test_the_loss_is_the_squared_distance_in_noise_variances():
+    """Against a loop over cells: pairs, and shares of bins."""
+    pairs, rng = planted(0), np.random.default_rng(1)
+    one = released(pairs, noise_std=7.0, seed=2)
+    weights = rng.dirichlet(np.ones(5))
+    own = np.concatenate([rng.dirichlet(np.ones(s), 5) for s in SIZES], axis=1)
+    noise = np.random.default_rng(2).normal(0, 7.0, pairs.shape)
+    total = 0.0
+    for i in range(12):
+        share = float((weights * own[:, i]).sum())
+        total += (N_ROWS * (share - shares_of(pairs)[i]) / 7.0) ** 2
+        for j in range(12):
+            if MEASURED[i, j]:
+                model = N_ROWS * float((weights * own[:, i] * own[:, j]).sum())
+                total += ((model - np.rint(N_ROWS * pairs + noise)[i, j]) / 7.0) ** 2
+    weights, own = torch.tensor(weights).float(), torch.tensor(own).float()
+    assert float(one.distance(weights, own)) == pytest.approx(total, rel=1e-4)
+    home = torch.tensor(shares_of(pairs)).float().log()
+    entropy = (weights * 5) @ (own * (own.log() - home)).sum(1)
+    found = one.loss(weights, own.log(), home.expand(5, -1))
+    assert float(found) == pytest.approx((total + float(entropy)) / 144, rel=1e-4)
+
+
+# --- What is found ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_planted_mixture_is_found_without_noise(seed):
+    """Of 20,000 rows: cells are off by 10 rows, where independence is by hundreds."""
+    pairs = planted(seed)
+    (mixture,) = fit([released(pairs)], seed=seed)
+    apart = np.outer(shares_of(pairs), shares_of(pairs))
+    independent = N_ROWS * math.sqrt(((apart - pairs)[MEASURED] ** 2).mean())
+    assert independent > 100
+    assert error(mixture, pairs) < 10
+    shares = mixture.weights @ mixture.probabilities
+    assert np.abs(shares - shares_of(pairs)).max() < 0.002
+
+
+def test_what_stands_on_no_line_is_found():
+    """A level of one column for each of another, in no order: a factor sees nothing."""
+    table = np.zeros((12, 12))
+    partner = [2, 0, 1]
+    for level in range(4):
+        for other in range(3):
+            table[level, 4 + other] = 0.25 * (partner[other] == level % 3)
+    table[:4, 7:] = table[:4, 4:7].sum(axis=1)[:, None] / 5
+    table[4:7, 7:] = table[:4, 4:7].sum(axis=0)[:, None] / 5
+    table = table + table.T
+    (mixture,) = fit([released(table)])
+    assert error(mixture, table) < 25
+    assert pairs_of(mixture)[:4, 4:7][table[:4, 4:7] == 0].max() < 0.005
+
+
+def test_classes_have_tables_of_their_own():
+    """Opposite dependences in two classes of which one has a tenth of the rows."""
+    one, two = planted(0), planted(9)
+    found = fit([released(one), released(two)], prior=(10 / 11, 1 / 11))
+    for mixture, own, other in zip(found, (one, two), (two, one), strict=True):
+        assert error(mixture, own) < 30
+        assert error(mixture, other) > 300
+
+
+def test_noise_is_not_taken_for_dependence():
+    """Independent columns, and tables with noise of 100 rows a cell: most is left out.
+
+    The noise and the first logits have fixed seeds.
+    """
+    rng = np.random.default_rng(3)
+    shares = np.concatenate([rng.dirichlet(np.full(s, 5.0)) for s in SIZES])
+    pairs = np.outer(shares, shares)
+    (mixture,) = fit([released(pairs, noise_std=100.0, shares=shares)])
+    assert error(mixture, pairs) < 40
+
+
+def test_what_was_not_measured_does_not_matter():
+    """Of one pair nothing was bought: whatever stands there, the fit is the same."""
+    pairs, some = planted(1), measured_cells(SIZES, PAIRS[:2])
+    plain = released(pairs, measured=some)
+    junk = np.where(some, np.rint(N_ROWS * pairs), 777.0).astype(np.float32)
+    spoilt = ReleasedClass(N_ROWS, shares_of(pairs), 0.0, junk, some, 0.0, CPU)
+    (ours,), (theirs,) = fit([plain]), fit([spoilt])
+    np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
+    assert error(ours, pairs, some) < 10
+
+
+# --- Numbers on a line ------------------------------------------------------------
+
+LINE = np.array([-1.5, -0.5, 0.5, 1.5, *[np.nan] * 3, -1.0, -0.2, 0.2, 1.0, np.nan])
+
+
+def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
+    """Logits ``z^2 / 2 - (z - m)^2 / (2 s^2)`` and free ones, each column by itself."""
+    heads, rng = heads_of(LINE), np.random.default_rng(0)
+    home = np.log(np.concatenate([rng.dirichlet(np.ones(s)) for s in SIZES]))
+    assert heads.n_parameters == 4 + 2 * 2  # three levels and a zero; two columns
+    own = rng.normal(size=8)
+    own[heads.widths] = [-0.5, 9.0]  # the second one is beyond the widest
+    expected = home.copy()
+    expected[[4, 5, 6, 11]] += own[:4]
+    for place, column in enumerate((slice(0, 4), slice(7, 11))):
+        mean = own[heads.means][place]
+        width = np.exp(min(own[heads.widths][place], 2.0))
+        z = LINE[column]
+        expected[column] += z**2 / 2 - ((z - mean) / width) ** 2 / 2
+    for start, end in pairwise(STARTS):
+        expected[start:end] -= np.log(np.exp(expected[start:end]).sum())
+    parameters = torch.tensor(own[None]).float()
+    found = heads(parameters, torch.tensor(home[None]).float())
+    np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-5)
+
+
+def test_numbers_at_rest_have_their_marginal():
+    """With mean 0 and width 1 nothing is added: the marginal of the class stays."""
+    heads, shares = heads_of(LINE), shares_of(planted(0))
+    home = torch.tensor(np.log(shares)[None]).float()
+    logs = heads(torch.zeros((1, heads.n_parameters)), home)
+    np.testing.assert_allclose(logs.exp()[0].numpy(), shares, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_planted_mixture_is_found_on_a_line(seed):
+    """Two columns are numbers: normal inside a component, so a little is left over."""
+    pairs = planted(seed)
+    (mixture,) = fit([released(pairs)], seed=seed, scores=LINE)
+    assert error(mixture, pairs) < 30
+
+
+# --- The form of what is found ----------------------------------------------------
+
+
+def test_a_class_keeps_the_components_that_matter_to_it():
+    classes = [released(planted(0)), released(planted(9))]
+    for mixture in fit(classes, prior=(0.5, 0.5)):
+        assert mixture.weights.sum() == pytest.approx(1)
+        assert mixture.weights.min() >= _fitting._LEAST_WEIGHT
+        assert 50 < len(mixture.weights) <= _fitting.N_COMPONENTS
+        for start, end in pairwise(STARTS):
+            sums = mixture.probabilities[:, start:end].sum(axis=1)
+            np.testing.assert_allclose(sums, 1, atol=1e-5)
+
+
+def test_equal_seeds_give_equal_fits_and_others_do_not():
+    first, second, other = (fit([released(planted(0))], seed=s)[0] for s in (0, 0, 1))
+    np.testing.assert_array_equal(first.probabilities, second.probabilities)
+    np.testing.assert_array_equal(first.weights, second.weights)
+    assert not np.array_equal(first.probabilities[0], other.probabilities[0])
+
+
+def test_no_global_generator_is_touched():
+    numpy_state = np.random.get_state()[1].copy()  # noqa: NPY002
+    torch_state = torch.get_rng_state()
+    fit([released(planted(0))])
+    assert (np.random.get_state()[1] == numpy_state).all()  # noqa: NPY002
+    assert (torch.get_rng_state() == torch_state).all()
+
+
+@pytest.mark.parametrize("shares", [np.zeros(12), np.eye(12)[0]])
+def test_empty_bins_and_constant_columns_stay_finite(shares):
+    """Tables of nothing but noise, and marginals at the edge of the simplex."""
+    tables = released(np.zeros((12, 12)), noise_std=5.0, shares=shares)
+    (mixture,) = fit([tables])
+    assert np.isfinite(mixture.probabilities).all()
+    assert np.isfinite(mixture.weights).all()
