@@ -161,7 +161,8 @@ class MixtureGenerator:
         below, above = ndtr((low - mean) / width), ndtr((high - mean) / width)
         drawn = mean + width * ndtri(below + place * (above - below))
         start = ndtr(low)
-        share = (ndtr(drawn) - start) / (ndtr(high) - start)
+        with np.errstate(invalid="ignore", divide="ignore"):  # of an empty interval
+            share = (ndtr(drawn) - start) / (ndtr(high) - start)
         sure = np.isfinite(share) & (above - below > _LEAST_INSIDE)
         return np.where(sure, np.clip(share, 0.0, _LAST), place)
 
@@ -169,14 +170,14 @@ class MixtureGenerator:
         """Split into JSON-safe facts and arrays, for saving."""
         arrays: dict[str, NDArray[Any]] = {
             "generator.starts": self.starts,
-            "generator.edges": self.edges,
+            "generator.edges": np.nan_to_num(self.edges),  # a file holds no NaN
         }
         for c, mixture in enumerate(self.mixtures):
             arrays[f"generator.{c}.weights"] = mixture.weights
             arrays[f"generator.{c}.probabilities"] = mixture.probabilities
             arrays[f"generator.{c}.ranks"] = mixture.ranks
             if mixture.normals is not None:
-                arrays[f"generator.{c}.normals"] = mixture.normals
+                arrays[f"generator.{c}.normals"] = np.nan_to_num(mixture.normals)
         return {"form": "mixture", "n_classes": len(self.mixtures)}, arrays
 
     @classmethod
@@ -184,13 +185,16 @@ class MixtureGenerator:
         cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> MixtureGenerator:
         """Rebuild what `to_state` split."""
-        mixtures = [
-            Mixture(
-                arrays[f"generator.{c}.weights"],
-                arrays[f"generator.{c}.probabilities"],
-                arrays[f"generator.{c}.ranks"],
-                arrays.get(f"generator.{c}.normals"),
-            )
-            for c in range(document["n_classes"])
-        ]
-        return cls(mixtures, arrays["generator.starts"], arrays["generator.edges"])
+        # What has no width is no interval, and no normal.
+        edges = arrays["generator.edges"]
+        mixtures = []
+        for c in range(document["n_classes"]):
+            normals = arrays.get(f"generator.{c}.normals")
+            if normals is not None:
+                normals = np.where(normals[1] > 0, normals, np.float32(np.nan))
+            weights = arrays[f"generator.{c}.weights"]
+            probabilities = arrays[f"generator.{c}.probabilities"]
+            ranks = arrays[f"generator.{c}.ranks"]
+            mixtures.append(Mixture(weights, probabilities, ranks, normals))
+        edges = np.where(edges[0] < edges[1], edges, np.nan)
+        return cls(mixtures, arrays["generator.starts"], edges)

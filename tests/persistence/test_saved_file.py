@@ -205,7 +205,7 @@ def test_tables_of_contents_that_lie(saved, refused, files):
         refused(data)
 
 
-@pytest.mark.parametrize("name", ["class_counts", "points.0.0", "generator.0.loadings"])
+@pytest.mark.parametrize("name", ["class_counts", "points.0.0", "generator.0.weights"])
 def test_nan_in_an_array(saved, refused, name, files):
     arrays = arrays_of(saved[1])
     arrays[name] = arrays[name].copy()
@@ -217,7 +217,8 @@ def test_nan_is_not_saved_either(saved, tmp_path, monkeypatch):
     synth = saved[0]
     path = tmp_path / "a"
     path.write_bytes(b"before")
-    monkeypatch.setitem(synth.generator_.parameters[0], "location", np.array([np.nan]))
+    weights = synth.generator_.mixtures[0].weights
+    monkeypatch.setattr(synth.generator_, "starts", weights * np.nan)
     with pytest.raises(PersistenceError, match="Got NaN"):
         synth.save(path)
     monkeypatch.undo()
@@ -244,10 +245,26 @@ def test_nan_is_not_saved_either(saved, tmp_path, monkeypatch):
         ("cumulative.1.1", lambda a: a[:-1]),
         ("cumulative.1.1", lambda a: -a),
         ("cumulative.1.1", lambda a: np.stack([a, a])),
-        ("generator.1.loadings", lambda a: a[:-1]),
-        ("generator.1.loadings", lambda a: a * np.inf),
-        ("generator.1.location", lambda a: a > 0),
-        ("generator.0.log_scale", None),
+        ("generator.starts", lambda a: a[:-1]),
+        ("generator.starts", lambda a: a[::-1].copy()),
+        ("generator.starts", lambda a: a + 1),
+        ("generator.starts", lambda a: a * 2**40),
+        ("generator.starts", lambda a: a.astype(np.float64)),
+        ("generator.edges", lambda a: a[:1]),
+        ("generator.edges", lambda a: a[::-1].copy()),
+        ("generator.edges", lambda a: a * np.inf if a.all() else a + np.inf),
+        ("generator.1.weights", lambda a: a[:-1]),
+        ("generator.1.weights", lambda a: -a),
+        ("generator.1.weights", lambda a: a * 2),
+        ("generator.1.weights", lambda a: a.astype(np.float32)),
+        ("generator.0.probabilities", lambda a: a[:, 1:].copy()),
+        ("generator.0.probabilities", lambda a: a * 0),
+        ("generator.0.probabilities", lambda a: -a),
+        ("generator.0.probabilities", lambda a: a.astype(np.float64)),
+        ("generator.0.ranks", lambda a: a + 2),
+        ("generator.0.ranks", lambda a: a[:1]),
+        ("generator.0.ranks", lambda a: a[::-1] * 0.9 + np.array([[0.05], [0.0]])),
+        ("generator.0.probabilities", None),
         ("points.1.0", None),
     ],
 )
