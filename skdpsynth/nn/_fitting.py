@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from skdpsynth.preprocessing._pairs import PairTables
 
 __all__ = ["ReleasedClass", "fit_mixtures", "log_probabilities"]
 
@@ -29,6 +27,22 @@ _LEAST_WEIGHT = 1e-5  # of a component that a class keeps
 _LEAST_NOISE = 0.5  # counts without noise are rounded
 
 
+class Tables(Protocol):
+    """Pair tables as they were bought; see `PairTables`."""
+
+    @property
+    def counts(self) -> NDArray[np.float32]:
+        """Noisy counts, of shape (D, D)."""
+
+    @property
+    def measured(self) -> NDArray[np.float32]:
+        """Where there are any."""
+
+    @property
+    def noise_std(self) -> float:
+        """Noise of a count, in rows."""
+
+
 class ReleasedClass:
     """What was released of one class, as the fit reads it.
 
@@ -40,7 +54,7 @@ class ReleasedClass:
         Share of each bin in its column, from the marginals.
     share_std : float
         Noise of a count of the marginals, in rows.
-    tables : PairTables
+    tables : Tables
         The pair tables.
     device : torch.device
         Where the fit reads it.
@@ -51,7 +65,7 @@ class ReleasedClass:
         n_rows: float,
         shares: NDArray[np.float64],
         share_std: float,
-        tables: PairTables,
+        tables: Tables,
         device: torch.device,
     ) -> None:
         def tensor(values: NDArray[np.floating]) -> torch.Tensor:

@@ -288,12 +288,10 @@ class GPATESynthesizer(ClassGAN):
                 generator=public,
                 device=device,
             )
-        max(plan.n_iter for plan in plans)
+        n_steps = max(plan.n_iter for plan in plans)
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            for step in range(
-                max(plan.n_iter for plan in plans)
-            ):  # Algorithm 1, line 1
+            for step in range(n_steps):  # Algorithm 1, line 1
                 for c, teachers in ensembles.items():
                     if step >= plans[c].n_iter:
                         continue
