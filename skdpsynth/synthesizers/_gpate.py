@@ -357,7 +357,7 @@ class GPATESynthesizer(ClassGAN):
         if self.aggregator == "confident_gnmax":
             n_votes = self.batch_size * min(self.projection_dim, n_columns)
         elif self._form(n_columns) == "pairs":
-            n_parameters = N_MOVES
+            n_parameters = min(N_MOVES, n_parameters)
         return plan_training(
             n_rows,
             n_columns,
