@@ -143,7 +143,8 @@ def neighbours(table, label):
 
 
 FACTORS = {"init": "marginals"}
-MODES = [{}, FACTORS, {"init": "random"}, {"hidden_dims": (4,)}, VOTES]
+MANY_VOTES = VOTES | {"batch_size": 64}  # so that some of them move
+MODES = [{}, FACTORS, {"init": "random"}, {"hidden_dims": (4,)}, MANY_VOTES]
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
