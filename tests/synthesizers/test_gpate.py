@@ -159,7 +159,7 @@ def test_teachers_and_steps_follow_the_counts():
 
 
 def test_a_class_with_little_signal_gives_its_budget_to_the_marginals():
-    plan = plan_of(None, class_counts={"u": 300_000, "v": 500})
+    plan = plan_of(None, class_counts={"u": 300_000, "v": 500}, **FACTORS)
     assert plan["n_iter"]["v"] == plan["n_teachers"]["v"] == 0
     alone = IndependentSynthesizer(schema=make_schema()).plan(
         class_counts={"u": 300_000, "v": 500}

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 
 from skdpsynth import GPATESynthesizer
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import _aggregators, _mechanisms
+from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _gpate, _gpate_plan
@@ -65,14 +65,14 @@ def fit(table, **parameters):
 
 def fit_spied(monkeypatch, table=None, **parameters):
     """Fit, and list every draw of noise: its name, class, size, number and noise."""
-    real, draws = _aggregators.release_gaussian, []
+    real, draws = _mechanisms.release_gaussian, []
 
     def spy(values, reservation, n_releases=1):
         noisy = real(values, reservation, n_releases)
         noise = (noisy - values).astype(np.float64).ravel()
         draws.append(
             {
-                "name": reservation.name,
+                "name": reservation.name.split(",")[0],
                 "scope": reservation.scope,
                 "n": n_releases,
                 "std": reservation.noise_std,
@@ -81,7 +81,8 @@ def fit_spied(monkeypatch, table=None, **parameters):
         )
         return noisy
 
-    monkeypatch.setattr(_aggregators, "release_gaussian", spy)
+    for home in (_aggregators, _pair_tables):
+        monkeypatch.setattr(home, "release_gaussian", spy)
     return fit(make_table() if table is None else table, **parameters), draws
 
 
@@ -89,10 +90,11 @@ def total(draws, name, scope, key=lambda draw: draw["noise"].size):
     return sum(key(d) for d in draws if d["name"] == name and d["scope"] == scope)
 
 
-SUMS, ANSWERS, TESTS = (
+SUMS, ANSWERS, TESTS, PAIRS = (
     "sums of teachers' gradients",
     "answers by vote",
     "threshold tests",
+    "3 pair tables",
 )
 # Sensitivities by the proofs, not by the package; those of marginals are collected.
 SENSITIVITIES = {
@@ -100,6 +102,7 @@ SENSITIVITIES = {
     SUMS: 2.0 * 2**20,
     ANSWERS: math.sqrt(2),
     TESTS: 1.0,
+    PAIRS: math.sqrt(3),  # a cell of the table of each pair of three columns
 }
 
 
@@ -107,7 +110,7 @@ def certified_by_dp_accounting(draws, of_marginals):
     """Epsilon of the worst class, from the draws and their sensitivities."""
     results = []
     for scope in ("u", "v"):
-        proven = {name: found[scope] for name, found in of_marginals.items()}
+        proven = {name: found.get(scope) for name, found in of_marginals.items()}
         proven |= SENSITIVITIES
         events = [
             SelfComposedDpEvent(

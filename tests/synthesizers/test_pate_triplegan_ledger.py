@@ -97,9 +97,11 @@ def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(
     entries = synthesizer.privacy_report().entries
     assert all(entry.used == entry.releases > 0 for entry in entries)
     full = fit(make_table(), **mode).privacy_report().entries
-    assert [(e.name, e.mu_total, e.releases) for e in entries] == [
-        (e.name, e.mu_total, e.releases) for e in full
-    ]
+    lines, full_lines = (  # how many cells a table has follows from the marginals
+        [(e.name.split(",")[0], e.mu_total, e.releases) for e in part]
+        for part in (entries, full)
+    )
+    assert lines == full_lines
     assert BRANCH in {entry.name for entry in entries}
 
 
