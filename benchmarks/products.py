@@ -6,16 +6,13 @@ Run ``python benchmarks/products.py``: seconds of both ways in one run, and thei
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 import torch
 
-from skdpsynth.nn._discriminator import (
-    Discriminator,
-    PreciseStudent,
-    generator_gradient,
-)
-from skdpsynth.nn._generator import FactorGenerator
+from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
 from skdpsynth.privacy import PrivacyAccountant
 
 _FAKES, _FACTORS, _REPEATS = 512, 8, 5
@@ -25,18 +22,18 @@ def main() -> None:
     """Time one step of the discriminator and one of the generator."""
     torch.set_num_threads(1)
     for n_columns in (30, 180, 784):
-        student, discriminator = _players(n_columns)
-        fakes = student.rows(student.draw(_FAKES))
-        features = student.features()
-        discriminator.train_step(fakes, features)
+        trainer, discriminator = _players(n_columns)
+        fakes = trainer.rows(trainer.draw(_FAKES))
+        features = trainer.features()
+        discriminator.release(features)
         seconds = []
         # The bound method is a plain callable, of which nothing is known.
         for look in (features, features.__call__):
-            times = []
+            times, objective = [], partial(discriminator.objective, features=look)
             for _ in range(_REPEATS):
                 start = time.perf_counter()
                 discriminator.follow(fakes, look)
-                generator_gradient(discriminator, student, student.draw(_FAKES), look)
+                trainer.gradient(trainer.draw(_FAKES), objective)
                 times.append(time.perf_counter() - start)
             seconds.append(min(times))
         ours, theirs = seconds
@@ -46,23 +43,24 @@ def main() -> None:
         )
 
 
-def _players(n_columns: int) -> tuple[PreciseStudent, Discriminator]:
+def _players(n_columns: int) -> tuple[FactorTrainer, Discriminator]:
     """Make a generator and a discriminator that has one step to take."""
     device = torch.device("cpu")
     public = torch.Generator().manual_seed(0)
     (parameters,) = FactorGenerator.initial(1, n_columns, _FACTORS, 0).parameters
-    student = PreciseStudent(
+    trainer = FactorTrainer(
         parameters,
         ("loadings",),
         n_steps=1,
         learning_rate=0.03,
         generator=public,
         device=device,
+        dtype=torch.float64,
     )
     rows = np.random.default_rng(0).normal(size=(100, n_columns)).astype(np.float32)
     discriminator = Discriminator(
         rows,
-        n_features=student.n_features,
+        n_features=trainer.n_features,
         hidden_dims=(),
         loss="logistic",
         learning_rate=1.0,
@@ -76,7 +74,7 @@ def _players(n_columns: int) -> tuple[PreciseStudent, Discriminator]:
         generator=public,
         device=device,
     )
-    return student, discriminator
+    return trainer, discriminator
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Broken twins in the place of what draws noise, below the audit's observer."""
+"""Broken twins: what draws noise, and what shows private rows to discriminators."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from skdpsynth.privacy import _mechanisms
+from skdpsynth.synthesizers._start import FactorStart, PairStart
 
 
 @contextmanager
@@ -16,3 +17,18 @@ def in_place_of_the_mechanisms(watch):
         for name in ("_noisy_integers", "_noisy_majorities", "_noisy_floats"):
             patch.setattr(_mechanisms, name, watch(getattr(_mechanisms, name)))
         yield
+
+
+def after_encoding(change):
+    """Give what `change` makes of the rows that discriminators see, by `init`.
+
+    As where, name and twin of a patch.
+    """
+
+    def twin(real):
+        return lambda self, rows, position: change(real(self, rows, position))
+
+    starts = {"pairs": PairStart, "marginals": FactorStart}
+    return {
+        init: (start, "encode", twin(start.encode)) for init, start in starts.items()
+    }

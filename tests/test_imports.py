@@ -67,7 +67,7 @@ PUBLIC_SAMPLING: tuple[str, ...] = (
     "privacy/_random.py",
     "privacy/_mechanisms.py",
     "base.py",
-    "nn/_generator.py",
+    "nn/_factors.py",
     "synthesizers/_independent.py",
 )
 NOISE_METHODS = {"laplace", "normal", "standard_normal"}

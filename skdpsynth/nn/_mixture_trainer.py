@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["N_MOVES", "BinScores", "MixtureTrainer"]
 
-_LEAST_SHARE, _MOST_SCORE = 1e-4, 4.0  # of a bin
+# Of a bin: rarer ones would be noise, and no other bin had a score beside theirs.
+_LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
 _ADVICE = 0.2  # of a step of unit size, for logits
 _DRAWS = 16  # rows of a component that show its mean features
 N_MOVES = 32  # directions in which teachers can move the weights
@@ -37,9 +38,10 @@ _HELD_LAST = 150  # of them at the end
 class BinScores:
     """Bins as numbers that discriminators can look at: public.
 
-    Every column gets a score of its bins, of mean 0 and variance 1 in the rows of the
-    start: the one that says most about the other columns there (correspondence
-    analysis), so the order of categories has no meaning.
+    Every column gets a score of its bins: the one that says most about the other
+    columns in the rows of the start (correspondence analysis), so the order of
+    categories has no meaning. There its mean is 0 and its variance 1, but for bins so
+    rare that their scores are cut off.
 
     Parameters
     ----------
@@ -59,14 +61,19 @@ class BinScores:
         )
         self.table = np.zeros((starts[-1], len(starts) - 1))
         for j, (start, end) in enumerate(pairwise(starts.tolist())):
+            if end - start == 1:
+                continue
             others = joint[start:end].copy()
             others[:, start:end] = 0.0
-            root = roots[start:end]
-            centred = np.eye(end - start) - np.outer(root, root) / (root @ root)
-            told = centred @ (others @ others.T + 1e-9 * np.eye(end - start)) @ centred
-            if end - start > 1:
-                scores = np.linalg.eigh(told)[1][:, -1] / root
-                self.table[start:end, j] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
+            share, root = shares[start:end] / shares[start:end].sum(), roots[start:end]
+            mean = share / root
+            centred = np.eye(end - start) - np.outer(mean, mean) / (mean @ mean)
+            # Where nothing is told, the score that varies most.
+            told = centred @ (others @ others.T + 1e-9 * np.diag(mean / root)) @ centred
+            scores = np.linalg.eigh(told)[1][:, -1] / root
+            scores -= share @ scores
+            scores /= max(np.sqrt(share @ scores**2), 1e-9)
+            self.table[start:end, j] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
         self.starts = starts
 
     def encode(self, bins: NDArray[np.integer]) -> NDArray[np.float32]:

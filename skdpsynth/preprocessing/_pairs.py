@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _CHOSEN_FROM = 300  # pairs: with fewer, all of them are bought
-_LEAST_BINS, _MOST_BINS = 4, 900  # of a column, and of all columns together
+_LEAST_BINS, _MOST_BINS = 4, 500  # of a column, and of all columns together
 _ROWS_FROM = 40.0  # of a class, in noise deviations of a count
 
 

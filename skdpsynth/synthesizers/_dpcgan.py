@@ -97,7 +97,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         The declared and the bought facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target.
-    generator_ : FactorGenerator
+    generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_iter_ : int
         Rounds: those of the class with most.

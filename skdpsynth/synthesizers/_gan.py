@@ -76,7 +76,7 @@ class GANSynthesizer(AdversarialSynthesizer):
         The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target.
-    generator_ : FactorGenerator
+    generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes.
     n_iter_ : int
         Rounds: those of the class with most.

@@ -129,7 +129,7 @@ class GPATESynthesizer(ClassGAN):
         The declared and the bought facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target.
-    generator_ : FactorGenerator
+    generator_ : MixtureGenerator or FactorGenerator
         The student; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where it did not train.
@@ -288,12 +288,10 @@ class GPATESynthesizer(ClassGAN):
                 generator=public,
                 device=device,
             )
-        max(plan.n_iter for plan in plans)
+        n_steps = max(plan.n_iter for plan in plans)
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            for step in range(
-                max(plan.n_iter for plan in plans)
-            ):  # Algorithm 1, line 1
+            for step in range(n_steps):  # Algorithm 1, line 1
                 for c, teachers in ensembles.items():
                     if step >= plans[c].n_iter:
                         continue
@@ -359,7 +357,7 @@ class GPATESynthesizer(ClassGAN):
         if self.aggregator == "confident_gnmax":
             n_votes = self.batch_size * min(self.projection_dim, n_columns)
         elif self._form(n_columns) == "pairs":
-            n_parameters = N_MOVES
+            n_parameters = min(N_MOVES, n_parameters)
         return plan_training(
             n_rows,
             n_columns,

@@ -128,7 +128,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         The declared and the bought facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target.
-    generator_ : FactorGenerator
+    generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where none voted.

@@ -127,7 +127,7 @@ class PATEGANSynthesizer(ClassGAN):
         The declared and the bought facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target.
-    generator_ : FactorGenerator
+    generator_ : MixtureGenerator or FactorGenerator
         The generator; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where it did not train.

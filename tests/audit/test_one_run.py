@@ -66,7 +66,8 @@ def scores_of(members, epsilon, rate, n_steps):
     )
     total = np.zeros(N_CANARIES)
     for _ in range(n_steps):
-        discriminator.train_step(torch.zeros(1, N_CANARIES), identity)
+        discriminator.release(identity)
+        discriminator.follow(torch.zeros(1, N_CANARIES), identity)
         total -= discriminator._released[0].double().numpy().ravel()
     assert reservation.used == n_steps
     return total

@@ -94,5 +94,6 @@ def test_real_rows_of_a_step_pass_in_chunks_of_one_shape(n_rows, monkeypatch):
         shapes.append(tuple(rows.shape))
         return rows
 
-    discriminator.train_step(make_rows(2), features)
+    discriminator.release(features)
+    discriminator.follow(make_rows(2), features)
     assert shapes == math.ceil(n_rows / 7) * [(7, N_COLUMNS)] + [(2, N_COLUMNS)]

@@ -14,7 +14,8 @@ from torch.nn import functional
 from skdpsynth.nn import _branch, _classifier
 from skdpsynth.nn._branch import BranchedStudentDiscriminator, UnlabelledBranch
 from skdpsynth.nn._classifier import Classifier, call_rows
-from skdpsynth.nn._student import View, generator_moments
+from skdpsynth.nn._factors import FactorTrainer
+from skdpsynth.nn._student import View
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._random import secret_generator
 
@@ -172,21 +173,30 @@ def test_parts_are_means_and_only_of_the_classes_asked_for():
     np.testing.assert_allclose(released[2], rows[2].mean(axis=0), rtol=1e-5, atol=1e-6)
 
 
-def parameters(n_columns=4, seed=3):
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        "loadings": 0.5 * torch.randn(n_columns, 2, generator=generator),
-        "location": 0.3 * torch.randn(n_columns, generator=generator),
-        "log_scale": 0.2 * torch.randn(n_columns, generator=generator),
+def make_trainer(*, only_pairs, n_columns=4):
+    """Give one whose loadings, and locations and scales if trained, are not 0."""
+    rng = np.random.default_rng(3)
+    parameters = {
+        "loadings": 0.5 * rng.standard_normal((n_columns, 2)),
+        "location": 0.3 * rng.standard_normal(n_columns) * (not only_pairs),
+        "log_scale": 0.2 * rng.standard_normal(n_columns) * (not only_pairs),
     }
+    names = ("loadings",) if only_pairs else tuple(parameters)
+    public = torch.Generator().manual_seed(0)
+    return FactorTrainer(
+        parameters,
+        names,
+        n_steps=1,
+        learning_rate=0.1,
+        generator=public,
+        device=torch.device("cpu"),
+    )
 
 
 @pytest.mark.parametrize("only_pairs", [True, False])
 def test_moments_of_unlabelled_rows_are_read_off_their_mean_features(only_pairs):
-    own = parameters()
-    if only_pairs:
-        own |= {"location": torch.zeros(4), "log_scale": torch.zeros(4)}
-    view = View.of(own, only_pairs=only_pairs)
+    trainer = make_trainer(only_pairs=only_pairs)
+    view, own = View.of(trainer), trainer.moments()
     rows = torch.from_numpy(scores(5000, seed=4)) + 0.1
     student = BranchedStudentDiscriminator(4, torch.device("cpu"), max_grad_norm=1e6)
     total = student.clipped_sum(rows, view)
@@ -198,7 +208,7 @@ def test_moments_of_unlabelled_rows_are_read_off_their_mean_features(only_pairs)
     if only_pairs:  # the rest is taken to be the generator's
         keep = torch.ones(5, 5).triu(1).bool()
         keep[0] = False
-        expected = torch.where(keep | keep.T, real, generator_moments(own))
+        expected = torch.where(keep | keep.T, real, own)
     else:
         expected = real
     wanted = (before - 0.2 * expected) / 0.8
@@ -207,7 +217,7 @@ def test_moments_of_unlabelled_rows_are_read_off_their_mean_features(only_pairs)
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e30, math.inf])
 def test_an_unlabelled_row_moves_a_students_sum_by_the_clipping_norm(scale):
-    view = View.of(parameters(), only_pairs=False)
+    view = View.of(make_trainer(only_pairs=False))
     student = BranchedStudentDiscriminator(4, torch.device("cpu"), max_grad_norm=0.5)
     rows = torch.from_numpy(scores(50))
     more = torch.cat([rows, torch.full((1, 4), scale)])

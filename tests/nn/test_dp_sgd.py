@@ -63,7 +63,8 @@ def identity(rows):
 def released(discriminator, fakes=None):
     """Take one step; give what was released, as one vector."""
     fakes = torch.zeros(4, N_COLUMNS) if fakes is None else fakes
-    discriminator.train_step(fakes, identity)
+    discriminator.release(identity)
+    discriminator.follow(fakes, identity)
     parts = [part.flatten() for part in discriminator._released]
     return torch.cat(parts).double().numpy()
 
@@ -301,7 +302,7 @@ def noise_in_units(rows, **changes):
     discriminator = make_discriminator(
         rows, n_features=3000, reservation=reservation, **changes
     )
-    discriminator.train_step(torch.zeros(4, rows.shape[1]), identity)
+    discriminator.release(identity)
     (vector,) = discriminator._released
     return 10 * vector.double().numpy().ravel() / (reservation.noise_std * CLIP)
 

@@ -1,4 +1,4 @@
-"""The student and its generator: what they draw, and how advice moves them."""
+"""The factors and their trainer: what they draw, and how advice moves them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 from scipy.stats import chi2, kstest
 
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.nn._generator import FactorGenerator, Student, teacher_gradients
+from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
+from skdpsynth.nn._generator import teacher_gradients
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.privacy._random import secret_generator
 
@@ -26,9 +27,9 @@ def parameters_of(seed=0, *, moved=True):
     }
 
 
-def make_student(trained=FROM_MARGINALS, *, n_steps=4, seed=0, **parameters):
+def make_trainer(trained=FROM_MARGINALS, *, n_steps=4, seed=0, **parameters):
     start = parameters_of(seed, moved=trained is FROM_NOTHING) | parameters
-    return Student(
+    return FactorTrainer(
         start,
         trained,
         n_steps=n_steps,
@@ -38,12 +39,12 @@ def make_student(trained=FROM_MARGINALS, *, n_steps=4, seed=0, **parameters):
     )
 
 
-def make_teachers(student, n_teachers=9, n_rows=60, hidden_dims=()):
+def make_teachers(trainer, n_teachers=9, n_rows=60, hidden_dims=()):
     rows = np.random.default_rng(5).normal(size=(n_rows, N_COLUMNS))
     teachers = TeacherEnsemble(
         rows.astype(np.float32),
         n_teachers,
-        n_features=student.n_features,
+        n_features=trainer.n_features,
         hidden_dims=hidden_dims,
         learning_rate=0.5,
         weight_decay=0.1,
@@ -52,9 +53,9 @@ def make_teachers(student, n_teachers=9, n_rows=60, hidden_dims=()):
         generator=torch.Generator().manual_seed(1),
         device="cpu",
     )
-    features = student.features()
+    features = trainer.features()
     for _ in range(3):
-        teachers.train_step(student.rows(student.draw(32)), features)
+        teachers.train_step(trainer.rows(trainer.draw(32)), features)
     return teachers, features
 
 
@@ -97,10 +98,10 @@ def test_location_and_scale_move_the_scores_and_classes_are_apart():
     assert generator.scores(members[:0], np.random.default_rng(0)).shape == (0, 3)
 
 
-def test_the_student_draws_as_its_generator_does():
+def test_the_trainer_draws_as_its_generator_does():
     """The same draws give the same rows in torch and in numpy."""
-    student, n_rows = make_student(FROM_NOTHING), 50
-    draws = student.draw(n_rows)
+    trainer, n_rows = make_trainer(FROM_NOTHING), 50
+    draws = trainer.draw(n_rows)
 
     class Replay:
         values = iter([draws.noise.double().numpy(), draws.factors.double().numpy()])
@@ -112,13 +113,13 @@ def test_the_student_draws_as_its_generator_does():
 
     generator = FactorGenerator([parameters_of()])
     expected = generator.scores(np.zeros(n_rows, dtype=np.int64), Replay())
-    np.testing.assert_allclose(student.rows(draws).numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(trainer.rows(draws).numpy(), expected, atol=1e-5)
 
 
 def test_draws_are_standard_normal(global_random_seed):
     """Two-sided chi-square test of the second moment; false alarms at 1e-6."""
-    student = make_student(seed=global_random_seed)
-    draws = torch.cat(list(student.draw(4000)), dim=1)
+    trainer = make_trainer(seed=global_random_seed)
+    draws = torch.cat(list(trainer.draw(4000)), dim=1)
     assert draws.shape == (4000, N_COLUMNS + N_FACTORS)
     low, high = chi2.ppf([5e-7, 1 - 5e-7], draws.numel())
     assert low < float((draws.double() ** 2).sum()) < high
@@ -127,35 +128,35 @@ def test_draws_are_standard_normal(global_random_seed):
 @pytest.mark.parametrize("trained", [FROM_MARGINALS, FROM_NOTHING])
 def test_pull_back_is_the_gradient_of_equation_2(trained):
     """Minus the gradient of mean |G(z) - (G(z) + dx)|^2 / 2, by plain autograd."""
-    student = make_student(trained)
-    draws, directions = student.draw(7), torch.randn(7, N_COLUMNS)
+    trainer = make_trainer(trained)
+    draws, directions = trainer.draw(7), torch.randn(7, N_COLUMNS)
     leaves = {
         name: value.clone().requires_grad_(name in trained)
-        for name, value in student.parameters.items()
+        for name, value in trainer.parameters.items()
     }
-    target = student.rows(draws) + directions
-    rows = student.rows(draws, leaves)
+    target = trainer.rows(draws) + directions
+    rows = trainer.rows(draws, leaves)
     loss = ((rows - target.detach()) ** 2).sum(dim=1).mean() / 2
     loss.backward()
     by_hand = {name: -leaves[name].grad for name in trained}
     if "location" in trained:
         by_hand["location"] *= torch.exp(leaves["log_scale"].detach())
     expected = torch.cat([by_hand[name].flatten() for name in trained])
-    pulled = student.pull_back(draws, directions)
+    pulled = trainer.pull_back(draws, directions)
     torch.testing.assert_close(pulled, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("hidden_dims", [(), (5,)])
 @pytest.mark.parametrize("trained", [FROM_MARGINALS, FROM_NOTHING])
 def test_teacher_gradients_equal_a_loop_over_teachers(trained, hidden_dims):
-    student = make_student(trained)
-    teachers, features = make_teachers(student, hidden_dims=hidden_dims)
-    draws = student.draw(6)
-    found = teacher_gradients(teachers, student, draws, features)
-    assert found.shape == (9, student.n_parameters)
+    trainer = make_trainer(trained)
+    teachers, features = make_teachers(trainer, hidden_dims=hidden_dims)
+    draws = trainer.draw(6)
+    found = teacher_gradients(teachers, trainer, draws, features)
+    assert found.shape == (9, trainer.n_parameters)
     for teacher in range(9):
-        leaves = {n: v.clone().requires_grad_() for n, v in student.parameters.items()}
-        values = features(student.rows(draws, leaves))
+        leaves = {n: v.clone().requires_grad_() for n, v in trainer.parameters.items()}
+        values = features(trainer.rows(draws, leaves))
         for at in range(0, len(teachers._parameters), 2):
             weight, bias = (p[teacher] for p in teachers._parameters[at : at + 2])
             if at:
@@ -164,7 +165,7 @@ def test_teacher_gradients_equal_a_loop_over_teachers(trained, hidden_dims):
         torch.nn.functional.logsigmoid(values).mean().backward()
         gradients = {name: leaves[name].grad for name in trained}
         if "location" in trained:
-            gradients["location"] = gradients["location"] * student.scales
+            gradients["location"] = gradients["location"] * trainer.scales
         expected = torch.cat([gradients[name].flatten() for name in trained])
         assert expected.any() or not teachers._counts[teacher]
         if not teachers._counts[teacher]:  # it saw no row, and gives no advice
@@ -173,49 +174,49 @@ def test_teacher_gradients_equal_a_loop_over_teachers(trained, hidden_dims):
 
 
 def test_features_are_products_with_the_factors_seen_in_the_row():
-    student = make_student()
+    trainer = make_trainer()
     row = torch.tensor([0.5, -1.0, 2.0])
-    loadings = student.parameters["loadings"]
+    loadings = trainer.parameters["loadings"]
     directions = loadings / loadings.norm(dim=0)
     expected = []
     for j in range(N_COLUMNS):
         others = [i for i in range(N_COLUMNS) if i != j]
         expected.append(row[j] * (row[others] @ directions[others]))
-    found = student.features()(row)
+    found = trainer.features()(row)
     torch.testing.assert_close(found, torch.cat(expected))
-    assert found.shape == (student.n_features,)
+    assert found.shape == (trainer.n_features,)
 
 
 def test_features_from_nothing_are_standardised_moments():
-    student = make_student(FROM_NOTHING)
-    own, rows = student.parameters, student.rows(student.draw(20))
+    trainer = make_trainer(FROM_NOTHING)
+    own, rows = trainer.parameters, trainer.rows(trainer.draw(20))
     standard = (rows - own["location"]) / torch.exp(own["log_scale"])
-    found = student.features()(rows)
-    assert found.shape == (20, student.n_features)
+    found = trainer.features()(rows)
+    assert found.shape == (20, trainer.n_features)
     torch.testing.assert_close(found[:, :N_COLUMNS], standard)
     torch.testing.assert_close(found[:, N_COLUMNS : 2 * N_COLUMNS], standard**2 - 1)
 
 
 def test_features_do_not_follow_later_steps():
     """Teachers look at one public map during a step."""
-    student = make_student(FROM_NOTHING)
-    features, rows = student.features(), torch.randn(5, N_COLUMNS)
+    trainer = make_trainer(FROM_NOTHING)
+    features, rows = trainer.features(), torch.randn(5, N_COLUMNS)
     before = features(rows)
-    student.ascend(torch.ones(student.n_parameters))
+    trainer.ascend(torch.ones(trainer.n_parameters))
     assert torch.equal(features(rows), before)
-    assert not torch.equal(student.features()(rows), before)
+    assert not torch.equal(trainer.features()(rows), before)
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 6])
 def test_steps_shrink_and_the_result_is_the_mean_of_the_second_half(n_steps):
-    student = make_student(n_steps=n_steps)
-    value = student.parameters["loadings"].clone()
+    trainer = make_trainer(n_steps=n_steps)
+    value = trainer.parameters["loadings"].clone()
     advice, path = torch.arange(6.0), []
     for step in range(n_steps):
-        student.ascend(advice)
+        trainer.ascend(advice)
         value = value + 0.3 * (1 - step / n_steps) * advice.reshape(value.shape)
         path.append(value)
-    result = student.result()
+    result = trainer.result()
     half = torch.stack(path[n_steps // 2 :]).mean(dim=0)
     np.testing.assert_allclose(result["loadings"], half.numpy(), rtol=1e-5)
     np.testing.assert_array_equal(result["location"], np.zeros(N_COLUMNS))
@@ -224,23 +225,23 @@ def test_steps_shrink_and_the_result_is_the_mean_of_the_second_half(n_steps):
 
 def test_a_location_moves_in_scales_of_its_column():
     log_scale = np.array([-2.0, 0.0, 1.0])
-    student = make_student(
+    trainer = make_trainer(
         FROM_NOTHING, log_scale=log_scale, location=np.zeros(N_COLUMNS)
     )
-    student.ascend(torch.ones(student.n_parameters))
-    moved = student.parameters["location"].numpy()
+    trainer.ascend(torch.ones(trainer.n_parameters))
+    moved = trainer.parameters["location"].numpy()
     np.testing.assert_allclose(moved, 0.3 * np.exp(log_scale), rtol=1e-5)
 
 
 def test_pure_noise_cannot_make_rows_overflow():
-    student = make_student(FROM_NOTHING, n_steps=4)
+    trainer = make_trainer(FROM_NOTHING, n_steps=4)
     for sign in (1, -1, 1, 1):
-        student.ascend(sign * torch.full((student.n_parameters,), 1e12))
-    generator = FactorGenerator([student.result()])
+        trainer.ascend(sign * torch.full((trainer.n_parameters,), 1e12))
+    generator = FactorGenerator([trainer.result()])
     members = np.zeros(1000, dtype=np.int64)
     scores = generator.scores(members, np.random.default_rng(0))
     assert np.isfinite(scores).all()
-    assert torch.isfinite(student.features()(student.rows(student.draw(50)))).all()
+    assert torch.isfinite(trainer.features()(trainer.rows(trainer.draw(50)))).all()
 
 
 @pytest.mark.parametrize("device", ["nothing", "cpu:x", "meta", "cuda:99"])
@@ -262,7 +263,7 @@ def test_classes_that_trained_nothing_get_the_loadings_of_the_largest(trained, l
     """And no more than that: location and scale are those of their own marginals."""
     generator = FactorGenerator([parameters_of(seed) for seed in range(3)])
     before = [dict(own) for own in generator.parameters]
-    generator.lend_loadings(trained, [10.0, 500.0, 900.0])
+    generator.lend(trained, [10.0, 500.0, 900.0])
     for c, own in enumerate(generator.parameters):
         source = c if trained[c] else lender
         np.testing.assert_array_equal(own["loadings"], before[source]["loadings"])
@@ -272,7 +273,7 @@ def test_classes_that_trained_nothing_get_the_loadings_of_the_largest(trained, l
 def test_a_far_rarer_class_borrows_nothing():
     generator = FactorGenerator([parameters_of(seed) for seed in range(3)])
     rare = generator.parameters[1]["loadings"].copy()
-    generator.lend_loadings([True, False, False], [10_000.0, 99.0, 101.0])
+    generator.lend([True, False, False], [10_000.0, 99.0, 101.0])
     lent = generator.parameters[0]["loadings"]
     np.testing.assert_array_equal(generator.parameters[1]["loadings"], rare)
     np.testing.assert_array_equal(generator.parameters[2]["loadings"], lent)
@@ -281,6 +282,6 @@ def test_a_far_rarer_class_borrows_nothing():
 def test_where_no_class_trained_nothing_is_lent():
     generator = FactorGenerator([parameters_of(seed) for seed in range(2)])
     before = [own["loadings"].copy() for own in generator.parameters]
-    generator.lend_loadings([False, False], [10.0, 500.0])
+    generator.lend([False, False], [10.0, 500.0])
     for own, expected in zip(generator.parameters, before, strict=True):
         np.testing.assert_array_equal(own["loadings"], expected)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from skdpsynth.nn._discriminator import (
-    Discriminator,
-    PreciseStudent,
-    generator_gradient,
-)
-from skdpsynth.nn._generator import FactorGenerator
+from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
 from skdpsynth.nn._products import Products
 from skdpsynth.privacy import PrivacyAccountant
 
@@ -23,15 +20,21 @@ ALL = ("loadings", "location", "log_scale")
 CPU = torch.device("cpu")
 
 
-def make_student(trained, n_columns=N_COLUMNS, n_factors=N_FACTORS):
+def make_trainer(trained, n_columns=N_COLUMNS, n_factors=N_FACTORS):
     (parameters,) = FactorGenerator.initial(1, n_columns, n_factors, 0).parameters
     rng = np.random.default_rng(1)
     parameters["location"] = rng.normal(size=n_columns)
     parameters["log_scale"] = 0.3 * rng.normal(size=n_columns)
     parameters["loadings"][:, 0] = 0.0 if n_factors > 2 else 1.0  # a factor of no use
     public = torch.Generator().manual_seed(0)
-    return PreciseStudent(
-        parameters, trained, n_steps=9, learning_rate=0.1, generator=public, device=CPU
+    return FactorTrainer(
+        parameters,
+        trained,
+        n_steps=9,
+        learning_rate=0.1,
+        generator=public,
+        device=CPU,
+        dtype=torch.float64,
     )
 
 
@@ -42,7 +45,7 @@ def make_rows(n_rows=23, n_columns=N_COLUMNS):
 
 @pytest.mark.parametrize("trained", [PAIRS, ALL], ids=["pairs", "all"])
 def test_sums_are_those_of_the_features(trained):
-    features, rows = make_student(trained).features(), make_rows()
+    features, rows = make_trainer(trained).features(), make_rows()
     formed = features(rows)
     torch.testing.assert_close(features.norms(rows), formed.norm(dim=1))
     weights = torch.randn(formed.shape[1], dtype=torch.float64)
@@ -51,7 +54,7 @@ def test_sums_are_those_of_the_features(trained):
     torch.testing.assert_close(features.weighted_sum(rows, weights), weights @ formed)
 
 
-def make_discriminator(student, loss, clip):
+def make_discriminator(trainer, loss, clip):
     """A linear discriminator without noise."""
     accountant = PrivacyAccountant(math.inf, 1e-5)
     reservation = accountant.reserve_sampled_gaussian(
@@ -59,7 +62,7 @@ def make_discriminator(student, loss, clip):
     )
     return Discriminator(
         make_rows().float().numpy(),
-        n_features=student.n_features,
+        n_features=trainer.n_features,
         hidden_dims=(),
         loss=loss,
         learning_rate=1.0,
@@ -73,13 +76,14 @@ def make_discriminator(student, loss, clip):
     )
 
 
-def train_once(student, features, loss, clip):
+def train_once(trainer, features, loss, clip):
     """One step of the discriminator, and the generator's gradient."""
-    discriminator = make_discriminator(student, loss, clip)
-    fakes = student.rows(student.draw(40))
-    discriminator.train_step(fakes, features)
+    discriminator = make_discriminator(trainer, loss, clip)
+    fakes = trainer.rows(trainer.draw(40))
+    discriminator.release(features)
     discriminator.follow(fakes + 0.1, features)
-    gradient = generator_gradient(discriminator, student, student.draw(40), features)
+    objective = partial(discriminator.objective, features=features)
+    gradient = trainer.gradient(trainer.draw(40), objective)
     return discriminator._params[0].detach(), gradient
 
 
@@ -90,11 +94,11 @@ def test_a_step_is_that_of_opacus(trained, loss, clip):
     """Fakes through matrix products, and through gradients of every example."""
     results = []
     for as_products in (True, False):
-        student = make_student(trained)
-        features = student.features()
+        trainer = make_trainer(trained)
+        features = trainer.features()
         if not as_products:  # a plain callable, of which nothing is known
             features = features.__call__
-        results.append(train_once(student, features, loss, clip))
+        results.append(train_once(trainer, features, loss, clip))
     (weight, gradient), (by_opacus, its_gradient) = results
     # `clipped_sums` clips a millionth below C.
     torch.testing.assert_close(weight, by_opacus, rtol=0.0, atol=2e-6 * clip)
@@ -107,12 +111,13 @@ def test_steps_on_fakes_never_form_the_features(monkeypatch):
     def formed(self, rows):
         raise AssertionError(rows.shape)
 
-    student = make_student(PAIRS)
-    discriminator = make_discriminator(student, "logistic", 0.5)
-    features = student.features()
-    discriminator.train_step(student.rows(student.draw(9)), features)
+    trainer = make_trainer(PAIRS)
+    discriminator = make_discriminator(trainer, "logistic", 0.5)
+    features = trainer.features()
+    discriminator.release(features)
     monkeypatch.setattr(Products, "__call__", formed)
-    discriminator.follow(student.rows(student.draw(9)), features)
-    generator_gradient(discriminator, student, student.draw(9), features)
+    discriminator.follow(trainer.rows(trainer.draw(9)), features)
+    objective = partial(discriminator.objective, features=features)
+    trainer.gradient(trainer.draw(9), objective)
     with pytest.raises(AssertionError):  # a private row goes by its own gradient
-        discriminator.train_step(student.rows(student.draw(9)), features)
+        discriminator.release(features)

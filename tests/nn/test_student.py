@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.nn._generator import FactorGenerator, Student
+from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
 from skdpsynth.nn._student import (
     GeneratorAscent,
     LabelBuffer,
@@ -16,7 +16,6 @@ from skdpsynth.nn._student import (
     StudentDiscriminator,
     View,
     _information,
-    generator_moments,
     label_slope,
     noise_of_moments,
     view_size,
@@ -25,14 +24,14 @@ from skdpsynth.nn._student import (
 CPU = torch.device("cpu")
 
 
-def make_student(n_columns=6, n_factors=2, trained=("loadings",), seed=0, n_steps=100):
+def make_trainer(n_columns=6, n_factors=2, trained=("loadings",), seed=0, n_steps=100):
     parameters = FactorGenerator.initial(1, n_columns, n_factors, seed).parameters[0]
     rng = np.random.default_rng(seed)
     parameters["loadings"] = rng.normal(size=(n_columns, n_factors))
     if "location" in trained:
         parameters["location"] = rng.normal(size=n_columns)
         parameters["log_scale"] = 0.3 * rng.normal(size=n_columns)
-    return Student(
+    return FactorTrainer(
         parameters,
         trained,
         n_steps=n_steps,
@@ -49,13 +48,13 @@ ALL = ("loadings", "location", "log_scale")
 @pytest.mark.parametrize("n_columns", [6, 50])
 def test_moments_and_features_agree_with_draws(n_columns, trained):
     """The exact means are those of 100,000 draws; the centre makes features 0."""
-    student = make_student(n_columns, trained=trained)
-    rows = student.rows(student.draw(100_000)).double()
+    trainer = make_trainer(n_columns, trained=trained)
+    rows = trainer.rows(trainer.draw(100_000)).double()
     augmented = torch.cat([torch.ones(len(rows), 1).double(), rows], dim=1)
     drawn = augmented.T @ augmented / len(rows)
-    exact = generator_moments(student.parameters).double()
+    exact = trainer.moments().double()
     assert (drawn - exact).abs().max() < 0.15
-    view = View.of(student.parameters, only_pairs="location" not in trained)
+    view = View.of(trainer)
     features = view.features(rows[:20_000].float())
     assert features.shape[1] == view.n_features == len(view.centre)
     assert view.n_features == view_size(n_columns, 2, only_pairs=len(trained) == 1)
@@ -63,11 +62,11 @@ def test_moments_and_features_agree_with_draws(n_columns, trained):
 
 
 @pytest.mark.parametrize("n_columns", [5, 50])
-@pytest.mark.parametrize("only_pairs", [True, False])
-def test_expected_features_are_the_mean_of_features(n_columns, only_pairs):
+@pytest.mark.parametrize("trained", [("loadings",), ALL], ids=["pairs", "all"])
+def test_expected_features_are_the_mean_of_features(n_columns, trained):
     """Linear in the second moments, exactly, for rows that are no generator's."""
-    student = make_student(n_columns, trained=ALL)
-    view = View.of(student.parameters, only_pairs=only_pairs)
+    trainer = make_trainer(n_columns, trained=trained)
+    view = View.of(trainer)
     rows = torch.randn(30, n_columns, generator=torch.Generator().manual_seed(1))
     augmented = torch.cat([torch.ones(30, 1), rows], dim=1)
     found = view.expected(augmented.T @ augmented / 30)
@@ -77,9 +76,9 @@ def test_expected_features_are_the_mean_of_features(n_columns, only_pairs):
 
 
 def test_features_of_a_row_do_not_depend_on_other_rows():
-    student = make_student(50)
-    view = View.of(student.parameters, only_pairs=True)
-    rows = student.rows(student.draw(9))
+    trainer = make_trainer(50)
+    view = View.of(trainer)
+    rows = trainer.rows(trainer.draw(9))
     alone = torch.stack([view.features(row[None])[0] for row in rows])
     torch.testing.assert_close(view.features(rows), alone)
 
@@ -105,19 +104,19 @@ def correlation(strength, n_columns=6):
     return torch.tensor(matrix, dtype=torch.float32)
 
 
-def buy(student, wanted, slope, seed, n_labels=600):
+def buy(trainer, wanted, slope, seed, n_labels=600):
     """Labels of ideal teachers about the present generator."""
-    view = View.of(student.parameters, only_pairs=True)
+    view = View.of(trainer)
     moments = torch.eye(len(wanted) + 1)
     moments[1:, 1:] = wanted
-    fakes = student.rows(student.draw(n_labels))
+    fakes = trainer.rows(trainer.draw(n_labels))
     buffer = LabelBuffer()
     nothing = torch.zeros(n_labels)
-    buffer.add(view, fakes, nothing, student.rows(student.draw(512)), slope)
+    buffer.add(view, fakes, nothing, trainer.rows(trainer.draw(512)), slope)
     logits = buffer.rounds[0].slopes @ view.expected(moments)
     uniform = torch.rand(n_labels, generator=torch.Generator().manual_seed(seed))
     labels = uniform < torch.sigmoid(logits)
-    return view, fakes, labels, student.rows(student.draw(512))
+    return view, fakes, labels, trainer.rows(trainer.draw(512))
 
 
 def off_diagonal(matrix):
@@ -127,12 +126,12 @@ def off_diagonal(matrix):
 def test_beliefs_and_generator_find_the_dependence():
     """Three rounds of labels; old ones are replayed while the generator moves."""
     wanted = correlation(0.6)
-    student = make_student(n_factors=1, n_steps=300, seed=3)
+    trainer = make_trainer(n_factors=1, n_steps=300, seed=3)
     discriminator, buffer = StudentDiscriminator(6, CPU), LabelBuffer()
-    ascent = GeneratorAscent(student, only_pairs=True)
+    ascent = GeneratorAscent(trainer)
     for seed in range(3):
         slope = 20.0
-        view, fakes, labels, pool = buy(student, wanted, slope, seed)
+        view, fakes, labels, pool = buy(trainer, wanted, slope, seed)
         buffer.add(view, fakes, labels, pool, slope)
         discriminator.train(buffer, 60)
         for _ in range(100):
@@ -141,7 +140,7 @@ def test_beliefs_and_generator_find_the_dependence():
     believed = off_diagonal(discriminator.moments[1:, 1:].numpy())
     target = off_diagonal(wanted.numpy())
     assert np.abs(believed - target).max() < 0.25
-    made = generator_moments(student.parameters)[1:, 1:].numpy()
+    made = trainer.moments()[1:, 1:].numpy()
     assert np.abs(off_diagonal(made) - target).max() < 0.25
 
 
@@ -151,15 +150,15 @@ def test_labels_that_are_coins_teach_little():
     That is the inverse root of the Fisher information: 500 labels at slope 2 for 45
     pairs. With it, the root mean square over 20 fits is a third of that at most.
     """
-    student = make_student(10, 1, seed=4)
-    student.parameters["loadings"] = 0.1 * student.parameters["loadings"]
+    trainer = make_trainer(10, 1, seed=4)
+    trainer.parameters["loadings"] = 0.1 * trainer.parameters["loadings"]
     squares = []
     for seed in range(20):
         coins = torch.rand(500, generator=torch.Generator().manual_seed(seed)) < 0.5
-        view = View.of(student.parameters, only_pairs=True)
-        fakes = student.rows(student.draw(500))
+        view = View.of(trainer)
+        fakes = trainer.rows(trainer.draw(500))
         buffer = LabelBuffer()
-        buffer.add(view, fakes, coins, student.rows(student.draw(512)), 2.0)
+        buffer.add(view, fakes, coins, trainer.rows(trainer.draw(512)), 2.0)
         discriminator = StudentDiscriminator(10, CPU)
         discriminator.train(buffer, 30)
         found = off_diagonal(discriminator.moments[1:, 1:].numpy())
@@ -182,14 +181,14 @@ def test_the_noise_of_beliefs_is_bounded_as_planned():
 
 def test_a_saved_label_stays_as_it_was_bought():
     """Moving the generator changes no entry of the buffer."""
-    student = make_student(n_steps=10)
-    view, fakes, labels, pool = buy(student, correlation(0.5), 5.0, 0)
+    trainer = make_trainer(n_steps=10)
+    view, fakes, labels, pool = buy(trainer, correlation(0.5), 5.0, 0)
     buffer = LabelBuffer()
     buffer.add(view, fakes, labels, pool, 5.0)
     before = buffer.rounds[0].slopes.clone(), buffer.rounds[0].labels.clone()
     discriminator = StudentDiscriminator(6, CPU)
     discriminator.train(buffer, 5)
-    GeneratorAscent(student, only_pairs=True).step(discriminator)
+    GeneratorAscent(trainer).step(discriminator)
     torch.testing.assert_close(buffer.rounds[0].slopes, before[0], rtol=0, atol=0)
     torch.testing.assert_close(buffer.rounds[0].labels, before[1], rtol=0, atol=0)
 

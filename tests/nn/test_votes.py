@@ -25,7 +25,8 @@ class LinearTeachers:
 
 
 class PublicStream:
-    def __init__(self, seed):
+    def __init__(self, seed, n_columns=N_COLUMNS):
+        self.n_columns = n_columns
         self.generator = torch.Generator().manual_seed(seed)
 
     def latent(self, *shape):
@@ -41,9 +42,7 @@ def make_case(seed, n_teachers=8, scale=0.01):
     fakes = torch.randn(N_FAKES, N_COLUMNS, generator=stream)
     shape = (n_teachers, N_FAKES, 2 * N_COLUMNS)
     gradients = scale * torch.randn(shape, generator=stream)
-    projections = random_projections(
-        N_FAKES, N_DIMENSIONS, N_COLUMNS, PublicStream(seed)
-    )
+    projections = random_projections(N_FAKES, N_DIMENSIONS, PublicStream(seed))
     return fakes, gradients, projections
 
 
@@ -99,7 +98,8 @@ def test_extreme_gradients_stay_within_the_bins(value):
 
 def test_projections_have_variance_one_over_k(global_random_seed):
     """Two-sided chi-square test at 1e-6; and R^T R is the identity on average."""
-    drawn = random_projections(500, 4, 6, PublicStream(global_random_seed)).double()
+    stream = PublicStream(global_random_seed, n_columns=6)
+    drawn = random_projections(500, 4, stream).double()
     low, high = chi2.ppf([5e-7, 1 - 5e-7], drawn.numel())
     assert low < 4 * float((drawn**2).sum()) < high
     mean = torch.einsum("mkd,mke->de", drawn, drawn) / 500
@@ -131,7 +131,7 @@ def test_a_unanimous_vote_points_where_the_teachers_point():
     n_fakes, common = 400, torch.tensor([0.02, -0.01, 0.0])
     fakes = torch.zeros(n_fakes, N_COLUMNS)
     gradients = common.expand(3, n_fakes, N_COLUMNS)
-    projections = random_projections(n_fakes, 2, N_COLUMNS, PublicStream(0))
+    projections = random_projections(n_fakes, 2, PublicStream(0))
     votes = projected_votes(
         LinearTeachers(gradients), fakes, lambda r: r, projections, CLIP, 10
     )

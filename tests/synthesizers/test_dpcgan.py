@@ -14,7 +14,9 @@ from scipy.stats import binomtest
 from skdpsynth import DPCGANSynthesizer, IndependentSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.nn import _discriminator, _dp_sgd
-from skdpsynth.nn._discriminator import Discriminator, PreciseStudent
+from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.nn._factors import FactorTrainer
+from skdpsynth.nn._mixture_trainer import MixtureTrainer
 from skdpsynth.privacy import PrivacyAccountant, _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -59,7 +61,13 @@ def dependence(synthesizer, n_rows=4000):
 # --- It learns -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", [{}, {"init": "random"}, {"batch_size": 200}], ids=str)
+FACTORS = {"init": "marginals"}
+INITS = ["pairs", "marginals", "random"]
+
+
+@pytest.mark.parametrize(
+    "mode", [FACTORS, {"init": "random"}, FACTORS | {"batch_size": 200}], ids=str
+)
 def test_dependence_within_each_of_four_classes_is_learnt(mode):
     table = make_table(3000, n_classes=4, seed=2)
     with insecure_randomness(0):
@@ -71,10 +79,11 @@ def test_dependence_within_each_of_four_classes_is_learnt(mode):
 
 
 @pytest.mark.statistical
-def test_it_beats_independent_columns_at_epsilon_1():
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
+def test_it_beats_independent_columns_at_epsilon_1(init):
     """Secure noise. Independent columns have 0 +- 0.023 in 2,000 rows; six are 0.14."""
     table, schema = make_table(20_000, seed=1), make_schema()
-    ours = DPCGANSynthesizer(schema=schema, random_state=0).fit(table)
+    ours = DPCGANSynthesizer(schema=schema, init=init, random_state=0).fit(table)
     floor = IndependentSynthesizer(schema=schema, random_state=0).fit(table)
     assert ours.epsilon_ <= 1
     assert min(dependence(ours)) > 0.5
@@ -96,10 +105,11 @@ def test_the_paper_start_learns_means_and_scales():
         assert 0.4 < part["b"].std() < 1.8
 
 
-def test_training_leaves_the_bought_marginals_alone():
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
+def test_training_leaves_the_bought_marginals_alone(init):
     table = make_table(3000, seed=4)
     settings = {"epsilon": math.inf, "schema": make_schema(), "random_state": 0}
-    trained = DPCGANSynthesizer(**settings).fit(table)
+    trained = DPCGANSynthesizer(init=init, **settings).fit(table)
     untrained = IndependentSynthesizer(**settings).fit(table)
     levels = np.linspace(0.05, 0.95, 7)
     for name in ("a", "b"):
@@ -269,7 +279,7 @@ def epsilons(monkeypatch, proven_sensitivities, **parameters):
 
 @pytest.mark.filterwarnings("ignore:Optimal order is")  # of a first guess of Opacus
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@pytest.mark.parametrize("init", ["random", "marginals"])
+@pytest.mark.parametrize("init", INITS)
 def test_epsilon_by_opacus_is_that_of_the_dearest_class(
     init, proven_sensitivities, monkeypatch
 ):
@@ -308,6 +318,7 @@ FEW = {"epsilon": 8.0, "n_iter": 2, "n_generator_steps": 3, "random_state": 0}
     "mode",
     [
         {},
+        FACTORS,
         {"init": "random", "hidden_dims": [3]},
         {"batch_size": 50, "n_discriminator_steps": 2},
         {"device": torch.device("cpu")},
@@ -325,9 +336,17 @@ def test_a_saved_synthesizer_is_the_same(mode, tmp_path):
     assert same.epsilon_ == synthesizer.epsilon_
 
 
-def test_no_fitted_attribute_holds_a_discriminator_or_a_row():
-    synthesizer = DPCGANSynthesizer(schema=make_schema(), **FEW).fit(make_table(400))
-    private = (Discriminator, PreciseStudent, torch.Tensor, torch.Generator)
+@pytest.mark.parametrize("init", INITS)
+def test_no_fitted_attribute_holds_a_discriminator_or_a_row(init):
+    synthesizer = DPCGANSynthesizer(schema=make_schema(), init=init, **FEW)
+    synthesizer.fit(make_table(400))
+    private = (
+        Discriminator,
+        FactorTrainer,
+        MixtureTrainer,
+        torch.Tensor,
+        torch.Generator,
+    )
     fitted = [v for k, v in vars(synthesizer).items() if k.endswith("_") or k[0] == "_"]
     while fitted:
         value = fitted.pop()
@@ -350,7 +369,7 @@ def test_without_a_target_all_rows_are_one_class():
     assert 0.98 * 8 <= synthesizer.epsilon_ <= 8
 
 
-@pytest.mark.parametrize("init", ["marginals", "random"])
+@pytest.mark.parametrize("init", INITS)
 def test_mixed_types_train(init):
     table = make_table(600)
     rng = np.random.default_rng(0)

@@ -8,24 +8,25 @@ seeded noise. Each is caught here or in `tests/nn/test_dp_sgd.py`.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _twins import after_encoding
 
-from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer
+from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer, IndependentSynthesizer
 from skdpsynth.nn import _discriminator, _dp_sgd
 from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.preprocessing._marginals import flat_marginals
-from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.privacy import _aggregators
+from skdpsynth.preprocessing._pairs import PairTables
+from skdpsynth.privacy import _aggregators, _pair_tables
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _adversarial
+from skdpsynth.synthesizers import _adversarial, _start
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.DegradedResultWarning"
@@ -48,14 +49,21 @@ SMALL = {
     "random_state": 0,
     "delta": DELTA,
 }
+# What training changes in a generator.
+LEARNT = {"pairs": "generator.0.weights", "marginals": "generator.0.loadings"}
 CLASSES = [DPCGANSynthesizer, DPGANSynthesizer]
 MODES = [
     {},
+    {"init": "marginals"},
     {"init": "random"},
     {"hidden_dims": (4,)},
     {"batch_size": 20},
     {"n_discriminator_steps": 2},
 ]
+
+
+# Scores of bins are bounded: here they are clipped all the same.
+TIGHT = {"max_grad_norm": 0.02}
 
 
 def make_table(n_rows=150, seed=0):
@@ -81,6 +89,13 @@ def fit(table, cls=DPCGANSynthesizer, **parameters):
 # --- Influence -------------------------------------------------------------------
 
 
+@functools.cache
+def reference_marginals():
+    """Marginals of another table: public."""
+    settings = {"epsilon": math.inf, "schema": COUNTED}
+    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.scores
+
+
 def sums_of(table, cls, **parameters):
     """Fit with frozen secrets and history; give (class, private sum) in order.
 
@@ -93,17 +108,23 @@ def sums_of(table, cls, **parameters):
         sums.append((reservation.scope, total.copy()))
         return np.random.default_rng(len(sums)).normal(0, 30 * clip, total.shape)
 
+    reference = reference_marginals()  # before anything is patched
+
     def no_purchase(rows, axes, classes, accountant, *, mus):
-        return flat_marginals(axes, len(classes))
+        return reference
+
+    def no_pairs(rows, bins, *others, **named):
+        return PairTables.nothing(int(bins.starts[-1]))
 
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         patch.setattr(_dp_sgd, "release_float_gaussian", frozen)
-        patch.setattr(_adversarial, "buy_marginals", no_purchase)
+        patch.setattr(_start, "buy_marginals", no_purchase)
+        patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, cls, **parameters)
     return sums
 
 
-def assert_small_influence(before, after, label):
+def assert_small_influence(before, after, label, clip=CLIP):
     """Sums of the row's class move by at most C, the others not by one bit.
 
     Gives the number of sums that moved.
@@ -116,8 +137,8 @@ def assert_small_influence(before, after, label):
             np.testing.assert_array_equal(ours, theirs)
             continue
         distance = np.linalg.norm(ours - theirs)
-        assert distance <= CLIP
-        moved += distance > 1e-3 * CLIP
+        assert distance <= clip
+        moved += distance > 1e-3 * clip
     return moved
 
 
@@ -149,20 +170,22 @@ def influences(cls, label, **mode):
 
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize(
-    "mode", [m | {"batch_size": 45} if "batch_size" in m else m for m in MODES], ids=str
+    "mode",
+    [*(m | {"batch_size": 55} if "batch_size" in m else m for m in MODES), TIGHT],
+    ids=str,
 )
 @pytest.mark.parametrize("label", ["u", "v"])
 def test_one_row_moves_the_sums_of_its_class_by_the_clipping_norm(label, mode, cls):
     pairs = influences(cls, label, **mode)
-    assert sum(assert_small_influence(*pair, label) for pair in pairs) > 0
+    clip = mode.get("max_grad_norm", CLIP)
+    assert sum(assert_small_influence(*pair, label, clip) for pair in pairs) > 0
 
 
 def all_rows(rows, position):
     return PrivateRows(rows.units, rows.codes, rows.members)
 
 
-def standardised_together(model, units, codes, position):
-    scores = score_rows(model, units, codes, position)
+def standardised_together(scores):
     return ((scores - scores.mean(axis=0)) / np.float32(scores.std())).astype("f4")
 
 
@@ -177,7 +200,6 @@ def shuffled(n_rows, rate, rng):
     return rng.permutation(n_rows)[: int(rate * n_rows)]
 
 
-score_rows = TableModel.score_rows
 clipped_sums = _dp_sgd.clipped_sums
 
 
@@ -185,9 +207,14 @@ clipped_sums = _dp_sgd.clipped_sums
     ("where", "name", "twin", "mode"),
     [
         (PrivateRows, "of_class", all_rows, {}),
-        (TableModel, "score_rows", standardised_together, {}),
-        (_dp_sgd, "clipped_sums", clipped_pairs, {}),
+        (PrivateRows, "of_class", all_rows, {"init": "marginals"}),
+        (_dp_sgd, "clipped_sums", clipped_pairs, TIGHT),
+        (_dp_sgd, "clipped_sums", clipped_pairs, {"init": "marginals"}),
         (_discriminator, "poisson_sample", shuffled, {"batch_size": 45}),
+        *(
+            (*twin, TIGHT | {"init": init})
+            for init, twin in after_encoding(standardised_together).items()
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
@@ -196,7 +223,7 @@ def test_broken_twins_move_more(where, name, twin, mode, monkeypatch):
     caught = 0
     for before, after in influences(DPCGANSynthesizer, "u", **mode):
         try:
-            assert_small_influence(before, after, "u")
+            assert_small_influence(before, after, "u", mode.get("max_grad_norm", CLIP))
         except AssertionError:
             caught += 1
     assert caught > 0
@@ -229,10 +256,12 @@ def test_the_twin_that_seeds_them_is_caught(monkeypatch):
     np.testing.assert_array_equal(ours, theirs)
 
 
-def test_equal_random_state_gives_another_fit():
-    first, second = (fit(make_table()) for _ in range(2))
-    loadings = [s.generator_.parameters[0]["loadings"] for s in (first, second)]
-    assert not np.array_equal(*loadings)
+@pytest.mark.parametrize(("init", "name"), LEARNT.items())
+def test_equal_random_state_gives_another_fit(init, name):
+    first, second = (
+        fit(make_table(), init=init).generator_.to_state()[1] for _ in range(2)
+    )
+    assert not np.array_equal(first[name], second[name])
 
 
 # --- Flow ------------------------------------------------------------------------
@@ -240,13 +269,8 @@ def test_equal_random_state_gives_another_fit():
 
 def everything_public(synthesizer):
     """Whatever a fitted synthesizer shows."""
-    arrays = [
-        value
-        for parameters in synthesizer.generator_.parameters
-        for value in parameters.values()
-    ]
     return {
-        "arrays": arrays,
+        "arrays": list(synthesizer.generator_.to_state()[1].values()),
         "sample": synthesizer.sample(100, random_state=3),
         "stream": synthesizer.sample(20),
         "schema": synthesizer.schema_.to_dict(),
@@ -259,6 +283,7 @@ def fit_twice(monkeypatch, **parameters):
     """Fit one table; then quite another one, but with the releases of the first."""
     homes = [
         (_aggregators, "release_gaussian"),
+        (_pair_tables, "release_gaussian"),
         (_dp_sgd, "release_float_gaussian"),
     ]
     released = []
@@ -354,14 +379,15 @@ class PublicDrawsByRow(Discriminator):
         (_adversarial, "Discriminator", PublicDrawsByRow),
     ],
 )
-def test_flow_round_the_mechanism_is_caught(where, name, twin, monkeypatch):
+@pytest.mark.parametrize("init", LEARNT)
+def test_flow_round_the_mechanism_is_caught(where, name, twin, init, monkeypatch):
     if twin is exact_sum:  # round the record: what is recorded is noisy
         monkeypatch.setattr(
             _dp_sgd.ReservedOptimizer, "add_noise", add_noise_of(exact_sum)
         )
     else:
         monkeypatch.setattr(where, name, twin)
-    ours, theirs = fit_twice(monkeypatch, **NOTHING_GIVEN)
+    ours, theirs = fit_twice(monkeypatch, init=init, **NOTHING_GIVEN)
     with pytest.raises(AssertionError):
         assert_equal_results(ours, theirs)
 
@@ -379,12 +405,14 @@ def add_noise_of(release):
     return add_noise
 
 
-def test_real_rows_never_reach_the_generator(monkeypatch):
+@pytest.mark.parametrize("init", LEARNT)
+def test_real_rows_never_reach_the_generator(init, monkeypatch):
     """Scores of real rows are marked; what fakes are made of has no mark."""
-    mark = 2.71828
+    mark, marked = 2.71828, []
 
-    def marked(model, units, codes, position):
-        return np.full(units.shape, mark, dtype=np.float32)
+    def mark_all(scores):
+        marked.append(len(scores))
+        return np.full_like(scores, mark)
 
     def check(self, fakes, features):
         assert not (fakes == np.float32(mark)).any()
@@ -392,9 +420,10 @@ def test_real_rows_never_reach_the_generator(monkeypatch):
         follow(self, fakes, features)
 
     follow = Discriminator.follow
-    monkeypatch.setattr(TableModel, "score_rows", marked)
+    monkeypatch.setattr(*after_encoding(mark_all)[init])
     monkeypatch.setattr(Discriminator, "follow", check)
-    fit(make_table())
+    fit(make_table(), init=init)
+    assert sum(marked) == 150
 
 
 # --- Ledger ----------------------------------------------------------------------
@@ -490,5 +519,5 @@ def test_auto_batches_claim_no_amplification():
     (plan,) = synthesizer._plan_classes(["u"], np.array([1e7]), 2, 1, 0.25)
     assert plan.sampling_rate == pytest.approx(2**18 / 1e7)
     assert plan.step_noise_std == pytest.approx(1 / plan.mu_step)
-    share = plan.n_iter * plan.mu_step**2 + plan.mu_marginals**2
-    assert math.sqrt(share) == pytest.approx(0.25)
+    start = plan.mu_marginals**2 + plan.mu_pairs**2
+    assert math.sqrt(plan.n_iter * plan.mu_step**2 + start) == pytest.approx(0.25)

@@ -37,7 +37,7 @@ def make_table(n_rows, seed=0):
 def test_dependence_is_learnt_without_noise():
     with insecure_randomness(0):
         synthesizer = DPGANSynthesizer(
-            epsilon=math.inf, schema=SCHEMA, random_state=0
+            epsilon=math.inf, schema=SCHEMA, init="marginals", random_state=0
         ).fit(make_table(3000))
     rows = synthesizer.sample(4000, sampling_strategy="balanced", random_state=0)
     for label, part in rows.groupby("y"):

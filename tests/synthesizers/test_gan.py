@@ -36,10 +36,11 @@ def error(rows, table):
     return missed / total
 
 
-def test_it_learns_the_dependence_of_a_table():
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
+def test_it_learns_the_dependence_of_a_table(init):
     """Independent columns miss all of it."""
     table = make_table()
-    synthesizer = GANSynthesizer(target="y", random_state=0).fit(table)
+    synthesizer = GANSynthesizer(target="y", init=init, random_state=0).fit(table)
     assert error(synthesizer.sample(4000, random_state=0), table) < 0.2
 
 

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 
 from skdpsynth import GPATESynthesizer
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import _aggregators, _mechanisms
+from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _gpate, _gpate_plan
@@ -36,6 +36,7 @@ COLUMNS = {
 COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
 UNCOUNTED = TableSchema(COLUMNS, target="y")
 VOTES = {"aggregator": "confident_gnmax", "projection_dim": 2}
+FACTORS = {"init": "marginals"}
 SMALL = {"batch_size": 8, "latent_dim": 2, "random_state": 0, "delta": DELTA}
 
 
@@ -64,14 +65,14 @@ def fit(table, **parameters):
 
 def fit_spied(monkeypatch, table=None, **parameters):
     """Fit, and list every draw of noise: its name, class, size, number and noise."""
-    real, draws = _aggregators.release_gaussian, []
+    real, draws = _mechanisms.release_gaussian, []
 
     def spy(values, reservation, n_releases=1):
         noisy = real(values, reservation, n_releases)
         noise = (noisy - values).astype(np.float64).ravel()
         draws.append(
             {
-                "name": reservation.name,
+                "name": reservation.name.split(",")[0],
                 "scope": reservation.scope,
                 "n": n_releases,
                 "std": reservation.noise_std,
@@ -80,7 +81,8 @@ def fit_spied(monkeypatch, table=None, **parameters):
         )
         return noisy
 
-    monkeypatch.setattr(_aggregators, "release_gaussian", spy)
+    for home in (_aggregators, _pair_tables):
+        monkeypatch.setattr(home, "release_gaussian", spy)
     return fit(make_table() if table is None else table, **parameters), draws
 
 
@@ -88,10 +90,11 @@ def total(draws, name, scope, key=lambda draw: draw["noise"].size):
     return sum(key(d) for d in draws if d["name"] == name and d["scope"] == scope)
 
 
-SUMS, ANSWERS, TESTS = (
+SUMS, ANSWERS, TESTS, PAIRS = (
     "sums of teachers' gradients",
     "answers by vote",
     "threshold tests",
+    "3 pair tables",
 )
 # Sensitivities by the proofs, not by the package; those of marginals are collected.
 SENSITIVITIES = {
@@ -99,6 +102,7 @@ SENSITIVITIES = {
     SUMS: 2.0 * 2**20,
     ANSWERS: math.sqrt(2),
     TESTS: 1.0,
+    PAIRS: math.sqrt(3),  # a cell of the table of each pair of three columns
 }
 
 
@@ -106,7 +110,7 @@ def certified_by_dp_accounting(draws, of_marginals):
     """Epsilon of the worst class, from the draws and their sensitivities."""
     results = []
     for scope in ("u", "v"):
-        proven = {name: found[scope] for name, found in of_marginals.items()}
+        proven = {name: found.get(scope) for name, found in of_marginals.items()}
         proven |= SENSITIVITIES
         events = [
             SelfComposedDpEvent(
@@ -123,7 +127,7 @@ def certified_by_dp_accounting(draws, of_marginals):
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 @pytest.mark.parametrize("schema", [COUNTED, UNCOUNTED], ids=["counted", "uncounted"])
-@pytest.mark.parametrize("mode", [{}, {"init": "random"}, VOTES], ids=str)
+@pytest.mark.parametrize("mode", [{}, FACTORS, {"init": "random"}, VOTES], ids=str)
 def test_epsilon_by_dp_accounting_is_what_was_asked_for(
     mode, schema, epsilon, proven_sensitivities, monkeypatch
 ):
@@ -138,18 +142,20 @@ def test_epsilon_by_dp_accounting_is_what_was_asked_for(
         assert entry.used == entry.releases > 0
 
 
-def test_every_sum_is_drawn_once_per_step_and_class(monkeypatch):
-    synthesizer, draws = fit_spied(monkeypatch, n_iter=5)
-    size = synthesizer.generator_.parameters[0]["loadings"].size
-    assert size == 3 * 2
+@pytest.mark.parametrize("mode", [{}, FACTORS], ids=str)
+def test_every_sum_is_drawn_once_per_step_and_class(mode, monkeypatch):
+    """Of one number per loading; or per move of the weights, of which are as many."""
+    _, draws = fit_spied(monkeypatch, n_iter=5, **mode)
+    size = 3 * 2
     for scope in ("u", "v"):
         assert total(draws, SUMS, scope) == 5 * size
         assert total(draws, SUMS, scope, lambda draw: draw["n"]) == 5
 
 
-def test_every_vote_of_every_fake_is_charged(monkeypatch):
+@pytest.mark.parametrize(("init", "share"), [("pairs", 0.08), ("marginals", 0.3)])
+def test_every_vote_of_every_fake_is_charged(init, share, monkeypatch):
     """m * k tests and answers per step, not k: batch 8, 2 dimensions, 10 bins."""
-    _, draws = fit_spied(monkeypatch, n_iter=3, **VOTES)
+    _, draws = fit_spied(monkeypatch, n_iter=3, init=init, **VOTES)
     n_queries = 3 * 8 * 2
     for scope in ("u", "v"):
         for name, width in ((ANSWERS, 10), (TESTS, 1)):
@@ -161,7 +167,7 @@ def test_every_vote_of_every_fake_is_charged(monkeypatch):
     answer, test = math.sqrt(answer**2 - 4), math.sqrt(test**2 - 4)
     training = n_queries * (2 / answer**2 + 1 / test**2)
     assert test / answer == pytest.approx(1500 / 600)
-    assert training == pytest.approx(0.3 * gdp_mu(1.0, DELTA) ** 2, rel=2e-3)
+    assert training == pytest.approx(share * gdp_mu(1.0, DELTA) ** 2, rel=2e-3)
 
 
 def test_the_threshold_is_a_share_of_the_planned_teachers(monkeypatch):

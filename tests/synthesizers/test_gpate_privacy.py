@@ -7,21 +7,24 @@ in `test_gpate_ledger.py`.
 
 from __future__ import annotations
 
+import functools
+import math
+
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _twins import after_encoding
 
-from skdpsynth import GPATESynthesizer
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.nn import _teachers
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.preprocessing._marginals import flat_marginals
-from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.privacy import _aggregators
+from skdpsynth.preprocessing._pairs import PairTables
+from skdpsynth.privacy import _aggregators, _pair_tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _gpate
+from skdpsynth.synthesizers import _gpate, _start
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.DegradedResultWarning"
@@ -63,6 +66,13 @@ def fit(table, **parameters):
 # --- Influence -------------------------------------------------------------------
 
 
+@functools.cache
+def reference_marginals():
+    """Marginals of another table: public."""
+    settings = {"epsilon": math.inf, "schema": COUNTED}
+    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.scores
+
+
 def what_teachers_say(table, **parameters):
     """Fit with frozen secrets and history; give (class, private statistic) in order.
 
@@ -80,13 +90,19 @@ def what_teachers_say(table, **parameters):
         said.append((answers.scope, votes.copy()))
         return np.random.default_rng(len(said)).integers(-1, 10, size=len(votes))
 
+    reference = reference_marginals()  # before anything is patched
+
     def no_purchase(rows, axes, classes, accountant, *, mus):
-        return flat_marginals(axes, len(classes))
+        return reference
+
+    def no_pairs(rows, bins, *others, **named):
+        return PairTables.nothing(int(bins.starts[-1]))
 
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         patch.setattr(_gpate, "gaussian_sum", frozen_sum)
         patch.setattr(_gpate, "confident_gnmax", frozen_votes)
-        patch.setattr(_gpate, "buy_marginals", no_purchase)
+        patch.setattr(_start, "buy_marginals", no_purchase)
+        patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, **({"n_teachers": 12, "n_iter": 4} | parameters))
     return said
 
@@ -126,7 +142,9 @@ def neighbours(table, label):
     }
 
 
-MODES = [{}, {"init": "random"}, {"hidden_dims": (4,)}, VOTES]
+FACTORS = {"init": "marginals"}
+MANY_VOTES = VOTES | {"batch_size": 64}  # so that some of them move
+MODES = [{}, FACTORS, {"init": "random"}, {"hidden_dims": (4,)}, MANY_VOTES]
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
@@ -138,9 +156,10 @@ def test_one_row_moves_one_teacher_of_its_class(label, mode):
         assert_one_teacher_moves(before, what_teachers_say(other, **mode), label)
 
 
-def test_most_teachers_have_something_to_say():
+@pytest.mark.parametrize("mode", [{}, FACTORS], ids=str)
+def test_most_teachers_have_something_to_say(mode):
     """The test above would also pass if one teacher had all rows."""
-    for _, vectors in what_teachers_say(make_table()):
+    for _, vectors in what_teachers_say(make_table(), **mode):
         assert np.count_nonzero(vectors.any(axis=1)) >= 10
 
 
@@ -158,8 +177,7 @@ def scaled_together(*arguments):
     return vectors / np.linalg.norm(vectors)
 
 
-def standardised_together(model, units, codes, position):
-    scores = score_rows(model, units, codes, position)
+def standardised_together(scores):
     return scores / np.float32(scores.std())
 
 
@@ -168,28 +186,31 @@ def all_rows(rows, position):
 
 
 teacher_gradients = _gpate.teacher_gradients
-score_rows = TableModel.score_rows
+TWINS = [
+    (_teachers, "assign_teachers", slices),
+    (_gpate, "teacher_gradients", centred_together),
+    (_gpate, "teacher_gradients", scaled_together),
+    (PrivateRows, "of_class", all_rows),
+]
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "twin"),
+    ("where", "name", "twin", "init"),
     [
-        (_teachers, "assign_teachers", slices),
-        (_gpate, "teacher_gradients", centred_together),
-        (_gpate, "teacher_gradients", scaled_together),
-        (TableModel, "score_rows", standardised_together),
-        (PrivateRows, "of_class", all_rows),
+        *((*twin, init) for twin in TWINS for init in ("pairs", "marginals")),
+        *((*t, init) for init, t in after_encoding(standardised_together).items()),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_broken_twins_move_more(where, name, twin, monkeypatch):
+def test_broken_twins_move_more(where, name, twin, init, monkeypatch):
     monkeypatch.setattr(where, name, twin)
     table = make_table()
-    before = what_teachers_say(table)
+    before = what_teachers_say(table, init=init)
     caught = 0
     for other in neighbours(table, "u").values():
+        after = what_teachers_say(other, init=init)
         try:
-            assert_one_teacher_moves(before, what_teachers_say(other), "u")
+            assert_one_teacher_moves(before, after, "u")
         except AssertionError:
             caught += 1
     assert caught > 0
@@ -220,10 +241,16 @@ def test_the_twin_that_seeds_them_is_caught(monkeypatch):
     np.testing.assert_array_equal(ours, theirs)
 
 
-def test_equal_random_state_gives_another_fit():
-    first, second = (fit(make_table(), n_iter=2) for _ in range(2))
-    loadings = [s.generator_.parameters[0]["loadings"] for s in (first, second)]
-    assert not np.array_equal(*loadings)
+@pytest.mark.parametrize(
+    ("init", "name"),
+    [("pairs", "generator.0.weights"), ("marginals", "generator.0.loadings")],
+)
+def test_equal_random_state_gives_another_fit(init, name):
+    first, second = (
+        fit(make_table(), n_iter=2, init=init).generator_.to_state()[1]
+        for _ in range(2)
+    )
+    assert not np.array_equal(first[name], second[name])
 
 
 # --- Flow ------------------------------------------------------------------------
@@ -231,15 +258,10 @@ def test_equal_random_state_gives_another_fit():
 
 def everything_public(synthesizer):
     """Whatever a fitted synthesizer shows."""
-    arrays = [
-        value
-        for parameters in synthesizer.generator_.parameters
-        for value in parameters.values()
-    ]
     return {
         "names": sorted(vars(synthesizer)),
         "hash": joblib.hash(synthesizer),  # the whole object, whatever it holds
-        "arrays": arrays,
+        "arrays": list(synthesizer.generator_.to_state()[1].values()),
         "sample": synthesizer.sample(100, random_state=3),
         "stream": synthesizer.sample(20),
         "schema": synthesizer.schema_.to_dict(),
@@ -264,9 +286,12 @@ def fit_twice(monkeypatch, **parameters):
         assert noisy.shape == values.shape
         return noisy
 
-    monkeypatch.setattr(_aggregators, "release_gaussian", record)
+    homes = (_aggregators, _pair_tables)
+    for home in homes:
+        monkeypatch.setattr(home, "release_gaussian", record)
     ours = fit(make_table(4000, seed=1), **parameters)
-    monkeypatch.setattr(_aggregators, "release_gaussian", replay)
+    for home in homes:
+        monkeypatch.setattr(home, "release_gaussian", replay)
     theirs = fit(make_table(2500, seed=2), **parameters)
     assert not released
     return everything_public(ours), everything_public(theirs)
@@ -287,13 +312,14 @@ NOTHING_GIVEN = {"schema": None, "target": "y", "n_iter": 3}
     "mode",
     [
         {},
+        FACTORS,
         {"init": "random"},
         VOTES,
         {"n_iter": "auto", "epsilon": 8.0},
         {"schema": UNCOUNTED, "target": None},
         {"target": None},
     ],
-    ids=["sums", "random", "votes", "auto", "declared", "no target"],
+    ids=["sums", "marginals", "random", "votes", "auto", "declared", "no target"],
 )
 def test_the_result_is_a_function_of_the_releases(mode, monkeypatch):
     """Other rows, another number of rows, other secrets: the same result to the bit.
@@ -319,7 +345,11 @@ class PublicDrawsByRow(_gpate.TeacherEnsemble):
 
 @pytest.mark.parametrize(
     ("name", "twin", "mode"),
-    [("gaussian_sum", exact_sum, {}), ("TeacherEnsemble", PublicDrawsByRow, VOTES)],
+    [
+        ("gaussian_sum", exact_sum, {}),
+        ("gaussian_sum", exact_sum, FACTORS),
+        ("TeacherEnsemble", PublicDrawsByRow, VOTES),
+    ],
 )
 def test_flow_round_the_mechanism_is_caught(name, twin, mode, monkeypatch):
     monkeypatch.setattr(_gpate, name, twin)

@@ -13,10 +13,11 @@ from skdpsynth import IndependentSynthesizer, PATETripleGANSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers._pate_triplegan_plan import plan_class
+from skdpsynth.synthesizers._pate_triplegan_plan import TripleSettings, plan_class
 
 LABELS = list("uvwx")
 SIGNS = {"u": 1, "v": -1, "w": 1, "x": -1}
+FACTORS = {"init": "marginals"}
 MODES = [{}, {"desensitization": "dpsgd"}]
 
 
@@ -73,7 +74,7 @@ def test_dependence_within_each_of_three_classes_is_learnt(mode, init):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("mode", [*MODES, *(m | FACTORS for m in MODES)], ids=str)
 def test_it_beats_independent_columns_at_epsilon_2(mode):
     """Secure noise; independent columns have 0 +- 0.023 in 2,000 rows of a class.
 
@@ -170,7 +171,8 @@ def test_a_class_trains_if_it_can_pay(mode):
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize(("n_rows", "least"), [(200_000, 0.9), (20, 1.0)])
-def test_training_takes_little_from_the_marginals(n_rows, least, mode):
+@pytest.mark.parametrize("pairs", [False, True])
+def test_training_takes_little_from_the_start(n_rows, least, pairs, mode):
     """Of the squared mu; and a class that does not train gives them all."""
     plan = plan_class(
         "u",
@@ -179,21 +181,24 @@ def test_training_takes_little_from_the_marginals(n_rows, least, mode):
         2,
         0.3,
         n_labels=2,
-        settings=PATETripleGANSynthesizer(**mode),
+        settings=TripleSettings.of(PATETripleGANSynthesizer(**mode)),
         tail_delta=1e-7,
         largest=float(n_rows),
+        pairs=pairs,
     )
     assert (plan.n_iter == 0) == (plan.mu_classifier == 0) == (least == 1.0)
     training = plan.n_iter * plan.mu_step**2
     if plan.n_iter and mode:
         training *= plan.n_queries
-    spent = plan.mu_marginals**2 + plan.mu_classifier**2 + training
+    start = plan.mu_marginals**2 + plan.mu_pairs**2
+    spent = start + plan.mu_classifier**2 + training
     assert spent == pytest.approx(0.3**2)
-    assert least <= plan.mu_marginals**2 / 0.3**2 <= 1.0
+    assert least <= start / 0.3**2 <= 1.0
+    assert bool(plan.mu_pairs) == (pairs and n_rows > 20)
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("mode", [m | FACTORS for m in MODES], ids=str)
 def test_unlabelled_rows_are_heard_if_one_class_trains(mode):
     table = make_table(30_000, n_classes=2, seed=3)
     rare = table["y"].eq("v") & (np.arange(len(table)) % 1000 > 0)
@@ -216,12 +221,17 @@ def test_unlabelled_rows_are_heard_if_one_class_trains(mode):
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-def test_classes_that_do_not_train_are_independent():
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
+def test_classes_that_do_not_train_are_independent(init):
     table = make_table(60)
-    synthesizer = PATETripleGANSynthesizer(schema=make_schema()).fit(table)
+    synthesizer = PATETripleGANSynthesizer(schema=make_schema(), init=init).fit(table)
     assert synthesizer.n_iter_ == 0
-    for parameters in synthesizer.generator_.parameters:
-        assert not parameters["loadings"].any()
+    _, arrays = synthesizer.generator_.to_state()
+    for c in range(2):
+        if init == "pairs":
+            assert len(arrays[f"generator.{c}.weights"]) == 1
+        else:
+            assert not arrays[f"generator.{c}.loadings"].any()
     names = {entry.name for entry in synthesizer.privacy_report().entries}
     assert names <= {"class counts", "coarse marginals", "marginals"}
 

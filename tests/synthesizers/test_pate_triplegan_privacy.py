@@ -16,15 +16,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _twins import after_encoding
 
-from skdpsynth import PATETripleGANSynthesizer
+from skdpsynth import IndependentSynthesizer, PATETripleGANSynthesizer
 from skdpsynth.nn import _branch, _classifier, _dp_sgd
 from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.privacy import _aggregators, _mechanisms
+from skdpsynth.preprocessing._pairs import PairTables
+from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _evidence, _pate_triplegan, _pate_triplegan_players
+from skdpsynth.synthesizers import (
+    _pate_triplegan_classifier,
+    _pate_triplegan_players,
+    _start,
+)
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.DegradedResultWarning"
@@ -54,6 +60,7 @@ BRANCH, CLASSIFIER = "unlabelled rows' gradients", "classifier's gradients"
 TEACHERS = "teachers' opinions"
 CLIPS = {BRANCH: 0.5, "discriminator's gradients": 0.5, CLASSIFIER: 1.0}
 FLOAT_RELEASES = (_branch, _classifier, _dp_sgd)
+FACTORS = {"init": "marginals"}
 MODES = [{}, {"desensitization": "dpsgd"}]
 # Little noise: what is learnt is never shrunk to nothing, which no twin could move.
 LOUD = {"epsilon": 100.0, "batch_size": 256}
@@ -88,7 +95,8 @@ def fit(table, **parameters):
 @functools.cache
 def reference_marginals():
     """Marginals of another table: public."""
-    return fit(make_table(3000, seed=9), epsilon=math.inf, n_iter=1)._model.scores
+    settings = {"epsilon": math.inf, "schema": COUNTED}
+    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.scores
 
 
 def what_is_summed(table, **parameters):
@@ -120,14 +128,18 @@ def what_is_summed(table, **parameters):
     def no_purchase(rows, axes, classes, accountant, *, mus):
         return reference_marginals()
 
+    def no_pairs(rows, bins, *others, **named):
+        return PairTables.nothing(int(bins.starts[-1]))
+
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         for module in FLOAT_RELEASES:
             if module.release_float_gaussian is real_float:
                 patch.setattr(module, "release_float_gaussian", frozen_float)
         patch.setattr(TeacherEnsemble, "logits", keep)
         patch.setattr(_pate_triplegan_players, "noisy_votes", frozen_votes)
-        patch.setattr(_evidence, "noisy_counts", frozen_counts)
-        patch.setattr(_pate_triplegan, "buy_marginals", no_purchase)
+        patch.setattr(_pate_triplegan_classifier, "noisy_counts", frozen_counts)
+        patch.setattr(_start, "buy_marginals", no_purchase)
+        patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, **parameters)
     return said
 
@@ -187,12 +199,13 @@ CHANGES = ["removed", "added", "extreme"]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("mode", [*MODES, FACTORS], ids=str)
 def test_a_labelled_row_moves_one_teacher_and_one_term_and_no_unlabelled_sum(
     mode, change
 ):
     moved = moved_by(change, make_table(), "u", **mode)
-    assert {CLASSIFIER, "discriminator's gradients" if mode else TEACHERS} <= moved
+    own = "discriminator's gradients" if "desensitization" in mode else TEACHERS
+    assert {CLASSIFIER, own} <= moved
 
 
 def test_a_labelled_row_can_move_a_vote():
@@ -202,7 +215,7 @@ def test_a_labelled_row_can_move_a_vote():
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("mode", [*MODES, FACTORS], ids=str)
 def test_an_unlabelled_row_moves_one_term_of_one_sum(mode, change):
     assert moved_by(change, make_table(), None, **mode) == {"calls", BRANCH}
 
@@ -292,15 +305,10 @@ def test_terms_without_a_bound_are_caught(twin, monkeypatch):
 
 
 def everything_public(synthesizer):
-    arrays = [
-        value
-        for parameters in synthesizer.generator_.parameters
-        for value in parameters.values()
-    ]
     return {
         "names": sorted(vars(synthesizer)),
         "hash": joblib.hash(synthesizer),
-        "arrays": arrays,
+        "arrays": list(synthesizer.generator_.to_state()[1].values()),
         "sample": synthesizer.sample(60, random_state=3),
         "report": synthesizer.privacy_report().to_dict(),
         "n_teachers": list(synthesizer.n_teachers_),
@@ -327,6 +335,7 @@ def fit_twice(monkeypatch, **parameters):
     places = [(m, "release_float_gaussian") for m in FLOAT_RELEASES]
     places += [
         (_aggregators, "release_gaussian"),
+        (_pair_tables, "release_gaussian"),
         (_aggregators, "release_votes"),  # below whatever a player may wrap it in
     ]
     spies = [(*place, *spied(*place)) for place in places]
@@ -342,8 +351,8 @@ def fit_twice(monkeypatch, **parameters):
 
 @pytest.mark.parametrize(
     "mode",
-    [*MODES, {"init": "random"}, {"schema": UNCOUNTED}, {"target": None}],
-    ids=["hybrid", "dpsgd", "random", "uncounted", "no target given"],
+    [*MODES, FACTORS, {"init": "random"}, {"schema": UNCOUNTED}, {"target": None}],
+    ids=["hybrid", "dpsgd", "marginals", "random", "uncounted", "no target given"],
 )
 def test_the_result_is_a_function_of_the_releases(mode, monkeypatch):
     """Other rows, other numbers of both kinds of rows, other secrets: the same bits.
@@ -360,7 +369,7 @@ def test_the_result_is_a_function_of_the_releases(mode, monkeypatch):
 
 def leaks_size(self, rows):
     """A twin: the generator's stream moves with the number of unlabelled rows."""
-    torch.randn(len(rows), generator=self._student._generator)
+    torch.randn(len(rows), generator=self._generator._generator)
     return self._discriminator.clipped_sum(rows, self._view)
 
 
@@ -373,7 +382,8 @@ def test_a_public_stream_that_counts_rows_is_caught(monkeypatch):
     )
 
 
-def test_only_teachers_and_mechanisms_see_rows(monkeypatch):
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
+def test_only_teachers_and_mechanisms_see_rows(init, monkeypatch):
     """Taint: rows of one odd value never reach a student's or generator's input."""
     seen = []
     for name in ("add", "train"):
@@ -389,14 +399,14 @@ def test_only_teachers_and_mechanisms_see_rows(monkeypatch):
 
         monkeypatch.setattr(owner, name, keep)
     private = []
-    score_rows = _pate_triplegan.TableModel.score_rows
 
-    def keep_scores(self, units, codes, position):
-        private.append(score_rows(self, units, codes, position))
+    def keep_scores(scores):
+        # Bins have few scores, and fakes have them too: real ones are marked.
+        private.append(scores if init == "marginals" else scores + np.float32(0.1))
         return private[-1]
 
-    monkeypatch.setattr(_pate_triplegan.TableModel, "score_rows", keep_scores)
-    fit(make_table())
+    monkeypatch.setattr(*after_encoding(keep_scores)[init])
+    fit(make_table(), init=init)
     assert len(private) == 4  # labelled and unlabelled rows of two classes
     rows = {row.tobytes() for part in private for row in part}
     fakes = [t for t in seen if t.ndim == 2 and t.shape[1] == 3]

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 
 from skdpsynth import PATEGANSynthesizer
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import _aggregators, _mechanisms
+from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _pategan
 
@@ -42,6 +42,7 @@ SMALL = {
     "delta": DELTA,
 }
 LABELS = "labels by vote"
+GRID = 1e-5  # of losses: what it rounds up adds to what is found, vote by vote
 
 
 def make_table(n_rows=150, seed=0):
@@ -71,8 +72,8 @@ def fit_spied(monkeypatch, **parameters):
     """Fit, and list every release: its name, class, number, noise and teachers."""
     draws = []
 
-    def spy_on(name):
-        real = getattr(_aggregators, name)
+    def spy_on(home, name):
+        real = getattr(home, name)
 
         def spy(values, reservation, n_releases=1):
             votes = name == "release_votes"
@@ -81,10 +82,11 @@ def fit_spied(monkeypatch, **parameters):
             draws.append((reservation, n, values.copy(), answers))
             return answers
 
-        monkeypatch.setattr(_aggregators, name, spy)
+        monkeypatch.setattr(home, name, spy)
 
-    spy_on("release_gaussian")
-    spy_on("release_votes")
+    spy_on(_aggregators, "release_gaussian")
+    spy_on(_pair_tables, "release_gaussian")
+    spy_on(_aggregators, "release_votes")
     return fit(make_table(), **parameters), draws
 
 
@@ -120,14 +122,16 @@ def losses_of_votes(scale, n_votes, n_teachers, noise):
     few, many = (tails[half + 1 - n] for n in (half, half + 1))
     logs = [{"yes": math.log(p), "no": math.log1p(-p)} for p in (few, many)]
     return privacy_loss_distribution.from_two_probability_mass_functions(
-        *logs, value_discretization_interval=1e-4, symmetric=False
+        *logs, value_discretization_interval=GRID, symmetric=False
     ).self_compose(n_votes)
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize(
+    ("epsilon", "init"), [(1.0, "marginals"), (4.0, "marginals"), (4.0, "pairs")]
+)
 def test_epsilon_by_own_arithmetic_is_what_was_asked_for(
-    epsilon, noise, proven_sensitivities, monkeypatch
+    epsilon, init, noise, proven_sensitivities, monkeypatch
 ):
     """All draws of a class, composed here by their laws and sensitivities.
 
@@ -135,18 +139,28 @@ def test_epsilon_by_own_arithmetic_is_what_was_asked_for(
     """
     from dp_accounting.pld import privacy_loss_distribution
 
-    synthesizer, draws = fit_spied(monkeypatch, epsilon=epsilon, noise=noise)
+    def squared(name, scope):
+        if "pair tables" in name:
+            return 3.0
+        return proven_sensitivities[name][scope] ** 2
+
+    settings = {"epsilon": epsilon, "noise": noise, "init": init}
+    synthesizer, draws = fit_spied(monkeypatch, **settings)
+    assert (init == "pairs") == any("pair tables" in d[0].name for d in draws)
     for scope in ("u", "v"):
         paid = [draw for draw in draws if draw[0].scope in (None, scope)]
+        # A row is in one cell of the table of each pair of three columns.
         mu_squared = sum(
-            n * proven_sensitivities[line.name][scope] ** 2 / (line.noise_std**2 - 4)
+            n * squared(line.name, scope) / (line.noise_std**2 - 4)
             for line, n, _, _ in paid
             if line.name != LABELS
         )
         (line,) = {draw[0] for draw in paid if draw[0].name == LABELS}
         n_votes = sum(n for own, n, _, _ in paid if own is line)
         found = (
-            privacy_loss_distribution.from_gaussian_mechanism(mu_squared**-0.5)
+            privacy_loss_distribution.from_gaussian_mechanism(
+                mu_squared**-0.5, value_discretization_interval=GRID
+            )
             .compose(losses_of_votes(line.noise_std, n_votes, line.n_teachers, noise))
             .get_epsilon_for_delta(DELTA)
         )

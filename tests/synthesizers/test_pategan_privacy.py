@@ -31,20 +31,25 @@ are faults of quality: `test_pategan.py` asks for the dependence that is there.
 
 from __future__ import annotations
 
+import functools
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _twins import after_encoding
 
-from skdpsynth import PATEGANSynthesizer
+from skdpsynth import IndependentSynthesizer, PATEGANSynthesizer
 from skdpsynth.nn import _teachers
+from skdpsynth.nn._factors import FactorTrainer
+from skdpsynth.nn._mixture_trainer import MixtureTrainer
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.preprocessing._marginals import flat_marginals
-from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.privacy import _aggregators
+from skdpsynth.preprocessing._pairs import PairTables
+from skdpsynth.privacy import _aggregators, _pair_tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _pategan
+from skdpsynth.synthesizers import _pategan, _start
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.DegradedResultWarning"
@@ -58,6 +63,7 @@ COLUMNS = {
     "y": Categorical(["u", "v"]),
 }
 COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
+FACTORS = {"init": "marginals"}
 SMALL = {
     "batch_size": 16,
     "n_student_steps": 3,
@@ -92,6 +98,13 @@ def fit(table, **parameters):
 # --- Influence -------------------------------------------------------------------
 
 
+@functools.cache
+def reference_marginals():
+    """Marginals of another table: public."""
+    settings = {"epsilon": math.inf, "schema": COUNTED}
+    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.scores
+
+
 def what_teachers_say(table, **parameters):
     """Fit with frozen secrets and history; give (class, opinions) in order.
 
@@ -110,13 +123,19 @@ def what_teachers_say(table, **parameters):
         np.testing.assert_array_equal(votes, (said[-1] > 0).sum(axis=0))
         return np.random.default_rng(len(scopes)).random(len(votes)) < 0.5
 
+    reference = reference_marginals()  # before anything is patched
+
     def no_purchase(rows, axes, classes, accountant, *, mus):
-        return flat_marginals(axes, len(classes))
+        return reference
+
+    def no_pairs(rows, bins, *others, **named):
+        return PairTables.nothing(int(bins.starts[-1]))
 
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         patch.setattr(_teachers.TeacherEnsemble, "logits", keep)
         patch.setattr(_pategan, "noisy_votes", frozen)
-        patch.setattr(_pategan, "buy_marginals", no_purchase)
+        patch.setattr(_start, "buy_marginals", no_purchase)
+        patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, **({"n_teachers": 12} | parameters))
     return list(zip(scopes, said, strict=True))
 
@@ -152,7 +171,7 @@ def neighbours(table, label):
 
 
 @pytest.mark.parametrize(
-    "mode", [{}, {"init": "random"}, {"hidden_dims": (4,)}], ids=str
+    "mode", [{}, FACTORS, {"init": "random"}, {"hidden_dims": (4,)}], ids=str
 )
 @pytest.mark.parametrize("label", ["u", "v"])
 def test_one_row_moves_one_vote_of_its_class(label, mode):
@@ -162,9 +181,10 @@ def test_one_row_moves_one_vote_of_its_class(label, mode):
         assert_one_teacher_moves(before, what_teachers_say(other, **mode), label)
 
 
-def test_most_teachers_have_an_opinion():
+@pytest.mark.parametrize("mode", [{}, FACTORS], ids=str)
+def test_most_teachers_have_an_opinion(mode):
     """The test above would also pass if one teacher had all rows."""
-    for _, opinions in what_teachers_say(make_table()):
+    for _, opinions in what_teachers_say(make_table(), **mode):
         assert np.count_nonzero(opinions.any(axis=1)) >= 10
 
 
@@ -198,8 +218,7 @@ def slices(n_units, n_teachers, rng):
     return np.arange(n_units) * n_teachers // n_units
 
 
-def standardised_together(model, units, codes, position):
-    scores = score_rows(model, units, codes, position)
+def standardised_together(scores):
     return scores / np.float32(scores.std())
 
 
@@ -207,29 +226,32 @@ def all_rows(rows, position):
     return PrivateRows(rows.units, rows.codes, rows.members)
 
 
-score_rows = TableModel.score_rows
+TWINS = [
+    (_pategan, "TeacherEnsemble", Everybody),
+    (_pategan, "TeacherEnsemble", OnePart),
+    (_pategan, "TeacherEnsemble", DrawnAnew),
+    (_teachers, "assign_teachers", slices),
+    (PrivateRows, "of_class", all_rows),
+]
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "twin"),
+    ("where", "name", "twin", "init"),
     [
-        (_pategan, "TeacherEnsemble", Everybody),
-        (_pategan, "TeacherEnsemble", OnePart),
-        (_pategan, "TeacherEnsemble", DrawnAnew),
-        (_teachers, "assign_teachers", slices),
-        (TableModel, "score_rows", standardised_together),
-        (PrivateRows, "of_class", all_rows),
+        *((*twin, init) for twin in TWINS for init in ("pairs", "marginals")),
+        *((*t, init) for init, t in after_encoding(standardised_together).items()),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_broken_twins_move_more(where, name, twin, monkeypatch):
+def test_broken_twins_move_more(where, name, twin, init, monkeypatch):
     monkeypatch.setattr(where, name, twin)
     table = make_table()
-    before = what_teachers_say(table)
+    before = what_teachers_say(table, init=init)
     caught = 0
     for other in neighbours(table, "u").values():
+        after = what_teachers_say(other, init=init)
         try:
-            assert_one_teacher_moves(before, what_teachers_say(other), "u")
+            assert_one_teacher_moves(before, after, "u")
         except AssertionError:
             caught += 1
     assert caught > 0
@@ -238,28 +260,35 @@ def test_broken_twins_move_more(where, name, twin, monkeypatch):
 # --- Flow ------------------------------------------------------------------------
 
 
-def test_the_student_sees_no_real_row(monkeypatch):
-    """Every row that reaches the student's buffer was made by the generator."""
-    table, real, made, seen = make_table(), [], [], []
-    rows_of, add = _pategan.Student.rows, _pategan.LabelBuffer.add
+@pytest.mark.parametrize(
+    ("init", "trainer"), [("pairs", MixtureTrainer), ("marginals", FactorTrainer)]
+)
+def test_the_student_sees_no_real_row(init, trainer, monkeypatch):
+    """Every row that reaches the student's buffer was made by the generator.
 
-    def keep_scores(*arguments):
-        real.append(score_rows(*arguments))
+    Scores of bins are few and fakes have them too, so real rows are marked there.
+    """
+    table, real, made, seen = make_table(), [], [], []
+    rows_of, add = trainer.rows, _pategan.LabelBuffer.add
+
+    def keep_scores(scores):
+        real.append(scores if init == "marginals" else scores + np.float32(0.1))
         return real[-1]
 
-    def keep_rows(self, draws, parameters=None):
-        rows = rows_of(self, draws, parameters)
-        made.extend(row.tobytes() for row in rows.detach().numpy())
+    def keep_rows(self, draws, *moving):
+        rows = rows_of(self, draws, *moving)
+        if not moving:  # not while they are differentiated
+            made.extend(row.tobytes() for row in rows.numpy())
         return rows
 
     def keep_added(self, view, fakes, labels, pool, slope):
         seen.extend(row.tobytes() for part in (fakes, pool) for row in part.numpy())
         add(self, view, fakes, labels, pool, slope)
 
-    monkeypatch.setattr(TableModel, "score_rows", keep_scores)
-    monkeypatch.setattr(_pategan.Student, "rows", keep_rows)
+    monkeypatch.setattr(*after_encoding(keep_scores)[init])
+    monkeypatch.setattr(trainer, "rows", keep_rows)
     monkeypatch.setattr(_pategan.LabelBuffer, "add", keep_added)
-    fit(table)
+    fit(table, init=init)
     assert len(real) == 2
     assert len(seen) == 2 * 3 * (16 + 512)
     assert set(seen) <= set(made)
@@ -269,11 +298,7 @@ def test_the_student_sees_no_real_row(monkeypatch):
 def everything_public(synthesizer):
     """Whatever a fitted synthesizer shows."""
     return {
-        "arrays": [
-            value
-            for parameters in synthesizer.generator_.parameters
-            for value in parameters.values()
-        ],
+        "arrays": list(synthesizer.generator_.to_state()[1].values()),
         "sample": synthesizer.sample(100, random_state=3),
         "stream": synthesizer.sample(20),
         "schema": synthesizer.schema_.to_dict(),
@@ -285,28 +310,33 @@ def everything_public(synthesizer):
 
 def fit_twice(monkeypatch, **parameters):
     """Fit one table; then quite another one, but with the releases of the first."""
-    names = ("release_gaussian", "release_votes")
-    real, released = {name: getattr(_aggregators, name) for name in names}, []
+    released = []
+    homes = [
+        (_aggregators, "release_gaussian"),
+        (_aggregators, "release_votes"),
+        (_pair_tables, "release_gaussian"),
+    ]
+    originals = [getattr(home, name) for home, name in homes]
 
-    def recorder(name):
+    def recorder(real):
         def record(*arguments):
-            released.append(real[name](*arguments))
+            released.append(real(*arguments))
             return released[-1]
 
         return record
 
-    def replayer(name):
+    def replayer(real):
         def replay(*arguments):
-            real[name](*arguments)
+            real(*arguments)
             return released.pop(0)
 
         return replay
 
-    for name in names:
-        monkeypatch.setattr(_aggregators, name, recorder(name))
+    for (home, name), real in zip(homes, originals, strict=True):
+        monkeypatch.setattr(home, name, recorder(real))
     ours = fit(make_table(4000, seed=1), **parameters)
-    for name in names:
-        monkeypatch.setattr(_aggregators, name, replayer(name))
+    for (home, name), real in zip(homes, originals, strict=True):
+        monkeypatch.setattr(home, name, replayer(real))
     theirs = fit(make_table(2500, seed=2), **parameters)
     assert not released
     return everything_public(ours), everything_public(theirs)
@@ -325,7 +355,12 @@ NOTHING_GIVEN = {"schema": None, "target": "y", "n_teachers": 200}
 
 @pytest.mark.parametrize(
     "mode",
-    [{}, {"init": "random"}, {"n_iter": "auto", "n_teachers": "auto", "epsilon": 8.0}],
+    [
+        {},
+        FACTORS,
+        {"init": "random"},
+        {"n_iter": "auto", "n_teachers": "auto", "epsilon": 8.0},
+    ],
     ids=str,
 )
 def test_the_result_is_a_function_of_the_releases(mode, monkeypatch):
@@ -338,7 +373,7 @@ def exact_majority(votes, n_teachers, reservation):
     return 2 * votes > n_teachers
 
 
-def real_rows_in_buffer(self, scores, student, *arguments):
+def real_rows_in_buffer(self, scores, generator, *arguments):
     """The student is trained on real rows called real (S8, O4)."""
     add = _pategan.LabelBuffer.add
 
@@ -349,7 +384,7 @@ def real_rows_in_buffer(self, scores, student, *arguments):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_pategan.LabelBuffer, "add", cheat)
-        train(self, scores, student, *arguments)
+        train(self, scores, generator, *arguments)
 
 
 train = _pategan.PATEGANSynthesizer._train
@@ -362,9 +397,10 @@ train = _pategan.PATEGANSynthesizer._train
         (PATEGANSynthesizer, "_train", real_rows_in_buffer),
     ],
 )
-def test_flow_round_the_mechanism_is_caught(where, name, twin, monkeypatch):
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
+def test_flow_round_the_mechanism_is_caught(where, name, twin, init, monkeypatch):
     monkeypatch.setattr(where, name, twin)
-    ours, theirs = fit_twice(monkeypatch, **NOTHING_GIVEN)
+    ours, theirs = fit_twice(monkeypatch, init=init, **NOTHING_GIVEN)
     with pytest.raises(AssertionError):
         assert_equal_results(ours, theirs)
 

@@ -1,0 +1,326 @@
+"""The mixture in training: what it draws, how advice moves it, and what holds it."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import svd
+from scipy.stats import chi2
+
+from skdpsynth.nn._fitting import ReleasedClass
+from skdpsynth.nn._mixture import Mixture
+from skdpsynth.nn._mixture_trainer import N_MOVES, BinScores, MixtureTrainer
+from skdpsynth.preprocessing._pairs import PairTables
+
+STARTS = np.array([0, 3, 5, 9])
+N_COLUMNS, D, N_COMPONENTS, N_ROWS = 3, 9, 6, 5000.0
+CPU = torch.device("cpu")
+
+
+def make_mixture(seed=0, n_components=N_COMPONENTS):
+    """Components that differ much; no bin is rare."""
+    rng = np.random.default_rng(seed)
+    parts = [
+        rng.dirichlet(np.full(b - a, 2.0), size=n_components)
+        for a, b in pairwise(STARTS)
+    ]
+    weights = rng.dirichlet(np.full(n_components, 5.0))
+    return Mixture(weights, np.hstack(parts).astype(np.float32), np.zeros((2, D)))
+
+
+def joint_of(mixture):
+    """Probability of each pair of bins, 0 for those of one column; and the shares."""
+    probabilities = mixture.probabilities.astype(np.float64)
+    joint = (mixture.weights[:, None] * probabilities).T @ probabilities
+    for a, b in pairwise(STARTS):
+        joint[a:b, a:b] = 0.0
+    return joint, mixture.weights @ probabilities
+
+
+def make_released(mixture):
+    """Exact tables of a mixture, as if they had been bought."""
+    joint, shares = joint_of(mixture)
+    measured = np.triu(joint > 0)
+    counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
+    tables = PairTables(counts, measured, 5.0)
+    return ReleasedClass(N_ROWS, shares, 5.0, tables, CPU)
+
+
+def make_trainer(moves="all", *, seed=0, dtype=torch.float64, n_steps=20, **changes):
+    mixture = make_mixture()
+    settings = {"n_factors": 2, "learning_rate": 0.1} | changes
+    return MixtureTrainer(
+        mixture,
+        BinScores(mixture, STARTS),
+        make_released(mixture),
+        moves=moves,
+        n_steps=n_steps,
+        generator=torch.Generator().manual_seed(seed),
+        device=CPU,
+        dtype=dtype,
+        **settings,
+    )
+
+
+# --- Scores of bins --------------------------------------------------------------
+
+
+def test_scores_of_bins_have_mean_0_and_variance_1():
+    mixture = make_mixture()
+    table, (_, shares) = BinScores(mixture, STARTS).table, joint_of(mixture)
+    for j, (a, b) in enumerate(pairwise(STARTS)):
+        own = table[a:b, j]
+        assert np.abs(own).max() < 4.0
+        assert shares[a:b] @ own == pytest.approx(0.0, abs=1e-6)
+        assert shares[a:b] @ own**2 == pytest.approx(1.0, abs=1e-6)
+        assert not np.delete(table[:, j], np.s_[a:b]).any()
+
+
+def test_scores_of_bins_are_those_of_correspondence_analysis():
+    """Of a column against all others: the first singular vector, up to the sign."""
+    mixture = make_mixture()
+    table, (joint, shares) = BinScores(mixture, STARTS).table, joint_of(mixture)
+    for j, (a, b) in enumerate(pairwise(STARTS)):
+        others = np.r_[0:a, b:D]
+        residuals = joint[a:b][:, others] - np.outer(shares[a:b], shares[others])
+        residuals /= np.sqrt(np.outer(shares[a:b], shares[others]))
+        expected = svd(residuals)[0][:, 0] / np.sqrt(shares[a:b])
+        expected *= np.sign(expected @ table[a:b, j])
+        np.testing.assert_allclose(table[a:b, j], expected, atol=1e-4)
+
+
+def test_a_rare_bin_does_not_decide_the_scores():
+    """A bin of one row in 10,000, all of which are alike elsewhere."""
+    mixture = make_mixture(n_components=2)
+    probabilities = mixture.probabilities.astype(np.float64)
+    probabilities[0, :3], probabilities[1, :3] = [0.6, 0.4, 0.0], [0.4, 0.6, 0.0]
+    alone = np.array([[0, 0, 1.0, 1, 0, 1, 0, 0, 0]])
+    weights = np.array([0.5, 0.4999, 0.0001])
+    rare = Mixture(weights, np.vstack([probabilities, alone]), np.zeros((2, D)))
+    table = BinScores(rare, STARTS).table
+    assert (weights @ rare.probabilities)[:2] @ table[:2, 0] ** 2 > 0.9
+    assert np.abs(table).max() <= 4.0
+
+
+def test_a_column_without_others_or_with_one_bin_has_finite_scores():
+    alone = Mixture(np.ones(1), np.array([[0.2, 0.3, 0.5]]), np.zeros((2, 3)))
+    table = BinScores(alone, np.array([0, 3])).table[:, 0]
+    assert np.array([0.2, 0.3, 0.5]) @ table**2 == pytest.approx(1.0)
+    constant = Mixture(np.ones(1), np.ones((1, 1)), np.zeros((2, 1)))
+    assert not BinScores(constant, np.array([0, 1])).table.any()
+
+
+# --- What it draws ---------------------------------------------------------------
+
+
+def test_rows_have_the_probabilities_of_the_mixture(global_random_seed):
+    """n = 40,000: chi-square tests of each of 3 tables of pairs.
+
+    False alarms at 3e-7 each, below 1e-6 in all.
+    """
+    trainer, n_rows = make_trainer(seed=global_random_seed), 40_000
+    rows = trainer.rows(trainer.draw(n_rows)).numpy()
+    table, (joint, _) = (
+        BinScores(make_mixture(), STARTS).table,
+        joint_of(make_mixture()),
+    )
+    bins = [
+        np.abs(rows[:, [j]] - table[a:b, j]).argmin(axis=1) + a
+        for j, (a, b) in enumerate(pairwise(STARTS))
+    ]
+    for j, k in ((0, 1), (0, 2), (1, 2)):
+        expected = n_rows * joint[STARTS[j] : STARTS[j + 1], STARTS[k] : STARTS[k + 1]]
+        found = np.zeros((D, D))
+        np.add.at(found, (bins[j], bins[k]), 1)
+        found = found[STARTS[j] : STARTS[j + 1], STARTS[k] : STARTS[k + 1]]
+        statistic = ((found - expected) ** 2 / expected).sum()
+        assert statistic < chi2.isf(3e-7, expected.size - 1)
+
+
+def test_moments_are_the_exact_ones(global_random_seed):
+    """n = 40,000 products of at most 16: 16 means within 6 standard errors: 4e-8."""
+    trainer, n_rows = make_trainer(seed=global_random_seed), 40_000
+    rows = trainer.rows(trainer.draw(n_rows)).numpy()
+    rows = np.hstack([np.ones((n_rows, 1)), rows])
+    products = rows[:, :, None] * rows[:, None, :]
+    bound = 6 * products.std(axis=0) / math.sqrt(n_rows) + 1e-9
+    assert (np.abs(products.mean(axis=0) - trainer.moments().numpy()) <= bound).all()
+
+
+# --- How advice moves it ---------------------------------------------------------
+
+
+def test_gradient_is_that_of_the_exact_expected_score(global_random_seed):
+    """Of a score that is linear, by the logits and by the weights of the codes.
+
+    The expectation is differentiated by finite differences. The gradient of the logits
+    is exact given the codes. n = 60,000 in 60 parts: every mean is within 7 of its
+    standard errors by the parts, Student's t with 59 degrees: 60 at 3e-9, 2e-7 in all.
+    """
+    trainer = make_trainer(seed=global_random_seed)
+    slopes = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+
+    def expected(flat):
+        log_weights = flat[:N_COMPONENTS]
+        logits = flat[N_COMPONENTS:].reshape(N_COMPONENTS, D)
+        soft = [logits[:, a:b].softmax(1) for a, b in pairwise(STARTS)]
+        means = torch.cat(soft, 1) @ trainer._table
+        return float(log_weights.softmax(0) @ (means @ slopes))
+
+    start, step = trainer._flat(), 1e-5
+    exact = []
+    for i in range(len(start)):
+        move = torch.zeros_like(start)
+        move[i] = step
+        exact.append((expected(start + move) - expected(start - move)) / (2 * step))
+    parts = torch.stack(
+        [
+            trainer.gradient(trainer.draw(1000), lambda rows: rows @ slopes)
+            for _ in range(60)
+        ]
+    ).numpy()
+    # A baseline that is the mean of 1,000 rows takes a thousandth of the first part.
+    exact = np.array(exact)
+    exact[:N_COMPONENTS] *= 1 - 1 / 1000
+    error = parts.std(axis=0, ddof=1) / math.sqrt(60) + 1e-9
+    assert (np.abs(parts.mean(axis=0) - exact) <= 7 * error).all()
+    assert np.abs(exact[:N_COMPONENTS]).max() > 5 * error[:N_COMPONENTS].max()
+    assert np.abs(exact[N_COMPONENTS:]).max() > 5 * error[N_COMPONENTS:].max()
+
+
+def test_pull_is_the_change_of_mean_features_under_a_tilt():
+    """Of the same rows for every component, so that nothing is left to chance."""
+    trainer = make_trainer("weights")
+    assert trainer.n_parameters == min(N_MOVES, trainer.n_features)
+    pull = trainer.pull(None, trainer.features())
+    wanted = torch.randn(4, 10, trainer.n_features, dtype=torch.float64)
+    step, changes = 1e-6, []
+    for k in range(trainer.n_parameters):
+        means = []
+        for sign in (step, -step):
+            tilted = trainer._log_weights + sign * trainer._moves[:, k]
+            means.append(tilted.softmax(0) @ trainer._means)
+        changes.append((means[0] - means[1]) / (2 * step))
+    expected = wanted.mean(dim=1) @ torch.stack(changes).T
+    torch.testing.assert_close(pull(wanted), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_pull_by_logits_is_refused():
+    with pytest.raises(ValueError, match="Only the weights"):
+        make_trainer("all").pull(None, make_trainer().features())
+
+
+def test_advice_moves_features_where_it_points():
+    """The released sum of gradients by features raises the mean it is about."""
+    trainer = make_trainer("weights", n_steps=4, learning_rate=0.3)
+    wanted = torch.zeros(1, 1, trainer.n_features, dtype=torch.float64)
+    wanted[..., 0] = 1.0
+    weights = trainer._log_weights.softmax(0)
+    advice = trainer.pull(None, trainer.features())(wanted)[0]
+    before = float((weights @ trainer._means)[0])
+    trainer.ascend(advice)
+    assert float((trainer._log_weights.softmax(0) @ trainer._means)[0]) > before
+
+
+# --- What holds it ---------------------------------------------------------------
+
+
+def distance(trainer, mixture):
+    """Squared distance to the released tables, in noise variances."""
+    weights = torch.from_numpy(mixture.weights).float()
+    probabilities = torch.from_numpy(mixture.probabilities)
+    return float(trainer._released.distance(weights, probabilities))
+
+
+@pytest.mark.parametrize("moves", ["all", "weights"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("way", ["result", "present"])
+def test_advice_that_is_noise_does_not_lead_away_from_the_tables(moves, dtype, way):
+    """The start has distance 0, the mixture that the noise has moved thousands."""
+    trainer = make_trainer(moves, dtype=dtype, n_steps=20)
+    noise = torch.Generator().manual_seed(1)
+    for _ in range(20):
+        trainer.ascend(4 * torch.randn(trainer.n_parameters, generator=noise))
+    weights = trainer._log_weights.double().softmax(0).numpy()
+    moved = trainer._probabilities(trainer._logits).float().numpy()
+    off = distance(trainer, Mixture(weights, moved, np.zeros((2, D))))
+    held = getattr(trainer, way)()
+    assert off > 30.0
+    assert distance(trainer, held) < 0.1 * off
+    assert held.weights.sum() == pytest.approx(1.0)
+    sums = np.add.reduceat(held.probabilities, STARTS[:-1], axis=1)
+    np.testing.assert_allclose(sums, 1.0, atol=1e-5)
+    assert held.probabilities.dtype == np.float32
+    assert held.weights.dtype == np.float64
+
+
+def test_the_twin_that_forgets_the_tables_is_caught(monkeypatch):
+    monkeypatch.setattr(MixtureTrainer, "_hold", lambda *_: None)
+    with pytest.raises(AssertionError):
+        test_advice_that_is_noise_does_not_lead_away_from_the_tables(
+            "all", torch.float64, "present"
+        )
+
+
+def test_both_precisions_agree():
+    """The same draws, and gradients that differ by rounding."""
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        trainer = make_trainer(dtype=dtype)
+        draws = trainer.draw(500)
+        rows = trainer.rows(draws)
+        assert rows.dtype == dtype
+        gradient = trainer.gradient(draws, lambda rows: (rows**2).sum(dim=1))
+        found.append((draws.codes, rows.double(), gradient.double()))
+    assert torch.equal(found[0][0], found[1][0])
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=0, atol=1e-5)
+    torch.testing.assert_close(found[0][2], found[1][2], rtol=1e-3, atol=1e-4)
+
+
+# --- What it does not touch --------------------------------------------------------
+
+
+def train_a_little(seed):
+    trainer = make_trainer(seed=seed, n_steps=3)
+    for _ in range(3):
+        draws = trainer.draw(20)
+        trainer.ascend(trainer.gradient(draws, lambda rows: rows.sum(dim=1)))
+    return trainer.result()
+
+
+def test_global_generators_are_neither_read_nor_set():
+    results = []
+    for seed in (1, 2):
+        torch.random.default_generator.manual_seed(seed)
+        before = torch.get_rng_state()
+        make_trainer("weights").draw(3)
+        results.append(train_a_little(0))
+        assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(results[0].weights, results[1].weights)
+    other = train_a_little(5)
+    assert not np.array_equal(results[0].weights, other.weights)
+
+
+def test_what_was_given_is_left_as_it_was():
+    mixture = make_mixture()
+    weights, probabilities = mixture.weights.copy(), mixture.probabilities.copy()
+    train_a_little(0)
+    trainer = MixtureTrainer(
+        mixture,
+        BinScores(mixture, STARTS),
+        make_released(mixture),
+        moves="all",
+        n_factors=2,
+        n_steps=4,
+        learning_rate=1.0,
+        generator=torch.Generator().manual_seed(0),
+        device=CPU,
+    )
+    trainer.ascend(torch.ones(trainer.n_parameters))
+    trainer.present()
+    np.testing.assert_array_equal(mixture.weights, weights)
+    np.testing.assert_array_equal(mixture.probabilities, probabilities)
