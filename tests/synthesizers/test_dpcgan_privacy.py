@@ -20,6 +20,7 @@ from _twins import after_encoding
 from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer, IndependentSynthesizer
 from skdpsynth.nn import _discriminator, _dp_sgd
 from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.preprocessing import _model
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.preprocessing._pairs import PairTables
 from skdpsynth.privacy import _aggregators, _pair_tables
@@ -118,7 +119,7 @@ def sums_of(table, cls, **parameters):
 
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         patch.setattr(_dp_sgd, "release_float_gaussian", frozen)
-        patch.setattr(_start, "buy_marginals", no_purchase)
+        patch.setattr(_model, "buy_marginals", no_purchase)
         patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, cls, **parameters)
     return sums

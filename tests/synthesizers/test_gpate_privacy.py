@@ -19,6 +19,7 @@ from _twins import after_encoding
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.nn import _teachers
+from skdpsynth.preprocessing import _model
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.preprocessing._pairs import PairTables
 from skdpsynth.privacy import _aggregators, _pair_tables
@@ -101,7 +102,7 @@ def what_teachers_say(table, **parameters):
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         patch.setattr(_gpate, "gaussian_sum", frozen_sum)
         patch.setattr(_gpate, "confident_gnmax", frozen_votes)
-        patch.setattr(_start, "buy_marginals", no_purchase)
+        patch.setattr(_model, "buy_marginals", no_purchase)
         patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, **({"n_teachers": 12, "n_iter": 4} | parameters))
     return said

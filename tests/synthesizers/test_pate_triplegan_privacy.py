@@ -21,6 +21,7 @@ from _twins import after_encoding
 from skdpsynth import IndependentSynthesizer, PATETripleGANSynthesizer
 from skdpsynth.nn import _branch, _classifier, _dp_sgd
 from skdpsynth.nn._teachers import TeacherEnsemble
+from skdpsynth.preprocessing import _model
 from skdpsynth.preprocessing._pairs import PairTables
 from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
 from skdpsynth.privacy._reservation import UNLABELLED
@@ -138,7 +139,7 @@ def what_is_summed(table, **parameters):
         patch.setattr(TeacherEnsemble, "logits", keep)
         patch.setattr(_pate_triplegan_players, "noisy_votes", frozen_votes)
         patch.setattr(_pate_triplegan_classifier, "noisy_counts", frozen_counts)
-        patch.setattr(_start, "buy_marginals", no_purchase)
+        patch.setattr(_model, "buy_marginals", no_purchase)
         patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, **parameters)
     return said

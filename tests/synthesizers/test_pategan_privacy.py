@@ -44,6 +44,7 @@ from skdpsynth import IndependentSynthesizer, PATEGANSynthesizer
 from skdpsynth.nn import _teachers
 from skdpsynth.nn._factors import FactorTrainer
 from skdpsynth.nn._mixture_trainer import MixtureTrainer
+from skdpsynth.preprocessing import _model
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.preprocessing._pairs import PairTables
 from skdpsynth.privacy import _aggregators, _pair_tables
@@ -134,7 +135,7 @@ def what_teachers_say(table, **parameters):
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         patch.setattr(_teachers.TeacherEnsemble, "logits", keep)
         patch.setattr(_pategan, "noisy_votes", frozen)
-        patch.setattr(_start, "buy_marginals", no_purchase)
+        patch.setattr(_model, "buy_marginals", no_purchase)
         patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, **({"n_teachers": 12} | parameters))
     return list(zip(scopes, said, strict=True))
