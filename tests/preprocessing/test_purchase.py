@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PairwiseSynthesizer
 from skdpsynth.preprocessing._axes import NumericAxis
 from skdpsynth.preprocessing._purchase import (
     buy_facts,
@@ -20,7 +20,7 @@ from skdpsynth.preprocessing._purchase import (
     modelled_columns,
 )
 from skdpsynth.preprocessing._table import read_table
-from skdpsynth.privacy import PrivacyAccountant, _aggregators
+from skdpsynth.privacy import PrivacyAccountant, _aggregators, _pair_tables
 from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
 
 N_ROWS = 240
@@ -74,7 +74,8 @@ def constant_releases(monkeypatch, request):
         kept.append((reservation.name, reservation.scope, values.copy(), reservation))
         return np.full(values.shape, constant, dtype=np.int64)
 
-    monkeypatch.setattr(_aggregators, "release_gaussian", release)
+    for module in (_aggregators, _pair_tables):
+        monkeypatch.setattr(module, "release_gaussian", release)
     return kept
 
 
@@ -97,6 +98,7 @@ def public_state(synthesizer) -> tuple[str, dict[str, np.ndarray]]:
 
 SYNTHESIZERS = [
     IndependentSynthesizer(epsilon=1e3, target="label", random_state=0),
+    PairwiseSynthesizer(epsilon=1e3, target="label", random_state=0),
     GPATESynthesizer(epsilon=1e3, target="label", random_state=0, n_iter=2),
 ]
 
