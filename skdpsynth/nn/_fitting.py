@@ -25,6 +25,9 @@ _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its o
 _ENTROPY = 1.0
 _LEAST_SHARE = 1e-6  # of a bin
 _LEAST_WEIGHT = 1e-5  # of a component that a class keeps
+_BUMP = 0.3  # the same of an interval, whose normal says most
+_FIRST = 0.3  # of the first logits, of those of means
+_LOGIT = 3.0  # a parameter's unit, so that logits move faster than means
 _WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores
 _LEAST_NOISE = 0.5  # counts without noise are rounded
 
@@ -58,12 +61,13 @@ class Heads:
         self.sizes = np.diff(starts).tolist()
         column = np.repeat(np.arange(len(self.sizes)), self.sizes)
         smooth, numbered = np.isfinite(scores), np.unique(column[np.isfinite(scores)])
-        n_free, n_smooth = int((~smooth).sum()), len(numbered)
+        n_free, n_smooth = len(smooth), len(numbered)
         self.n_parameters = n_free + 2 * n_smooth
         self.means = slice(n_free, n_free + n_smooth)
         self.widths = slice(n_free + n_smooth, self.n_parameters)
         self.smooth_columns = numbered
-        self._free = torch.from_numpy(np.flatnonzero(~smooth)).to(device)
+        units = np.where(smooth, _BUMP, _LOGIT)
+        self._units = torch.as_tensor(units, dtype=torch.float32, device=device)
         self._smooth = torch.from_numpy(np.flatnonzero(smooth)).to(device)
         places = np.searchsorted(numbered, column[smooth])
         self._of_smooth = torch.from_numpy(places).to(device)
@@ -81,8 +85,8 @@ class Heads:
         widths = parameters[:, self.widths].clamp(*_WIDTHS).exp()[:, self._of_smooth]
         scores = self._scores.to(parameters)
         own = 0.5 * (scores**2 - ((scores - means) / widths) ** 2)
-        logits = home.index_add(1, self._free, parameters[:, : len(self._free)])
-        logits = logits.index_add(1, self._smooth, own)
+        free = self._units.to(parameters) * parameters[:, : self.means.start]
+        logits = (home + free).index_add(1, self._smooth, own)
         parts = [part.log_softmax(1) for part in logits.split(self.sizes, 1)]
         return torch.cat(parts, 1)
 
@@ -227,6 +231,7 @@ def fit_mixtures(
     drawn = torch.randn((N_COMPONENTS, heads.n_parameters), generator=generator)
     parameters = (_SPREAD * drawn).to(device)
     parameters[:, heads.widths] = 0.0
+    parameters[:, : heads.means.start] *= _FIRST
     parameters.requires_grad_()
     first = torch.full((n_classes, N_COMPONENTS), _ELSEWHERE)
     first[own, torch.arange(N_COMPONENTS)] = 0.0
