@@ -40,7 +40,7 @@ _FIELDS = {
 _MAX_NAME = 100
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
-_FACTORS = re.compile(r"generator\.\d+\.(loadings|location|log_scale)")
+_ROUNDING = 1e-4  # of probabilities in single precision that add up to 1
 
 
 def encode_parameter(value: object) -> Any:  # noqa: ANN401 - JSON
@@ -122,10 +122,42 @@ def check_parts(
             _check_marginal(column)
     own = document["generator"]
     _require(own.get("n_classes", len(counts)) == len(counts), "generator")
-    for name, array in arrays.items():
-        if _FACTORS.fullmatch(name):
-            fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
-            _require(fits and bool(np.isfinite(array).all()), "generator")
+    for c in range(len(counts)):
+        if own.get("form") == "factors":
+            _check_factors(arrays, f"generator.{c}", n_columns)
+        elif own.get("form") == "mixture":
+            _check_mixture(arrays, f"generator.{c}", n_columns)
+
+
+def _check_factors(
+    arrays: Mapping[str, NDArray[Any]], prefix: str, n_columns: int
+) -> None:
+    for name, n_axes in (("loadings", 2), ("location", 1), ("log_scale", 1)):
+        array = arrays[f"{prefix}.{name}"]
+        fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
+        fits = fits and array.ndim == n_axes
+        _require(fits and bool(np.isfinite(array).all()), "generator")
+
+
+def _check_mixture(
+    arrays: Mapping[str, NDArray[Any]], prefix: str, n_columns: int
+) -> None:
+    starts = arrays["generator.starts"]
+    _require(starts.dtype == np.int64 and starts.shape == (n_columns + 1,), "bins")
+    _require(starts[0] == 0 and bool((np.diff(starts) > 0).all()), "bins")
+    weights = arrays[f"{prefix}.weights"]
+    shares, ranks = arrays[f"{prefix}.probabilities"], arrays[f"{prefix}.ranks"]
+    dtypes = (weights.dtype, shares.dtype, ranks.dtype)
+    _require(dtypes == (np.float64, np.float32, np.float64), "generator")
+    _require(weights.ndim == 1 and len(weights) > 0, "generator")
+    _require(shares.shape == (len(weights), starts[-1]), "generator")
+    _require(ranks.shape == (2, starts[-1]), "generator")
+    sums = np.add.reduceat(shares, starts[:-1], axis=1, dtype=np.float64)
+    sums = np.append(sums, weights.sum())
+    _require(bool((np.abs(sums - 1) < _ROUNDING).all()), "probabilities")
+    for part in (weights, shares, ranks):
+        _require(bool(((part >= 0) & (part <= 1 + 1e-6)).all()), "probabilities")
+    _require(bool((ranks[0] <= ranks[1]).all()), "ranks")
 
 
 def _check_marginal(column: ColumnScores) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import tracemalloc
 import zipfile
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -205,7 +206,7 @@ def test_tables_of_contents_that_lie(saved, refused, files):
         refused(data)
 
 
-@pytest.mark.parametrize("name", ["class_counts", "points.0.0", "generator.0.loadings"])
+@pytest.mark.parametrize("name", ["class_counts", "points.0.0", "generator.0.weights"])
 def test_nan_in_an_array(saved, refused, name, files):
     arrays = arrays_of(saved[1])
     arrays[name] = arrays[name].copy()
@@ -217,7 +218,9 @@ def test_nan_is_not_saved_either(saved, tmp_path, monkeypatch):
     synth = saved[0]
     path = tmp_path / "a"
     path.write_bytes(b"before")
-    monkeypatch.setitem(synth.generator_.parameters[0], "location", np.array([np.nan]))
+    first, *others = synth.generator_.mixtures
+    nan = replace(first, weights=np.full_like(first.weights, np.nan))
+    monkeypatch.setattr(synth.generator_, "mixtures", [nan, *others])
     with pytest.raises(PersistenceError, match="Got NaN"):
         synth.save(path)
     monkeypatch.undo()
@@ -244,10 +247,20 @@ def test_nan_is_not_saved_either(saved, tmp_path, monkeypatch):
         ("cumulative.1.1", lambda a: a[:-1]),
         ("cumulative.1.1", lambda a: -a),
         ("cumulative.1.1", lambda a: np.stack([a, a])),
-        ("generator.1.loadings", lambda a: a[:-1]),
-        ("generator.1.loadings", lambda a: a * np.inf),
-        ("generator.1.location", lambda a: a > 0),
-        ("generator.0.log_scale", None),
+        ("generator.starts", lambda a: a[::-1].copy()),
+        ("generator.starts", lambda a: a[:-1]),
+        ("generator.starts", lambda a: a + 1),
+        ("generator.starts", None),
+        ("generator.1.weights", lambda a: a[:-1]),
+        ("generator.1.weights", lambda a: 2 * a),
+        ("generator.1.weights", lambda a: a[None]),
+        ("generator.1.probabilities", lambda a: a[:, :-1]),
+        ("generator.1.probabilities", lambda a: a * np.inf),
+        ("generator.1.probabilities", lambda a: a.astype(np.float64)),
+        ("generator.0.probabilities", lambda a: 0 * a),
+        ("generator.0.ranks", lambda a: a[::-1].copy()),
+        ("generator.0.ranks", lambda a: a - 1),
+        ("generator.0.ranks", None),
         ("points.1.0", None),
     ],
 )
@@ -257,3 +270,16 @@ def test_arrays_that_do_not_fit_the_table(saved, refused, name, change, files):
     if change is not None:
         arrays[name] = change(old)
     refused(files.with_parts(saved[1], arrays=arrays), by_inspect=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("generator.1.loadings", lambda a: a[:-1]),
+        ("generator.1.loadings", lambda a: a * np.inf),
+        ("generator.1.location", lambda a: a > 0),
+        ("generator.0.log_scale", None),
+    ],
+)
+def test_factors_that_do_not_fit_the_table(saved_factors, refused, name, change, files):
+    test_arrays_that_do_not_fit_the_table(saved_factors, refused, name, change, files)
