@@ -35,7 +35,7 @@ class Tables(Protocol):
         """Noisy counts, of shape (D, D)."""
 
     @property
-    def measured(self) -> NDArray[np.float32]:
+    def measured(self) -> NDArray[np.bool_]:
         """Where there are any."""
 
     @property
