@@ -10,7 +10,7 @@ import pytest
 from _instances import PLAIN, TRAINED
 from sklearn.base import clone
 
-from skdpsynth import GANSynthesizer, IndependentSynthesizer
+from skdpsynth import GANSynthesizer, PairwiseSynthesizer
 from skdpsynth.datasets import load_cervical_cancer
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -65,20 +65,21 @@ def test_more_rows_are_planned_no_worse(synthesizer):
     few, many = (plan_of(synthesizer, n_rows) for n_rows in (10**5, 10**7))
     assert (many["n_iter"] >= few["n_iter"]).all()
     assert (many["signal_to_noise"] > 50 * few["signal_to_noise"]).all()
-    # Training takes a tenth of the squared mu at most from the marginals.
-    alone = plan_of(IndependentSynthesizer, 10**7)
+    # Training takes a tenth of the squared mu at most from the start.
+    alone = plan_of(PairwiseSynthesizer, 10**7)
     ratio = many["noise_std"] / alone["noise_std"]
     assert ((ratio >= 1) & (ratio < 1.5)).all()
 
 
 @pytest.mark.parametrize("synthesizer", DEFAULTS)
 def test_a_rare_class_of_ten_million_rows_trains_or_leaves_it(synthesizer):
-    """As rare as frauds in Kaggle Credit; without training, all is for marginals."""
+    """As rare as frauds in Kaggle Credit; without training, all is for the start."""
     counts = {0: 10**7 - 17_000, 1: 17_000}
     plan = plan_of(synthesizer, None, counts)
     assert plan["n_iter"][0] >= 3
     if plan["n_iter"][1] == 0:
-        alone = plan_of(IndependentSynthesizer, None, counts)
-        assert plan["noise_std"][1] == alone["noise_std"][1]
+        alone = plan_of(PairwiseSynthesizer, None, counts)
+        # A thousandth: labels have a tail of delta of their own.
+        assert plan["noise_std"][1] == pytest.approx(alone["noise_std"][1], rel=1e-3)
     else:
         assert plan["n_iter"][1] >= 3

@@ -28,6 +28,10 @@ _LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
 _ADVICE = 0.2  # of a step of unit size, for logits
 _DRAWS = 16  # rows of a component that show its mean features
 N_MOVES = 32  # directions in which teachers can move the weights
+# Of a move of one component, and of what noise can do to the logarithm of its weight:
+# a component that outweighed all others would be the whole class.
+_MOST_MOVE, _MOST_CHANGE = 4.0, 2.0
+_MOST_LOGIT = 30.0
 _HELD_EVERY = (
     5  # steps of an adversary from one step on the released tables to the next
 )
@@ -276,7 +280,9 @@ class MixtureTrainer:
         values, vectors = torch.linalg.eigh((weights[:, None] * centred).T @ centred)
         values, vectors = values[-N_MOVES:], vectors[:, -N_MOVES:]
         # Each move has variance 1 over the components.
-        self._moves = centred @ (vectors / values.clamp_min(1e-9).sqrt())
+        moves = centred @ (vectors / values.clamp_min(1e-9).sqrt())
+        self._moves = moves.clamp(-_MOST_MOVE, _MOST_MOVE)
+        self._first = self._log_weights
         self.n_parameters = self._moves.shape[1]
 
     def _hold(self, share: float = 1.0) -> None:
@@ -291,9 +297,12 @@ class MixtureTrainer:
 
     def _move(self, change: torch.Tensor) -> None:
         if self._moves is None:
-            self._set(self._flat() + _ADVICE * change)
+            moved = self._flat() + _ADVICE * change
+            self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
         else:
-            self._log_weights = self._log_weights + self._moves @ change
+            moved = self._log_weights + self._moves @ change
+            least, most = self._first - _MOST_CHANGE, self._first + _MOST_CHANGE
+            self._log_weights = moved.clamp(least, most)
 
     def _leaves(self) -> tuple[torch.Tensor, torch.Tensor]:
         log_weights = self._log_weights.detach().requires_grad_()

@@ -41,7 +41,6 @@ _MAX_NAME = 100
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 _ROUNDING = 1e-3  # of shares that add up to 1, in single precision
-_FACTORS = re.compile(r"generator\.\d+\.(loadings|location|log_scale)")
 
 
 def encode_parameter(value: object) -> Any:  # noqa: ANN401 - JSON
@@ -125,10 +124,19 @@ def check_parts(
     _require(own.get("n_classes", len(counts)) == len(counts), "generator")
     if own.get("form") == "mixture":
         _check_mixtures(arrays, n_columns, len(counts))
-    for name, array in arrays.items():
-        if _FACTORS.fullmatch(name):
-            fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
-            _require(fits and bool(np.isfinite(array).all()), "generator")
+    elif own.get("form") == "factors":
+        for c in range(len(counts)):
+            _check_factors(arrays, f"generator.{c}", n_columns)
+
+
+def _check_factors(
+    arrays: Mapping[str, NDArray[Any]], prefix: str, n_columns: int
+) -> None:
+    for name, n_axes in (("loadings", 2), ("location", 1), ("log_scale", 1)):
+        array = arrays[f"{prefix}.{name}"]
+        fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
+        fits = fits and array.ndim == n_axes
+        _require(fits and bool(np.isfinite(array).all()), "generator")
 
 
 def _check_mixtures(

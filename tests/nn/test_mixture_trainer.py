@@ -258,6 +258,20 @@ def test_advice_that_is_noise_does_not_lead_away_from_the_tables(moves, dtype, w
     assert held.weights.dtype == np.float64
 
 
+@pytest.mark.parametrize("moves", ["all", "weights"])
+def test_pure_noise_cannot_make_one_component_the_class(moves):
+    """And all stays finite; before, one fit of G-PATE in eight lost a class so."""
+    trainer = make_trainer(moves, dtype=torch.float32, n_steps=4)
+    for sign in (1, -1, 1, 1):
+        trainer.ascend(torch.full((trainer.n_parameters,), sign * 1e12))
+    held = trainer.result()
+    assert np.isfinite(held.weights).all()
+    assert np.isfinite(held.probabilities).all()
+    if moves == "weights":
+        assert held.weights.max() < 0.7
+        assert (held.weights > 0.1 * make_mixture().weights).any()
+
+
 def test_the_twin_that_forgets_the_tables_is_caught(monkeypatch):
     monkeypatch.setattr(MixtureTrainer, "_hold", lambda *_: None)
     with pytest.raises(AssertionError):

@@ -30,9 +30,7 @@ SCHEMA = TableSchema(
 )
 
 
-@pytest.fixture(scope="session")
-def saved(tmp_path_factory):
-    """A fitted synthesizer, and its file."""
+def fitted_and_saved(folder, init):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         {
@@ -43,10 +41,22 @@ def saved(tmp_path_factory):
             "y": ["a", "b"] * 300,
         }
     )
-    synth = GPATESynthesizer(schema=SCHEMA, n_iter=2, n_teachers=4, epsilon=4.0)
-    path = tmp_path_factory.mktemp("saved") / "fitted.skdp"
+    settings = {"n_iter": 2, "n_teachers": 4, "epsilon": 4.0, "init": init}
+    synth, path = GPATESynthesizer(schema=SCHEMA, **settings), folder / "fitted.skdp"
     synth.fit(table).save(path)
     return synth, path.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    """A fitted synthesizer, and its file."""
+    return fitted_and_saved(tmp_path_factory.mktemp("saved"), "pairs")
+
+
+@pytest.fixture(scope="session")
+def saved_factors(tmp_path_factory):
+    """The same with factors."""
+    return fitted_and_saved(tmp_path_factory.mktemp("factors"), "marginals")
 
 
 @pytest.fixture
