@@ -38,6 +38,7 @@ ALLOWED = {
     "persistence": _PRIVATE_SIDE | {"preprocessing"},
     "base": _PRIVATE_SIDE | {"persistence", "preprocessing"},
     "synthesizers": _ESTIMATORS,
+    "extension": _ESTIMATORS,
     "evaluation": _ESTIMATORS | {"metrics", "synthesizers"},
     "audit": _ESTIMATORS | {"metrics", "synthesizers"},
     "utils.estimator_checks": _ESTIMATORS | {"audit", "synthesizers"},

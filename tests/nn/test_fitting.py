@@ -11,7 +11,7 @@ import torch
 from scipy.stats import norm
 
 from skdpsynth.nn import _fitting
-from skdpsynth.nn._fitting import Heads, ReleasedClass, fit_mixtures
+from skdpsynth.nn._fitting import _BUMP, _LOGIT, Heads, ReleasedClass, fit_mixtures
 from skdpsynth.privacy._pair_tables import measured_cells
 
 CPU = torch.device("cpu")
@@ -171,11 +171,12 @@ def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
     """Logits ``z^2 / 2 - (z - m)^2 / (2 s^2)`` and free ones, each column by itself."""
     heads, rng = heads_of(LINE), np.random.default_rng(0)
     home = np.log(np.concatenate([rng.dirichlet(np.ones(s)) for s in SIZES]))
-    assert heads.n_parameters == 4 + 2 * 2  # three levels and a zero; two columns
-    own = rng.normal(size=8)
+    assert heads.n_parameters == 12 + 2 * 2  # a logit of each bin; two columns
+    own = rng.normal(size=16)
     own[heads.widths] = [-0.5, 9.0]  # the second one is beyond the widest
-    expected = home.copy()
-    expected[[4, 5, 6, 11]] += own[:4]
+    units = np.full(12, _BUMP)
+    units[[4, 5, 6, 11]] = _LOGIT  # three levels and a zero
+    expected = home + units * own[:12]
     for place, column in enumerate((slice(0, 4), slice(7, 11))):
         mean = own[heads.means][place]
         width = np.exp(min(own[heads.widths][place], 2.0))

@@ -11,7 +11,7 @@ import torch
 from scipy.linalg import svd
 from scipy.stats import chi2
 
-from skdpsynth.nn._fitting import ReleasedClass
+from skdpsynth.nn._fitting import Components, Heads, ReleasedClass
 from skdpsynth.nn._mixture import Mixture
 from skdpsynth.nn._mixture_trainer import N_MOVES, BinScores, MixtureTrainer
 from skdpsynth.preprocessing._pairs import PairTables
@@ -47,14 +47,28 @@ def make_released(mixture):
     measured = np.triu(joint > 0)
     counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
     tables = PairTables(counts, measured, 5.0)
-    return ReleasedClass(N_ROWS, shares, 5.0, tables, CPU)
+    return ReleasedClass(N_ROWS, shares, 5.0, *tables, CPU)
+
+
+def components_of(mixture):
+    """Give the parameters of a mixture, in which every bin has its own logit."""
+    heads = Heads(STARTS, np.full((2, D), np.nan), CPU)
+    logs = torch.from_numpy(mixture.probabilities).double().log()
+    home = torch.from_numpy(joint_of(mixture)[1]).log().expand(logs.shape)
+    unit = heads(torch.eye(D).double(), torch.zeros(D, D).double())
+    unit = float(unit[0, 0] - unit[0, 1])  # of a logit
+    weights = torch.from_numpy(mixture.weights).log()
+    return heads, Components(weights, (logs - home) / unit, home)
 
 
 def make_trainer(moves="all", *, seed=0, dtype=torch.float64, n_steps=20, **changes):
     mixture = make_mixture()
     settings = {"n_factors": 2, "learning_rate": 0.1} | changes
+    heads, components = components_of(mixture)
     return MixtureTrainer(
-        mixture,
+        components,
+        heads,
+        mixture.ranks,
         BinScores(mixture, STARTS),
         make_released(mixture),
         moves=moves,
@@ -166,9 +180,8 @@ def test_gradient_is_that_of_the_exact_expected_score(global_random_seed):
 
     def expected(flat):
         log_weights = flat[:N_COMPONENTS]
-        logits = flat[N_COMPONENTS:].reshape(N_COMPONENTS, D)
-        soft = [logits[:, a:b].softmax(1) for a, b in pairwise(STARTS)]
-        means = torch.cat(soft, 1) @ trainer._table
+        own = flat[N_COMPONENTS:].reshape(N_COMPONENTS, -1)
+        means = trainer._probabilities(own) @ trainer._table
         return float(log_weights.softmax(0) @ (means @ slopes))
 
     start, step = trainer._flat(), 1e-5
@@ -246,7 +259,7 @@ def test_advice_that_is_noise_does_not_lead_away_from_the_tables(moves, dtype, w
     for _ in range(20):
         trainer.ascend(4 * torch.randn(trainer.n_parameters, generator=noise))
     weights = trainer._log_weights.double().softmax(0).numpy()
-    moved = trainer._probabilities(trainer._logits).float().numpy()
+    moved = trainer._probabilities(trainer._parameters).float().numpy()
     off = distance(trainer, Mixture(weights, moved, np.zeros((2, D))))
     held = getattr(trainer, way)()
     assert off > 30.0
@@ -321,10 +334,12 @@ def test_global_generators_are_neither_read_nor_set():
 
 def test_what_was_given_is_left_as_it_was():
     mixture = make_mixture()
-    weights, probabilities = mixture.weights.copy(), mixture.probabilities.copy()
-    train_a_little(0)
+    heads, components = components_of(mixture)
+    before = [part.clone() for part in components]
     trainer = MixtureTrainer(
-        mixture,
+        components,
+        heads,
+        mixture.ranks,
         BinScores(mixture, STARTS),
         make_released(mixture),
         moves="all",
@@ -333,8 +348,9 @@ def test_what_was_given_is_left_as_it_was():
         learning_rate=1.0,
         generator=torch.Generator().manual_seed(0),
         device=CPU,
+        dtype=torch.float64,
     )
     trainer.ascend(torch.ones(trainer.n_parameters))
     trainer.present()
-    np.testing.assert_array_equal(mixture.weights, weights)
-    np.testing.assert_array_equal(mixture.probabilities, probabilities)
+    for part, old in zip(components, before, strict=True):
+        assert torch.equal(part, old)
