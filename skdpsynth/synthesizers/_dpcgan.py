@@ -34,7 +34,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     A conditional GAN: every class has a generator and a discriminator. The
     discriminator learns by DP-SGD: the gradient of every real row is clipped, and
     their sum is noised. Generators learn from discriminators alone, and start from
-    marginals bought with the same budget.
+    marginals and pair tables bought with the same budget.
 
     Parameters
     ----------
@@ -71,7 +71,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     n_generator_steps : int, default=50
         Steps of the generator per round, at least 1; they cost no privacy.
     latent_dim : int or "auto", default="auto"
-        Factors by which the columns of a row depend on each other, at least 1. "auto":
+        Directions in a row along which discriminators look, at least 1; without pairs
+        also the generator's factors. "auto":
         as many as a class can pay for, up to 8.
     hidden_dims : tuple of int, default=()
         Widths of the discriminator's hidden layers. Without any it is linear.
@@ -136,9 +137,11 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     the sensitivity; shuffled batches of fixed size, accounted as Poisson samples; a
     divisor that is the size of the batch; ranges and class shares taken from the data.
 
-    The generator maps normal scores to values by the marginals, so what training adds
-    is dependence between columns. The discriminator looks at products of each score
-    with the factors seen in the row. Between two releases the gradient of the real
+    The generator is a mixture: a latent code, and given the code a distribution over
+    the bins of each column. It is fitted to the released tables, which stay in its loss
+    (``init="marginals"`` and very wide tables: a few factors of normal scores). The
+    discriminator looks at products of the score of each column with directions in the
+    row. Between two releases the gradient of the real
     rows stays what was released, and that of the fakes follows the generator. A
     class that cannot pay for training takes the factors of the largest that can,
     unless it is a hundred times rarer.

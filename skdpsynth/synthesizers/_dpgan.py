@@ -73,7 +73,8 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     n_generator_steps : int, default=50
         Steps of the generator per round, at least 1; they cost no privacy.
     latent_dim : int or "auto", default="auto"
-        Factors by which the columns of a row depend on each other, at least 1. "auto":
+        Directions in a row along which discriminators look, at least 1; without pairs
+        also the generator's factors. "auto":
         as many as a class can pay for, up to 8.
     hidden_dims : tuple of int, default=()
         Widths of the critic's hidden layers. Without any it is linear.

@@ -51,7 +51,8 @@ class GANSynthesizer(AdversarialSynthesizer):
     n_generator_steps : int, default=50
         Steps of the generator per round, at least 1.
     latent_dim : int or "auto", default=16
-        Factors by which the columns of a row depend on each other, at least 1. "auto":
+        Directions in a row along which discriminators look, at least 1; without pairs
+        also the generator's factors. "auto":
         8, or half the columns.
     hidden_dims : tuple of int, default=()
         Widths of the discriminator's hidden layers. Without any it is linear.

@@ -96,7 +96,8 @@ class GPATESynthesizer(ClassGAN):
     batch_size : int, default=32
         Fakes per step of the generator, at least 1.
     latent_dim : int, default=4
-        Factors by which the columns of a row depend on each other, at least 1.
+        Directions in a row along which discriminators look, at least 1; without pairs
+        also the generator's factors.
     hidden_dims : tuple of int, default=()
         Widths of the teachers' hidden layers. Without any they are logistic.
     learning_rate : float, default=0.3
@@ -161,11 +162,12 @@ class GPATESynthesizer(ClassGAN):
     ``projection_dim``, B ``n_bins``, c ``max_grad_norm``, T ``threshold`` times
     n_teachers, sigma_2 ``noise_multiplier * sqrt(2)``, sigma_1 2.5 times that.
 
-    The generator maps normal scores to values by the marginals, so what training adds
-    is dependence between columns: `latent_dim` factors per class. Where the paper
-    projects gradients by a random matrix, "gaussian_sum" projects them by the
-    generator's Jacobian, which is public too and loses nothing that the generator
-    could use. Rows without a released label train nothing.
+    The generator is a mixture: a latent code, and given the code a distribution over
+    the bins of each column. It is fitted to the released tables, which stay in its loss
+    (``init="marginals"`` and very wide tables: a few factors of normal scores). Where
+    the paper projects gradients by a random matrix, "gaussian_sum" projects them on
+    moves of the generator: of the weights of its codes along at most 32 directions, or
+    of the factors. They are public. Rows without a released label train nothing.
 
     References
     ----------

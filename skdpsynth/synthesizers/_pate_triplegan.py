@@ -94,7 +94,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     max_grad_norm : float, default=0.5
         Clipping norm of a row's gradient. Positive.
     latent_dim : int or "auto", default="auto"
-        Factors by which the columns of a row depend on each other, at least 1. "auto":
+        Directions in a row along which discriminators look, at least 1; without pairs
+        also the generator's factors. "auto":
         4 for "hybrid", and as many as a class can pay for, up to 8, for "dpsgd".
     hidden_dims : tuple of int, default=()
         Widths of the hidden layers of teachers ("hybrid") or discriminators ("dpsgd").

@@ -100,7 +100,8 @@ class PATEGANSynthesizer(ClassGAN):
     n_generator_steps : int, default=50
         Steps of the generator per round, at least 1.
     latent_dim : int, default=4
-        Factors by which the columns of a row depend on each other, at least 1.
+        Directions in a row along which discriminators look, at least 1; without pairs
+        also the generator's factors.
     hidden_dims : tuple of int, default=()
         Widths of the teachers' hidden layers. Without any they are logistic.
     learning_rate : float, default=0.05
@@ -167,9 +168,11 @@ class PATEGANSynthesizer(ClassGAN):
     In the paper a label teaches once. Here all labels are kept and replayed in every
     round. What makes old labels true still is the student's form: it compares mean
     products of columns that it believes of private rows with those of the generator
-    at the time of purchase, which are public. The generator maps normal scores to
-    values by the marginals, so what training adds is dependence between columns:
-    `latent_dim` factors per class. Rows without a released label train nothing.
+    at the time of purchase, which are public. The generator is a mixture: a
+    latent code, and given the code a distribution over the bins of each column, fitted
+    to the released tables, which stay in its loss (``init="marginals"`` and very wide
+    tables: a few factors of normal scores). Rows without a released label train
+    nothing.
 
     References
     ----------
