@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Components", "Heads", "ReleasedClass", "fit_mixtures"]
+__all__ = ["Components", "Heads", "ReleasedClass", "fit_mixtures", "stated_loss"]
 
-N_COMPONENTS = 500
 N_STEPS = 400
+_COMPONENTS = (100, 500)  # of all classes together
+_PER_BIN = 4  # components: so many more than bins say nothing new
 _LEARNING_RATE = 0.05
-_SPREAD = 0.7  # of the first logits of a component about those of its class
+_LOGIT, _BUMP = 3.0, 0.3  # units of parameters: logits of levels, and of intervals
+_SPREAD, _LEVELS = 0.7, 0.3  # of the first parameters: means, and shares of units
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
-_ENTROPY = 1.0
+_ENTROPY = 250.0  # noise variances that a class pays for dependence of one nat
 _LEAST_SHARE = 1e-6  # of a bin
 _LEAST_WEIGHT = 1e-5  # of a component that a class keeps
-_BUMP = 0.3  # the same of an interval, whose normal says most
-_FIRST = 0.3  # of the first logits, of those of means
-_LOGIT = 3.0  # a parameter's unit, so that logits move faster than means
 _WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores
 _LEAST_NOISE = 0.5  # counts without noise are rounded
+_FAR = 60.0  # of a logit, which float32 can exponentiate
 
 
 class Heads:
     """The form of a component: what its parameters make of every column.
 
-    A level, a zero or a missing value has a logit of its own. The intervals of a number
-    have two parameters, a mean m and the logarithm of a width s, on the scale z of
-    normal scores: their logits are ``z^2 / 2 - (z - m)^2 / (2 s^2)``, so that a
-    component is a normal distribution where the marginal is one. All logits are added
-    to those of the marginal of the component's class.
+    Every bin has a logit, which is added to that of the marginal of the component's
+    class. The intervals of a number have a mean m and the logarithm of a width s
+    besides, on the scale z of normal scores, which add ``z^2 / 2 - (z - m)^2 / (2
+    s^2)``: a component is then about a normal distribution where the marginal is one,
+    and the intervals' own logits, in small units, say where it is not.
 
     Parameters
     ----------
@@ -57,23 +57,23 @@ class Heads:
         edges: NDArray[np.float64],
         device: torch.device,
     ) -> None:
+        def tensor(values: NDArray[np.floating]) -> torch.Tensor:
+            return torch.as_tensor(values, dtype=torch.float32, device=device)
+
+        n_columns, n_bins = len(starts) - 1, int(starts[-1])
+        column = np.repeat(np.arange(n_columns), np.diff(starts))
         scores = ndtri(ndtr(edges).mean(axis=0))  # of the middles
-        self.sizes = np.diff(starts).tolist()
-        column = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        smooth, numbered = np.isfinite(scores), np.unique(column[np.isfinite(scores)])
-        n_free, n_smooth = len(smooth), len(numbered)
-        self.n_parameters = n_free + 2 * n_smooth
-        self.means = slice(n_free, n_free + n_smooth)
-        self.widths = slice(n_free + n_smooth, self.n_parameters)
-        self.smooth_columns = numbered
-        units = np.where(smooth, _BUMP, _LOGIT)
-        self._units = torch.as_tensor(units, dtype=torch.float32, device=device)
-        self._smooth = torch.from_numpy(np.flatnonzero(smooth)).to(device)
-        places = np.searchsorted(numbered, column[smooth])
-        self._of_smooth = torch.from_numpy(places).to(device)
-        self._scores = torch.as_tensor(
-            scores[smooth], dtype=torch.float32, device=device
-        )
+        smooth = np.isfinite(scores)
+        self.starts, self.smooth_columns = starts, np.unique(column[smooth])
+        self.means = slice(n_bins, n_bins + len(self.smooth_columns))
+        self.widths = slice(self.means.stop, self.means.stop + len(self.smooth_columns))
+        self.n_parameters = self.widths.stop
+        self._units = tensor(np.where(smooth, _BUMP, _LOGIT))
+        self._members = tensor(np.eye(n_columns)[column])
+        # Coefficients of z^2, z and 1 give what normals add, in one product.
+        own = (column == self.smooth_columns[:, None]) & smooth
+        z = np.where(smooth, scores, 0.0)
+        self._powers = tensor(np.concatenate([own * z**2, own * z, own]))
 
     def __call__(self, parameters: torch.Tensor, home: torch.Tensor) -> torch.Tensor:
         """Give the log-probabilities of the bins, (n_components, D), by column.
@@ -81,14 +81,14 @@ class Heads:
         Of parameters of shape (n_components, n_parameters), and the logarithms of the
         shares of the class of each component.
         """
-        means = parameters[:, self.means][:, self._of_smooth]
-        widths = parameters[:, self.widths].clamp(*_WIDTHS).exp()[:, self._of_smooth]
-        scores = self._scores.to(parameters)
-        own = 0.5 * (scores**2 - ((scores - means) / widths) ** 2)
+        means, widths = parameters[:, self.means], parameters[:, self.widths]
+        precisions = (-2.0 * widths.clamp(*_WIDTHS)).exp()
+        squares = [1.0 - precisions, 2.0 * means * precisions, -(means**2) * precisions]
+        normals = 0.5 * torch.cat(squares, 1) @ self._powers.to(parameters)
         free = self._units.to(parameters) * parameters[:, : self.means.start]
-        logits = (home + free).index_add(1, self._smooth, own)
-        parts = [part.log_softmax(1) for part in logits.split(self.sizes, 1)]
-        return torch.cat(parts, 1)
+        logits = (home + free + normals).clamp(-_FAR, _FAR)
+        members = self._members.to(parameters)
+        return logits - (logits.exp() @ members).log() @ members.T
 
 
 class Components(NamedTuple):
@@ -112,7 +112,7 @@ class Components(NamedTuple):
         """Give the generator of the class."""
         weights = self.log_weights.double().softmax(0).cpu().numpy()
         probabilities = heads(self.parameters, self.home).exp().float().cpu().numpy()
-        shape = (2, len(weights), len(heads.sizes))
+        shape = (2, len(weights), len(heads.starts) - 1)
         normals = np.full(shape, np.nan, dtype=np.float32)
         means = self.parameters[:, heads.means].cpu().numpy()
         widths = self.parameters[:, heads.widths].clamp(*_WIDTHS).exp().cpu().numpy()
@@ -172,19 +172,24 @@ class ReleasedClass:
         beside = (shares - self.shares) * self._per_share
         return off.square().sum() + beside.square().sum()
 
-    def loss(
-        self, weights: torch.Tensor, logs: torch.Tensor, home: torch.Tensor
-    ) -> torch.Tensor:
-        """Give the distance, and the relative entropy to `home`, per cell.
 
-        Of logarithms of probabilities.
-        """
-        weights, logs, home = weights.float(), logs.float(), home.float()
-        probabilities = logs.exp()
-        entropy = (probabilities * (logs - home)).sum(1)
-        share = weights.detach() * len(weights)
-        total = self.distance(weights, probabilities) + _ENTROPY * (share @ entropy)
-        return total / len(home.T) ** 2
+def stated_loss(
+    released: Sequence[ReleasedClass],
+    log_weights: torch.Tensor,
+    logs: torch.Tensor,
+    home: torch.Tensor,
+) -> torch.Tensor:
+    """Give the distances of some classes, and the relative entropy to `home`, per cell.
+
+    Of log-weights of shape (n_classes, n_components) and logarithms of probabilities
+    of shape (n_components, D). Without the entropy noise would be fitted as well.
+    """
+    probabilities, weights = logs.exp(), log_weights.softmax(1)
+    entropies = (probabilities * (logs - home)).sum(1)
+    total = _ENTROPY * (weights.detach() @ entropies).sum()
+    for one, own in zip(released, weights, strict=True):
+        total = total + one.distance(own, probabilities)
+    return total / len(home.T) ** 2
 
 
 def fit_mixtures(
@@ -219,37 +224,30 @@ def fit_mixtures(
     -----
     Minimises the squared distances in units of the noise's variance, and, for each
     component, the relative entropy of its columns to the marginals of the class that
-    it starts in: without it noise would be fitted as well.
+    it starts in.
     """
     generator = torch.Generator().manual_seed(seed)
-    n_classes = len(released)
+    n_classes, n_bins = len(released), int(heads.starts[-1])
+    n_components = int(np.clip(_PER_BIN * n_bins, *_COMPONENTS))
     ends = np.cumsum(prior) / np.sum(prior)
-    homes = np.searchsorted(ends, (np.arange(N_COMPONENTS) + 0.5) / N_COMPONENTS)
+    homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
     own = torch.from_numpy(np.minimum(homes, n_classes - 1))
     home = torch.stack([one.shares for one in released])[own].clamp_min(_LEAST_SHARE)
     home = home.log()
-    drawn = torch.randn((N_COMPONENTS, heads.n_parameters), generator=generator)
+    drawn = torch.randn((n_components, heads.n_parameters), generator=generator)
     parameters = (_SPREAD * drawn).to(device)
     parameters[:, heads.widths] = 0.0
-    parameters[:, : heads.means.start] *= _FIRST
+    parameters[:, :n_bins] *= _LEVELS
     parameters.requires_grad_()
-    first = torch.full((n_classes, N_COMPONENTS), _ELSEWHERE)
-    first[own, torch.arange(N_COMPONENTS)] = 0.0
+    first = torch.full((n_classes, n_components), _ELSEWHERE)
+    first[own, torch.arange(n_components)] = 0.0
     log_weights = first.to(device).requires_grad_()
     optimizer = torch.optim.Adam([parameters, log_weights], lr=_LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1.0, 2.0 * (1.0 - step / N_STEPS))
     )
     for _ in range(N_STEPS):
-        logs = heads(parameters, home)
-        probabilities, weights = logs.exp(), log_weights.softmax(1)
-        loss = sum(
-            one.distance(own_weights, probabilities)
-            for one, own_weights in zip(released, weights, strict=True)
-        )
-        entropy = (probabilities * (logs - home)).sum(1)
-        share = weights.detach().mean(0) * N_COMPONENTS
-        loss = (loss + _ENTROPY * (share @ entropy)) / len(home.T) ** 2
+        loss = stated_loss(released, log_weights, heads(parameters, home), home)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from skdpsynth.nn._adam import Adam
-from skdpsynth.nn._fitting import Components
+from skdpsynth.nn._fitting import Components, stated_loss
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ N_MOVES = 32  # directions in which teachers can move the weights
 # a component that outweighed all others would be the whole class.
 _MOST_MOVE, _MOST_CHANGE = 4.0, 2.0
 _MOST_LOGIT = 30.0
-_HELD_EVERY = (
-    5  # steps of an adversary from one step on the released tables to the next
-)
+_HELD_EVERY = 5  # steps of an adversary, for one step on the released tables
 _HELD_RATE = 0.05  # of those steps
 _HELD_LAST = 150  # of them at the end
 
@@ -144,7 +142,7 @@ class MixtureTrainer:
         def tensor(values: NDArray[np.floating]) -> torch.Tensor:
             return torch.as_tensor(values, dtype=dtype, device=device)
 
-        self._sizes = heads.sizes
+        self._sizes = np.diff(heads.starts).tolist()
         self._table = tensor(scores.table)
         self._starts = torch.from_numpy(scores.starts[:-1]).to(device)
         self._heads, self._ranks, self._released = heads, ranks, released
@@ -290,7 +288,7 @@ class MixtureTrainer:
         log_weights, parameters = self._leaves()
         with torch.enable_grad():
             logs = self._heads(parameters, self._home)
-            loss = self._released.loss(log_weights.softmax(0), logs, self._home)
+            loss = stated_loss([self._released], log_weights[None], logs, self._home)
             found = torch.autograd.grad(loss, (log_weights, parameters))
         step = self._adam(-torch.cat([part.flatten() for part in found]))
         self._set(self._flat() + share * _HELD_RATE * step)
