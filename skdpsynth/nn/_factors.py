@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from scipy.special import ndtr
 
-from skdpsynth.nn._generator import borrowers
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -62,9 +61,9 @@ class FactorGenerator:
         ]
         return cls(parameters)
 
-    def lend(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+    def lend(self, borrowers: dict[int, int]) -> None:
         """Give classes that learnt nothing the loadings of one that did."""
-        for c, lender in borrowers(learnt, n_rows).items():
+        for c, lender in borrowers.items():
             own = self.parameters[c]
             own["loadings"] = self.parameters[lender]["loadings"].copy()
 

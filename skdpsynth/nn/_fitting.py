@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from scipy.special import ndtr, ndtri
 
 from skdpsynth.nn._mixture import Mixture
+from skdpsynth.nn._tree import draw_from_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +24,9 @@ _COMPONENTS = (100, 500)  # of all classes together
 _PER_BIN = 4  # components: so many more than bins say nothing new
 _LEARNING_RATE = 0.05
 _LOGIT, _BUMP = 3.0, 0.3  # units of parameters: logits of levels, and of intervals
-_SPREAD, _LEVELS = 0.7, 0.3  # of the first parameters: means, and shares of units
+_WIDTH = 0.7  # of a number in a component, at first
+_SURE = 0.5  # first weight of the bins that a component begins with, against its class
+_SPREAD = 0.2  # of the first parameters, so that no two components are equal
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
 _ENTROPY = 250.0  # noise variances that a class pays for dependence of one nat
 _LEAST_SHARE = 1e-6  # of a bin
@@ -74,6 +78,7 @@ class Heads:
         own = (column == self.smooth_columns[:, None]) & smooth
         z = np.where(smooth, scores, 0.0)
         self._powers = tensor(np.concatenate([own * z**2, own * z, own]))
+        self._smooth, self._scores = tensor(smooth), tensor(z)
 
     def __call__(self, parameters: torch.Tensor, home: torch.Tensor) -> torch.Tensor:
         """Give the log-probabilities of the bins, (n_components, D), by column.
@@ -89,6 +94,30 @@ class Heads:
         logits = (home + free + normals).clamp(-_FAR, _FAR)
         members = self._members.to(parameters)
         return logits - (logits.exp() @ members).log() @ members.T
+
+    def at(self, bins: NDArray[np.int64], home: torch.Tensor) -> torch.Tensor:
+        """Give parameters of components about some bins, (n_components, n_columns).
+
+        Normals stand there, and what is no interval has half the probability.
+        """
+        device = home.device
+        ones = torch.zeros_like(home)
+        ones.scatter_(1, torch.from_numpy(bins + self.starts[:-1]).to(device), 1.0)
+        shares = home.exp()
+        mixed = (1.0 - _SURE) * shares + _SURE * ones
+        of_columns = self._members * self._smooth[:, None]
+        # What intervals have together, with the columns of levels as they are.
+        together, at_home = (
+            (part @ of_columns).clamp_min(_LEAST_SHARE) for part in (mixed, shares)
+        )
+        beside = (mixed / shares).log() - (together / at_home).log() @ self._members.T
+        first = torch.zeros((len(bins), self.n_parameters), device=device)
+        first[:, : self.means.start] = beside * (1.0 - self._smooth) / self._units
+        numbers = torch.from_numpy(self.smooth_columns).to(device)
+        first[:, self.means] = (ones * self._scores) @ self._members[:, numbers]
+        inside = (ones * self._smooth) @ self._members[:, numbers]
+        first[:, self.widths] = math.log(_WIDTH) * inside
+        return first
 
 
 class Components(NamedTuple):
@@ -152,6 +181,7 @@ class ReleasedClass:
         def tensor(values: NDArray[np.floating]) -> torch.Tensor:
             return torch.as_tensor(values, dtype=torch.float32, device=device)
 
+        self.tables = shares, counts / n_rows, measured, noise_std / n_rows
         self.shares = tensor(shares)
         self._per_share = n_rows / max(share_std, _LEAST_NOISE)
         noise_std = max(noise_std, _LEAST_NOISE)
@@ -234,10 +264,14 @@ def fit_mixtures(
     own = torch.from_numpy(np.minimum(homes, n_classes - 1))
     home = torch.stack([one.shares for one in released])[own].clamp_min(_LEAST_SHARE)
     home = home.log()
-    drawn = torch.randn((n_components, heads.n_parameters), generator=generator)
-    parameters = (_SPREAD * drawn).to(device)
-    parameters[:, heads.widths] = 0.0
-    parameters[:, :n_bins] *= _LEVELS
+    spread = torch.randn((n_components, heads.n_parameters), generator=generator)
+    spread[:, n_bins:] = 0.0
+    rng = np.random.default_rng(seed)
+    bins = [
+        draw_from_tree(*one.tables, heads.starts, int((own == c).sum()), rng)
+        for c, one in enumerate(released)
+    ]
+    parameters = heads.at(np.concatenate(bins), home) + _SPREAD * spread.to(device)
     parameters.requires_grad_()
     first = torch.full((n_classes, n_components), _ELSEWHERE)
     first[own, torch.arange(n_components)] = 0.0

@@ -6,7 +6,7 @@ very wide ones. A generator draws ranks, and the bought marginals turn them into
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._teachers import TeacherEnsemble
 
-__all__ = ["Generator", "Trainer", "borrowers", "teacher_gradients"]
-
-# Rows of a class that borrows dependence, as a share of those of the lender.
-_ALIKE = 0.01
+__all__ = ["Generator", "Trainer", "teacher_gradients"]
 
 Parameters = dict[str, torch.Tensor]
 Features = Callable[[torch.Tensor], torch.Tensor]
@@ -34,6 +31,9 @@ class Generator(Protocol):
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes, (n_rows, n_columns), in [0, 1]."""
+
+    def lend(self, borrowers: dict[int, int]) -> None:
+        """Give some classes the dependence of others."""
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into JSON-safe facts and arrays, for saving."""
@@ -117,36 +117,6 @@ class Trainer(Protocol):
 
     def present(self) -> Any:  # noqa: ANN401
         """Give the parameters as they are."""
-
-
-def borrowers(learnt: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
-    """Say from which class the classes that learnt nothing borrow dependence.
-
-    Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. A class that is rarer than one
-    in a hundred of the lender's rows is taken for something else than that.
-
-    Parameters
-    ----------
-    learnt : sequence of n_classes bools
-        Which classes know how their columns depend on each other.
-    n_rows : sequence of n_classes floats
-        Planned numbers of rows; public.
-
-    Returns
-    -------
-    dict of int to int
-        Position of each borrower to that of the largest class that learnt.
-    """
-    lenders = [c for c, known in enumerate(learnt) if known]
-    if not lenders:
-        return {}
-    lender = max(lenders, key=lambda c: n_rows[c])
-    return {
-        c: lender
-        for c, known in enumerate(learnt)
-        if not known and n_rows[c] >= _ALIKE * n_rows[lender]
-    }
 
 
 def teacher_gradients(

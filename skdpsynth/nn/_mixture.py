@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skdpsynth.nn._generator import borrowers
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -100,9 +98,9 @@ class MixtureGenerator:
         self.starts = starts
         self.edges = edges
 
-    def lend(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
-        """Give classes that learnt nothing the dependence of one that did."""
-        for c, lender in borrowers(learnt, n_rows).items():
+    def lend(self, borrowers: dict[int, int]) -> None:
+        """Give some classes the dependence of others."""
+        for c, lender in borrowers.items():
             self.mixtures[c] = self.mixtures[lender].lent(self.starts)
 
     def draw(

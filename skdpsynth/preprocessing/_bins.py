@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
 
 _SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
+_MOST_SHARED = 0.5  # of the rows of a smooth column: with a number that many rows share
 _FAR = 6.0  # normal score of the ends of a column
 _LEAST_INTERVALS = 3  # beside an exact zero
 _LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
@@ -48,12 +49,15 @@ class ColumnBins:
         Number of bins.
     zero : float or None
         Edge where an exact zero has a bin of its own.
+    smooth : bool
+        Whether intervals are pieces of a density, and not numbers that many rows share.
     """
 
     edges: NDArray[np.float64]
     of_code: NDArray[np.int64]
     n_bins: int
     zero: float | None = None
+    smooth: bool = False
 
     @property
     def rest(self) -> int:
@@ -149,7 +153,7 @@ class TableBins:
         for start, column in zip(self.starts, self.columns, strict=False):
             own = slice(start, start + max(len(column.edges) - 1, 0))
             ends = np.concatenate(([0.0], np.cumsum(shares[own])))
-            if len(ends) > _SMOOTH_FROM:
+            if column.smooth:
                 scores = ndtri(np.clip(ends / max(ends[-1], 1e-12), 0.0, 1.0))
                 scores = np.clip(scores, -_FAR, _FAR)
                 found[:, own] = scores[:-1], scores[1:]
@@ -218,14 +222,13 @@ def _bins_of_numbers(
     masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
     below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
     n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
+    heavy = np.flatnonzero(masses > present / n_bins)
     if len(points) <= n_bins + 1:
         inner = np.arange(len(points))
     else:
         steps = present * np.linspace(0, 1, n_bins + 1)[1:-1]
-        inner = np.searchsorted(below, steps)
         # A number that many rows share has a bin to itself.
-        heavy = np.flatnonzero(masses > present / n_bins)
-        inner = np.concatenate((inner, heavy, heavy + 1))
+        inner = np.concatenate((np.searchsorted(below, steps), heavy, heavy + 1))
     # Edges are some of the marginals': no whole number lies there.
     edges = np.concatenate(([0.0], points[inner], [1.0]))
     exact = any((np.diff(own.points) == 0).any() for own in marginals)
@@ -233,8 +236,14 @@ def _bins_of_numbers(
     edges = np.unique(edges if zero is None else np.append(edges, zero))
     n_intervals = len(edges) - 1
     missing = n_intervals + (zero is not None)
-    of_code = [-1, n_intervals if exact else -1, missing if axis.nullable else -1]
-    return ColumnBins(edges, np.array(of_code), missing + axis.nullable, zero)
+    of_code = [
+        -1,
+        -1 if zero is None else n_intervals,
+        missing if axis.nullable else -1,
+    ]
+    shared = masses[heavy].sum() > _MOST_SHARED * present
+    smooth = n_intervals >= _SMOOTH_FROM and not shared
+    return ColumnBins(edges, np.array(of_code), missing + axis.nullable, zero, smooth)
 
 
 def _bins_of_levels(

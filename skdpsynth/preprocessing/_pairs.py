@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skdpsynth.preprocessing._shares import CHOICE_SHARE
+from skdpsynth.preprocessing._shares import CHOICE_SHARE, PAIRS_SHARE
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._pair_tables import (
     measured_cells,
@@ -16,7 +16,7 @@ from skdpsynth.privacy._pair_tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,15 +28,22 @@ __all__ = [
     "PairTables",
     "all_pairs",
     "bins_of_pairs",
+    "borrowers",
     "buy_pairs",
     "pair_noise_std",
     "pairs_pay",
+    "pairs_serve",
     "planned_tables",
 ]
 
 _CHOSEN_FROM = 300  # pairs: with fewer, all of them are bought
 _LEAST_BINS, _MOST_BINS = 4, 500  # of a column, and of all columns together
 _ROWS_FROM = 40.0  # of a class, in noise deviations of a count
+# With so many columns, a few coarse cells of each pair say less than factors do.
+_MOST_COLUMNS = 120
+# Rows of a class that borrows dependence, as a share of those of the lender: a class
+# that is rarer is taken for something else than the rest.
+_ALIKE = 0.01
 
 
 class PairTables(NamedTuple):
@@ -104,8 +111,47 @@ def pairs_pay(n_rows: float, n_columns: int, mu: float) -> bool:
     bool
         Whether its rows stand out of the noise of a count.
     """
-    n_tables = planned_tables(n_columns)
-    return n_tables > 0 and n_rows * mu >= _ROWS_FROM * math.sqrt(n_tables)
+    if not 2 <= n_columns < _MOST_COLUMNS:
+        return False
+    return n_rows * mu >= _ROWS_FROM * math.sqrt(planned_tables(n_columns))
+
+
+def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
+    """Tell whether a table is better off with pair tables, from public numbers.
+
+    Some class can pay for them, with `mu` for its whole start, and every other one can
+    borrow: what all classes know but one, classifiers take for a mark of that one.
+    """
+    mu *= math.sqrt(PAIRS_SHARE)
+    pays = [pairs_pay(n, n_columns, mu) for n in n_rows]
+    return any(pays) and sum(pays) + len(borrowers(pays, n_rows)) == len(pays)
+
+
+def borrowers(known: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
+    """Say which classes take over the dependence of another one, and whose.
+
+    Dependence in one class and none in another is a difference between the classes
+    that the rows do not have, and classifiers learn it.
+
+    Parameters
+    ----------
+    known : sequence of n_classes bools
+        Which classes know how their columns depend on each other.
+    n_rows : sequence of n_classes floats
+        Planned numbers of rows; public.
+
+    Returns
+    -------
+    dict of int to int
+        Position of each borrower to that of the largest class that can lend.
+    """
+    lenders = [c for c, own in enumerate(known) if own]
+    if not lenders:
+        return {}
+    lender = max(lenders, key=lambda c: n_rows[c])
+    least = _ALIKE * n_rows[lender]
+    rest = [c for c, own in enumerate(known) if not own and n_rows[c] >= least]
+    return dict.fromkeys(rest, lender)
 
 
 def buy_pairs(
@@ -179,10 +225,9 @@ def _worth(
     The noise of a table grows with the root of the number of tables, so the gain of
     the best ones together has a maximum.
     """
-    noise = math.sqrt(2.0 / math.pi) / mu * sizes[pairs[:, 0]] * sizes[pairs[:, 1]]
-    order = np.argsort(noise - distances, kind="stable")
-    found, best = order[:1], -math.inf
-    for n_tables in np.unique(np.geomspace(1, len(order), 60).astype(np.int64)):
+    noise = math.sqrt(2.0 / math.pi) / mu * sizes[pairs].prod(axis=1)
+    found, best = np.empty(0, dtype=np.int64), -math.inf
+    for n_tables in np.unique(np.geomspace(1, len(pairs), 60).astype(np.int64)):
         gains = distances - noise * math.sqrt(n_tables)
         chosen = np.argsort(-gains, kind="stable")[:n_tables]
         total = float(gains[chosen].sum())

@@ -212,6 +212,7 @@ def with_cells(
     most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in axes)
     n_wide = sum(axis is not None and is_wide(axis) for axis in axes)
     largest = max(plan.n_rows for plan in plans)
+    bins_of_tables = table_bins(plans, len(axes))
     found = []
     for plan in plans:
         mu, n_bins, noise_std = plan.mu_marginals, plan.n_bins, plan.noise_std
@@ -220,7 +221,7 @@ def with_cells(
             fine = mu * math.sqrt(1.0 - share)
             n_bins, _, noise_std = fine_plan(axes, plan.n_rows, fine, count_std)
         plan = replace(plan, most_levels=most, n_bins=n_bins, noise_std=noise_std)
-        found.append(_with_tables(plan, axes, table_bins(plans, len(axes))))
+        found.append(_with_tables(plan, axes, bins_of_tables))
     return found
 
 

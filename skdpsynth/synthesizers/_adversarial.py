@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.synthesizers._class_gan import Init
 
 __all__ = ["AdversarialSynthesizer"]
 
@@ -144,7 +145,9 @@ class AdversarialSynthesizer(ClassGAN):
         mu = plan.mu_step * math.sqrt(plan.n_iter * plan.n_queries)
         return n_factors(plan.n_rows, n_columns, mu, self.latent_dim)
 
-    def _training_share(self, n_rows: float, n_columns: int, mu: float) -> float:
+    def _training_share(
+        self, form: Init, n_rows: float, n_columns: int, mu: float
+    ) -> float:
         return training_share(
             n_rows,
             n_columns,
@@ -156,14 +159,14 @@ class AdversarialSynthesizer(ClassGAN):
         )
 
     def _plan_training(
-        self, n_rows: float, n_columns: int, mu: float, *, optional: bool
+        self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
         return plan_training(
             n_rows,
             n_columns,
             mu,
             tail_delta=self._tail_delta,
-            optional=optional,
+            optional=form != "random",
             latent_dim=self.latent_dim,
             batch_size=self.batch_size,
             n_discriminator_steps=self.n_discriminator_steps,

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
+from skdpsynth.preprocessing._pairs import pairs_serve
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
-from skdpsynth.synthesizers._start import FactorStart, PairStart, Start, is_wide
+from skdpsynth.synthesizers._start import FactorStart, PairStart, Start
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["AT_LEAST_ONE", "ONE_OR_AUTO", "POSITIVE", "ClassGAN", "Init"]
+__all__ = ["AT_LEAST_ONE", "ONE_OR_AUTO", "POSITIVE", "ClassGAN", "Init", "WholeTable"]
 
 Init = Literal["pairs", "marginals", "random"]
 
@@ -39,10 +40,33 @@ ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 
 
+class WholeTable(NamedTuple):
+    """What the plan of a class has to know of the whole table; public.
+
+    Parameters
+    ----------
+    form : {"pairs", "marginals", "random"}
+        The start that `init` stands for here.
+    n_wide, n_others : int
+        Numbers of numeric columns whose rows must be found first, and of all others.
+    n_classes : int
+        Number of classes.
+    largest : float
+        Planned rows of the largest one.
+    """
+
+    form: Init
+    n_wide: int
+    n_others: int
+    n_classes: int
+    largest: float
+
+
 class ClassGAN(GeneratedSynthesizer):
     """Base of the synthesizers that train a generator per class.
 
-    A subclass fills in `_training_share` and `_plan_training`, and trains in `_fit`.
+    A subclass fills in `_training_share` and `_plan_training`, or `_plan_class` that
+    asks them, and trains in `_fit`.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -62,12 +86,14 @@ class ClassGAN(GeneratedSynthesizer):
     hidden_dims: Sequence[int]
     device: str | torch.device
 
-    def _training_share(self, n_rows: float, n_columns: int, mu: float) -> float:
+    def _training_share(
+        self, form: Init, n_rows: float, n_columns: int, mu: float
+    ) -> float:
         """Give the share of its squared mu that a class trains with, after a start."""
         raise NotImplementedError
 
     def _plan_training(
-        self, n_rows: float, n_columns: int, mu: float, *, optional: bool
+        self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
         """Plan the training of a class: fields of `ClassPlan`, none for no training."""
         raise NotImplementedError
@@ -80,45 +106,37 @@ class ClassGAN(GeneratedSynthesizer):
         n_others: int,
         mu: float,
     ) -> list[ClassPlan]:
-        largest = float(counts.max())
+        rows, form = counts.tolist(), self.init
+        if form == "pairs" and not pairs_serve(rows, n_wide + n_others, mu):
+            form = "marginals"
+        whole = WholeTable(form, n_wide, n_others, len(labels), max(rows))
         return [
-            self._plan_class(label, float(count), n_wide, n_others, mu, largest)
-            for label, count in zip(labels, counts, strict=True)
+            self._plan_class(label, n_rows, mu, whole)
+            for label, n_rows in zip(labels, rows, strict=True)
         ]
 
     def _plan_class(
-        self,
-        label: Hashable,
-        n_rows: float,
-        n_wide: int,
-        n_others: int,
-        mu: float,
-        largest: float,
+        self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
     ) -> ClassPlan:
-        n_columns, started = n_wide + n_others, self.init != "random"
-        share = self._training_share(n_rows, n_columns, mu) if started else 1.0
-        trained = self._plan_training(
-            n_rows, n_columns, mu * math.sqrt(share), optional=started
-        )
-        if not started:
+        """Plan one class, which can pay `mu`."""
+        form, n_columns, share = whole.form, whole.n_wide + whole.n_others, 1.0
+        if form != "random":
+            share = self._training_share(form, n_rows, n_columns, mu)
+        trained = self._plan_training(form, n_rows, n_columns, mu * math.sqrt(share))
+        if form == "random":
             return replace(ClassPlan(label, n_rows, 0.0, 0.0, 1), **trained)
         # A class that does not train has all for its start.
         left = 1.0 - share if trained and mu < math.inf else 1.0
         base = plan_start(
             label,
             n_rows,
-            n_wide,
-            n_others,
+            whole.n_wide,
+            whole.n_others,
             mu * math.sqrt(left),
-            largest=largest,
-            pairs=self._form(n_columns) == "pairs",
+            largest=whole.largest,
+            pairs=form == "pairs",
         )
         return replace(base, **trained)
-
-    def _form(self, n_columns: int) -> Init:
-        """Give the start that `init` stands for in a table of so many columns."""
-        wide = self.init == "pairs" and is_wide(n_columns)
-        return "marginals" if wide else self.init
 
     def _buy_start(
         self,
@@ -130,7 +148,7 @@ class ClassGAN(GeneratedSynthesizer):
         n_factors: int,
         seed: int,
     ) -> Start:
-        if self._form(len(facts.axes)) == "pairs":
+        if any(plan.mu_pairs for plan in plans):
             device = resolve_device(self.device)
             return PairStart(rows, facts, plans, accountant, seed=seed, device=device)
         return FactorStart(

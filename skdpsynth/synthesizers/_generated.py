@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from skdpsynth.nn._generator import Generator
+
 __all__ = ["GeneratedSynthesizer"]
 
 _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
@@ -26,7 +28,7 @@ class GeneratedSynthesizer(BaseSynthesizer):
     it trains and has teachers.
     """
 
-    generator_: FactorGenerator | MixtureGenerator
+    generator_: Generator
     n_iter_: int
 
     def _ranks(

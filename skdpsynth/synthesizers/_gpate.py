@@ -348,17 +348,19 @@ class GPATESynthesizer(ClassGAN):
         directions = decode_answers(answers, projections, self.n_bins) / scales
         return generator.pull_back(draws, directions)
 
-    def _training_share(self, n_rows: float, n_columns: int, mu: float) -> float:
-        return GPATE_SHARES[self._form(n_columns)]
+    def _training_share(
+        self, form: Init, n_rows: float, n_columns: int, mu: float
+    ) -> float:
+        return GPATE_SHARES[form]
 
     def _plan_training(
-        self, n_rows: float, n_columns: int, mu: float, *, optional: bool
+        self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
-        n_parameters = n_columns * (self.latent_dim + (0 if optional else 2))
+        n_parameters = n_columns * (self.latent_dim + (2 if form == "random" else 0))
         n_votes = None
         if self.aggregator == "confident_gnmax":
             n_votes = self.batch_size * min(self.projection_dim, n_columns)
-        elif self._form(n_columns) == "pairs":
+        elif form == "pairs":
             n_parameters = min(N_MOVES, n_parameters)
         return plan_training(
             n_rows,
@@ -366,7 +368,7 @@ class GPATESynthesizer(ClassGAN):
             mu,
             n_parameters=n_parameters,
             n_votes=n_votes,
-            optional=optional,
+            optional=form != "random",
             n_teachers=self.n_teachers,
             n_iter=self.n_iter,
             noise_multiplier=self.noise_multiplier,

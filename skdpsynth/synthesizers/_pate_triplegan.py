@@ -38,8 +38,6 @@ from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from skdpsynth.nn._branch import UnlabelledBranch
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._model import TableModel
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
+    from skdpsynth.synthesizers._class_gan import WholeTable
     from skdpsynth.synthesizers._pate_triplegan_players import Player
 
 __all__ = ["PATETripleGANSynthesizer"]
@@ -358,27 +357,9 @@ class PATETripleGANSynthesizer(ClassGAN):
             )
         return _dpcgan_plan.reserve_steps(plan, scope, accountant, self._tail_delta)
 
-    def _plan_classes(
-        self,
-        labels: Sequence[Hashable],
-        counts: NDArray[np.float64],
-        n_wide: int,
-        n_others: int,
-        mu: float,
-    ) -> list[ClassPlan]:
-        return [
-            plan_class(
-                label,
-                float(count),
-                n_wide,
-                n_others,
-                mu,
-                # Without a label there is nothing to classify.
-                n_labels=0 if tuple(labels) == (None,) else len(labels),
-                settings=TripleSettings.of(self),
-                tail_delta=self._tail_delta,
-                largest=float(np.max(counts)),
-                pairs=self._form(n_wide + n_others) == "pairs",
-            )
-            for label, count in zip(labels, counts, strict=True)
-        ]
+    def _plan_class(
+        self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
+    ) -> ClassPlan:
+        return plan_class(
+            label, n_rows, mu, whole, TripleSettings.of(self), self._tail_delta
+        )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from skdpsynth.privacy import PrivacyAccountant, Reservation
+    from skdpsynth.synthesizers._class_gan import WholeTable
 
 __all__ = [
     "CLASSIFIER_STEPS",
@@ -120,45 +121,18 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
 def plan_class(
     label: Hashable,
     n_rows: float,
-    n_wide: int,
-    n_others: int,
     mu: float,
-    *,
-    n_labels: int,
+    whole: WholeTable,
     settings: TripleSettings,
     tail_delta: float,
-    largest: float,
-    pairs: bool,
 ) -> TriplePlan:
-    """Plan one class.
+    """Plan one class, which can pay `mu` in all, in (0, inf], and tails beside.
 
-    Parameters
-    ----------
-    label : hashable
-        The class; None for all rows.
-    n_rows : float
-        Its declared or noisy count.
-    n_wide, n_others : int
-        Numbers of numeric and of level columns.
-    mu : float
-        What the class can pay in all, in (0, inf].
-    n_labels : int
-        Number of classes; 0 without labels, which leaves nothing to classify.
-    settings : TripleSettings
-        Its parameters.
-    tail_delta : float
-        Delta of its votes beside mu.
-    largest : float
-        Planned rows of the largest class.
-    pairs : bool
-        Whether it buys pair tables, if it can pay for them.
-
-    Returns
-    -------
-    TriplePlan
-        A class whose discriminator does not train has all for its start.
+    A class whose discriminator does not train has all for its start.
     """
-    n_columns, started = n_wide + n_others, settings.init != "random"
+    n_columns, started = whole.n_wide + whole.n_others, whole.form != "random"
+    # Without a label there is nothing to classify.
+    n_labels = 0 if label is None else whole.n_classes
     n_features = 1 + (n_labels if started else 2 * n_columns)
     spent = classifier_mu(n_rows, n_labels * n_features, mu) if n_labels else 0.0
     left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
@@ -182,7 +156,13 @@ def plan_class(
         if mu < math.inf:
             left *= math.sqrt(1.0 - share)
         base = plan_start(
-            label, n_rows, n_wide, n_others, left, largest=largest, pairs=pairs
+            label,
+            n_rows,
+            whole.n_wide,
+            whole.n_others,
+            left,
+            largest=whole.largest,
+            pairs=whole.form == "pairs",
         )
     own = {field.name: getattr(base, field.name) for field in fields(base)}
     return TriplePlan(**(own | trained), mu_classifier=spent)

@@ -339,11 +339,13 @@ class PATEGANSynthesizer(ClassGAN):
                 ascent.step(discriminator)  # lines 21-23
             progress.update()
 
-    def _training_share(self, n_rows: float, n_columns: int, mu: float) -> float:
-        return PATEGAN_SHARES[self._form(n_columns)]
+    def _training_share(
+        self, form: Init, n_rows: float, n_columns: int, mu: float
+    ) -> float:
+        return PATEGAN_SHARES[form]
 
     def _plan_training(
-        self, n_rows: float, n_columns: int, mu: float, *, optional: bool
+        self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
         return plan_training(
             n_rows,
@@ -351,7 +353,7 @@ class PATEGANSynthesizer(ClassGAN):
             mu,
             tail_delta=self._tail_delta,
             noise=self.noise,
-            optional=optional,
+            optional=form != "random",
             n_factors=self.latent_dim,
             n_labels=self.batch_size,
             n_teacher_steps=self.n_teacher_steps,

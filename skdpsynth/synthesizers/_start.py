@@ -16,7 +16,7 @@ from skdpsynth.nn._mixture import Mixture, MixtureGenerator
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
 from skdpsynth.preprocessing._bins import choose_bins
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._pairs import PairTables, buy_pairs
+from skdpsynth.preprocessing._pairs import PairTables, borrowers, buy_pairs
 from skdpsynth.preprocessing._plan import table_bins
 
 if TYPE_CHECKING:
@@ -25,15 +25,13 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Trainer
+    from skdpsynth.nn._generator import Generator, Trainer
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["FactorStart", "PairStart", "Start", "is_wide"]
-
-_WIDE = 120  # columns from which factors hold more than the pairs that can be paid
+__all__ = ["FactorStart", "PairStart", "Start"]
 
 
 class Start(Protocol):
@@ -42,7 +40,7 @@ class Start(Protocol):
     model: TableModel
 
     @property
-    def generator(self) -> FactorGenerator | MixtureGenerator:
+    def generator(self) -> Generator:
         """The generators of all classes."""
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
@@ -63,11 +61,6 @@ class Start(Protocol):
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Let the classes that learnt nothing borrow from one that did."""
-
-
-def is_wide(n_columns: int) -> bool:
-    """Tell whether `init="pairs"` stands for factors, since a table is so wide."""
-    return n_columns >= _WIDE
 
 
 class FactorStart:
@@ -131,7 +124,7 @@ class FactorStart:
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Let the classes that learnt nothing borrow from one that did."""
-        self.generator.lend(learnt, n_rows)
+        self.generator.lend(borrowers(learnt, n_rows))
 
 
 class PairStart:
@@ -208,7 +201,11 @@ class PairStart:
         for c, components in self._components.items():
             mixtures[c] = components.mixture(self._heads, ranks[c])
         self.generator = MixtureGenerator(mixtures, self._bins.starts, edges)
-        self._scores = {c: BinScores(mixtures[c], self._bins.starts) for c in fitted}
+        self._scores = {
+            c: BinScores(mixtures[c], self._bins.starts)
+            for c in fitted
+            if plans[c].n_iter
+        }
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give the scores of the bins of the rows of a class."""
@@ -241,4 +238,4 @@ class PairStart:
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Let the classes that bought and learnt nothing borrow from one that did."""
         known = [own or c in self._released for c, own in enumerate(learnt)]
-        self.generator.lend(known, n_rows)
+        self.generator.lend(borrowers(known, n_rows))
