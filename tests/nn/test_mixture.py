@@ -163,24 +163,13 @@ def test_bins_without_ranks_are_lent_in_a_fixed_order():
     np.testing.assert_allclose(lent.ranks, [[0.5, 0.0, 0.3], [1.0, 0.3, 0.5]])
 
 
-def lent_to(learnt, n_rows):
-    """Say which class's components each class ends with."""
-    mixtures = [random_mixture(seed) for seed in range(len(learnt))]
-    generator = of(mixtures)
-    generator.lend(learnt, n_rows)
-    own = [mixture.probabilities for mixture in mixtures]
-    return [
-        next(c for c, mine in enumerate(own) if mixture.probabilities is mine)
-        for mixture in generator.mixtures
-    ]
-
-
-def test_the_largest_class_that_learnt_lends():
-    """Not the largest of all; a class of 1 % of its rows borrows, a rarer one not."""
-    n_rows = [9000.0, 4000.0, 5000.0, 50.0, 49.0]
-    assert lent_to([False, True, True, False, False], n_rows) == [2, 1, 2, 2, 4]
-    assert lent_to([True] * 3, n_rows[:3]) == [0, 1, 2]
-    assert lent_to([False] * 3, n_rows[:3]) == [0, 1, 2]
+def test_a_borrower_gets_the_components_of_another_class():
+    mixtures = [random_mixture(seed) for seed in range(3)]
+    generator = of(list(mixtures))
+    generator.lend({0: 2})
+    sources = [mixtures[c].probabilities for c in (2, 1, 2)]
+    for mixture, source in zip(generator.mixtures, sources, strict=True):
+        assert mixture.probabilities is source
 
 
 def test_independent_columns_have_one_component():

@@ -227,3 +227,47 @@ def test_the_plan_says_tables_cells_and_noise():
     assert rich.table_noise_std == pytest.approx(pair_noise_std(4, plans[0].mu_pairs))
     assert (poor.n_tables, poor.n_table_cells, poor.table_noise_std) == (0, 0, 0.0)
     assert table_bins(plans[1:], 4) == 4  # none buys pairs
+
+
+# --- Which tables, and which classes ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ([False, True, True, False, False], {0: 2, 3: 2}),
+        ([True] * 5, {}),
+        ([False] * 5, {}),
+    ],
+)
+def test_classes_borrow_from_the_largest_that_can_lend(known, expected):
+    """Not from the largest of all; with 1 % of its rows a class is too rare."""
+    n_rows = [9000.0, 4000.0, 5000.0, 50.0, 49.0]
+    assert _pairs.borrowers(known, n_rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "serve"),
+    [
+        ([50_000, 20_000], 10, True),
+        ([50_000, 600], 10, True),  # cannot pay, and borrows
+        ([50_000, 300], 10, False),  # can neither pay nor borrow
+        ([1000, 900], 10, False),  # none can pay
+        ([50_000, 20_000], 119, True),
+        ([5_000_000, 2_000_000], 120, False),
+        ([50_000, 20_000], 1, False),
+    ],
+)
+def test_pairs_serve_where_no_class_is_left_out(n_rows, n_columns, serve):
+    """40 noise deviations of rows pay: at mu 0.3 and 10 columns 1,033 of them."""
+    mu = 0.3 if n_columns < 100 else 1.0
+    assert _pairs.pairs_serve(n_rows, n_columns, mu) == serve
+    assert _pairs.pairs_serve(n_rows, n_columns, 1e-4) is False
+
+
+def test_who_pays_in_closed_form():
+    """``n mu >= 40 sqrt(E)``, E tables: all pairs, or 300 of them."""
+    for n_columns, tables in ((10, 45), (60, 300)):
+        enough = 40 * math.sqrt(tables) / 0.5
+        assert _pairs.pairs_pay(enough * 1.001, n_columns, 0.5)
+        assert not _pairs.pairs_pay(enough * 0.999, n_columns, 0.5)

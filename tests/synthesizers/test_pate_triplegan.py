@@ -13,6 +13,7 @@ from skdpsynth import IndependentSynthesizer, PATETripleGANSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.synthesizers._class_gan import WholeTable
 from skdpsynth.synthesizers._pate_triplegan_plan import TripleSettings, plan_class
 
 LABELS = list("uvwx")
@@ -174,18 +175,10 @@ def test_a_class_trains_if_it_can_pay(mode):
 @pytest.mark.parametrize("pairs", [False, True])
 def test_training_takes_little_from_the_start(n_rows, least, pairs, mode):
     """Of the squared mu; and a class that does not train gives them all."""
-    plan = plan_class(
-        "u",
-        float(n_rows),
-        0,
-        2,
-        0.3,
-        n_labels=2,
-        settings=TripleSettings.of(PATETripleGANSynthesizer(**mode)),
-        tail_delta=1e-7,
-        largest=float(n_rows),
-        pairs=pairs,
-    )
+    form = "pairs" if pairs else "marginals"
+    whole = WholeTable(form, 0, 2, n_classes=2, largest=float(n_rows))
+    settings = TripleSettings.of(PATETripleGANSynthesizer(**mode))
+    plan = plan_class("u", float(n_rows), 0.3, whole, settings, 1e-7)
     assert (plan.n_iter == 0) == (plan.mu_classifier == 0) == (least == 1.0)
     training = plan.n_iter * plan.mu_step**2
     if plan.n_iter and mode:
