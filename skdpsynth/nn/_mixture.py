@@ -2,7 +2,9 @@
 
 The code says which of some components a row comes from. Given the code, every column
 has a distribution over its bins: a softmax of logits, which is a network with a one-hot
-code and no hidden layer. What columns have to do with each other is in the code.
+code and no hidden layer. Numbers of many values have a normal distribution besides,
+which places them inside their bins. What columns have to do with each other is in the
+code.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class Mixture:
         """Give the same dependence to a class with marginals of its own.
 
         Bins become intervals of the ranks that this mixture itself draws, so that
-        every column of the borrower has exactly its own marginal.
+        every column of the borrower has its own marginal: exactly so up to its bins.
         """
         shares = self.weights @ self.probabilities
         ranks = np.empty_like(self.ranks)

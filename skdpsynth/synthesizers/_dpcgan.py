@@ -50,7 +50,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     init : {"pairs", "marginals", "random"}, default="pairs"
         Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Very wide tables start from marginals.
+        scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
         `n_generator_steps` of the generator. "auto": as many as keep the signal of a
@@ -139,7 +139,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
 
     The generator is a mixture: a latent code, and given the code a distribution over
     the bins of each column. It is fitted to the released tables, which stay in its loss
-    (``init="marginals"`` and very wide tables: a few factors of normal scores). The
+    (``init="marginals"``, and tables that pairs do not serve: factors). The
     discriminator looks at products of the score of each column with directions in the
     row. Between two releases the gradient of the real
     rows stays what was released, and that of the fakes follows the generator. A

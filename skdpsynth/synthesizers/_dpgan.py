@@ -50,7 +50,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     init : {"pairs", "marginals", "random"}, default="pairs"
         Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Very wide tables start from marginals.
+        scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the critic, then
         `n_generator_steps` of the generator. "auto": as many as keep the signal of a

@@ -40,7 +40,7 @@ class GANSynthesizer(AdversarialSynthesizer):
         Public facts about the table; what it leaves out is measured.
     init : {"pairs", "marginals", "random"}, default="pairs"
         Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Very wide tables start from marginals.
+        scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
         `n_generator_steps` of the generator. "auto": 12.

@@ -76,7 +76,7 @@ class GPATESynthesizer(ClassGAN):
         by coordinate by noisy votes as in the paper.
     init : {"pairs", "marginals", "random"}, default="pairs"
         Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Very wide tables start from marginals.
+        scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_teachers : int or "auto", default="auto"
         Teachers of each class. "auto": one for 8 rows of the noisy count, at most
         4096.
@@ -164,7 +164,7 @@ class GPATESynthesizer(ClassGAN):
 
     The generator is a mixture: a latent code, and given the code a distribution over
     the bins of each column. It is fitted to the released tables, which stay in its loss
-    (``init="marginals"`` and very wide tables: a few factors of normal scores). Where
+    (``init="marginals"``, and tables that pairs do not serve: factors). Where
     the paper projects gradients by a random matrix, "gaussian_sum" projects them on
     moves of the generator: of the weights of its codes along at most 32 directions, or
     of the factors. They are public. Rows without a released label train nothing.

@@ -76,7 +76,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         generator's rows, or by DP-SGD. Unlabelled rows come in by DP-SGD always.
     init : {"pairs", "marginals", "random"}, default="pairs"
         Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Very wide tables start from marginals.
+        scratch as in the paper. Tables that pairs do not serve start from marginals.
     unlabelled_weight : float, default=0.05
         Weight of unlabelled rows among a discriminator's fakes, in [0, 1).
     n_teachers : int or "auto", default="auto"

@@ -80,7 +80,7 @@ class PATEGANSynthesizer(ClassGAN):
         Law of the discrete noise on a number of votes; the paper's is "laplace".
     init : {"pairs", "marginals", "random"}, default="pairs"
         Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Very wide tables start from marginals.
+        scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_teachers : int or "auto", default="auto"
         Teachers of each class. "auto": one for 4 rows of the noisy count, at most
         2048.
