@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FORMAT_VERSION", "read", "reading", "write"]
-
 FORMAT_VERSION = 2
 # Facts, and names and shapes of arrays: parsed, they take some twenty times their size.
 _MAX_HEADER = 2**25

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Savable", "inspect"]
-
 # Those whose arrays and marginals are made with; a reader may have others.
 _LIBRARIES = ("skdpsynth", "numpy", "pandas")
 

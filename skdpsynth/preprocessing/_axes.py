@@ -41,10 +41,7 @@ class NumericAxis:
 
     @property
     def zero(self) -> float | None:
-        """Position of an exact 0, which gets a cell of its own; None if there is none.
-
-        A few whole numbers need none: each of them can have its own cell.
-        """
+        """Position of an exact 0 with a cell of its own; None where there is none."""
         return _zero_of(self)
 
     def to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -71,11 +68,7 @@ class NumericAxis:
         return values if self.step is None else values * self.step
 
     def snap(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Move inner cell edges to where no value lies, and drop empty cells.
-
-        The edges increase from 0 to 1. For whole numbers every inner edge lies midway
-        between two of them.
-        """
+        """Move inner cell edges to where no value lies, and drop empty cells."""
         start, end = self._ends()
         if end <= start:
             return np.array([0.0, 1.0])
@@ -145,10 +138,7 @@ def axis_from_dict(data: Mapping[str, Any]) -> Axis:
 
 
 def is_wide(axis: Axis) -> bool:
-    """Tell whether it must be found out where on an axis the rows are.
-
-    It need not for levels and for a few whole numbers.
-    """
+    """Tell whether it must be found out where on an axis the rows are."""
     return isinstance(axis, NumericAxis) and not (
         axis.integer and axis.high - axis.low < _FEWER_NUMBERS
     )

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
 
+    Floats = NDArray[np.float64]
+
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
 # A complete column shows missing values with probability below 1e-6.
@@ -87,8 +89,7 @@ def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | No
         if step is not None:
             ends = np.floor(to_wall(ends, column) / step)
         low, high = map(float, ends)
-        whole = step is not None
-        return NumericAxis(low, high, False, whole, nullable, step=step)
+        return NumericAxis(low, high, False, step is not None, nullable, step=step)
     if isinstance(spec, Categorical):
         return LevelAxis(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
@@ -115,8 +116,7 @@ def buy_levels(
     missing value is counted as one more key, so a row has one key per column: the
     sensitivity is the root of the number of columns.
     """
-    counts: list[NDArray[np.int64]] = []
-    all_keys: list[list[Hashable]] = []
+    counts, all_keys = [], []
     for column in columns:
         codes, keys = factorize(frame[column.name])
         places = np.where(codes < 0, len(keys), codes)
@@ -146,12 +146,10 @@ def buy_ranges(
 ) -> list[NumericAxis]:
     """Find the ranges of numeric columns that the schema leaves out.
 
-    One noisy histogram per column over a wide public outer range: powers of two of both
-    signs, as far as the dtype goes for whole numbers; two years each for dates; one
-    more bin for missing values, so a row is in one bin per column. The range reaches
-    from the first to the last bin that is surely not empty, and on while the next bin
-    is probably not empty, but not across 0. The scale is the one that `Continuous`
-    would choose.
+    One noisy histogram per column over the wide public bins of `_outer_edges` and one
+    more for missing values, so a row is in one bin per column. The range reaches from
+    the first to the last bin that is surely not empty, and on while the next bin is
+    probably not empty, but not across 0. The scale is that of `Continuous`.
     """
     edges = [_outer_edges(column) for column in columns]
     # The outer bins of a column are fewer than 256.
@@ -164,8 +162,7 @@ def buy_ranges(
         "column ranges", mu=mu, sensitivity=math.sqrt(len(columns))
     )
     released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
-    noise_std = reservation.noise_std
-    axes = []
+    axes, noise_std = [], reservation.noise_std
     for column, bins, counts in zip(columns, edges, released, strict=True):
         low, high = _bought_range(column, bins, counts[:-1], noise_std, n_rows)
         integer = column.kind == "integer"
@@ -178,8 +175,8 @@ def buy_ranges(
     return axes
 
 
-def _outer_edges(column: ColumnLayout) -> NDArray[np.float64]:
-    """Edges of the public outer bins of a column: a function of its dtype."""
+def _outer_edges(column: ColumnLayout) -> Floats:
+    """Edges of the public outer bins: powers of two, or two years each for dates."""
     if column.kind == "datetime":
         return (np.arange(1900.0, 2102.0, 2.0) - 1970.0) * _YEAR
     if column.kind != "integer":
@@ -194,7 +191,7 @@ def _outer_edges(column: ColumnLayout) -> NDArray[np.float64]:
 
 def _bought_range(
     column: ColumnLayout,
-    edges: NDArray[np.float64],
+    edges: Floats,
     counts: NDArray[np.int64],
     noise_std: float,
     n_rows: float,
@@ -233,10 +230,7 @@ def _bought_range(
 
 
 def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
-    """Count the bins beyond the end of a range, nearest first, that belong to it.
-
-    A tail may be too thin for any bin of it to be seen alone.
-    """
+    """Count the bins beyond an end of a range, nearest first, that belong to it."""
     grown = 0
     while grown < len(counts):
         sums = np.cumsum(counts[grown : grown + len(_TAIL_FROM)])

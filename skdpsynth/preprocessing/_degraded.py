@@ -20,10 +20,7 @@ def degradation(
     *,
     private: bool,
 ) -> str:
-    """Say what is poor about a result; empty if nothing is.
-
-    Without noise (not `private`) classes are never too small.
-    """
+    """Say what is poor about a result; empty if nothing is."""
     parts = []
     notes = Counter(plan.note for plan in plans if plan.note and private)
     for note, count in notes.items():

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = [
-    "Histogram",
-    "fit_masses",
-    "fit_spiked",
-    "nearest_distribution",
-    "shrunk_distributions",
-]
-
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
 _SMOOTH_CELLS = 64  # of the smooth density
 _SPIKE, _SPIKE_ROUNDS = 4.0, 3
@@ -130,10 +122,7 @@ def fit_spiked(
 
 
 def _standing_out(part: Histogram) -> Floats:
-    """Guess what stands out, by the median of a bin and its four neighbours.
-
-    A density that is fitted to all would rise to a spike, and sink beside it.
-    """
+    """Guess what stands out by medians: a fitted density would rise to a spike."""
     if len(part.counts) < 5:
         return np.zeros(len(part.counts))
     widths = np.diff(part.edges)
@@ -250,10 +239,7 @@ def _precision(size: int) -> Floats:
 
 
 def nearest_distribution(counts: Floats) -> Floats:
-    """Project noisy counts onto the distributions (Euclidean, after scaling).
-
-    Uniform when no count is positive.
-    """
+    """Project noisy counts onto the distributions; uniform if none is positive."""
     if counts.max(initial=0.0) <= 0:
         return np.full(len(counts), 1.0 / max(len(counts), 1))
     descending = np.sort(counts)[::-1]
@@ -265,11 +251,7 @@ def nearest_distribution(counts: Floats) -> Floats:
 
 
 def shrunk_distributions(counts: Floats, noise_stds: Floats) -> Floats:
-    """Estimate the level shares of each class, drawn towards those of all classes.
-
-    Empirical Bayes on noisy counts of shape (n_classes, n_levels); `noise_stds` are
-    those of one count of each class.
-    """
+    """Draw shares, (n_classes, n_levels), to those of all classes: empirical Bayes."""
     pooled = nearest_distribution(counts.sum(axis=0))
     shares = np.empty_like(counts)
     for row, (observed, noise_std) in enumerate(zip(counts, noise_stds, strict=True)):

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Counted", "Round", "estimate", "flat_marginals", "known_sizes", "numeric"]
-
 _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
 # Rows, in noise deviations of a count, from which a class's shares of a few numbers are
 # drawn to those of all. With fewer rows no difference could stand out, and the noise of
@@ -194,10 +192,7 @@ def _masses(
 
 
 def _few_numbers(counted: list[Counted]) -> Floats:
-    """Shares of a few whole numbers in each class, drawn towards those of all.
-
-    Every number has a bin of its own, so there is nothing to smooth.
-    """
+    """Shares of whole numbers with a bin each in each class, drawn to those of all."""
     counts = np.array([part.histogram.counts for part in counted])
     stds = np.array([part.noise_std for part in counted])
     return shrunk_distributions(counts, stds * _centred(counts.shape[1]))
@@ -211,8 +206,7 @@ def _centred(n_cells: int) -> float:
 def _atoms(axis: NumericAxis, rounds: list[list[Counted]]) -> Floats:
     """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
 
-    Whether there are exact zeros is asked of all classes together. A share is drawn
-    towards that of all classes, as far as the noise of the class makes it uncertain.
+    All classes together say whether there are zeros, and draw uncertain shares to them.
     """
     seen, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
     counts = np.array([parts[-1].total for parts in rounds])

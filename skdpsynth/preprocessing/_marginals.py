@@ -67,9 +67,7 @@ _CORE_FROM, _GROWTH_FROM = 5.0, 2.0
 def coarse_share(largest: float, n_wide: int, n_others: int, mu: float) -> float:
     """Share of the squared mu of the marginals of a class that round 1 gets.
 
-    `n_wide` columns are those whose rows round 1 must find; `mu` pays for both rounds.
-    0 where even the largest class of the table could fill only a few bins: all is then
-    for round 2, whose bins are spread evenly.
+    0 where even the largest class of the table could fill only a few bins.
     """
     n_columns = max(n_wide + n_others, 1)
     if largest * mu < _TWO_ROUNDS_FROM * 2.0 * math.sqrt(n_columns):
@@ -220,10 +218,7 @@ def buy_marginals(
 def _coarse_cdfs(
     coarse: list[dict[int, Counted]], columns: list[int]
 ) -> list[dict[int, Floats]]:
-    """Give the smooth distribution functions of round 1 at `_GRID`, per class.
-
-    What had no round 1 gets an even one.
-    """
+    """Give the distribution functions of round 1 at `_GRID`; even without a round."""
     evenly, found = dict.fromkeys(columns, _GRID), []
     for counted in coarse:
         histograms = [part.histogram for part in counted.values()]
@@ -269,10 +264,7 @@ def _cell_codes(
 
 
 def _support(parts: list[Histogram]) -> tuple[float, float]:
-    """Find where round 1 saw rows of any class; bounds are often far too wide.
-
-    Without it the smooth density would spread noise over the empty rest.
-    """
+    """Find where round 1 saw rows of any class: beyond it a density would fit noise."""
     ends = []
     for part in parts:
         core = np.flatnonzero(part.counts > _CORE_FROM * part.noise_std)

@@ -36,10 +36,7 @@ def class_members(
 
 
 def public_seed(random_state: int | np.random.RandomState | None) -> int:
-    """Turn a `random_state` into a seed >= 0; no global generator is read.
-
-    An instance is advanced by one draw; None stands for a fresh seed.
-    """
+    """Turn a `random_state` into a seed >= 0; no global generator is read."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
     if random_state is np.random:
@@ -49,10 +46,7 @@ def public_seed(random_state: int | np.random.RandomState | None) -> int:
 
 
 def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Divide `total` by shares of sum 1, with at least one for each where possible.
-
-    A share of exactly 0 gets nothing.
-    """
+    """Divide `total` by shares of sum 1; all above 0 get one where possible."""
     exact = shares * total
     counts = np.floor(exact).astype(np.int64)
     rest = total - int(counts.sum())

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["MAX_SCORE", "ColumnScores"]
-
 MAX_SCORE = 3.0  # scores are kept within this distance of 0
 
 
