@@ -191,10 +191,9 @@ class BaseSynthesizer(Savable):
         members = class_members(
             n_samples, sampling_strategy, self._model.facts.classes, rng
         )
-        parts = []
-        for start in range(0, len(members), _CHUNK_ROWS):
-            chunk = members[start : start + _CHUNK_ROWS]
-            parts.append(self._model.decode(self._ranks(chunk, rng), chunk))
+        starts = range(0, len(members), _CHUNK_ROWS)
+        chunks = (members[start : start + _CHUNK_ROWS] for start in starts)
+        parts = [self._model.decode(self._ranks(own, rng), own) for own in chunks]
         return self._model.join(parts)
 
     def fit_resample(

@@ -131,8 +131,7 @@ Axis = NumericAxis | LevelAxis
 def axis_from_dict(data: Mapping[str, Any]) -> Axis:
     """Rebuild the axis that `to_dict` wrote."""
     if data["axis"] == "numeric":
-        fields = {name: value for name, value in data.items() if name != "axis"}
-        return NumericAxis(**fields)
+        return NumericAxis(**{k: v for k, v in data.items() if k != "axis"})
     levels = tuple(decode_value(level) for level in data["levels"])
     return LevelAxis(levels, data["nullable"], data["ordered"])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import log_ndtr
 
-from skdpsynth.preprocessing._convert import factorize
+from skdpsynth.preprocessing._convert import factorize, place_keys
 from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._thresholds import key_threshold
@@ -143,7 +143,7 @@ def buy_classes(
     if levels == ():  # declared to hold nothing but missing values
         return _one_class(n_rows, accountant, mu)
     if levels is not None:
-        members = _positions(codes, keys, levels)
+        members = place_keys(codes, keys, levels)
         if schema is not None and schema.class_counts is not None:
             given = [float(schema.class_counts[level]) for level in levels]
             return Classes(levels, np.maximum(given, 1.0)), members
@@ -194,7 +194,7 @@ def _found_classes(
     noise_std, others = 0.0, codes
     if usual:
         mu = mu / np.sqrt(2)
-        members = _positions(codes, keys, usual)
+        members = place_keys(codes, keys, usual)
         bought, noise_std = _counted(members, len(usual), accountant, mu)
         counted = dict(zip(usual, bought, strict=True))
         others = np.where(members < 0, codes, -1)
@@ -222,7 +222,7 @@ def _found_classes(
     values = np.array([found[level] for level in levels], dtype=np.float64)
     # Of the same mu and sensitivity, all counts have the same noise.
     found_classes = Classes(levels, np.maximum(values, 1.0), reservation.noise_std)
-    return found_classes, _positions(codes, keys, levels)
+    return found_classes, place_keys(codes, keys, levels)
 
 
 def likely_counts(noisy: Floats, noise_std: float) -> Floats:
@@ -232,12 +232,3 @@ def likely_counts(noisy: Floats, noise_std: float) -> Floats:
     ratio = noisy / noise_std
     log_density = -0.5 * ratio**2 - 0.5 * math.log(2 * math.pi)
     return np.maximum(noisy + noise_std * np.exp(log_density - log_ndtr(ratio)), 1.0)
-
-
-def _positions(
-    codes: Codes, keys: list[Hashable], levels: tuple[Hashable, ...]
-) -> Codes:
-    """Position of each row's key in `levels`; -1 if missing or not among them."""
-    position = dict(zip(levels, range(len(levels)), strict=True))
-    table = np.array([*(position.get(key, -1) for key in keys), -1], dtype=np.int64)
-    return table[codes]

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
-from skdpsynth.preprocessing._convert import factorize, numeric_values, to_wall
+from skdpsynth.preprocessing._convert import (
+    factorize,
+    numeric_values,
+    place_keys,
+    to_wall,
+)
 from skdpsynth.privacy._aggregators import noisy_histogram, thresholded_counts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
@@ -251,8 +256,7 @@ def encode_rows(
     """Place every row on the axes, in the order of the frame. The result is private."""
     units = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in axes if isinstance(a, LevelAxis)), default=0)
-    narrow = np.min_scalar_type(max(most - 1, MISSING))
-    codes = np.zeros((len(frame), len(columns)), dtype=narrow)
+    codes = np.zeros(units.shape, dtype=np.min_scalar_type(max(most - 1, MISSING)))
     for position, (column, axis) in enumerate(zip(columns, axes, strict=True)):
         series = frame[column.name]
         if isinstance(axis, NumericAxis):
@@ -265,8 +269,6 @@ def encode_rows(
             codes[missing, position] = MISSING
         else:
             found, keys = factorize(series)
-            other = len(axis.levels)
-            place_of = dict(zip(axis.levels, range(other), strict=True))
-            places = [place_of.get(key, other) for key in keys]
-            codes[:, position] = np.array([*places, other + 1], dtype=narrow)[found]
+            n = len(axis.levels)
+            codes[:, position] = place_keys(found, keys, axis.levels, n, n + 1)
     return PrivateRows(units, codes, members)

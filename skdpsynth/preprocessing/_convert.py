@@ -64,12 +64,8 @@ def to_series(
         moments = raw.view(f"M8[{dtype.unit}]")
         moments[missing] = np.datetime64("NaT")
         array = pd.DatetimeIndex(moments).tz_localize("UTC").tz_convert(dtype.tz)
-    elif isinstance(dtype, pd.BooleanDtype):
-        array = pd.arrays.BooleanArray(raw, missing)
-    elif not isinstance(dtype, np.dtype):
-        is_integer = column.kind == "integer"
-        masked = pd.arrays.IntegerArray if is_integer else pd.arrays.FloatingArray
-        array = masked(raw, missing)
+    elif not isinstance(dtype, np.dtype):  # a masked boolean, integer or float
+        array = dtype.construct_array_type()(raw, missing)
     elif dtype.kind in "Mm":
         array = raw.view(f"{dtype.kind}8[{np.datetime_data(dtype)[0]}]")
         array[missing] = np.array("NaT", dtype=array.dtype)
@@ -159,6 +155,19 @@ def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
     rank = dict(zip(keys, range(len(keys)), strict=True))
     ranks = np.fromiter(map(rank.get, chain(values, [None]), repeat(-1)), np.int64)
     return ranks[codes], keys  # the code of a missing value is that of the None
+
+
+def place_keys(
+    codes: NDArray[np.int64],
+    keys: Sequence[Any],
+    levels: Sequence[Any],
+    other: int = -1,
+    missing: int = -1,
+) -> NDArray[np.int64]:
+    """Give the place among `levels` of each row that `factorize` gave a code."""
+    place_of = dict(zip(levels, range(len(levels)), strict=True))
+    places = [place_of.get(key, other) for key in keys]
+    return np.array([*places, missing], dtype=np.int64)[codes]
 
 
 def _distinct(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:

@@ -51,9 +51,8 @@ def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int
     counts = np.floor(exact).astype(np.int64)
     rest = total - int(counts.sum())
     counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
-    wanting = np.flatnonzero((counts == 0) & (shares > 0))
     if total >= np.count_nonzero(shares > 0):
-        for position in wanting:
+        for position in np.flatnonzero((counts == 0) & (shares > 0)):
             counts[counts.argmax()] -= 1
             counts[position] = 1
     return counts
@@ -65,8 +64,7 @@ def _class_counts(
     if strategy is None:
         return largest_remainder(classes.prior, n_samples)
     if isinstance(strategy, str) and strategy == "balanced":
-        even = np.full(len(classes), 1.0 / len(classes))
-        return largest_remainder(even, n_samples)
+        return largest_remainder(np.full(len(classes), 1 / len(classes)), n_samples)
     if not isinstance(strategy, Mapping):
         raise ValueError(
             "sampling_strategy must be None, 'balanced' or a dict from class to share "
