@@ -30,12 +30,7 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.schema import TableSchema
 from skdpsynth.schema._declared import declared_facts
-from skdpsynth.utils._sklearn_compat import (
-    HasMethods,
-    Interval,
-    Options,
-    fit_context,
-)
+from skdpsynth.utils._sklearn_compat import HasMethods, Interval, Options, fit_context
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

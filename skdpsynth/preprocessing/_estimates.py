@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis, is_wide
-from skdpsynth.preprocessing._density import (
-    Histogram,
-    fit_spiked,
-    shrunk_distributions,
-)
+from skdpsynth.preprocessing._density import Histogram, fit_spiked, shrunk_distributions
 from skdpsynth.preprocessing._scores import ColumnScores
 
 if TYPE_CHECKING:
@@ -54,11 +50,6 @@ class Counted:
         missing = rest.pop() if axis.nullable else 0.0
         histogram = Histogram(edges, counts[:n_bins], noise_std)
         return cls(histogram, rest.pop() if rest else 0.0, missing)
-
-    @property
-    def noise_std(self) -> float:
-        """Standard deviation of the noise of one count."""
-        return self.histogram.noise_std
 
     @property
     def total(self) -> float:
@@ -194,7 +185,7 @@ def _masses(
 def _few_numbers(counted: list[Counted]) -> Floats:
     """Shares of whole numbers with a bin each in each class, drawn to those of all."""
     counts = np.array([part.histogram.counts for part in counted])
-    stds = np.array([part.noise_std for part in counted])
+    stds = np.array([part.histogram.noise_std for part in counted])
     return shrunk_distributions(counts, stds * _centred(counts.shape[1]))
 
 
@@ -211,7 +202,7 @@ def _atoms(axis: NumericAxis, rounds: list[list[Counted]]) -> Floats:
     seen, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
     counts = np.array([parts[-1].total for parts in rounds])
     for c, parts in enumerate(rounds):
-        weights = [1.0 / max(part.noise_std, 0.5) ** 2 for part in parts]
+        weights = [1.0 / max(part.histogram.noise_std, 0.5) ** 2 for part in parts]
         atoms = [(part.zero, part.missing) for part in parts]
         seen[c] = np.average(atoms, axis=0, weights=weights)
         variances[c] = 1.0 / sum(weights)

@@ -231,10 +231,7 @@ def _coarse_cdfs(
 
 
 def _cell_codes(
-    rows: PrivateRows,
-    axes: list[Axis],
-    edges: dict[int, Floats],
-    columns: list[int],
+    rows: PrivateRows, axes: list[Axis], edges: dict[int, Floats], columns: list[int]
 ) -> tuple[NDArray[np.unsignedinteger], list[int]]:
     """Give the cell of every row in every column, and the number of cells of each.
 
