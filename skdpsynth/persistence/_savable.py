@@ -111,11 +111,10 @@ class Savable(BaseEstimator):
         """
         facts, arrays, _ = _read(path)
         if facts["synthesizer"] != cls.__name__:
-            msg = (
+            raise PersistenceError(
                 f"The file holds a {facts['synthesizer']}, not a {cls.__name__}. "
                 f"Load it by {facts['synthesizer']}.load(path)."
             )
-            raise PersistenceError(msg)
         with reading():
             check_parts(facts, arrays)
             schema = facts["schema"]

@@ -28,7 +28,8 @@ def numeric_values(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return a column that is not categorical as numbers, and where it is missing.
 
-    Times and durations are in seconds, times since 1970 UTC; what is missing is 0.
+    Times (since 1970 UTC) and durations are in seconds, and what is missing is 0. A
+    float64 holds integers up to 2**53 and present-day times to the microsecond.
     """
     missing = is_missing(series)
     present = series[~missing]

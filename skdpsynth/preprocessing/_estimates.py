@@ -41,9 +41,7 @@ class Counted:
     missing: float
 
     @classmethod
-    def of(
-        cls, axis: NumericAxis, edges: Floats, counts: Floats, noise_std: float
-    ) -> Counted:
+    def of(cls, axis: Axis, edges: Floats, counts: Floats, noise_std: float) -> Counted:
         """Read counts of bins, of zeros where the axis has them, and of missing."""
         n_bins = len(edges) - 1
         rest = counts[n_bins:].tolist()
@@ -73,17 +71,10 @@ class Round:
         """Give the histograms of the numeric columns, for a number of rows."""
         noise_std = self.released.noise_std
         return {
-            j: Counted.of(numeric(axes[j]), self.edges[j], counts, noise_std)
+            j: Counted.of(axes[j], self.edges[j], counts, noise_std)
             for j, counts in self.counts(size).items()
             if j in self.edges
         }
-
-
-def numeric(axis: Axis) -> NumericAxis:
-    """Give an axis that is known to be numeric."""
-    if not isinstance(axis, NumericAxis):
-        raise TypeError("Expected a numeric axis.")
-    return axis
 
 
 def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[ColumnScores]]:
@@ -142,7 +133,7 @@ def estimate(
     parts = {
         j: [[part[j] for part in own if j in part] for own in counted] for j in cells
     }
-    atoms = {j: _atoms(numeric(axes[j]), parts[j]) for j in cells}
+    atoms = {j: _atoms(axes[j], parts[j]) for j in cells}
     masses = _masses(parts, atoms, cells)
     sure = np.flatnonzero(sizes >= _POOLED_FROM * stds)
     columns = []
@@ -194,7 +185,7 @@ def _centred(n_cells: int) -> float:
     return math.sqrt(1.0 - 1.0 / n_cells)
 
 
-def _atoms(axis: NumericAxis, rounds: list[list[Counted]]) -> Floats:
+def _atoms(axis: Axis, rounds: list[list[Counted]]) -> Floats:
     """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
 
     All classes together say whether there are zeros, and draw uncertain shares to them.
@@ -212,7 +203,7 @@ def _atoms(axis: NumericAxis, rounds: list[list[Counted]]) -> Floats:
     kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
     shares = np.maximum(kept * seen / counts[:, None] + (1.0 - kept) * pooled, 0.0)
     real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
-    shares[:, 0] *= axis.zero is not None and real
+    shares[:, 0] *= isinstance(axis, NumericAxis) and axis.zero is not None and real
     shares[:, 1] *= axis.nullable
     return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
 

@@ -21,7 +21,6 @@ from skdpsynth.preprocessing._estimates import (
     estimate,
     flat_marginals,
     known_sizes,
-    numeric,
 )
 from skdpsynth.preprocessing._shares import COARSE_SHARE
 from skdpsynth.privacy._aggregators import centred_histogram
@@ -161,7 +160,7 @@ def buy_marginals(
     together. They pay in parallel: a row is in one class.
     """
     wide = [j for j, axis in enumerate(axes) if is_wide(axis)]
-    of_numbers = [j for j, axis in enumerate(axes) if isinstance(axis, NumericAxis)]
+    numbers = {j: a for j, a in enumerate(axes) if isinstance(a, NumericAxis)}
     largest, n_others = float(classes.planned.max()), len(axes) - len(wide)
     shares = [coarse_share(largest, len(wide), n_others, float(mu)) for mu in mus]
     members = [rows.of_class(c) for c in range(len(classes))]
@@ -191,26 +190,26 @@ def buy_marginals(
         mu = float(mus[c]) * math.sqrt(share)
         noise_std = _count_noise([_n_cells(axes[j], _COARSE_BINS[1]) for j in wide], mu)
         n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
-        edges = {j: numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in wide}
+        edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in wide}
         buy("coarse marginals", c, wide, edges, mu)
     seen: list[dict[int, Counted]] = [
         own[0].counted(axes, size) if own else {}
         for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
     ]
-    cdfs = _coarse_cdfs(seen, of_numbers)
+    cdfs = _coarse_cdfs(seen, list(numbers))
     cells = {
         j: _warped_cells(
-            numeric(axes[j]),
+            axis,
             [of_class[j] for of_class in cdfs],
             _support([of_class[j].histogram for of_class in seen if j in of_class]),
         )
-        for j in of_numbers
+        for j, axis in numbers.items()
     }
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
         n_bins, weight, _ = fine_plan(axes, classes.planned[c], mu, classes.noise_std)
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in wide}
-        edges |= {j: cells[j] for j in of_numbers if j not in wide}  # a number each
+        edges |= {j: cells[j] for j in numbers if j not in wide}  # a number each
         buy("marginals", c, list(range(len(axes))), edges, mu, weight)
     return estimate(axes, classes, rounds, cells)
 

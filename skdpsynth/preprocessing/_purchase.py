@@ -52,7 +52,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What is public once everything was bought; `axes` are those of `columns`."""
+    """What is public about a table once everything was bought.
+
+    `columns` are the feature columns that are modelled, in order, and `axes` theirs.
+    """
 
     layout: TableLayout
     columns: tuple[ColumnLayout, ...]

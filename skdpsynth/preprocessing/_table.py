@@ -290,7 +290,10 @@ def _check_categories(described: Categorical, column: ColumnLayout) -> None:
 
 
 def _check_objects(frame: pd.DataFrame, schema: TableSchema) -> None:
-    """Refuse objects of another type than the schema says; only the curator sees it."""
+    """Refuse objects of another type than the schema says.
+
+    Like every error, this one is for the curator, and not covered by the guarantee.
+    """
     for name, described in schema.columns.items():
         if not is_object(frame[name].dtype):
             continue
