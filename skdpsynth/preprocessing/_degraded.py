@@ -34,9 +34,7 @@ def degradation(
         for column, axis in zip(facts.columns, facts.axes, strict=True)
         if isinstance(axis, LevelAxis)
     }
-    empty = [
-        n for n, axis in of_levels.items() if not axis.levels and not axis.nullable
-    ]
+    empty = [n for n, a in of_levels.items() if not a.levels and not a.nullable]
     if empty:
         parts.append(
             f"no category of {empty!r} was frequent enough to be released, and their "

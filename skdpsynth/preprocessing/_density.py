@@ -143,18 +143,14 @@ def _residuals(
 
 
 def _with_spikes(
-    parts: list[Histogram],
-    total: float,
-    mass: Floats,
-    smooth_cells: Floats,
-    cells: Floats,
+    parts: list[Histogram], total: float, mass: Floats, smooth: Floats, cells: Floats
 ) -> Floats:
     """Bring a smooth density to finer cells, with what stands out of it."""
-    expected, residual, spike = _residuals(parts, total, mass, smooth_cells)
+    expected, residual, spike = _residuals(parts, total, mass, smooth)
     noise_std = max(parts[-1].noise_std, _LEAST_NOISE)
     kept = _kept(residual[~spike], noise_std)
     shares = nearest_distribution(expected + np.where(spike, 1.0, kept) * residual)
-    fine = _rebinned(mass, smooth_cells, cells)
+    fine = _rebinned(mass, smooth, cells)
     middles = (cells[:-1] + cells[1:]) / 2
     of_bin = np.searchsorted(parts[-1].edges, middles) - 1
     within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
