@@ -30,12 +30,7 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.schema import TableSchema
 from skdpsynth.schema._declared import declared_facts
-from skdpsynth.utils._sklearn_compat import (
-    HasMethods,
-    Interval,
-    Options,
-    fit_context,
-)
+from skdpsynth.utils._sklearn_compat import HasMethods, Interval, Options, fit_context
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -191,10 +186,9 @@ class BaseSynthesizer(Savable):
         members = class_members(
             n_samples, sampling_strategy, self._model.facts.classes, rng
         )
-        parts = []
-        for start in range(0, len(members), _CHUNK_ROWS):
-            chunk = members[start : start + _CHUNK_ROWS]
-            parts.append(self._model.decode(self._ranks(chunk, rng), chunk))
+        starts = range(0, len(members), _CHUNK_ROWS)
+        chunks = (members[start : start + _CHUNK_ROWS] for start in starts)
+        parts = [self._model.decode(self._ranks(own, rng), own) for own in chunks]
         return self._model.join(parts)
 
     def fit_resample(

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._scores import ColumnScores
 
-__all__ = [
-    "NEVER_SAVED",
-    "check_document",
-    "check_parts",
-    "decode_parameter",
-    "encode_parameter",
-]
-
 NEVER_SAVED = ("budget", "schema")  # among the parameters
 _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),
@@ -70,13 +62,12 @@ def check_document(document: Mapping[str, Any]) -> None:
     Labels and names of columns may be any text; who prints them escapes them.
     """
     _require(set(document) == _FIELDS, "other fields")
-    name, versions = document["synthesizer"], document["versions"]
+    name, report = document["synthesizer"], document["report"]
     _require(name.isidentifier() and len(name) <= _MAX_NAME, "no name of a class")
-    shown = all(v.isprintable() and len(v) <= _MAX_NAME for v in versions.values())
-    _require(shown, "no versions")
-    report = document["report"]
-    shown = all(report[words].isprintable() for words in _PRINTED)
-    _require(shown, "words that move the cursor")
+    for version in document["versions"].values():
+        _require(version.isprintable() and len(version) <= _MAX_NAME, "no versions")
+    for words in _PRINTED:
+        _require(report[words].isprintable(), "words that move the cursor")
     _require(not set(document["parameters"]) & set(NEVER_SAVED), "what is never saved")
     _check_zones(document)
     PrivacyReport.from_dict(report)
@@ -92,7 +83,7 @@ def _check_zones(document: object) -> None:
         elif isinstance(item, dict):
             items += item.values()
             zone = item.get("zone") if "time" in item else None
-            _require(zone is None or bool(_ZONE.fullmatch(zone)), "a strange time zone")
+            _require(zone is None or _ZONE.fullmatch(zone), "a strange time zone")
             _require("dateutil" not in f"{zone}{item.get('dtype')}", "a file's zone")
 
 
@@ -110,33 +101,24 @@ def check_parts(
     for layout in facts.layout.columns:
         said = (layout.kind, layout.can_be_missing)
         _require(kind_of_dtype(layout.dtype) == said, "a dtype")
-    _require(
-        counts.ndim == 1
-        and len(counts) == max(len(facts.classes.levels), 1) == len(model.scores)
-        and bool(np.isfinite(counts).all() and (counts > 0).all()),
-        "classes",
-    )
+    n_classes = max(len(facts.classes.levels), 1)
+    _require(counts.shape == (n_classes,) and len(model.scores) == n_classes, "classes")
+    _require(np.isfinite(counts).all() and (counts > 0).all(), "classes")
     for row in model.scores:
         _require(len(row) == n_columns, "marginals")
         for column in row:
             _check_marginal(column)
     own = document["generator"]
-    _require(own.get("n_classes", len(counts)) == len(counts), "generator")
+    _require(own.get("n_classes", n_classes) == n_classes, "generator")
     if own.get("form") == "mixture":
-        _check_mixtures(arrays, n_columns, len(counts))
+        _check_mixtures(arrays, n_columns, n_classes)
     elif own.get("form") == "factors":
-        for c in range(len(counts)):
-            _check_factors(arrays, f"generator.{c}", n_columns)
-
-
-def _check_factors(
-    arrays: Mapping[str, NDArray[Any]], prefix: str, n_columns: int
-) -> None:
-    for name, n_axes in (("loadings", 2), ("location", 1), ("log_scale", 1)):
-        array = arrays[f"{prefix}.{name}"]
-        fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
-        fits = fits and array.ndim == n_axes
-        _require(fits and bool(np.isfinite(array).all()), "generator")
+        for c in range(n_classes):
+            for name, n_axes in (("loadings", 2), ("location", 1), ("log_scale", 1)):
+                array = arrays[f"generator.{c}.{name}"]
+                fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
+                fits = fits and array.ndim == n_axes
+                _require(fits and np.isfinite(array).all(), "generator")
 
 
 def _check_mixtures(
@@ -144,33 +126,30 @@ def _check_mixtures(
 ) -> None:
     starts, edges = arrays["generator.starts"], arrays["generator.edges"]
     _require(starts.dtype == np.int64 and starts.shape == (n_columns + 1,), "bins")
-    _require(starts[0] == 0 and bool((np.diff(starts) > 0).all()), "bins")
+    _require(starts[0] == 0 and (np.diff(starts) > 0).all(), "bins")
     n_bins = int(starts[-1])
     _require(edges.dtype == np.float64 and edges.shape == (2, n_bins), "edges")
-    _require(bool(np.isfinite(edges).all() and (edges[0] <= edges[1]).all()), "edges")
+    _require(np.isfinite(edges).all() and (edges[0] <= edges[1]).all(), "edges")
     for c in range(n_classes):
         own = f"generator.{c}."
         weights, ranks = arrays[own + "weights"], arrays[own + "ranks"]
         probabilities = arrays[own + "probabilities"]
         _require(weights.ndim == 1 and weights.dtype == np.float64, "weights")
-        _require(bool((weights >= 0).all()), "weights")
+        _require((weights >= 0).all(), "weights")
         _require(abs(float(weights.sum()) - 1.0) < _ROUNDING, "weights")
         _require(probabilities.shape == (len(weights), n_bins), "probabilities")
         _require(probabilities.dtype == np.float32, "probabilities")
-        _require(bool(((probabilities >= 0) & (probabilities <= 1.001)).all()), "heads")
+        _require(((probabilities >= 0) & (probabilities <= 1.001)).all(), "heads")
         sums = np.add.reduceat(probabilities, starts[:-1], axis=1)
-        _require(bool((np.abs(sums - 1.0) < _ROUNDING).all()), "heads")
+        _require((np.abs(sums - 1.0) < _ROUNDING).all(), "heads")
         _require(ranks.dtype == np.float64 and ranks.shape == (2, n_bins), "ranks")
-        inside = (
-            (ranks[0] >= 0) & (ranks[0] <= ranks[1] + 1e-9) & (ranks[1] <= 1 + 1e-9)
-        )
-        _require(bool(inside.all()), "ranks")
+        _require((ranks[0] >= 0).all() and (ranks[1] <= 1 + 1e-9).all(), "ranks")
+        _require((ranks[0] <= ranks[1] + 1e-9).all(), "ranks")
         normals = arrays.get(own + "normals")
         if normals is not None:
             fits = normals.shape == (2, len(weights), n_columns)
             _require(fits and normals.dtype == np.float32, "normals")
-            fits = bool(np.isfinite(normals).all() and (normals[1] >= 0).all())
-            _require(fits, "normals")
+            _require(np.isfinite(normals).all() and (normals[1] >= 0).all(), "normals")
 
 
 def _check_marginal(column: ColumnScores) -> None:
@@ -187,16 +166,16 @@ def _check_marginal(column: ColumnScores) -> None:
         return
     _require(len(points) == len(cumulative) >= 2 and _rises(points), "a marginal")
     low, high, step = column.axis.low, column.axis.high, column.axis.step
-    _require(bool(np.isfinite([low, high]).all()) and low <= high, "a range")
+    _require(np.isfinite([low, high]).all() and low <= high, "a range")
     _require(step is None or 0 < float(step) < np.inf, "a unit of time")
 
 
 def _rises(values: NDArray[np.float64]) -> bool:
     """Whether numbers go up within [0, 1]; rounding may pass 1 by a little."""
-    inside = bool((values >= 0).all() and (values <= 1 + 1e-9).all())
-    return inside and bool((np.diff(values) >= 0).all())
+    inside = (values >= 0).all() and (values <= 1 + 1e-9).all()
+    return bool(inside and (np.diff(values) >= 0).all())
 
 
-def _require(fits: bool, what: str) -> None:
+def _require(fits: object, what: str) -> None:
     if not fits:
         raise ValueError(what)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FORMAT_VERSION", "read", "reading", "write"]
-
 FORMAT_VERSION = 2
 # Facts, and names and shapes of arrays: parsed, they take some twenty times their size.
 _MAX_HEADER = 2**25
@@ -110,12 +108,11 @@ def reading() -> Iterator[None]:
         TypeError,
         ValueError,
     ) as error:
-        msg = (
+        raise PersistenceError(
             "Expected a file written by save(). This is none, or it is damaged, or "
             "a newer version of skdpsynth wrote it. Save the synthesizer again, or get "
             "the file anew."
-        )
-        raise PersistenceError(msg) from error
+        ) from error
 
 
 def _signed(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -130,27 +127,24 @@ def _signed(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
 
 def _check_sizes(header: int, size: int, remedy: str) -> None:
     if header > _MAX_HEADER or size > _MAX_SIZE:
-        msg = (
+        raise PersistenceError(
             f"Expected at most {_MAX_HEADER:,} bytes of facts in a file of at most "
             f"{_MAX_SIZE:,}. Got {header:,} and {size:,}. {remedy} or classes."
         )
-        raise PersistenceError(msg)
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
     for name, array in arrays.items():
         if array.dtype.name not in _DTYPES:
-            msg = (
+            raise PersistenceError(
                 f"Expected arrays of dtype {', '.join(_DTYPES)}. Got {array.dtype} for "
                 f"{name!r}; cast it in _generator_state."
             )
-            raise PersistenceError(msg)
         if array.dtype.kind == "f" and np.isnan(array).any():
-            msg = (
+            raise PersistenceError(
                 f"Expected numbers in the array {name!r}. Got NaN; fit again, and do "
                 "not use a file that holds one."
             )
-            raise PersistenceError(msg)
 
 
 def _replace(path: str | os.PathLike[str], data: bytes) -> None:
@@ -158,11 +152,10 @@ def _replace(path: str | os.PathLike[str], data: bytes) -> None:
     target = os.fspath(path)
     folder = os.path.dirname(target) or os.curdir
     if not os.path.isdir(folder):
-        msg = (
+        raise _AbsentFolderError(
             f"Expected a path in a folder that exists. Got {target!r}, and there is no "
             f"folder {folder!r}; make it first by os.makedirs, or save elsewhere."
         )
-        raise _AbsentFolderError(msg)
     # A name of its own: two processes may write to one path, and the last one wins.
     partial = f"{target}.{secrets.token_hex(8)}.partial"
     try:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Savable", "inspect"]
-
 # Those whose arrays and marginals are made with; a reader may have others.
 _LIBRARIES = ("skdpsynth", "numpy", "pandas")
 
@@ -113,11 +111,10 @@ class Savable(BaseEstimator):
         """
         facts, arrays, _ = _read(path)
         if facts["synthesizer"] != cls.__name__:
-            msg = (
+            raise PersistenceError(
                 f"The file holds a {facts['synthesizer']}, not a {cls.__name__}. "
                 f"Load it by {facts['synthesizer']}.load(path)."
             )
-            raise PersistenceError(msg)
         with reading():
             check_parts(facts, arrays)
             schema = facts["schema"]

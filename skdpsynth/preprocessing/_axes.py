@@ -41,10 +41,7 @@ class NumericAxis:
 
     @property
     def zero(self) -> float | None:
-        """Position of an exact 0, which gets a cell of its own; None if there is none.
-
-        A few whole numbers need none: each of them can have its own cell.
-        """
+        """Position of an exact 0 with a cell of its own; None where there is none."""
         return _zero_of(self)
 
     def to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -71,11 +68,7 @@ class NumericAxis:
         return values if self.step is None else values * self.step
 
     def snap(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Move inner cell edges to where no value lies, and drop empty cells.
-
-        The edges increase from 0 to 1. For whole numbers every inner edge lies midway
-        between two of them.
-        """
+        """Move inner cell edges to where no value lies, and drop empty cells."""
         start, end = self._ends()
         if end <= start:
             return np.array([0.0, 1.0])
@@ -138,17 +131,13 @@ Axis = NumericAxis | LevelAxis
 def axis_from_dict(data: Mapping[str, Any]) -> Axis:
     """Rebuild the axis that `to_dict` wrote."""
     if data["axis"] == "numeric":
-        fields = {name: value for name, value in data.items() if name != "axis"}
-        return NumericAxis(**fields)
+        return NumericAxis(**{k: v for k, v in data.items() if k != "axis"})
     levels = tuple(decode_value(level) for level in data["levels"])
     return LevelAxis(levels, data["nullable"], data["ordered"])
 
 
 def is_wide(axis: Axis) -> bool:
-    """Tell whether it must be found out where on an axis the rows are.
-
-    It need not for levels and for a few whole numbers.
-    """
+    """Tell whether it must be found out where on an axis the rows are."""
     return isinstance(axis, NumericAxis) and not (
         axis.integer and axis.high - axis.low < _FEWER_NUMBERS
     )

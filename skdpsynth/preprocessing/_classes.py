@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import log_ndtr
 
-from skdpsynth.preprocessing._convert import factorize
+from skdpsynth.preprocessing._convert import factorize, place_keys
 from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._thresholds import key_threshold
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
 
+    Codes = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
 # The usual coding of a binary label: known to everybody, so it needs no threshold.
 _USUAL_LABELS = (0, 1)
 # Noise standard deviations it must exceed to be kept beside other labels, which show
@@ -41,7 +44,7 @@ class Classes:
     # Sorted or as declared. Empty without a target, and when no label could be
     # released; all rows are then one class.
     levels: tuple[Hashable, ...]
-    counts: NDArray[np.float64]  # declared or noisy numbers of rows, at least 1
+    counts: Floats  # declared or noisy numbers of rows, at least 1
     noise_std: float = 0.0  # of each count; 0 where they are declared
 
     def __len__(self) -> int:
@@ -53,17 +56,17 @@ class Classes:
         return self.levels or (None,)
 
     @property
-    def planned(self) -> NDArray[np.float64]:
+    def planned(self) -> Floats:
         """The counts that plans follow: rounded to two significant digits."""
         return rounded(self.counts)
 
     @property
-    def prior(self) -> NDArray[np.float64]:
+    def prior(self) -> Floats:
         """Shares of the classes, with sum 1."""
         return self.counts / self.counts.sum()
 
 
-def rounded(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def rounded(counts: Floats) -> Floats:
     """Round counts to two significant digits, and to at least 1."""
     counts = np.maximum(counts, 1.0)
     unit = 10.0 ** np.maximum(np.floor(np.log10(counts)) - 1, 0.0)
@@ -81,19 +84,11 @@ def public_labels(
     return (False, True) if known else None
 
 
-def classes_are_public(column: ColumnLayout, schema: TableSchema | None) -> bool:
-    """Whether the labels (not their counts) are known without a purchase."""
-    return public_labels(column, schema) is not None
-
-
 def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> float:
-    """Give the share of what `buy_classes` may use (in mu^2) that it will use.
-
-    It is that of labels that are found, where they are not public.
-    """
+    """Give the share of what `buy_classes` may use (in mu^2) that it will use."""
     if column is None:
         return float(schema is None or schema.n_rows is None)
-    if classes_are_public(column, schema):
+    if public_labels(column, schema) is not None:
         # No counts for a target that is declared to hold missing values only.
         return float(schema is None or not schema.class_counts)
     return 1.0 if column.kind == "integer" else 0.5
@@ -105,13 +100,13 @@ def count_noise_std(
     """Give the noise of the class counts that `buy_classes` buys; 0 if declared."""
     if class_share(column, schema) == 0:
         return 0.0
-    found = column is not None and not classes_are_public(column, schema)
+    found = column is not None and public_labels(column, schema) is None
     return grid_noise_std(mu / math.sqrt(2) if found else mu, 1.0)
 
 
 def label_thresholds(
     labels: Sequence[Hashable], kind: str, mu: float, threshold_delta: float
-) -> NDArray[np.float64]:
+) -> Floats:
     """Give the noisy count that each label, undeclared, must exceed to be found."""
     noise_std = grid_noise_std(mu / np.sqrt(2), 1.0)
     found = float(key_threshold(noise_std, threshold_delta, 1))
@@ -131,12 +126,12 @@ def buy_classes(
     n_rows: int,
     mu: float,
     threshold_delta: float,
-) -> tuple[Classes, NDArray[np.int64]]:
+) -> tuple[Classes, Codes]:
     """Learn the classes and their sizes, and sort the rows into them.
 
-    What the schema declares is free. The classes are public from here on. The position
-    of each row's class, (n_rows,), is private, as `n_rows` is; it is -1 for rows whose
-    label is missing or was not released. Those rows train nothing.
+    The classes are public from here on. The position of each row's class, (n_rows,), is
+    private, as `n_rows` is; rows whose label is missing or was not released have -1,
+    and train nothing.
     """
     if target is None or column is None:
         members = np.zeros(n_rows, dtype=np.int64)
@@ -145,8 +140,15 @@ def buy_classes(
         return _one_class(n_rows, accountant, mu)
     codes, keys = factorize(target)
     levels = public_labels(column, schema)
+    if levels == ():  # declared to hold nothing but missing values
+        return _one_class(n_rows, accountant, mu)
     if levels is not None:
-        return _declared_classes(codes, keys, levels, schema, accountant, mu)
+        members = place_keys(codes, keys, levels)
+        if schema is not None and schema.class_counts is not None:
+            given = [float(schema.class_counts[level]) for level in levels]
+            return Classes(levels, np.maximum(given, 1.0)), members
+        noisy, noise_std = _counted(members, len(levels), accountant, mu)
+        return Classes(levels, likely_counts(noisy, noise_std), noise_std), members
     # Half is kept for the case that no label passes, which no integer column meets.
     share = mu if column.kind == "integer" else mu / np.sqrt(2)
     classes, members = _found_classes(
@@ -159,37 +161,17 @@ def buy_classes(
 
 def _one_class(
     n_rows: int, accountant: PrivacyAccountant, mu: float
-) -> tuple[Classes, NDArray[np.int64]]:
+) -> tuple[Classes, Codes]:
     """Count the rows and put them all into one class."""
     members = np.zeros(n_rows, dtype=np.int64)
     reservation = accountant.reserve_gaussian("row count", mu=mu, sensitivity=1.0)
-    noisy = noisy_counts(members, 1, reservation)
-    counts = np.maximum(noisy, 1).astype(np.float64)
+    counts = np.maximum(noisy_counts(members, 1, reservation), 1).astype(np.float64)
     return Classes((), counts, reservation.noise_std), members
 
 
-def _declared_classes(
-    codes: NDArray[np.int64],
-    keys: list[Hashable],
-    levels: tuple[Hashable, ...],
-    schema: TableSchema | None,
-    accountant: PrivacyAccountant,
-    mu: float,
-) -> tuple[Classes, NDArray[np.int64]]:
-    """Count rows in public classes, unless the counts are public as well."""
-    if not levels:  # declared to hold nothing but missing values
-        return _one_class(len(codes), accountant, mu)
-    members = _positions(codes, keys, levels)
-    if schema is not None and schema.class_counts is not None:
-        given = [float(schema.class_counts[level]) for level in levels]
-        return Classes(levels, np.maximum(given, 1.0)), members
-    noisy, noise_std = _counted(members, len(levels), accountant, mu)
-    return Classes(levels, likely_counts(noisy, noise_std), noise_std), members
-
-
 def _counted(
-    members: NDArray[np.int64], n_classes: int, accountant: PrivacyAccountant, mu: float
-) -> tuple[NDArray[np.float64], float]:
+    members: Codes, n_classes: int, accountant: PrivacyAccountant, mu: float
+) -> tuple[Floats, float]:
     """Buy the rows of each class, and say how noisy they are."""
     reservation = accountant.reserve_gaussian("class counts", mu=mu, sensitivity=1.0)
     # The last bin holds the rows of no class; a row is in exactly one bin.
@@ -199,20 +181,20 @@ def _counted(
 
 
 def _found_classes(
-    codes: NDArray[np.int64],
+    codes: Codes,
     keys: list[Hashable],
     column: ColumnLayout,
     accountant: PrivacyAccountant,
     mu: float,
     threshold_delta: float,
-) -> tuple[Classes, NDArray[np.int64]]:
+) -> tuple[Classes, Codes]:
     """Find labels that nobody declared: usual ones by count, others by threshold."""
     usual: tuple[Hashable, ...] = _USUAL_LABELS if column.kind == "integer" else ()
     counted: dict[Hashable, float] = {}
     noise_std, others = 0.0, codes
     if usual:
         mu = mu / np.sqrt(2)
-        members = _positions(codes, keys, usual)
+        members = place_keys(codes, keys, usual)
         bought, noise_std = _counted(members, len(usual), accountant, mu)
         counted = dict(zip(usual, bought, strict=True))
         others = np.where(members < 0, codes, -1)
@@ -240,26 +222,13 @@ def _found_classes(
     values = np.array([found[level] for level in levels], dtype=np.float64)
     # Of the same mu and sensitivity, all counts have the same noise.
     found_classes = Classes(levels, np.maximum(values, 1.0), reservation.noise_std)
-    return found_classes, _positions(codes, keys, levels)
+    return found_classes, place_keys(codes, keys, levels)
 
 
-def likely_counts(noisy: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
-    """Give the mean of counts that cannot be negative, after noisy ones were seen.
-
-    The mean of a normal distribution about the released count, cut off at 0, and at
-    least 1. A count far above the noise stays as it is.
-    """
+def likely_counts(noisy: Floats, noise_std: float) -> Floats:
+    """Give the mean of counts about noisy ones, cut off at 0; at least 1."""
     if noise_std == 0:
         return np.maximum(noisy, 1.0)
     ratio = noisy / noise_std
     log_density = -0.5 * ratio**2 - 0.5 * math.log(2 * math.pi)
     return np.maximum(noisy + noise_std * np.exp(log_density - log_ndtr(ratio)), 1.0)
-
-
-def _positions(
-    codes: NDArray[np.int64], keys: list[Hashable], levels: tuple[Hashable, ...]
-) -> NDArray[np.int64]:
-    """Position of each row's key in `levels`; -1 if missing or not among them."""
-    position = {level: index for index, level in enumerate(levels)}
-    table = np.array([*(position.get(key, -1) for key in keys), -1], dtype=np.int64)
-    return table[codes]

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
-from skdpsynth.preprocessing._convert import factorize, numeric_values, to_wall
+from skdpsynth.preprocessing._convert import (
+    factorize,
+    numeric_values,
+    place_keys,
+    to_wall,
+)
 from skdpsynth.privacy._aggregators import noisy_histogram, thresholded_counts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._layout import ColumnLayout
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
+
+    Floats = NDArray[np.float64]
 
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
@@ -87,8 +94,7 @@ def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | No
         if step is not None:
             ends = np.floor(to_wall(ends, column) / step)
         low, high = map(float, ends)
-        whole = step is not None
-        return NumericAxis(low, high, False, whole, nullable, step=step)
+        return NumericAxis(low, high, False, step is not None, nullable, step=step)
     if isinstance(spec, Categorical):
         return LevelAxis(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
@@ -115,8 +121,7 @@ def buy_levels(
     missing value is counted as one more key, so a row has one key per column: the
     sensitivity is the root of the number of columns.
     """
-    counts: list[NDArray[np.int64]] = []
-    all_keys: list[list[Hashable]] = []
+    counts, all_keys = [], []
     for column in columns:
         codes, keys = factorize(frame[column.name])
         places = np.where(codes < 0, len(keys), codes)
@@ -146,12 +151,10 @@ def buy_ranges(
 ) -> list[NumericAxis]:
     """Find the ranges of numeric columns that the schema leaves out.
 
-    One noisy histogram per column over a wide public outer range: powers of two of both
-    signs, as far as the dtype goes for whole numbers; two years each for dates; one
-    more bin for missing values, so a row is in one bin per column. The range reaches
-    from the first to the last bin that is surely not empty, and on while the next bin
-    is probably not empty, but not across 0. The scale is the one that `Continuous`
-    would choose.
+    One noisy histogram per column over the wide public bins of `_outer_edges` and one
+    more for missing values, so a row is in one bin per column. The range reaches from
+    the first to the last bin that is surely not empty, and on while the next bin is
+    probably not empty, but not across 0. The scale is that of `Continuous`.
     """
     edges = [_outer_edges(column) for column in columns]
     # The outer bins of a column are fewer than 256.
@@ -164,8 +167,7 @@ def buy_ranges(
         "column ranges", mu=mu, sensitivity=math.sqrt(len(columns))
     )
     released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
-    noise_std = reservation.noise_std
-    axes = []
+    axes, noise_std = [], reservation.noise_std
     for column, bins, counts in zip(columns, edges, released, strict=True):
         low, high = _bought_range(column, bins, counts[:-1], noise_std, n_rows)
         integer = column.kind == "integer"
@@ -178,8 +180,8 @@ def buy_ranges(
     return axes
 
 
-def _outer_edges(column: ColumnLayout) -> NDArray[np.float64]:
-    """Edges of the public outer bins of a column: a function of its dtype."""
+def _outer_edges(column: ColumnLayout) -> Floats:
+    """Edges of the public outer bins: powers of two, or two years each for dates."""
     if column.kind == "datetime":
         return (np.arange(1900.0, 2102.0, 2.0) - 1970.0) * _YEAR
     if column.kind != "integer":
@@ -194,7 +196,7 @@ def _outer_edges(column: ColumnLayout) -> NDArray[np.float64]:
 
 def _bought_range(
     column: ColumnLayout,
-    edges: NDArray[np.float64],
+    edges: Floats,
     counts: NDArray[np.int64],
     noise_std: float,
     n_rows: float,
@@ -233,10 +235,7 @@ def _bought_range(
 
 
 def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
-    """Count the bins beyond the end of a range, nearest first, that belong to it.
-
-    A tail may be too thin for any bin of it to be seen alone.
-    """
+    """Count the bins beyond an end of a range, nearest first, that belong to it."""
     grown = 0
     while grown < len(counts):
         sums = np.cumsum(counts[grown : grown + len(_TAIL_FROM)])
@@ -257,8 +256,7 @@ def encode_rows(
     """Place every row on the axes, in the order of the frame. The result is private."""
     units = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in axes if isinstance(a, LevelAxis)), default=0)
-    narrow = np.min_scalar_type(max(most - 1, MISSING))
-    codes = np.zeros((len(frame), len(columns)), dtype=narrow)
+    codes = np.zeros(units.shape, dtype=np.min_scalar_type(max(most - 1, MISSING)))
     for position, (column, axis) in enumerate(zip(columns, axes, strict=True)):
         series = frame[column.name]
         if isinstance(axis, NumericAxis):
@@ -271,8 +269,6 @@ def encode_rows(
             codes[missing, position] = MISSING
         else:
             found, keys = factorize(series)
-            other = len(axis.levels)
-            place_of = dict(zip(axis.levels, range(other), strict=True))
-            places = [place_of.get(key, other) for key in keys]
-            codes[:, position] = np.array([*places, other + 1], dtype=narrow)[found]
+            n = len(axis.levels)
+            codes[:, position] = place_keys(found, keys, axis.levels, n, n + 1)
     return PrivateRows(units, codes, members)

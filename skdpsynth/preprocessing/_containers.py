@@ -19,10 +19,7 @@ def features_like(table: pd.DataFrame, X: object) -> pd.DataFrame | NDArray[Any]
 
 
 def labels_like(labels: pd.Series, y: Any) -> Any:  # noqa: ANN401 - any container
-    """Return synthetic labels in container and dtype of `y`: of a list, as an array.
-
-    The categories of a category dtype are the declared or released classes.
-    """
+    """Return synthetic labels in container and dtype of `y`: of a list, as an array."""
     dtype = getattr(y, "dtype", None)
     if isinstance(y, pd.Series):
         return labels.rename(y.name)

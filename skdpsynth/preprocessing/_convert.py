@@ -26,11 +26,10 @@ _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
 def numeric_values(
     series: pd.Series, column: ColumnLayout
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return a column as numbers, and where it is missing.
+    """Return a column that is not categorical as numbers, and where it is missing.
 
-    The kind is any but "categorical". Booleans are 0 and 1, points in time seconds
-    since 1970 UTC, durations seconds, and what is missing 0. A float64 holds integers
-    up to 2**53 and present-day times to the microsecond.
+    Times (since 1970 UTC) and durations are in seconds, and what is missing is 0. A
+    float64 holds integers up to 2**53 and present-day times to the microsecond.
     """
     missing = is_missing(series)
     present = series[~missing]
@@ -51,8 +50,7 @@ def to_series(
 ) -> pd.Series:
     """Return numbers as a column of the dtype that came; undo `numeric_values`.
 
-    They are rounded and clipped to what the dtype can hold; booleans are true from 0.5
-    on; `missing` is ignored if the dtype has no missing value.
+    They are clipped to what the dtype can hold; `missing` is ignored where it has none.
     """
     missing = missing & column.can_be_missing  # a copy: the series may keep it
     raw = _raw_values(np.where(missing, 0.0, values), column)
@@ -67,12 +65,8 @@ def to_series(
         moments = raw.view(f"M8[{dtype.unit}]")
         moments[missing] = np.datetime64("NaT")
         array = pd.DatetimeIndex(moments).tz_localize("UTC").tz_convert(dtype.tz)
-    elif isinstance(dtype, pd.BooleanDtype):
-        array = pd.arrays.BooleanArray(raw, missing)
-    elif not isinstance(dtype, np.dtype):
-        is_integer = column.kind == "integer"
-        masked = pd.arrays.IntegerArray if is_integer else pd.arrays.FloatingArray
-        array = masked(raw, missing)
+    elif not isinstance(dtype, np.dtype):  # a masked boolean, integer or float
+        array = dtype.construct_array_type()(raw, missing)
     elif dtype.kind in "Mm":
         array = raw.view(f"{dtype.kind}8[{np.datetime_data(dtype)[0]}]")
         array[missing] = np.array("NaT", dtype=array.dtype)
@@ -96,11 +90,7 @@ def to_wall(seconds: NDArray[np.float64], column: ColumnLayout) -> NDArray[np.fl
 def from_wall(
     seconds: NDArray[np.float64], column: ColumnLayout
 ) -> NDArray[np.float64]:
-    """Undo `to_wall`.
-
-    An hour that a clock shows twice is the second one, and one that it leaves out is
-    the next that it shows.
-    """
+    """Undo `to_wall`: a doubled hour is the second one, one left out the next shown."""
     zone = _zone(column.dtype)
     if zone is None:
         return seconds
@@ -131,10 +121,7 @@ def _raw_values(values: NDArray[np.float64], column: ColumnLayout) -> NDArray[An
 
 
 def _ticks(seconds: NDArray[np.float64], unit: str) -> NDArray[np.int64]:
-    """Count time units; nanoseconds are counted in whole microseconds.
-
-    The seconds are no finer than that, and their last bits would show as noise.
-    """
+    """Count time units; nanoseconds in whole microseconds, as fine as seconds are."""
     coarse = "us" if unit == "ns" else unit
     factor = _PER_SECOND[unit] // _PER_SECOND[coarse]
     # Clear of NaT and of the ends of int64, and in the years 1 to 9999 of the calendar.
@@ -157,12 +144,10 @@ def _zone(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
 def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
     """Return a column as codes (-1 where missing) of its distinct values, and these.
 
-    The values are private data: as exact built-in scalars or Timestamps, sorted. The
-    key of a row is a function of its value alone: neither the order of the rows, nor
-    another row, nor the category list of the dtype shows in it. So values are told
-    apart by an exact dictionary. The hash tables of pandas compare texts by how they
-    are encoded, on some versions up to a NUL only, and keep the spelling that they saw
-    first.
+    The values are private: exact built-in scalars or Timestamps, sorted. The key of a
+    row is a function of its value alone, so values are told apart by an exact
+    dictionary: the hash tables of pandas compare texts by how they are encoded, on some
+    versions up to a NUL only, and keep the spelling that they saw first.
     """
     codes, values = _distinct(series)
     occurs = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
@@ -173,11 +158,21 @@ def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
     return ranks[codes], keys  # the code of a missing value is that of the None
 
 
-def _distinct(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return codes of a column's values, -1 where missing, and what they stand for.
+def place_keys(
+    codes: NDArray[np.int64],
+    keys: Sequence[Any],
+    levels: Sequence[Any],
+    other: int = -1,
+    missing: int = -1,
+) -> NDArray[np.int64]:
+    """Give the place among `levels` of each row that `factorize` gave a code."""
+    place_of = dict(zip(levels, range(len(levels)), strict=True))
+    places = [place_of.get(key, other) for key in keys]
+    return np.array([*places, missing], dtype=np.int64)[codes]
 
-    Two codes may stand for equal values, and one for a value that does not occur.
-    """
+
+def _distinct(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return codes of a column, -1 where missing, and values, maybe equal or unused."""
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         listed = series.cat.categories.tolist()
@@ -201,11 +196,7 @@ def _distinct(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
 def to_category_series(
     codes: NDArray[np.integer[Any]], categories: Sequence[Any], column: ColumnLayout
 ) -> pd.Series:
-    """Return codes (-1: missing) as a column of the dtype that came; undo `factorize`.
-
-    The column may be of any kind: a label may be an integer or a boolean. ValueError if
-    a code is missing and the dtype has no missing value.
-    """
+    """Return codes (-1: missing) as a column of its dtype; undo `factorize`."""
     positions = codes.astype(np.int64)
     missing = positions < 0
     if missing.any() and not column.can_be_missing:

@@ -20,10 +20,7 @@ def degradation(
     *,
     private: bool,
 ) -> str:
-    """Say what is poor about a result; empty if nothing is.
-
-    Without noise (not `private`) classes are never too small.
-    """
+    """Say what is poor about a result; empty if nothing is."""
     parts = []
     notes = Counter(plan.note for plan in plans if plan.note and private)
     for note, count in notes.items():
@@ -37,9 +34,7 @@ def degradation(
         for column, axis in zip(facts.columns, facts.axes, strict=True)
         if isinstance(axis, LevelAxis)
     }
-    empty = [
-        n for n, axis in of_levels.items() if not axis.levels and not axis.nullable
-    ]
+    empty = [n for n, a in of_levels.items() if not a.levels and not a.nullable]
     if empty:
         parts.append(
             f"no category of {empty!r} was frequent enough to be released, and their "

@@ -17,13 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Histogram",
-    "fit_masses",
-    "fit_spiked",
-    "nearest_distribution",
-    "shrunk_distributions",
-]
+    Floats = NDArray[np.float64]
 
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
 _SMOOTH_CELLS = 64  # of the smooth density
@@ -36,121 +30,71 @@ _MAX_DAMPING = 1e12
 
 @dataclass(frozen=True)
 class Histogram:
-    """Noisy counts of one column over intervals of [0, 1].
+    """Noisy counts of one column over intervals of [0, 1]."""
 
-    Parameters
-    ----------
-    edges : ndarray of shape (n_bins + 1,), float64
-        Strictly increasing, from 0 to 1.
-    counts : ndarray of shape (n_bins,), float64
-        Noisy counts; they may be negative.
-    noise_std : float
-        Standard deviation of the noise of one count, >= 0.
-    """
+    edges: Floats  # (n_bins + 1,): strictly increasing, from 0 to 1
+    counts: Floats  # (n_bins,): they may be negative
+    noise_std: float  # of one count
 
-    edges: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    noise_std: float
-
-    def overlap(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    def overlap(self, cells: Floats) -> Floats:
         """Share of each cell that lies in each bin, shape (n_bins, n_cells)."""
         low = np.maximum(self.edges[:-1, None], cells[None, :-1])
         high = np.minimum(self.edges[1:, None], cells[None, 1:])
         return np.maximum(high - low, 0.0) / np.diff(cells)[None, :]
 
-    def less(
-        self, counts: NDArray[np.float64], edges: NDArray[np.float64]
-    ) -> Histogram:
+    def less(self, counts: Floats, edges: Floats) -> Histogram:
         """Take off rows that were counted in other bins."""
         own = self.counts - self.overlap(edges) @ counts
         return Histogram(self.edges, own, self.noise_std)
 
 
 def fit_masses(
-    columns: list[list[Histogram]],
-    cells: list[NDArray[np.float64]],
-    totals: NDArray[np.float64],
-) -> list[NDArray[np.float64]]:
+    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
+) -> list[Floats]:
     """Fit one smooth distribution per column to its noisy histograms.
 
-    Parameters
-    ----------
-    columns : list of n_columns lists of Histogram
-        What was bought of each column; every column has as many histograms.
-    cells : list of n_columns ndarrays of shape (n_cells_j + 1,)
-        Edges of the cells whose masses are wanted.
-    totals : ndarray of shape (n_columns,)
-        Number of rows that the histograms count, at least 1.
-
-    Returns
-    -------
-    list of n_columns ndarrays of shape (n_cells_j,)
-        Masses, positive, with sum 1.
-
-    Notes
-    -----
-    Maximises ``-sum (n A q - h)^2 / (2 s^2) - w |D3 log q|^2 / 2`` over the simplex by
-    damped Newton steps (Gauss-Newton in log q), columns with equally many cells at
-    once, each until its own steps gain nothing.
+    `cells` are the edges of the cells whose masses, positive with sum 1, are wanted;
+    `totals`, at least 1, the rows that the histograms count. Maximises ``-sum (n A q -
+    h)^2 / (2 s^2) - w |D3 log q|^2 / 2`` over the simplex by damped Newton steps
+    (Gauss-Newton in log q), columns with equally many cells at once.
     """
-    masses: list[NDArray[np.float64]] = [np.empty(0)] * len(columns)
+    masses: dict[int, Floats] = {}
     sizes = np.array([len(edges) - 1 for edges in cells])
     for size in np.unique(sizes):
         members = np.flatnonzero(sizes == size)
-        design, target, start = [], [], []
-        for member in members:
-            parts = columns[member]
+        rows = max(sum(len(part.counts) for part in columns[m]) for m in members)
+        design = np.zeros((len(members), rows, size))
+        target = np.zeros((len(members), rows))
+        start = np.empty((len(members), size))
+        for place, member in enumerate(members):
+            parts, total = columns[member], totals[member]
             scale = [1.0 / max(part.noise_std, _LEAST_NOISE) for part in parts]
-            total = totals[member]
             overlaps = [part.overlap(cells[member]) for part in parts]
-            design.append(
-                [s * total * own for s, own in zip(scale, overlaps, strict=True)]
-            )
-            target.append(
-                [s * part.counts for s, part in zip(scale, parts, strict=True)]
-            )
-            start.append(_first_guess(parts[-1], cells[member], overlaps[-1], total))
-        rows = max(sum(len(block) for block in blocks) for blocks in design)
-        stacked = np.zeros((len(members), rows, size))
-        wanted = np.zeros((len(members), rows))
-        for position, (blocks, values) in enumerate(zip(design, target, strict=True)):
-            block = np.concatenate(blocks)
-            stacked[position, : len(block)] = block
-            wanted[position, : len(block)] = np.concatenate(values)
-        fitted = _newton(stacked, wanted, np.array(start))
-        for member, mass in zip(members, fitted, strict=True):
-            masses[member] = mass
-    return masses
+            both = zip(scale, overlaps, strict=True)
+            block = np.concatenate([s * total * own for s, own in both])
+            counts = [s * p.counts for s, p in zip(scale, parts, strict=True)]
+            design[place, : len(block)] = block
+            target[place, : len(block)] = np.concatenate(counts)
+            start[place] = _first_guess(parts[-1], cells[member], overlaps[-1], total)
+        masses |= zip(members.tolist(), _newton(design, target, start), strict=True)
+    return [masses[j] for j in range(len(columns))]
 
 
 def fit_spiked(
-    columns: list[list[Histogram]],
-    cells: list[NDArray[np.float64]],
-    totals: NDArray[np.float64],
-) -> list[NDArray[np.float64]]:
+    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
+) -> list[Floats]:
     """Fit a smooth distribution per column, and what surely stands out of it.
 
-    Parameters
-    ----------
-    columns, cells, totals
-        As in `fit_masses`; the last histogram of a column has edges of cells.
-
-    Returns
-    -------
-    list of n_columns ndarrays of shape (n_cells_j,)
-        Masses, positive, with sum 1.
-
-    Notes
-    -----
-    Numbers that people choose, such as 40 hours, are no smooth density. A bin whose
-    count is too high for the density by more than `_SPIKE` noise deviations keeps it,
-    and the density is fitted to the other rows. Of what the other bins differ, the
-    share is kept to which its mean square exceeds that of the noise.
+    As `fit_masses`; the last histogram of a column has edges of cells. Numbers that
+    people choose, such as 40 hours, are no smooth density. A bin whose count is too
+    high for the density by more than `_SPIKE` noise deviations keeps it, and the
+    density is fitted to the other rows. Of what the other bins differ, the share is
+    kept to which its mean square exceeds that of the noise.
     """
-    smooth_cells = [_thinned(edges, _SMOOTH_CELLS) for edges in cells]
+    smooth_cells = [_thinned(edges) for edges in cells]
     excess = [_standing_out(parts[-1]) for parts in columns]
-    rounds, rest = [list(parts) for parts in columns], totals.copy()
-    masses: list[NDArray[np.float64]] = [np.empty(0)] * len(columns)
+    rounds, rest = list(columns), totals.copy()
+    masses: list[Floats] = [np.empty(0)] * len(columns)
     moving = list(range(len(columns)))
     for _ in range(_SPIKE_ROUNDS):
         for j in moving:
@@ -172,31 +116,25 @@ def fit_spiked(
         if not moving:
             break
     return [
-        _with_spikes(columns[j], rest[j], masses[j], smooth_cells[j], cells[j])
-        for j in range(len(columns))
+        _with_spikes(*own)
+        for own in zip(columns, rest, masses, smooth_cells, cells, strict=True)
     ]
 
 
-def _standing_out(part: Histogram) -> NDArray[np.float64]:
-    """Guess what stands out, by the median of a bin and its four neighbours.
-
-    A density that is fitted to all would rise to a spike, and sink beside it.
-    """
+def _standing_out(part: Histogram) -> Floats:
+    """Guess what stands out by medians: a fitted density would rise to a spike."""
     if len(part.counts) < 5:
         return np.zeros(len(part.counts))
     widths = np.diff(part.edges)
     near = sliding_window_view(np.pad(part.counts / widths, 2, mode="reflect"), 5)
-    residual = part.counts - np.partition(near, 2, axis=1)[:, 2] * widths
+    residual = part.counts - np.median(near, axis=1) * widths
     spike = residual > _SPIKE * max(part.noise_std, _LEAST_NOISE)
     return np.where(spike, residual, 0.0)
 
 
 def _residuals(
-    parts: list[Histogram],
-    total: float,
-    mass: NDArray[np.float64],
-    cells: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    parts: list[Histogram], total: float, mass: Floats, cells: Floats
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Give what a density expects in the finest bins, what is beside, and spikes."""
     part = parts[-1]
     expected = total * _rebinned(mass, cells, part.edges)
@@ -205,19 +143,14 @@ def _residuals(
 
 
 def _with_spikes(
-    parts: list[Histogram],
-    total: float,
-    mass: NDArray[np.float64],
-    smooth_cells: NDArray[np.float64],
-    cells: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    parts: list[Histogram], total: float, mass: Floats, smooth: Floats, cells: Floats
+) -> Floats:
     """Bring a smooth density to finer cells, with what stands out of it."""
-    expected, residual, spike = _residuals(parts, total, mass, smooth_cells)
+    expected, residual, spike = _residuals(parts, total, mass, smooth)
     noise_std = max(parts[-1].noise_std, _LEAST_NOISE)
-    energy = float((residual[~spike] ** 2).mean()) if not spike.all() else 0.0
-    kept = max(0.0, 1.0 - noise_std**2 / energy) if energy > 0 else 0.0
+    kept = _kept(residual[~spike], noise_std)
     shares = nearest_distribution(expected + np.where(spike, 1.0, kept) * residual)
-    fine = _rebinned(mass, smooth_cells, cells)
+    fine = _rebinned(mass, smooth, cells)
     middles = (cells[:-1] + cells[1:]) / 2
     of_bin = np.searchsorted(parts[-1].edges, middles) - 1
     within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
@@ -225,30 +158,21 @@ def _with_spikes(
     return np.asarray(result / result.sum())
 
 
-def _rebinned(
-    mass: NDArray[np.float64],
-    cells: NDArray[np.float64],
-    edges: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
     """Give the masses between `edges` of a density that is even in every cell."""
     below = np.concatenate(([0.0], np.cumsum(mass)))
     return np.diff(np.interp(edges, cells, below))
 
 
-def _thinned(edges: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
-    """Leave about `n_cells` cells, whose edges are some of the given ones."""
-    n = len(edges) - 1
-    if n <= n_cells:
-        return edges
-    return edges[np.unique(np.linspace(0, n, n_cells + 1).round().astype(np.int64))]
+def _thinned(edges: Floats) -> Floats:
+    """Leave `_SMOOTH_CELLS` cells at most, whose edges are some of the given ones."""
+    places = np.rint(np.linspace(0, len(edges) - 1, _SMOOTH_CELLS + 1))
+    return edges[np.unique(places.astype(np.int64))]
 
 
 def _first_guess(
-    histogram: Histogram,
-    cells: NDArray[np.float64],
-    overlap: NDArray[np.float64],
-    total: float,
-) -> NDArray[np.float64]:
+    histogram: Histogram, cells: Floats, overlap: Floats, total: float
+) -> Floats:
     """Log-masses of the histogram spread evenly in its bins, kept off zero."""
     floor = max(histogram.noise_std, 1e-3 * total / len(cells))
     counts = np.maximum(histogram.counts, floor)
@@ -256,13 +180,9 @@ def _first_guess(
     return np.log(per_width @ overlap * np.diff(cells))
 
 
-def _newton(
-    design: NDArray[np.float64],
-    target: NDArray[np.float64],
-    theta: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
     """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta)."""
-    n_columns, _, size = design.shape
+    n_columns, size = theta.shape
     precision = _precision(size)
     theta = theta - theta.mean(axis=1, keepdims=True)
     mass, residual, loss = _evaluate(design, target, theta, precision)
@@ -297,11 +217,8 @@ def _newton(
 
 
 def _evaluate(
-    design: NDArray[np.float64],
-    target: NDArray[np.float64],
-    theta: NDArray[np.float64],
-    precision: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    design: Floats, target: Floats, theta: Floats, precision: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Give the masses, the residuals and the loss of every column."""
     mass = np.exp(theta - theta.max(axis=1, keepdims=True))
     mass /= mass.sum(axis=1, keepdims=True)
@@ -311,67 +228,36 @@ def _evaluate(
     return mass, residual, loss
 
 
-def _precision(size: int) -> NDArray[np.float64]:
+def _precision(size: int) -> Floats:
     """Precision of the smoothness prior on the log-masses of equal cells."""
-    weak = 1e-4 * np.eye(size)
-    if size < 4:
-        return weak
     differences = np.diff(np.eye(size), n=3, axis=0) * (size / 8) ** 2.5
-    return _SMOOTHNESS * differences.T @ differences + weak
+    return _SMOOTHNESS * differences.T @ differences + 1e-4 * np.eye(size)
 
 
-def nearest_distribution(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Project noisy counts onto the distributions (Euclidean, after scaling).
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_levels,), float64
-        Noisy counts; they may be negative.
-
-    Returns
-    -------
-    shares : ndarray of shape (n_levels,), float64
-        Non-negative, with sum 1; uniform when no count is positive.
-    """
-    total = counts.sum()
+def nearest_distribution(counts: Floats) -> Floats:
+    """Project noisy counts onto the distributions; uniform if none is positive."""
     if counts.max(initial=0.0) <= 0:
         return np.full(len(counts), 1.0 / max(len(counts), 1))
-    total = max(total, counts.max())
     descending = np.sort(counts)[::-1]
-    excess = np.cumsum(descending) - total
+    excess = np.cumsum(descending) - max(counts.sum(), counts.max())
     order = np.arange(1, len(counts) + 1)
     last = np.flatnonzero(descending - excess / order > 0)[-1]
     shares = np.maximum(counts - excess[last] / order[last], 0.0)
     return shares / shares.sum()
 
 
-def shrunk_distributions(
-    counts: NDArray[np.float64], noise_stds: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Estimate the level shares of each class, drawn towards those of all classes.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_classes, n_levels), float64
-        Noisy counts; they may be negative.
-    noise_stds : ndarray of shape (n_classes,), float64
-        Standard deviation of the noise of one count of each class.
-
-    Returns
-    -------
-    shares : ndarray of shape (n_classes, n_levels), float64
-        Non-negative, every row with sum 1.
-
-    Notes
-    -----
-    Empirical Bayes: the differences to the pooled shares are kept to the degree
-    ``1 - noise / observed`` to which their mean square exceeds that of the noise.
-    """
+def shrunk_distributions(counts: Floats, noise_stds: Floats) -> Floats:
+    """Draw shares, (n_classes, n_levels), to those of all classes: empirical Bayes."""
     pooled = nearest_distribution(counts.sum(axis=0))
     shares = np.empty_like(counts)
     for row, (observed, noise_std) in enumerate(zip(counts, noise_stds, strict=True)):
         expected = max(float(observed.sum()), 1.0) * pooled
-        energy = float(((observed - expected) ** 2).mean())
-        kept = 1.0 if energy <= 0 else max(0.0, 1.0 - noise_std**2 / energy)
-        shares[row] = nearest_distribution(expected + kept * (observed - expected))
+        beside = observed - expected
+        shares[row] = nearest_distribution(expected + _kept(beside, noise_std) * beside)
     return shares
+
+
+def _kept(differences: Floats, noise_std: float) -> float:
+    """Share to which the mean square of differences exceeds that of the noise."""
+    energy = float((differences**2).mean()) if len(differences) else 0.0
+    return max(0.0, 1.0 - noise_std**2 / energy) if energy > 0 else 0.0

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis, is_wide
-from skdpsynth.preprocessing._density import (
-    Histogram,
-    fit_spiked,
-    shrunk_distributions,
-)
+from skdpsynth.preprocessing._density import Histogram, fit_spiked, shrunk_distributions
 from skdpsynth.preprocessing._scores import ColumnScores
 
 if TYPE_CHECKING:
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._classes import Classes
     from skdpsynth.privacy._counts import CentredCounts
 
-__all__ = ["Counted", "Round", "estimate", "flat_marginals", "known_sizes", "numeric"]
+    Floats = NDArray[np.float64]
 
 _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
 # Rows, in noise deviations of a count, from which a class's shares of a few numbers are
@@ -45,24 +41,13 @@ class Counted:
     missing: float
 
     @classmethod
-    def of(
-        cls,
-        axis: NumericAxis,
-        edges: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        noise_std: float,
-    ) -> Counted:
+    def of(cls, axis: Axis, edges: Floats, counts: Floats, noise_std: float) -> Counted:
         """Read counts of bins, of zeros where the axis has them, and of missing."""
         n_bins = len(edges) - 1
         rest = counts[n_bins:].tolist()
         missing = rest.pop() if axis.nullable else 0.0
         histogram = Histogram(edges, counts[:n_bins], noise_std)
         return cls(histogram, rest.pop() if rest else 0.0, missing)
-
-    @property
-    def noise_std(self) -> float:
-        """Standard deviation of the noise of one count."""
-        return self.histogram.noise_std
 
     @property
     def total(self) -> float:
@@ -72,23 +57,13 @@ class Counted:
 
 @dataclass(frozen=True)
 class Round:
-    """What one round released of one class.
+    """What one round released of one class."""
 
-    Parameters
-    ----------
-    columns : list of int
-        Positions of the columns that were counted.
-    edges : dict of int to ndarray of shape (n_bins + 1,)
-        Bins of the numeric ones among them.
-    released : CentredCounts
-        What came out.
-    """
-
-    columns: list[int]
-    edges: dict[int, NDArray[np.float64]]
+    columns: list[int]  # positions of those that were counted
+    edges: dict[int, Floats]  # (n_bins + 1,) of each numeric one among them
     released: CentredCounts
 
-    def counts(self, size: float) -> dict[int, NDArray[np.float64]]:
+    def counts(self, size: float) -> dict[int, Floats]:
         """Give the counts of each column, for a number of rows."""
         return dict(zip(self.columns, self.released.counts(size), strict=True))
 
@@ -96,47 +71,28 @@ class Round:
         """Give the histograms of the numeric columns, for a number of rows."""
         noise_std = self.released.noise_std
         return {
-            j: Counted.of(numeric(axes[j]), self.edges[j], counts, noise_std)
+            j: Counted.of(axes[j], self.edges[j], counts, noise_std)
             for j, counts in self.counts(size).items()
             if j in self.edges
         }
 
 
-def numeric(axis: Axis) -> NumericAxis:
-    """Give an axis that is known to be numeric."""
-    if not isinstance(axis, NumericAxis):
-        raise TypeError("Expected a numeric axis.")
-    return axis
-
-
 def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[ColumnScores]]:
     """Give the marginals of a fit that buys none: uniform on every axis."""
-    columns = []
-    for axis in axes:
-        if isinstance(axis, NumericAxis):
-            scores = ColumnScores.numeric(axis, np.array([0.0, 1.0]), np.ones(1))
-        else:
-            levels = np.full(len(axis.levels), 1.0 / max(len(axis.levels), 1))
-            scores = ColumnScores.of_levels(axis, levels)
-        columns.append(scores)
+    columns = [
+        ColumnScores.numeric(axis, np.array([0.0, 1.0]), np.ones(1))
+        if isinstance(axis, NumericAxis)
+        else ColumnScores.of_levels(axis, np.full(n := len(axis.levels), 1 / max(n, 1)))
+        for axis in axes
+    ]
     return [list(columns) for _ in range(n_classes)]
 
 
-def known_sizes(classes: Classes, rounds: list[list[Round]]) -> NDArray[np.float64]:
-    """Give the number of rows of each class, as well as it is known by now.
+def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
+    """Give the number of rows of each class, at least 1, as well as it is known by now.
 
-    Parameters
-    ----------
-    classes : Classes
-        Declared or bought counts.
-    rounds : list of n_classes lists of Round
-        They have counted the rows again.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,), float64
-        Bought counts are averaged with the others by precision. Declared ones stay,
-        unless the others surely differ; all are at least 1.
+    Bought counts are averaged by precision with those of the rounds, which counted the
+    rows again. Declared ones stay, unless the others surely differ.
     """
     sizes = classes.counts.copy()
     for c, own in enumerate(rounds):
@@ -159,25 +115,12 @@ def estimate(
     axes: list[Axis],
     classes: Classes,
     rounds: list[list[Round]],
-    cells: dict[int, NDArray[np.float64]],
+    cells: dict[int, Floats],
 ) -> list[list[ColumnScores]]:
-    """Turn all noisy counts into marginals.
+    """Turn all noisy counts into marginals, one list of columns per class.
 
-    Parameters
-    ----------
-    axes : list of Axis
-        One per column.
-    classes : Classes
-        Public.
-    rounds : list of n_classes lists of Round
-        What was released of each class; the last round counted all columns.
-    cells : dict of int to ndarray of shape (n_cells + 1,)
-        Edges of the cells of the final density of each numeric column.
-
-    Returns
-    -------
-    list of n_classes lists of ColumnScores
-        One marginal per column.
+    The last round of each class counted all columns. `cells` are the edges of the final
+    density of each numeric column, (n_cells + 1,).
     """
     last = [own[-1] for own in rounds]
     sizes = known_sizes(classes, rounds)
@@ -190,10 +133,10 @@ def estimate(
     parts = {
         j: [[part[j] for part in own if j in part] for own in counted] for j in cells
     }
-    atoms = {j: _atoms(numeric(axes[j]), parts[j]) for j in cells}
+    atoms = {j: _atoms(axes[j], parts[j]) for j in cells}
     masses = _masses(parts, atoms, cells)
     sure = np.flatnonzero(sizes >= _POOLED_FROM * stds)
-    result: list[list[ColumnScores]] = [[] for _ in rounds]
+    columns = []
     for j, axis in enumerate(axes):
         if isinstance(axis, LevelAxis):
             marginals = _level_scores(axis, [own[j] for own in levels], stds)
@@ -206,16 +149,15 @@ def estimate(
                 ColumnScores.numeric(axis, cells[j], own[j], zero=zero, missing=missing)
                 for own, (zero, missing) in zip(masses, atoms[j].tolist(), strict=True)
             ]
-        for own, scores in zip(result, marginals, strict=True):
-            own.append(scores)
-    return result
+        columns.append(marginals)
+    return [list(of_class) for of_class in zip(*columns, strict=True)]
 
 
 def _masses(
     parts: dict[int, list[list[Counted]]],
-    atoms: dict[int, NDArray[np.float64]],
-    cells: dict[int, NDArray[np.float64]],
-) -> list[dict[int, NDArray[np.float64]]]:
+    atoms: dict[int, Floats],
+    cells: dict[int, Floats],
+) -> list[dict[int, Floats]]:
     """Fit the densities of the numeric columns of each class."""
     fitted = []
     for c in range(max(map(len, parts.values()), default=0)):
@@ -231,13 +173,10 @@ def _masses(
     return fitted
 
 
-def _few_numbers(counted: list[Counted]) -> NDArray[np.float64]:
-    """Shares of a few whole numbers in each class, drawn towards those of all.
-
-    Every number has a bin of its own, so there is nothing to smooth.
-    """
+def _few_numbers(counted: list[Counted]) -> Floats:
+    """Shares of whole numbers with a bin each in each class, drawn to those of all."""
     counts = np.array([part.histogram.counts for part in counted])
-    stds = np.array([part.noise_std for part in counted])
+    stds = np.array([part.histogram.noise_std for part in counted])
     return shrunk_distributions(counts, stds * _centred(counts.shape[1]))
 
 
@@ -246,16 +185,15 @@ def _centred(n_cells: int) -> float:
     return math.sqrt(1.0 - 1.0 / n_cells)
 
 
-def _atoms(axis: NumericAxis, rounds: list[list[Counted]]) -> NDArray[np.float64]:
+def _atoms(axis: Axis, rounds: list[list[Counted]]) -> Floats:
     """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
 
-    Whether there are exact zeros is asked of all classes together. A share is drawn
-    towards that of all classes, as far as the noise of the class makes it uncertain.
+    All classes together say whether there are zeros, and draw uncertain shares to them.
     """
     seen, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
     counts = np.array([parts[-1].total for parts in rounds])
     for c, parts in enumerate(rounds):
-        weights = [1.0 / max(part.noise_std, 0.5) ** 2 for part in parts]
+        weights = [1.0 / max(part.histogram.noise_std, 0.5) ** 2 for part in parts]
         atoms = [(part.zero, part.missing) for part in parts]
         seen[c] = np.average(atoms, axis=0, weights=weights)
         variances[c] = 1.0 / sum(weights)
@@ -265,13 +203,13 @@ def _atoms(axis: NumericAxis, rounds: list[list[Counted]]) -> NDArray[np.float64
     kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
     shares = np.maximum(kept * seen / counts[:, None] + (1.0 - kept) * pooled, 0.0)
     real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
-    shares[:, 0] *= axis.zero is not None and real
+    shares[:, 0] *= isinstance(axis, NumericAxis) and axis.zero is not None and real
     shares[:, 1] *= axis.nullable
     return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
 
 
 def _level_scores(
-    axis: LevelAxis, counts: list[NDArray[np.float64]], stds: NDArray[np.float64]
+    axis: LevelAxis, counts: list[Floats], stds: Floats
 ) -> list[ColumnScores]:
     """Marginals of a level column; what is in none is spread over the levels."""
     n_levels = len(axis.levels)
@@ -287,7 +225,7 @@ def _level_scores(
     ]
 
 
-def _level_order(shares: NDArray[np.float64], *, ordered: bool) -> NDArray[np.int64]:
+def _level_order(shares: Floats, *, ordered: bool) -> NDArray[np.int64]:
     """Order levels along the direction in which the classes differ most."""
     n_classes, n_levels = shares.shape
     if ordered or n_classes < 2 or n_levels < 3:

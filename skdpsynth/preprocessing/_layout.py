@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """The structure of one column.
+    """The structure of one column; synthetic values come back in `dtype`.
 
-    Synthetic values come back in `dtype`. Of a category dtype only the `ordered` flag
-    and the dtype of the categories are kept, since the categories are data: it holds
-    none of them.
+    A category dtype holds none of its categories here, since they are data.
     """
 
     name: Hashable

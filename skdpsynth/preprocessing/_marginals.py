@@ -21,7 +21,6 @@ from skdpsynth.preprocessing._estimates import (
     estimate,
     flat_marginals,
     known_sizes,
-    numeric,
 )
 from skdpsynth.preprocessing._shares import COARSE_SHARE
 from skdpsynth.privacy._aggregators import centred_histogram
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._classes import Classes
     from skdpsynth.preprocessing._scores import ColumnScores
     from skdpsynth.privacy import PrivacyAccountant
+
+    Floats = NDArray[np.float64]
 
 __all__ = [
     "N_CELLS",
@@ -65,21 +66,7 @@ _CORE_FROM, _GROWTH_FROM = 5.0, 2.0
 def coarse_share(largest: float, n_wide: int, n_others: int, mu: float) -> float:
     """Share of the squared mu of the marginals of a class that round 1 gets.
 
-    Parameters
-    ----------
-    largest : float
-        Planned number of rows of the largest class of the table.
-    n_wide, n_others : int
-        Numbers of columns whose rows round 1 must find, and of all others: levels,
-        and numeric columns of few values.
-    mu : float
-        Gaussian-DP parameter of both rounds together.
-
-    Returns
-    -------
-    float
-        In [0, 1). 0 where even the largest class could fill only a few bins: all is
-        then for round 2, whose bins are spread evenly.
+    0 where even the largest class of the table could fill only a few bins.
     """
     n_columns = max(n_wide + n_others, 1)
     if largest * mu < _TWO_ROUNDS_FROM * 2.0 * math.sqrt(n_columns):
@@ -88,22 +75,7 @@ def coarse_share(largest: float, n_wide: int, n_others: int, mu: float) -> float
 
 
 def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
-    """Choose the number of bins that so many rows can fill against the noise.
-
-    Parameters
-    ----------
-    count : float
-        Planned number of rows of the class.
-    noise_std : float
-        Standard deviation of the noise of one count.
-    coarse : bool
-        Whether it is round 1.
-
-    Returns
-    -------
-    int
-        Number of bins per numeric column.
-    """
+    """Choose the bins per numeric column that so many rows can fill against noise."""
     low, high = _COARSE_BINS if coarse else _FINE_BINS
     rows_per_bin = max((1.0 if coarse else 2.0) * noise_std, 1.0)
     return int(np.clip(count / rows_per_bin, low, high))
@@ -112,29 +84,15 @@ def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
 def size_weight(n_cells: Sequence[int], count_std: float, mu: float) -> float:
     """Choose the weight with which a round counts the rows of a class once more.
 
-    Parameters
-    ----------
-    n_cells : sequence of int
-        Number of cells of each column.
-    count_std : float
-        Standard deviation of the noise of the known count; 0 where it is declared.
-    mu : float
-        Gaussian-DP parameter of the round.
+    A count of a cell has weight 1. `count_std` is the noise of the known count; where
+    it is declared (0) the weight is small: enough to notice that it is wrong.
 
-    Returns
-    -------
-    float
-        Weight beside that of a count of a cell, which is 1. Of a declared count it is
-        small: enough to notice that it is wrong.
-
-    Notes
-    -----
-    With squared weight x and ``D = sum(1 - 1/B)``, a release that costs `mu` has noise
-    of variance ``(D + x) / mu^2`` per cell. The number of rows is then known up to a
-    variance of ``v / mu^2`` with ``1/v = 1 / (count_std mu)^2 + x / (D + x)``. The
-    squared errors of all cells add up to ``C (D + x) + E v`` in units of ``1 / mu^2``,
-    with ``C = sum(B - 1)`` and E from 0, where all columns are even, to D, where they
-    are constant. The weight is best for ``E = D / 2``.
+    With squared weight x and ``D = sum(1 - 1/B)`` for columns of B cells, a release
+    that costs `mu` has noise of variance ``(D + x) / mu^2`` per cell. The number of
+    rows is then known up to a variance of ``v / mu^2`` with ``1/v = 1 / (count_std
+    mu)^2 + x / (D + x)``. The squared errors of all cells add up to ``C (D + x) + E v``
+    in units of ``1 / mu^2``, with ``C = sum(B - 1)`` and E from 0, where all columns
+    are even, to D, where they are constant. The weight is best for ``E = D / 2``.
     """
     cells = np.maximum(np.asarray(n_cells, dtype=np.float64), 1.0)
     spread, free = float((1.0 - 1.0 / cells).sum()), float((cells - 1.0).sum())
@@ -149,28 +107,11 @@ def size_weight(n_cells: Sequence[int], count_std: float, mu: float) -> float:
 def fine_plan(
     axes: Sequence[Axis | None], n_rows: float, mu: float, count_std: float
 ) -> tuple[int, float, float]:
-    """Plan round 2 of one class.
+    """Plan round 2 of one class; an axis is None for levels that are not known yet.
 
-    Parameters
-    ----------
-    axes : sequence of Axis or None
-        One per column; None for levels that are not known yet.
-    n_rows : float
-        Planned number of rows of the class.
-    mu : float
-        Gaussian-DP parameter of the round.
-    count_std : float
-        Standard deviation of the noise of the known number of rows.
-
-    Returns
-    -------
-    n_bins : int
-        Bins of each numeric column whose rows round 1 has found; some may turn out to
-        be empty for sure, and are left out.
-    weight : float
-        Weight of the number of rows.
-    noise_std : float
-        Noise of a count at most.
+    The result is the number of bins of each numeric column whose rows round 1 has found
+    (some may turn out to be empty for sure, and are left out), the weight of the number
+    of rows, and the noise of a count at most.
     """
 
     def planned(n_bins: int) -> tuple[float, float]:
@@ -211,111 +152,85 @@ def buy_marginals(
     classes: Classes,
     accountant: PrivacyAccountant,
     *,
-    mus: NDArray[np.float64],
+    mus: Floats,
 ) -> list[list[ColumnScores]]:
-    """Buy the distribution of every column in every class.
+    """Buy the distribution of every column in every class: `scores[class][column]`.
 
-    Parameters
-    ----------
-    rows : PrivateRows
-        The private table.
-    axes : list of Axis
-        One per column.
-    classes : Classes
-        Public; its planned counts choose the numbers of bins.
-    accountant : PrivacyAccountant
-        Ledger of the fit. Classes pay in parallel: a row is in one class.
-    mus : ndarray of shape (n_classes,), float64
-        Gaussian-DP parameter that each class may use for both rounds together.
-
-    Returns
-    -------
-    scores : list of n_classes lists of ColumnScores
-        The released marginals, as maps between values and normal scores.
+    `mus` are the Gaussian-DP parameters that the classes may use for both rounds
+    together. They pay in parallel: a row is in one class.
     """
     wide = [j for j, axis in enumerate(axes) if is_wide(axis)]
-    of_numbers = [j for j, axis in enumerate(axes) if isinstance(axis, NumericAxis)]
+    numbers = {j: a for j, a in enumerate(axes) if isinstance(a, NumericAxis)}
     largest, n_others = float(classes.planned.max()), len(axes) - len(wide)
     shares = [coarse_share(largest, len(wide), n_others, float(mu)) for mu in mus]
     members = [rows.of_class(c) for c in range(len(classes))]
     rounds: list[list[Round]] = [[] for _ in members]
-    for c, of_class in enumerate(members):
-        if shares[c] == 0:
-            continue
-        mu = float(mus[c]) * math.sqrt(shares[c])
-        noise_std = _count_noise([_n_cells(axes[j], _COARSE_BINS[1]) for j in wide], mu)
-        n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
-        edges = {j: numeric(axes[j]).snap(np.linspace(0, 1, n_bins + 1)) for j in wide}
-        codes, n_cells = _cell_codes(of_class, axes, edges, wide)
-        weight = size_weight(n_cells, classes.noise_std, mu)
+
+    def buy(
+        name: str,
+        c: int,
+        columns: list[int],
+        edges: dict[int, Floats],
+        mu: float,
+        weight: float | None = None,
+    ) -> None:
+        codes, n_cells = _cell_codes(members[c], axes, edges, columns)
+        if weight is None:
+            weight = size_weight(n_cells, classes.noise_std, mu)
+        sensitivity, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
         reservation = accountant.reserve_gaussian(
-            "coarse marginals",
-            mu=mu,
-            sensitivity=centred_sensitivity(n_cells, weight),
-            scope=classes.scopes[c],
+            name, mu=mu, sensitivity=sensitivity, scope=scope
         )
         released = centred_histogram(codes, n_cells, reservation, weight)
-        rounds[c].append(Round(wide, edges, released))
+        rounds[c].append(Round(columns, edges, released))
+
+    for c, share in enumerate(shares):
+        if share == 0:
+            continue
+        mu = float(mus[c]) * math.sqrt(share)
+        noise_std = _count_noise([_n_cells(axes[j], _COARSE_BINS[1]) for j in wide], mu)
+        n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
+        edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in wide}
+        buy("coarse marginals", c, wide, edges, mu)
     seen: list[dict[int, Counted]] = [
         own[0].counted(axes, size) if own else {}
         for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
     ]
-    cdfs = _coarse_cdfs(seen, of_numbers)
+    cdfs = _coarse_cdfs(seen, list(numbers))
     cells = {
         j: _warped_cells(
-            numeric(axes[j]),
+            axis,
             [of_class[j] for of_class in cdfs],
             _support([of_class[j].histogram for of_class in seen if j in of_class]),
         )
-        for j in of_numbers
+        for j, axis in numbers.items()
     }
-    for c, of_class in enumerate(members):
-        mu = float(mus[c]) * math.sqrt(1.0 - shares[c])
+    for c, share in enumerate(shares):
+        mu = float(mus[c]) * math.sqrt(1.0 - share)
         n_bins, weight, _ = fine_plan(axes, classes.planned[c], mu, classes.noise_std)
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in wide}
-        edges |= {j: cells[j] for j in of_numbers if j not in wide}  # a number each
-        columns = list(range(len(axes)))
-        codes, n_cells = _cell_codes(of_class, axes, edges, columns)
-        reservation = accountant.reserve_gaussian(
-            "marginals",
-            mu=mu,
-            sensitivity=centred_sensitivity(n_cells, weight),
-            scope=classes.scopes[c],
-        )
-        released = centred_histogram(codes, n_cells, reservation, weight)
-        rounds[c].append(Round(columns, edges, released))
+        edges |= {j: cells[j] for j in numbers if j not in wide}  # a number each
+        buy("marginals", c, list(range(len(axes))), edges, mu, weight)
     return estimate(axes, classes, rounds, cells)
 
 
 def _coarse_cdfs(
     coarse: list[dict[int, Counted]], columns: list[int]
-) -> list[dict[int, NDArray[np.float64]]]:
-    """Give the smooth distribution functions of round 1 at `_GRID`, per class.
-
-    What had no round 1 gets an even one.
-    """
-    found: list[dict[int, NDArray[np.float64]]] = []
-    for counted in filter(None, coarse):
+) -> list[dict[int, Floats]]:
+    """Give the distribution functions of round 1 at `_GRID`; even without a round."""
+    evenly, found = dict.fromkeys(columns, _GRID), []
+    for counted in coarse:
         histograms = [part.histogram for part in counted.values()]
         totals = np.array([max(float(part.counts.sum()), 1.0) for part in histograms])
         cells = [_GRID] * len(histograms)
         masses = fit_masses([[part] for part in histograms], cells, totals)
-        found.append(
-            {
-                j: np.concatenate(([0.0], np.cumsum(mass)))
-                for j, mass in zip(counted, masses, strict=True)
-            }
-        )
-    evenly = dict.fromkeys(columns, _GRID)
-    own = iter(found)
-    return [evenly | (next(own) if counted else {}) for counted in coarse]
+        cdfs = [np.concatenate(([0.0], np.cumsum(mass))) for mass in masses]
+        found.append(evenly | dict(zip(counted, cdfs, strict=True)))
+    return found
 
 
 def _cell_codes(
-    rows: PrivateRows,
-    axes: list[Axis],
-    edges: dict[int, NDArray[np.float64]],
-    columns: list[int],
+    rows: PrivateRows, axes: list[Axis], edges: dict[int, Floats], columns: list[int]
 ) -> tuple[NDArray[np.unsignedinteger], list[int]]:
     """Give the cell of every row in every column, and the number of cells of each.
 
@@ -345,10 +260,7 @@ def _cell_codes(
 
 
 def _support(parts: list[Histogram]) -> tuple[float, float]:
-    """Find where round 1 saw rows of any class; bounds are often far too wide.
-
-    Without it the smooth density would spread noise over the empty rest.
-    """
+    """Find where round 1 saw rows of any class: beyond it a density would fit noise."""
     ends = []
     for part in parts:
         core = np.flatnonzero(part.counts > _CORE_FROM * part.noise_std)
@@ -369,8 +281,8 @@ def _support(parts: list[Histogram]) -> tuple[float, float]:
 
 
 def _warped_cells(
-    axis: NumericAxis, cdfs: list[NDArray[np.float64]], support: tuple[float, float]
-) -> NDArray[np.float64]:
+    axis: NumericAxis, cdfs: list[Floats], support: tuple[float, float]
+) -> Floats:
     """Place the cells of a column: narrow where any class has many rows."""
     low, high = support
     grid = np.linspace(low, high, 2 * N_CELLS + 1)
@@ -383,9 +295,7 @@ def _warped_cells(
     return np.concatenate(([low], inner, [high]))
 
 
-def _quantile_edges(
-    cdf: NDArray[np.float64], cells: NDArray[np.float64], n_bins: int
-) -> NDArray[np.float64]:
+def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:
     """Choose bins of round 2: unions of cells with about equal expected counts."""
     if n_bins >= len(cells) - 1:
         return cells

@@ -42,19 +42,7 @@ class TableModel:
         plans: Sequence[ClassPlan],
         accountant: PrivacyAccountant,
     ) -> TableModel:
-        """Buy the marginals of every class; flat ones where the plan buys none.
-
-        Parameters
-        ----------
-        rows : PrivateRows
-            The private table.
-        facts : TableFacts
-            Columns, axes and classes.
-        plans : sequence of n_classes ClassPlan
-            What each class pays for.
-        accountant : PrivacyAccountant
-            Ledger of the fit. Classes pay in parallel: a row is in one class.
-        """
+        """Buy the marginals of every class; flat ones where the plan buys none."""
         mus = np.array([plan.mu_marginals for plan in plans])
         axes = list(facts.axes)
         if not mus.any():
@@ -99,10 +87,7 @@ class TableModel:
         return frame
 
     def join(self, parts: list[pd.DataFrame]) -> pd.DataFrame:
-        """Put the decoded parts of one table together, at least one.
-
-        Identifiers are numbered anew, so that they stay distinct.
-        """
+        """Put decoded parts together, with identifiers numbered anew, so distinct."""
         if len(parts) == 1:
             return parts[0]
         frame = pd.concat(parts, ignore_index=True)
@@ -156,12 +141,9 @@ class TableModel:
         scores = [
             [
                 ColumnScores(
-                    axes[j],
-                    arrays[f"points.{c}.{j}"],
-                    arrays[f"cumulative.{c}.{j}"],
-                    missing,
+                    axis, arrays[f"points.{c}.{j}"], arrays[f"cumulative.{c}.{j}"], gone
                 )
-                for j, missing in enumerate(row)
+                for j, (axis, gone) in enumerate(zip(axes, row, strict=True))
             ]
             for c, row in enumerate(document["missing"])
         ]

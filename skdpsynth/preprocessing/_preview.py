@@ -66,8 +66,7 @@ def guessed_layout(
 ) -> TableLayout:
     """Lay out a table: by its dtypes, as the last one, or by a schema alone.
 
-    An object column counts as text, unless the schema says Boolean. InvalidSchemaError
-    if nothing says what the columns are, or the schema contradicts the dtypes.
+    An object column counts as text, unless the schema says Boolean.
     """
     described = {} if schema is None else schema.columns
     if dtypes is not None:
@@ -99,12 +98,9 @@ def guess_table(
     class_counts: Mapping[Hashable, int] | None,
     known_labels: tuple[Hashable, ...] = (),
 ) -> Guess:
-    """Complete a guess: which classes, and how many rows has each.
+    """Complete a guess by the schema: which classes, and how many rows has each.
 
-    Guesses that are None are what the schema declares, and else equal classes.
     `known_labels` are what an earlier fit found, used where the labels are not public.
-    InvalidSchemaError if nothing names the classes, ValueError for other guesses that
-    cannot be.
     """
     if class_counts is not None and not isinstance(class_counts, Mapping):
         raise ValueError(
@@ -164,10 +160,7 @@ def plan_table(
     accountant: PrivacyAccountant,
     guess: Guess,
 ) -> pd.DataFrame:
-    """Plan every class of a guessed table, by the algorithm's ``_plan_classes``.
-
-    The accountant has the whole budget, and nothing of it is spent.
-    """
+    """Plan every class of a guessed table; the accountant has the whole budget."""
     layout, schema = guess.layout, guess.schema
     columns = modelled_columns(layout, schema)
     cap = accountant.mu_cap  # it may be infinite
@@ -298,10 +291,7 @@ def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayo
 def _likely_labels(
     target: ColumnLayout, labels: tuple[Hashable, ...]
 ) -> tuple[Hashable, ...]:
-    """Give the labels that a fit will find: both usual ones, where it finds no other.
-
-    Raises ValueError for labels that no target of that kind can have.
-    """
+    """Give the labels that a fit will find: both usual ones if it finds no other."""
     if target.kind in ("continuous", "timedelta"):
         raise ValueError(
             f"The target {target.name!r} has dtype {target.dtype}, but classes must be "

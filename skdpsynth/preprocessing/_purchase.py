@@ -17,7 +17,7 @@ from skdpsynth.preprocessing._classes import (
     Classes,
     buy_classes,
     class_share,
-    classes_are_public,
+    public_labels,
 )
 from skdpsynth.preprocessing._columns import (
     PrivateRows,
@@ -54,8 +54,7 @@ if TYPE_CHECKING:
 class TableFacts:
     """What is public about a table once everything was bought.
 
-    `columns` are the feature columns that are modelled, in order, and `axes` are
-    theirs.
+    `columns` are the feature columns that are modelled, in order, and `axes` theirs.
     """
 
     layout: TableLayout
@@ -64,10 +63,7 @@ class TableFacts:
     classes: Classes
 
     def schema(self, declared: TableSchema | None) -> TableSchema:
-        """Write the facts down as a schema: what was declared, and what was bought.
-
-        A column of which no level could be released is left out.
-        """
+        """Write down what was declared and bought; not columns of no known level."""
         given: dict[Hashable, Any] = {} if declared is None else dict(declared.columns)
         axis_of = dict(zip(self.columns, self.axes, strict=True))
         columns: dict[Hashable, Any] = {}
@@ -80,9 +76,7 @@ class TableFacts:
                 ordered = bool(getattr(column.dtype, "ordered", False))
                 levels = LevelAxis(self.classes.levels, False, ordered)
                 columns[column.name] = _described(column, levels)
-        columns = {
-            name: column for name, column in columns.items() if column is not None
-        }
+        columns = {name: spec for name, spec in columns.items() if spec is not None}
         target = self.layout.target if self.layout.target in columns else None
         n_rows = None if declared is None else declared.n_rows
         counts = None if declared is None else declared.class_counts
@@ -124,11 +118,7 @@ def buy_facts(
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
 ) -> tuple[TableFacts, PrivateRows]:
-    """Buy what the schema does not say, and encode the rows with it.
-
-    `discovery_share` of the accountant's delta is set aside for it. The facts are
-    public from here on, the rows are private.
-    """
+    """Buy what the schema does not say; with it encode the rows, which stay private."""
     cap = accountant.mu_cap
     key_delta = threshold_delta(layout, schema, accountant.delta)
     target = layout.target_column
@@ -163,8 +153,8 @@ def bought_columns(
     """Give the columns whose levels, and those whose range, nobody declares."""
     columns = modelled_columns(layout, schema)
     bought = [c for c in columns if declared_axis(c, schema) is None]
-    keyed = [c for c in bought if _has_levels(c)]
-    return keyed, [c for c in bought if not _has_levels(c)]
+    keyed = [c for c in bought if c.kind in ("categorical", "boolean")]
+    return keyed, [c for c in bought if c not in keyed]
 
 
 def bought_share(layout: TableLayout, schema: TableSchema | None) -> float:
@@ -181,15 +171,11 @@ def threshold_delta(
     return DISCOVERY_SHARE * delta / max(_n_discoveries(layout, schema), 1)
 
 
-def _has_levels(column: ColumnLayout) -> bool:
-    return column.kind in ("categorical", "boolean")
-
-
 def _n_discoveries(layout: TableLayout, schema: TableSchema | None) -> int:
     """Count the releases that need a delta of their own: labels, and categories."""
     categories, _ = bought_columns(layout, schema)
     target = layout.target_column
-    labels = target is not None and not classes_are_public(target, schema)
+    labels = target is not None and public_labels(target, schema) is None
     return int(bool(categories)) + int(labels)
 
 

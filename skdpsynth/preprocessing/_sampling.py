@@ -36,10 +36,7 @@ def class_members(
 
 
 def public_seed(random_state: int | np.random.RandomState | None) -> int:
-    """Turn a `random_state` into a seed >= 0; no global generator is read.
-
-    An instance is advanced by one draw; None stands for a fresh seed.
-    """
+    """Turn a `random_state` into a seed >= 0; no global generator is read."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
     if random_state is np.random:
@@ -49,17 +46,13 @@ def public_seed(random_state: int | np.random.RandomState | None) -> int:
 
 
 def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Divide `total` by shares of sum 1, with at least one for each where possible.
-
-    A share of exactly 0 gets nothing.
-    """
+    """Divide `total` by shares of sum 1; all above 0 get one where possible."""
     exact = shares * total
     counts = np.floor(exact).astype(np.int64)
     rest = total - int(counts.sum())
     counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
-    wanting = np.flatnonzero((counts == 0) & (shares > 0))
     if total >= np.count_nonzero(shares > 0):
-        for position in wanting:
+        for position in np.flatnonzero((counts == 0) & (shares > 0)):
             counts[counts.argmax()] -= 1
             counts[position] = 1
     return counts
@@ -71,8 +64,7 @@ def _class_counts(
     if strategy is None:
         return largest_remainder(classes.prior, n_samples)
     if isinstance(strategy, str) and strategy == "balanced":
-        even = np.full(len(classes), 1.0 / len(classes))
-        return largest_remainder(even, n_samples)
+        return largest_remainder(np.full(len(classes), 1 / len(classes)), n_samples)
     if not isinstance(strategy, Mapping):
         raise ValueError(
             "sampling_strategy must be None, 'balanced' or a dict from class to share "

@@ -56,12 +56,7 @@ def read_table(
 ) -> tuple[pd.DataFrame, TableLayout]:
     """Check the structure of a table and bring it into one form, `y` as last column.
 
-    The columns of an array are named ``x0``, ``x1``, ..., and labels without a name
-    "target". The frame has a fresh index; it may share memory with X and must not be
-    written to. Errors are InvalidTableError (a TypeError too where scikit-learn raises
-    one: for sparse input and mixed objects), and InvalidSchemaError if the schema names
-    an absent column or contradicts a dtype.
-
+    The frame has a fresh index; it may share memory with X and must not be written to.
     Float labels are refused even if they are whole numbers: whether they are would be a
     question about values, and measurements must not become thousands of classes.
     """

@@ -345,11 +345,7 @@ def blank_hint(value: object) -> str:
 
 
 def family(level: object) -> str:
-    """Return the type that the categories of a column share: "number", "str", ...
-
-    Integers and finite floats are both numbers; what is missing, infinite or of another
-    type is an InvalidSchemaError.
-    """
+    """Return the type that the categories of a column share: "number", "str", ..."""
     if isinstance(level, str):
         return "str"
     if isinstance(level, bool):

@@ -21,11 +21,7 @@ _MAX_NAMES = 8  # of columns in one line
 
 
 def declared_facts(schema: TableSchema | None) -> tuple[str, ...]:
-    """List what a schema states as public, which nothing was paid for.
-
-    One phrase per kind of fact, with the names of the columns, and no bound or
-    category: the schema itself has these.
-    """
+    """List in words what a schema states as public, without any bound or category."""
     if schema is None:
         return ()
     columns = schema.columns.items()

@@ -32,12 +32,17 @@ _NUMPY_KINDS: dict[str, tuple[Kind, bool]] = {
     "M": ("datetime", True),
     "m": ("timedelta", True),
 }
-_NULLABLE_INTEGERS = tuple(
-    getattr(pd, f"{sign}Int{bits}Dtype")
-    for sign in ("", "U")
-    for bits in (8, 16, 32, 64)
-)
-_NULLABLE_FLOATS = (pd.Float32Dtype, pd.Float64Dtype)
+_PANDAS_KINDS: dict[Kind, tuple[type, ...]] = {
+    "categorical": (pd.CategoricalDtype, pd.StringDtype),
+    "boolean": (pd.BooleanDtype,),
+    "datetime": (pd.DatetimeTZDtype,),
+    "integer": tuple(
+        getattr(pd, f"{sign}Int{bits}Dtype")
+        for sign in ("", "U")
+        for bits in (8, 16, 32, 64)
+    ),
+    "continuous": (pd.Float32Dtype, pd.Float64Dtype),
+}
 # By the name of the question in `pyarrow.types`.
 _ARROW_KINDS: dict[str, Kind] = {
     "is_integer": "integer",
@@ -58,21 +63,13 @@ _REMEDIES = {
 def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no stubs
     """Return the kind of a dtype and whether it has a missing value; None for others.
 
-    An object dtype counts as categorical, also where it holds booleans: which of the
-    two is a question about values.
+    Objects count as categorical: whether they are booleans is a question about values.
     """
     if isinstance(dtype, np.dtype):
         return _NUMPY_KINDS.get(dtype.kind)
-    if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype):
-        return "categorical", True
-    if isinstance(dtype, pd.BooleanDtype):
-        return "boolean", True
-    if isinstance(dtype, pd.DatetimeTZDtype):
-        return "datetime", True
-    if isinstance(dtype, _NULLABLE_INTEGERS):
-        return "integer", True
-    if isinstance(dtype, _NULLABLE_FLOATS):
-        return "continuous", True
+    for kind, dtypes in _PANDAS_KINDS.items():
+        if isinstance(dtype, dtypes):
+            return kind, True
     if isinstance(dtype, pd.ArrowDtype):
         from pyarrow import types
 
@@ -83,13 +80,9 @@ def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no 
 
 
 def is_missing(series: pd.Series) -> NDArray[np.bool_]:
-    """Return where the values of a column are missing.
-
-    Also at a NaN that the dtype takes for a number: ``Float64`` and ``double[pyarrow]``
-    have a missing value of their own beside it.
-    """
+    """Return where values are missing; also at a NaN that its dtype has as a number."""
     missing: NDArray[np.bool_] = series.isna().to_numpy(dtype=bool, copy=True)
-    if kind_of_dtype(series.dtype) == ("continuous", True):
+    if kind_of_dtype(series.dtype) == ("continuous", True):  # pandas' and Arrow's own
         missing |= np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return missing
 
@@ -97,8 +90,7 @@ def is_missing(series: pd.Series) -> NDArray[np.bool_]:
 def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stubs
     """Return of which type object values are throughout; private as they are.
 
-    It may decide an error, which only the curator sees, and nothing else. Missing
-    values are skipped ("nothing": there are no others); None for mixed or other types.
+    It may decide an error, which only the curator sees, and nothing else.
     """
     types: dict[str, ObjectType]
     types = {"string": "str", "boolean": "bool", "empty": "nothing"}
@@ -113,8 +105,7 @@ def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
 def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     """Return what `kind_of_dtype` says of a column; InvalidTableError if unsupported.
 
-    The values are looked at for an object dtype only, and only to refuse what is
-    neither strings throughout nor booleans throughout.
+    Of values only objects are looked at, to refuse mixed ones.
     """
     dtype = series.dtype
     found = known_kind(name, dtype)

@@ -15,10 +15,7 @@ from skdpsynth.exceptions import InvalidSchemaError
 def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
     """Return a JSON-safe form of a column name, a category or a bound.
 
-    That is None, str, bool, int, float, Timestamp, or a tuple of these; NumPy scalars
-    and `datetime` objects count as their pandas equivalents, other types are an
-    InvalidSchemaError. What JSON holds exactly stays as it is; the rest becomes a
-    tagged dictionary.
+    What JSON holds exactly stays as it is; the rest becomes a tagged dictionary.
     """
     value = plain(value)
     if isinstance(value, tuple):
@@ -55,9 +52,7 @@ def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_valu
 def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
     """Return the exact built-in scalar or Timestamp that a value equals.
 
-    What a subclass adds stays behind: attributes, methods, the sign of a zero. So a
-    row's value tells nothing but what it equals. Objects of other types stay as they
-    are.
+    What a subclass adds, and the sign of a zero, stay behind: they could tell of a row.
     """
     kind = type(value)
     if kind is str or kind is bool or value is None:

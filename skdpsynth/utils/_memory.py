@@ -14,10 +14,8 @@ _PROCESS = Path("/proc/self")
 class PeakMemory:
     """Measures the peak of this process's memory above the start, in `megabytes`.
 
-    On Linux what earlier code freed is given back first, and the earlier peak is
-    forgotten. Elsewhere the peak is that since the process began: a run that needs less
-    than an earlier one in the same process shows 0. With a backend of threads the peak
-    is that of all threads.
+    On Linux freed memory is given back first and the earlier peak forgotten. Elsewhere
+    a run that needs less than an earlier one shows 0.
     """
 
     def __enter__(self) -> Self:
@@ -57,11 +55,8 @@ def _megabytes(field: str) -> float:
 
 
 def peak_megabytes() -> float:
-    """Give the peak since the process began, or since it was last forgotten.
-
-    Not ru_maxrss where /proc is there: it starts at the size of the parent process.
-    """
-    try:
+    """Give the peak since the process began, or since it was last forgotten."""
+    try:  # ru_maxrss starts at the size of the parent process
         return _megabytes("VmHWM")
     except OSError:
         pass

@@ -11,10 +11,7 @@ from typing import Any
 
 
 class RunFolder:
-    """One JSON file per run, none of them half written.
-
-    A run is found by its name and its key, which says all that determines it (JSON).
-    """
+    """One JSON file per run, found by its name and its key, and never half written."""
 
     def __init__(self, path: str | os.PathLike[str], readme: str) -> None:
         self._path = Path(path)
