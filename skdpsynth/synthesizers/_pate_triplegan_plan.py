@@ -75,12 +75,7 @@ class TripleSettings:
 class TriplePlan(ClassPlan):
     """What one class pays for, with its part in the classifier.
 
-    Parameters
-    ----------
-    mu_classifier : float
-        Gaussian-DP parameter of all its steps; 0 if the class takes no part.
-    n_factors : int
-        Factors of its generator.
+    `mu_classifier` is of all steps together; 0 if the class takes no part.
     """
 
     mu_classifier: float = 0.0
@@ -93,22 +88,10 @@ def sampling_rate(n_rows: float) -> float:
 
 
 def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
-    """Say what a class pays for the classifier.
+    """Say what a class that has `mu` in all pays for the classifier.
 
-    Parameters
-    ----------
-    n_rows : float
-        Its declared or noisy count.
-    n_weights : int
-        Weights of the classifier.
-    mu : float
-        What the class can pay in all, in (0, inf].
-
-    Returns
-    -------
-    float
-        No more than a signal well above the noise of a step takes. 0 where the noise
-        would be above the signal; generated rows then stand for the class.
+    No more than a signal well above the noise of a step takes. 0 where the noise would
+    be above the signal; generated rows then stand for the class.
     """
     most = mu * math.sqrt(CLASSIFIER_SHARE)
     if mu == math.inf:
@@ -130,33 +113,12 @@ def plan_class(
     largest: float,
     pairs: bool,
 ) -> TriplePlan:
-    """Plan one class.
+    """Plan one class; if its discriminator does not train, its start gets all of `mu`.
 
-    Parameters
-    ----------
-    label : hashable
-        The class; None for all rows.
-    n_rows : float
-        Its declared or noisy count.
-    n_wide, n_others : int
-        Numbers of numeric and of level columns.
-    mu : float
-        What the class can pay in all, in (0, inf].
-    n_labels : int
-        Number of classes; 0 without labels, which leaves nothing to classify.
-    settings : TripleSettings
-        Its parameters.
-    tail_delta : float
-        Delta of its votes beside mu.
-    largest : float
-        Planned rows of the largest class.
-    pairs : bool
-        Whether it buys pair tables, if it can pay for them.
-
-    Returns
-    -------
-    TriplePlan
-        A class whose discriminator does not train has all for its start.
+    `n_wide` and `n_others` count numeric and level columns, `n_labels` classes (0
+    leaves nothing to classify), `largest` the planned rows of the largest class.
+    `tail_delta` is that of the votes beside mu; `pairs`: whether it buys pair tables,
+    if it can pay.
     """
     n_columns, started = n_wide + n_others, settings.init != "random"
     n_features = 1 + (n_labels if started else 2 * n_columns)
@@ -272,21 +234,9 @@ def _plan_training(
 def reserve_classifier(
     plan: TriplePlan, scope: Hashable, accountant: PrivacyAccountant
 ) -> Reservation | None:
-    """Set aside one noisy sum of a class's rows per step of the classifier.
+    """Set aside one noisy sum of a class's rows per step; None if it takes no part.
 
-    Parameters
-    ----------
-    plan : TriplePlan
-        What the class pays for.
-    scope : hashable
-        The class.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-
-    Returns
-    -------
-    Reservation or None
-        Sensitivity: the clipping norm. None for a class that takes no part.
+    Sensitivity: the clipping norm.
     """
     if plan.mu_classifier == 0:
         return None
@@ -302,15 +252,7 @@ def reserve_classifier(
 def reserve_calls(accountant: PrivacyAccountant) -> Reservation:
     """Set aside the numbers of unlabelled rows that the classifier calls each class.
 
-    Parameters
-    ----------
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-
-    Returns
-    -------
-    Reservation
-        Paid by unlabelled rows, whether or not there are any.
+    Unlabelled rows pay, whether or not there are any.
     """
     left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
     return accountant.reserve_gaussian(
@@ -324,22 +266,7 @@ def reserve_calls(accountant: PrivacyAccountant) -> Reservation:
 def reserve_branch(
     n_rounds: int, n_rows: float, accountant: PrivacyAccountant
 ) -> Reservation:
-    """Set aside one noisy sum of the unlabelled rows' gradients per round.
-
-    Parameters
-    ----------
-    n_rounds : int
-        Number of rounds; public.
-    n_rows : float
-        Noisy number of unlabelled rows.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-
-    Returns
-    -------
-    Reservation
-        All that unlabelled rows have left.
-    """
+    """Set aside a noisy sum per round, with all that unlabelled rows have left."""
     left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
     return accountant.reserve_sampled_gaussian(
         "unlabelled rows' gradients",
