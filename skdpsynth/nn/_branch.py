@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
-from skdpsynth.nn._clipping import clipped_sums, poisson_sample
+from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.nn._student import StudentDiscriminator, View
 from skdpsynth.privacy._mechanisms import release_float_gaussian
@@ -173,12 +173,9 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         total = torch.zeros(view.n_features, dtype=torch.float64)
         scale, exact = 0.5 * view.n_features**-0.5, _in_double(view)
         for start in range(0, len(rows), _CHUNK):
-            part = rows[start : start + _CHUNK].double()
-            # Always as many: another shape may round the rows differently.
-            chunk = torch.zeros(_CHUNK, rows.shape[1]).to(part)
-            chunk[: len(part)] = part
-            each = (scale * exact.features(chunk))[: len(part)]
-            total += clipped_sums([each], self._clip)[0].to(total)
+            part = rows[start : start + _CHUNK]
+            each = scale * exact.features(padded(part, _CHUNK)[0])
+            total += clipped_sums([each[: len(part)]], self._clip)[0].to(total)
         return total
 
     def hear(self, unlabelled: torch.Tensor, view: View, own: torch.Tensor) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import torch
 
-from skdpsynth.nn._clipping import clipped_sums, poisson_sample
+from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.privacy._mechanisms import release_float_gaussian
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Classifier:
         """Sum the clipped gradients of rows of one class, in chunks of fixed shape."""
         total = torch.zeros_like(self.weights)
         for start in range(0, len(rows), _CHUNK):
-            chunk, inside = _padded(rows[start : start + _CHUNK])
+            chunk, inside = padded(rows[start : start + _CHUNK], _CHUNK)
             errors = torch.softmax(chunk @ self.weights.T, dim=1)
             errors[:, position] -= 1.0
             errors *= inside[:, None]
@@ -125,16 +125,7 @@ def call_rows(
     for start in range(0, len(features), _CHUNK):
         rows = torch.from_numpy(features[start : start + _CHUNK])
         # Not a matrix product, whose rounding of a row depends on its place.
-        products = _padded(rows)[0][:, None, :] * weights
+        products = padded(rows, _CHUNK)[0][:, None, :] * weights
         logits = products.sum(dim=-1) + shift
         called[start : start + _CHUNK] = logits.argmax(dim=1)[: len(rows)].numpy()
     return called
-
-
-def _padded(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fill a chunk up with zeros; give it, and where it holds rows."""
-    chunk = torch.zeros(_CHUNK, rows.shape[1], dtype=torch.float64)
-    chunk[: len(rows)] = rows
-    inside = torch.zeros(_CHUNK, dtype=torch.float64)
-    inside[: len(rows)] = 1.0
-    return chunk, inside

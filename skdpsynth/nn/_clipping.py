@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["clipped_sums", "poisson_sample"]
+__all__ = ["clipped_sums", "padded", "poisson_sample"]
 
 # Gradients are computed in double precision, so a row's differs by less than 1e-13 of
 # its size when another row leaves and its place in a chunk changes. This room below the
@@ -28,6 +28,18 @@ def poisson_sample(
     by sampling is void.
     """
     return np.flatnonzero(rng.random(n_rows) < sampling_rate)
+
+
+def padded(rows: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fill a chunk up with zeros, in double precision; give it, and 1 where rows are.
+
+    Private rows pass in a fixed shape: another may round them differently.
+    """
+    chunk = rows.new_zeros((size, rows.shape[1]), dtype=torch.float64)
+    chunk[: len(rows)] = rows
+    inside = chunk.new_zeros(size)
+    inside[: len(rows)] = 1.0
+    return chunk, inside
 
 
 def clipped_sums(

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
-from skdpsynth.nn._clipping import clipped_sums, poisson_sample
+from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
@@ -205,14 +205,9 @@ class Discriminator:
         private: bool,
     ) -> None:
         """Compute the gradients of a chunk of rows; private ones in a fixed shape."""
-        size, double = self._chunk if private else len(rows), torch.float64
-        shape = (size, rows.shape[1])
-        padded = torch.zeros(shape, dtype=double, device=self._device)
-        padded[: len(rows)] = rows
-        weights = torch.zeros(size, dtype=double, device=self._device)
-        weights[: len(rows)] = 1.0
+        chunk, weights = padded(rows, self._chunk if private else len(rows))
         with torch.no_grad():
-            inputs = features(padded) * self._scale
+            inputs = features(chunk) * self._scale
         with torch.enable_grad():
             # Torch's hooks warn where the input needs no gradient.
             scores = self._network(inputs.requires_grad_()).squeeze(-1)

@@ -15,9 +15,11 @@ import torch
 from torch.nn import functional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Features
 
 __all__ = ["TeacherEnsemble", "assign_teachers"]
 
@@ -141,11 +143,7 @@ class TeacherEnsemble:
         )
         raise TypeError(msg)
 
-    def train_step(
-        self,
-        fake_rows: torch.Tensor,
-        features: Callable[[torch.Tensor], torch.Tensor],
-    ) -> None:
+    def train_step(self, fake_rows: torch.Tensor, features: Features) -> None:
         """Take one step of gradient descent with every teacher.
 
         The loss of a teacher is the mean binary cross-entropy over its real rows (label
@@ -164,11 +162,7 @@ class TeacherEnsemble:
             batch = torch.cat([self._features_of(real, features), fake], dim=1)
             self._descend(chunk, batch)
 
-    def logits(
-        self,
-        rows: torch.Tensor,
-        features: Callable[[torch.Tensor], torch.Tensor],
-    ) -> torch.Tensor:
+    def logits(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
         """Ask every teacher how real it finds some public rows.
 
         Log odds of "real" of shape (n_teachers, n_queries); 0 for a teacher without
@@ -184,9 +178,7 @@ class TeacherEnsemble:
         return answers
 
     def iter_feature_gradients(
-        self,
-        rows: torch.Tensor,
-        features: Callable[[torch.Tensor], torch.Tensor],
+        self, rows: torch.Tensor, features: Features
     ) -> Iterator[tuple[slice, torch.Tensor]]:
         """Ask every teacher in which direction public rows would look more real.
 
@@ -243,11 +235,7 @@ class TeacherEnsemble:
         return torch.from_numpy(index).to(self._device)
 
     @torch.no_grad()
-    def _features_of(
-        self,
-        rows: torch.Tensor,
-        features: Callable[[torch.Tensor], torch.Tensor],
-    ) -> torch.Tensor:
+    def _features_of(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
         """Apply the feature map and check the shape of what it gives."""
         result = features(rows)
         expected = (*rows.shape[:-1], self._n_features)

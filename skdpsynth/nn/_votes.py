@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Trainer
+    from skdpsynth.nn._generator import Features, Trainer
     from skdpsynth.nn._teachers import TeacherEnsemble
 
 __all__ = ["decode_answers", "projected_votes", "random_projections"]
@@ -35,7 +33,7 @@ def random_projections(
 def projected_votes(
     teachers: TeacherEnsemble,
     fakes: torch.Tensor,
-    features: Callable[[torch.Tensor], torch.Tensor],
+    features: Features,
     projections: torch.Tensor,
     clip: float,
     n_bins: int,

@@ -73,19 +73,11 @@ def plan_training(
         return {}
     if n_teachers == "auto":
         n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
-
-    def noise_std(rounds: int) -> float:
-        return vote_noise_std(mu, rounds * n_labels, noise, tail_delta)
-
     if n_iter != "auto":
         rounds = n_iter
     elif noise_multiplier is not None and mu < math.inf:
         std = noise_multiplier
-
-        def fits(rounds: int) -> bool:
-            return votes_mu(std, rounds * n_labels, noise, tail_delta) <= mu
-
-        rounds = _most(fits)
+        rounds = _most(lambda n: votes_mu(std, n * n_labels, noise, tail_delta) <= mu)
     else:
         rounds = _ROUNDS if optional else _ROUNDS_FROM_SCRATCH
         blur = noise_of_moments(
@@ -106,7 +98,7 @@ def plan_training(
         "n_iter": int(rounds),
         "n_queries": n_labels,
         "mu_step": mu / math.sqrt(rounds),
-        "step_noise_std": noise_std(rounds),
+        "step_noise_std": vote_noise_std(mu, rounds * n_labels, noise, tail_delta),
     }
 
 
