@@ -79,8 +79,14 @@ def gdp_delta(mu: float, epsilon: float) -> float:
     return math.exp(upper) * -math.expm1(min(lower - upper, 0.0))
 
 
-def _boundary(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Bisect on a log scale; return the last point found at which the test holds."""
+def _boundary(holds: Callable[[float], bool]) -> float:
+    """Find on a log scale the last point above 0 at which a test holds."""
+    high = 1.0
+    while holds(high):
+        high *= 2
+    low = high / 2
+    while not holds(low):
+        low /= 2
     while high > low * (1 + _BRACKET_WIDTH):
         middle = math.sqrt(low) * math.sqrt(high)
         if not low < middle < high:
@@ -102,17 +108,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     if epsilon == math.inf:
         return math.inf
     target = delta * (1 - _DELTA_SLACK)
-
-    def allowed(mu: float) -> bool:
-        return gdp_delta(mu, epsilon) <= target
-
-    high = 1.0
-    while allowed(high):
-        high *= 2
-    low = high / 2
-    while not allowed(low):
-        low /= 2
-    return _boundary(allowed, low, high)
+    return _boundary(lambda mu: gdp_delta(mu, epsilon) <= target)
 
 
 @lru_cache(maxsize=1024)
@@ -131,14 +127,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
     if not too_small(0.0):
         return 0.0
-    high = 1.0
-    while too_small(high):
-        high *= 2
-    low = high / 2
-    while not too_small(low):
-        low /= 2
     # The last point that failed, raised by bracket widths until it holds.
-    epsilon = _boundary(too_small, low, high)
+    epsilon = _boundary(too_small)
     while too_small(epsilon):
         epsilon *= 1 + _BRACKET_WIDTH
     return epsilon
