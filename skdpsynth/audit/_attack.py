@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.audit._bounds import epsilon_bounds, mu_bounds
@@ -55,23 +55,22 @@ def attack(
     chosen, judged = slice(0, n_chosen), slice(n_chosen, None)
     first = np.vstack([absent[chosen], present[chosen]])
     world = np.repeat([0, 1], n_chosen)
-    columns, later = first, (absent[judged], present[judged])
+    columns, later = first, [absent[judged], present[judged]]
     labels = list(names)
     if n_chosen >= _FOLDS:
         # A score that has learnt these runs would look too good on them.
         folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
-        model = _combination()
+        # Shrinkage lets it learn from fewer runs than scores.
+        model = make_pipeline(
+            StandardScaler(),
+            LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
+        )
         guesses = cross_val_predict(
             model, first, world, cv=folds, method="decision_function"
         )
         model.fit(first, world)
         columns = np.column_stack([first, guesses])
-        later = (
-            np.column_stack([absent[judged], model.decision_function(absent[judged])]),
-            np.column_stack(
-                [present[judged], model.decision_function(present[judged])]
-            ),
-        )
+        later = [np.column_stack([s, model.decision_function(s)]) for s in later]
         labels.append(COMBINED)
     score, threshold, above = _best_rule(
         columns[:n_chosen], columns[n_chosen:], delta=delta, alpha=alpha
@@ -88,14 +87,6 @@ def attack(
         misses=int((~hits).sum()),
         absent=ours,
         present=theirs,
-    )
-
-
-def _combination() -> Pipeline:
-    """Make the linear score; shrinkage lets it learn from fewer runs than scores."""
-    return make_pipeline(
-        StandardScaler(),
-        LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
     )
 
 

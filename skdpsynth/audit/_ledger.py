@@ -19,7 +19,7 @@ from skdpsynth.audit._results import POWER
 from skdpsynth.audit._scores import canary_row
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.privacy._reservation import UNLABELLED
+from skdpsynth.privacy._report_text import scope_words
 from skdpsynth.privacy.testing import insecure_randomness
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def _compare_noise(
         own = [r for r in releases if r.reservation is entry.reservation]
         drawn = sum(release.n_releases for release in own)
         ratio, p_value, power = _noise_of(own, entry, alpha / len(entries))
-        where = f"{entry.name!r} ({_payer(entry.scope)})"
+        where = f"{entry.name!r} ({scope_words(entry.scope)})"
         if drawn != entry.used:
             findings.append(
                 f"{where}: {entry.used} releases were charged, but {drawn} were seen."
@@ -305,7 +305,7 @@ def _compare_noise(
         lines.append(
             {
                 "name": entry.name,
-                "scope": _payer(entry.scope),
+                "scope": scope_words(entry.scope),
                 "reserved": entry.count,
                 "charged": entry.used,
                 "drawn": drawn,
@@ -316,12 +316,6 @@ def _compare_noise(
             }
         )
     return lines, findings
-
-
-def _payer(scope: object) -> str:
-    if scope is None:
-        return "all rows"
-    return str(scope.value) if scope is UNLABELLED else f"class {scope}"
 
 
 def _noise_of(
@@ -393,13 +387,13 @@ def _compare_releases(
             continue
         shift = _shift(ours, theirs) / ours.reservation.sensitivity
         if shift > 0 and ours.reservation.scope is not None:
-            moved.add(_payer(ours.reservation.scope))
+            moved.add(scope_words(ours.reservation.scope))
         shifts[index] = max(shifts[index], shift)
     for entry, shift in zip(entries, shifts, strict=True):
         if shift > 1 + _ROUNDING:
             findings.append(
-                f"{entry.name!r} ({_payer(entry.scope)}): the canary moves a release by"
-                f" {shift:.4g} times its sensitivity."
+                f"{entry.name!r} ({scope_words(entry.scope)}): the canary moves a "
+                f"release by {shift:.4g} times its sensitivity."
             )
     if len(moved) > 1:
         findings.append(

@@ -107,13 +107,11 @@ class CanaryScores:
         """Give how far each value is from the canary's."""
         own = self._canary[column.name].iloc[0]
         missing = column.isna().to_numpy()
-        if column.name not in self._scales:
-            if pd.isna(own):
-                return np.where(missing, 0.0, 1.0)
-            same = (column.astype(object) == own).fillna(value=False)
-            return np.where(same.to_numpy(dtype=bool), 0.0, 1.0)
         if pd.isna(own):
             return np.where(missing, 0.0, 1.0)
+        if column.name not in self._scales:
+            same = (column.astype(object) == own).fillna(value=False)
+            return np.where(same.to_numpy(dtype=bool), 0.0, 1.0)
         scale = self._scales[column.name]
         values = (_as_floats(column) - _as_floats(pd.Series([own]))[0]) / scale
         return np.where(missing, 1.0, np.clip(np.nan_to_num(values), -1e6, 1e6))

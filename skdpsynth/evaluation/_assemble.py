@@ -9,7 +9,7 @@ import pandas as pd
 
 from skdpsynth.evaluation._marginals import marginal, plain_columns
 from skdpsynth.evaluation._pairs import strongest_pairs
-from skdpsynth.evaluation._results import ComparisonResult
+from skdpsynth.evaluation._results import RUN, ComparisonResult
 from skdpsynth.evaluation._runs import ALL
 from skdpsynth.exceptions import TiedScoresWarning
 from skdpsynth.metrics import synthetic_ranking_agreement
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.evaluation._runs import RunRecord, Task
 
-_RUN = ["synthesizer", "epsilon", "repeat"]
-_SCORES = [*_RUN, "setting", "classifier", "metric", "value"]
+_SCORES = [*RUN, "setting", "classifier", "metric", "value"]
 
 
 def assemble(
@@ -29,7 +28,7 @@ def assemble(
 ) -> ComparisonResult:
     """Put the records of all runs together, with the ranking agreements of A and C."""
     rows = [
-        [*(record.facts[name] for name in _RUN), *score]
+        [*(record.facts[name] for name in RUN), *score]
         for record in records
         for score in record.scores
     ]

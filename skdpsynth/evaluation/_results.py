@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Samples = Mapping[tuple[str, float], Sequence[PlainColumn]]
 
-_RUN = ["synthesizer", "epsilon", "repeat"]
+RUN = ["synthesizer", "epsilon", "repeat"]  # what tells runs apart
 _COSTS = ["epsilon_spent", "delta", "fit_s", "sample_s", "peak_mb"]
 # What the curator may see of a run and others may not: time and memory follow the
 # number of rows (of sampling too: it is measured in the process that holds them), and
@@ -157,7 +157,7 @@ class ComparisonResult:
             (0.5 is best); means of what the runs cost, of `peak_mb` the maximum;
             `n_runs` and `n_failed`. What was not computed has no column, or NaN.
         """
-        groups = self.runs.groupby(_RUN[:2], sort=False, dropna=False)
+        groups = self.runs.groupby(RUN[:2], sort=False, dropna=False)
         table = pd.DataFrame([self._summary_row(n, e, runs) for (n, e), runs in groups])
         if "auroc" in table:
             ranked = table.loc[table["synthesizer"] != REAL]
@@ -187,8 +187,8 @@ class ComparisonResult:
         if "error" in runs:
             kept &= runs["error"] == ""
         runs = runs[kept].drop(columns=_CURATOR_ONLY, errors="ignore")
-        keys = set(runs[_RUN].itertuples(index=False, name=None))
-        of_kept = pd.MultiIndex.from_frame(self.scores[_RUN]).isin(sorted(keys))
+        keys = set(runs[RUN].itertuples(index=False, name=None))
+        of_kept = pd.MultiIndex.from_frame(self.scores[RUN]).isin(sorted(keys))
         within = of_kept & (self.scores["setting"] == "C")
         samples = {of: s for of, s in self._samples.items() if (*of, 0) in keys}
         return ComparisonResult(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
-from skdpsynth.nn._clipping import clipped_sums, poisson_sample
+from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.nn._student import StudentDiscriminator, View
 from skdpsynth.privacy._mechanisms import release_float_gaussian
@@ -38,41 +38,20 @@ _CHUNK = 2048  # rows that pass at once, always as many; bounds the memory
 class UnlabelledBranch:
     """Releases what unlabelled rows say to the discriminators of all classes at once.
 
-    Parameters
-    ----------
-    rows : mapping of int to ndarray of shape (n_rows, n_columns), float32
-        Position of a class to the scores of the private rows that the classifier
-        calls so. There may be none.
-    weight : float
-        The paper's alpha, in [0, 1).
-    counts : mapping of int to float
-        Noisy numbers of those rows.
-    n_parameters : mapping of int to int
-        Lengths of the discriminators' gradients.
-    max_grad_norm : float
-        Clipping norm of a row's gradient.
-    reservation : Reservation
-        Pays for one release per round, and knows the sampling rate. Unlabelled rows
-        pay.
-    rng : numpy.random.Generator
-        Secret; draws the Poisson samples.
-    device : torch.device
-        Where the rows live.
+    Of each class, `rows` are the scores of the private rows that the classifier calls
+    so (float32, maybe none), and `counts` their noisy number. `weight` is the paper's
+    alpha, in [0, 1). The reservation pays for one release per round, and unlabelled
+    rows pay it. `weights` has alpha for each class, less where few rows are called so:
+    public.
 
-    Attributes
-    ----------
-    weights : dict of int to float
-        The paper's alpha for each class, less where few rows are called so: public.
-
-    Notes
-    -----
     *Privacy.* The classifier is released and frozen, so it gives every row one class
     for good, and the row a term in the part of that class alone. All parts are one
-    vector of sensitivity C, the clipping norm.
+    vector of sensitivity C, the clipping norm. Poisson samples are drawn by a secret
+    rng.
 
-    A class whose rows are lost in the noise of their sum gets a smaller weight, and
-    the generator's fakes the rest: the noise of its part, times its weight, has then
-    a norm of about ``weight C / sqrt(n_parameters)`` at most.
+    A class whose rows are lost in the noise of their sum gets a smaller weight, and the
+    generator's fakes the rest: the noise of its part, times its weight, has then a norm
+    of about ``weight C / sqrt(n_parameters)`` at most.
     """
 
     def __init__(
@@ -110,18 +89,9 @@ class UnlabelledBranch:
     ) -> dict[int, torch.Tensor]:
         """Release one noisy sum over a sample of the unlabelled rows.
 
-        Parameters
-        ----------
-        sums : mapping of int to callable
-            Position of a class to what gives the sum of the clipped gradients of rows
-            of shape (n_rows, n_columns), of shape (n_parameters,) and float64. A
-            class that is not in it takes no part.
-
-        Returns
-        -------
-        dict of int to torch.Tensor of shape (n_parameters,), float64
-            The released part of every class over a public divisor: its mean, if the
-            weight of the class is the full one, and else less.
+        `sums` gives for each class that takes part the sum of rows' clipped gradients,
+        float64. What comes back is each class's released part over a public divisor:
+        its mean, if the weight of the class is the full one, and else less.
         """
         parts = []
         for c, clipped_sum in sums.items():
@@ -140,13 +110,7 @@ class UnlabelledBranch:
 
 
 class BranchedDiscriminator(Discriminator):
-    """A discriminator with two kinds of fakes: the generator's, and unlabelled rows.
-
-    Attributes
-    ----------
-    alpha : float
-        Weight of the unlabelled rows among the fakes, in [0, 1); 0 at first.
-    """
+    """A discriminator with two kinds of fakes: the generator's, and unlabelled rows."""
 
     alpha = 0.0
 
@@ -156,35 +120,18 @@ class BranchedDiscriminator(Discriminator):
         return sum(p.numel() for p in self._params)
 
     def clipped_sum(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
-        """Sum the clipped gradients of rows whose target is "fake".
+        """Sum the clipped gradients of rows whose target is "fake", float64.
 
-        Parameters
-        ----------
-        rows : torch.Tensor of shape (n_rows, n_columns)
-            Private or not.
-        features : callable
-            Public map from rows to features, row by row.
-
-        Returns
-        -------
-        torch.Tensor of shape (n_parameters,), float64
-            One row more or less changes it by an L2 norm of at most C.
+        One row more or less changes it by an L2 norm of at most C.
         """
         sums = self._sums_of_examples(rows, features, private=True)
         return torch.cat([part.flatten() for part in sums])
 
     def add(self, unlabelled: torch.Tensor) -> None:
-        """Add what unlabelled rows released to the last release of labelled ones.
+        """Add the released mean of unlabelled rows to the release of labelled ones.
 
-        Parameters
-        ----------
-        unlabelled : torch.Tensor of shape (n_parameters,), float64
-            Released mean gradient of the unlabelled rows.
-
-        Notes
-        -----
-        ``real + alpha unlabelled + (1 - alpha) fakes``, divided by 1 - alpha, which
-        is a matter of the learning rate.
+        ``real + alpha unlabelled + (1 - alpha) fakes``, divided by 1 - alpha, which is
+        a matter of the learning rate.
         """
         parts = unlabelled.split([p.numel() for p in self._params])
         self._released = [
@@ -196,17 +143,6 @@ class BranchedDiscriminator(Discriminator):
 class BranchedStudentDiscriminator(StudentDiscriminator):
     """A student discriminator with two kinds of fakes.
 
-    Parameters
-    ----------
-    n_columns : int
-        Modelled columns.
-    device : torch.device
-        Where it is trained.
-    max_grad_norm : float
-        Clipping norm C of an unlabelled row's gradient.
-
-    Notes
-    -----
     Its logit is ``<E - (1 - alpha) m - alpha U, f>``: E is what bought labels say of
     labelled rows, m the mean of the features f over the generator's rows, and U that
     over unlabelled rows. A row's gradient is that of ``log(1 - S)`` at S = 1/2, which
@@ -230,42 +166,23 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         return (believed - self.alpha * self._unlabelled) / (1.0 - self.alpha)
 
     def clipped_sum(self, rows: torch.Tensor, view: View) -> torch.Tensor:
-        """Sum the clipped gradients of rows whose target is "fake".
+        """Sum the clipped gradients of rows whose target is "fake" (n_features,).
 
-        Parameters
-        ----------
-        rows : torch.Tensor of shape (n_rows, n_columns)
-            Private or not.
-        view : View
-            What is seen of them; public.
-
-        Returns
-        -------
-        torch.Tensor of shape (n_features,), float64
-            One row more or less changes it by an L2 norm of at most C.
+        One row more or less changes it by an L2 norm of at most C.
         """
         total = torch.zeros(view.n_features, dtype=torch.float64)
         scale, exact = 0.5 * view.n_features**-0.5, _in_double(view)
         for start in range(0, len(rows), _CHUNK):
-            part = rows[start : start + _CHUNK].double()
-            # Always as many: another shape may round the rows differently.
-            chunk = torch.zeros(_CHUNK, rows.shape[1]).to(part)
-            chunk[: len(part)] = part
-            each = (scale * exact.features(chunk))[: len(part)]
-            total += clipped_sums([each], self._clip)[0].to(total)
+            part = rows[start : start + _CHUNK]
+            each = scale * exact.features(padded(part, _CHUNK)[0])
+            total += clipped_sums([each[: len(part)]], self._clip)[0].to(total)
         return total
 
     def hear(self, unlabelled: torch.Tensor, view: View, own: torch.Tensor) -> None:
-        """Learn from one release about unlabelled rows; it replaces the last one.
+        """Learn from one released mean gradient; it replaces the last one.
 
-        Parameters
-        ----------
-        unlabelled : torch.Tensor of shape (n_features,), float64
-            Released mean gradient.
-        view : View
-            What was seen of the rows.
-        own : torch.Tensor of shape (n_columns + 1, n_columns + 1)
-            The generator's mean of ``r r^T``, at that time.
+        `own` is the generator's mean of ``r r^T`` when the rows were seen through
+        `view`.
         """
         means = (unlabelled / (0.5 * view.n_features**-0.5)).to(own)
         # Clipping draws the means towards the generator's: the nearer it is to the
@@ -284,10 +201,7 @@ def _in_double(view: View) -> View:
 
 
 def _moments_of(view: View, means: torch.Tensor) -> torch.Tensor:
-    """Give the change of the mean ``r r^T`` that mean features stand for.
-
-    The matrix M for which ``r^T M r`` is the features of r times `means`.
-    """
+    """Give the matrix M for which ``r^T M r`` is the features of r times `means`."""
     eye = torch.eye(len(view.frame)).to(view.frame)
     plain = replace(view, frame=eye, centre=torch.zeros_like(view.centre))
     nothing = torch.zeros_like(eye).requires_grad_()

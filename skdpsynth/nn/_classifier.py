@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import torch
 
-from skdpsynth.nn._clipping import clipped_sums, poisson_sample
+from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.privacy._mechanisms import release_float_gaussian
 
 if TYPE_CHECKING:
@@ -27,35 +27,17 @@ _CHUNK = 8192  # rows that pass at once, always as many; bounds the memory
 class Classifier:
     """Says to which class a row belongs.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_classes, n_features), float64
-        Initial weights; public.
-    rows : list of n_classes ndarrays of shape (n_rows, n_features), float64
-        Features of the labelled private rows of every class. There may be none.
-    generated : list of n_classes ndarrays of shape (n_generated, n_features), or None
-        Features of generated rows of every class; public.
-    reservations : list of n_classes Reservation or None
-        Each pays for one noisy sum per step over the rows of its class, and knows the
-        sampling rate. A class without one is represented by its generated rows.
-    expected_batch_sizes : list of n_classes float
-        Public divisors of the sums, positive.
-    max_grad_norm : float
-        Clipping norm of a row's gradient.
-    learning_rate : float
-        Step of the gradient descent, positive.
-    pairs_weight : float
-        Weight of the loss on generated rows, 0 or more.
-    rng : numpy.random.Generator
-        Secret; draws the Poisson samples.
+    Lists have an entry per class. `rows` are features of labelled private rows, maybe
+    none, and `generated` those of public rows, all float64 of shape (n_rows,
+    n_features). A reservation pays for one noisy sum per step over the rows of its
+    class; a class without one is represented by its generated rows. Expected batch
+    sizes are public divisors. `rng` is secret and draws the Poisson samples.
 
-    Notes
-    -----
-    *Privacy.* A row's term is its own clipped gradient at released weights. It
-    enters the sum of its class, which only rows of that class pay for. One sum over
-    the rows of all classes would need the noise of the smallest class for all of
-    them, since every class weighs the same: its rows' weights are the largest, and
-    the largest set the sensitivity.
+    *Privacy.* A row's term is its own clipped gradient at released weights. It enters
+    the sum of its class, which only rows of that class pay for. One sum over the rows
+    of all classes would need the noise of the smallest class for all of them, since
+    every class weighs the same: its rows' weights are the largest, and the largest set
+    the sensitivity.
     """
 
     def __init__(
@@ -93,11 +75,8 @@ class Classifier:
     def train_step(self) -> None:
         """Take one step: noisy gradients of labelled rows, exact ones of fakes.
 
-        Notes
-        -----
-        The loss is the mean over classes of the cross-entropy of the class's rows,
-        plus that of its generated rows times `pairs_weight` (R_c and R_p of the
-        paper).
+        The loss is the mean over classes of the cross-entropy of the class's rows, plus
+        that of its generated rows times `pairs_weight` (R_c and R_p of the paper).
         """
         gradient = torch.zeros_like(self.weights)
         for position, reservation in enumerate(self._reservations):
@@ -128,7 +107,7 @@ class Classifier:
         """Sum the clipped gradients of rows of one class, in chunks of fixed shape."""
         total = torch.zeros_like(self.weights)
         for start in range(0, len(rows), _CHUNK):
-            chunk, inside = _padded(rows[start : start + _CHUNK])
+            chunk, inside = padded(rows[start : start + _CHUNK], _CHUNK)
             errors = torch.softmax(chunk @ self.weights.T, dim=1)
             errors[:, position] -= 1.0
             errors *= inside[:, None]
@@ -140,37 +119,13 @@ class Classifier:
 def call_rows(
     weights: torch.Tensor, features: NDArray[np.float64], prior: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Give the likeliest class of every row.
-
-    Parameters
-    ----------
-    weights : torch.Tensor of shape (n_classes, n_features), float64
-        Released weights of a `Classifier`.
-    features : ndarray of shape (n_rows, n_features), float64
-        Rows; private or not.
-    prior : ndarray of shape (n_classes,), float64
-        Shares of the classes, positive; public.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), int64
-        Positions of classes; row by row, in chunks of fixed shape.
-    """
+    """Give the likeliest class of every row, row by row, in chunks of fixed shape."""
     called = np.empty(len(features), dtype=np.int64)
     shift = torch.from_numpy(np.log(prior))
     for start in range(0, len(features), _CHUNK):
         rows = torch.from_numpy(features[start : start + _CHUNK])
         # Not a matrix product, whose rounding of a row depends on its place.
-        products = _padded(rows)[0][:, None, :] * weights
+        products = padded(rows, _CHUNK)[0][:, None, :] * weights
         logits = products.sum(dim=-1) + shift
         called[start : start + _CHUNK] = logits.argmax(dim=1)[: len(rows)].numpy()
     return called
-
-
-def _padded(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fill a chunk up with zeros; give it, and where it holds rows."""
-    chunk = torch.zeros(_CHUNK, rows.shape[1], dtype=torch.float64)
-    chunk[: len(rows)] = rows
-    inside = torch.zeros(_CHUNK, dtype=torch.float64)
-    inside[: len(rows)] = 1.0
-    return chunk, inside

@@ -8,23 +8,7 @@ __all__ = ["resolve_device"]
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """Give the device to train on.
-
-    Parameters
-    ----------
-    device : str or torch.device
-        "auto" takes the GPU where there is one.
-
-    Returns
-    -------
-    torch.device
-        The device.
-
-    Raises
-    ------
-    ValueError
-        If PyTorch does not know the device, or cannot use it here.
-    """
+    """Give the device to train on; a ValueError where PyTorch cannot use it here."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
-from skdpsynth.nn._clipping import clipped_sums, poisson_sample
+from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
@@ -31,43 +31,20 @@ _MAX_CHUNK = 4096
 class Discriminator:
     """Tells real rows of one class from fakes; the real rows only through DP-SGD.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_columns), float32
-        Private rows of one class. There may be none.
-    n_features : int
-        Length of what the feature maps make of a row.
-    hidden_dims : sequence of int
-        Widths of the hidden layers, with the smooth activation SiLU.
-    loss : {"logistic", "wasserstein"}
-        Cross-entropy of "real", or the difference of mean scores.
-    learning_rate : float
-        Step of the gradient descent, positive.
-    weight_bound : float
-        Parameters are clipped to this size after a step; infinite for none.
-    max_grad_norm : float
-        Clipping norm C of a row's gradient, real or fake.
-    expected_batch_size : float
-        Public divisor of the sum over real rows, positive.
-    reservation : Reservation
-        Pays for one noisy sum per step, and knows the sampling rate.
-    rng : numpy.random.Generator
-        Secret; draws the Poisson samples.
-    generator : torch.Generator
-        Public, on the CPU; draws the initial weights.
-    device : torch.device
-        Where rows and weights live.
+    `rows` are private, float32 of shape (n_rows, n_columns), maybe none. The
+    reservation pays for one noisy sum per step, and `expected_batch_size` is its public
+    divisor. `rng` is secret and draws the Poisson samples; `generator` is public and
+    draws the initial weights. A loss is the cross-entropy of "real", or the difference
+    of mean scores.
 
-    Notes
-    -----
     *Privacy.* Between two releases the parameters are functions of released sums and
-    public numbers. A row enters a sum as its own term alone: there is no
-    normalisation over a batch, and rows pass in chunks of a fixed shape, filled up
-    with rows of weight 0. What its place in a chunk does to a row's term is rounding
-    in double precision, through smooth functions; `clipped_sums` leaves room for it.
+    public numbers. A row enters a sum as its own term alone: there is no normalisation
+    over a batch, and rows pass in chunks of a fixed shape, filled up with rows of
+    weight 0. What its place in a chunk does to a row's term is rounding in double
+    precision, through smooth functions; `clipped_sums` leaves room for it.
 
-    Features are divided by the root of their number, so that the gradient of a row
-    has a norm about 1 whatever the number of columns.
+    Features are divided by the root of their number, so that the gradient of a row has
+    a norm about 1 whatever the number of columns.
     """
 
     def __init__(
@@ -122,13 +99,7 @@ class Discriminator:
         raise TypeError(msg)
 
     def release(self, features: Features) -> None:
-        """Release the noisy gradient of a sample of the real rows: one step of DP-SGD.
-
-        Parameters
-        ----------
-        features : callable
-            Public map from rows to features, row by row.
-        """
+        """Release the noisy gradient of a sample of real rows: one step of DP-SGD."""
         self._start = [p.detach().clone() for p in self._params]
         # A stream per step: where one ends is a function of the number of rows.
         (rng,) = self._rng.spawn(1)
@@ -148,16 +119,10 @@ class Discriminator:
                 p.mul_(1.0 - share)
 
     def follow(self, fakes: torch.Tensor, features: Features) -> None:
-        """Step from before the last release, with it and the gradient of fakes.
+        """Step from before the last release, with it and the gradient of public fakes.
 
-        It is post-processing, and may be taken again when the fakes have changed.
-
-        Parameters
-        ----------
-        fakes : torch.Tensor of shape (n_fakes, n_columns)
-            Public rows; their number is a public constant.
-        features : callable
-            As for `release`.
+        It is post-processing, and may be taken again when the fakes have changed. The
+        number of fakes is a public constant.
         """
         with torch.no_grad():
             for p, start in zip(self._params, self._start, strict=True):
@@ -240,14 +205,9 @@ class Discriminator:
         private: bool,
     ) -> None:
         """Compute the gradients of a chunk of rows; private ones in a fixed shape."""
-        size, double = self._chunk if private else len(rows), torch.float64
-        shape = (size, rows.shape[1])
-        padded = torch.zeros(shape, dtype=double, device=self._device)
-        padded[: len(rows)] = rows
-        weights = torch.zeros(size, dtype=double, device=self._device)
-        weights[: len(rows)] = 1.0
+        chunk, weights = padded(rows, self._chunk if private else len(rows))
         with torch.no_grad():
-            inputs = features(padded) * self._scale
+            inputs = features(chunk) * self._scale
         with torch.enable_grad():
             # Torch's hooks warn where the input needs no gradient.
             scores = self._network(inputs.requires_grad_()).squeeze(-1)

@@ -24,24 +24,12 @@ __all__ = ["ReservedOptimizer"]
 
 
 class ReservedOptimizer(DPOptimizer):
-    """Opacus's optimizer, with noise that a reservation pays for.
+    """Opacus's optimizer, with noise that a reservation pays for, one release per step.
 
-    Parameters
-    ----------
-    optimizer : torch.optim.Optimizer
-        What takes the step in the end.
-    max_grad_norm : float
-        The clipping norm C.
-    expected_batch_size : float
-        Public divisor of the sum: the sampling rate times the planned count, never
-        the number of rows that were drawn.
-    reservation : Reservation
-        From ``reserve_sampled_gaussian``: one release per step.
-
-    Notes
-    -----
-    Call `accumulate` after the backward pass of every chunk of rows, then `release`.
-    A sample without rows is released too: noise around 0.
+    `expected_batch_size` is a public divisor: the sampling rate times the planned
+    count, never the number of rows that were drawn. Call `accumulate` after the
+    backward pass of every chunk of rows, then `release`. A sample without rows is
+    released too: noise around 0.
     """
 
     def __init__(

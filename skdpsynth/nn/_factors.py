@@ -26,20 +26,14 @@ _BOUNDS = {"loadings": 100.0, "location": 3.0, "log_scale": 5.0}
 class FactorGenerator:
     """A generator of normal scores whose columns depend through shared factors.
 
-    In class c, column j of a row is ``location_j + scale_j * t_j`` with
-    ``t_j = (e_j + sum_k B_jk f_k) / sqrt(1 + |B_j|^2)``: its own noise e_j and the
-    factors f of the row, all standard normal. Whatever the loadings B, every t_j stays
-    standard normal, so loadings bring dependence without touching the marginals.
+    In class c, column j of a row is ``location_j + scale_j * t_j`` with ``t_j = (e_j +
+    sum_k B_jk f_k) / sqrt(1 + |B_j|^2)``: its own noise e_j and the factors f of the
+    row, all standard normal. Whatever the loadings B, every t_j stays standard normal,
+    so loadings bring dependence without touching the marginals.
 
-    Parameters
-    ----------
-    parameters : list of n_classes dicts of str to ndarray
-        ``loadings`` of shape (n_columns, n_factors); ``location`` and ``log_scale`` of
-        shape (n_columns,).
-
-    Notes
-    -----
-    Everything here is public: initial values, and what aggregators released.
+    Each class has ``loadings`` of shape (n_columns, n_factors), and ``location`` and
+    ``log_scale`` of shape (n_columns,). All is public: initial values, and what
+    aggregators released.
     """
 
     def __init__(self, parameters: list[dict[str, NDArray[np.float64]]]) -> None:
@@ -98,20 +92,7 @@ class FactorGenerator:
     def scores(
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Draw scores for rows of given classes.
-
-        Parameters
-        ----------
-        members : ndarray of shape (n_rows,), int64
-            Class of each row.
-        rng : numpy.random.Generator
-            Public stream.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns), float64
-            Scores.
-        """
+        """Draw scores (n_rows, n_columns) of given classes by a public stream."""
         n_columns, n_factors = self.parameters[0]["loadings"].shape
         scores = rng.standard_normal((len(members), n_columns))
         factors = rng.standard_normal((len(members), n_factors))
@@ -135,22 +116,9 @@ class Draws(NamedTuple):
 class FactorTrainer:
     """The generator of one class while it is trained: a `Trainer`.
 
-    Parameters
-    ----------
-    parameters : dict of str to ndarray
-        Initial values, as in `FactorGenerator`.
-    trained : tuple of str
-        Names of the parameters that are trained.
-    n_steps : int
-        Planned number of steps; the result is the mean over the second half of them.
-    learning_rate : float
-        Step per unit of advice, positive; it falls linearly to 0.
-    generator : torch.Generator
-        Public stream of latent draws, on the CPU.
-    device : torch.device
-        Where it is trained.
-    dtype : torch.dtype
-        Precision of the parameters, and of the features that they define.
+    It trains the parameters named by `trained`. The learning rate is a step per unit of
+    advice, and falls linearly to 0 over the planned steps; the result is the mean over
+    their second half. `generator` is a public stream of latent draws, on the CPU.
     """
 
     def __init__(

@@ -24,8 +24,8 @@ _COMPONENTS = (100, 500)  # of all classes together
 _PER_BIN = 4  # components: so many more than bins say nothing new
 _LEARNING_RATE = 0.05
 _LOGIT, _BUMP = 3.0, 0.3  # units of parameters: logits of levels, and of intervals
-_WIDTH = 0.7  # of a number in a component, at first
-_SURE = 0.5  # first weight of the bins that a component begins with, against its class
+_WIDTH = 0.4  # of a number in a component, at first
+_SURE = 0.8  # first weight of the bins that a component begins with, against its class
 _SPREAD = 0.2  # of the first parameters, so that no two components are equal
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
 _ENTROPY = 250.0  # noise variances that a class pays for dependence of one nat
@@ -98,7 +98,7 @@ class Heads:
     def at(self, bins: NDArray[np.int64], home: torch.Tensor) -> torch.Tensor:
         """Give parameters of components about some bins, (n_components, n_columns).
 
-        Normals stand there, and what is no interval has half the probability.
+        Normals stand there, and what is no interval has most of the probability.
         """
         device = home.device
         ones = torch.zeros_like(home)

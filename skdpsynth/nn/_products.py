@@ -18,12 +18,8 @@ __all__ = ["Products"]
 class Products:
     """The features that `FactorTrainer.features` describes; public.
 
-    Parameters
-    ----------
-    directions : torch.Tensor of shape (n_columns, n_factors)
-        Directions along which a factor is seen.
-    location, scales : torch.Tensor of shape (n_columns,), or None
-        What scores are standardised by, if scores and their squares are looked at too.
+    Directions are of shape (n_columns, n_factors). With `location` and `scales`, scores
+    are standardised, and they and their squares are looked at too.
     """
 
     directions: torch.Tensor
@@ -31,17 +27,9 @@ class Products:
     scales: torch.Tensor | None = None
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """Form the features, row by row; what all else here agrees with.
+        """Form the features (..., n_features), row by row; all else agrees with it.
 
-        Parameters
-        ----------
-        rows : torch.Tensor of shape (..., n_columns)
-            Scores.
-
-        Returns
-        -------
-        torch.Tensor of shape (..., n_features)
-            Scores and their squares less 1, if they are standardised, and the products.
+        Scores and their squares less 1, if they are standardised, and the products.
         """
         values = self._standardised(rows)
         column = values.unsqueeze(-1)
@@ -52,20 +40,7 @@ class Products:
         return torch.cat([values, values**2 - 1.0, pairs], dim=-1)
 
     def scores(self, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Give ``features @ weights``.
-
-        Parameters
-        ----------
-        rows : torch.Tensor of shape (n_rows, n_columns)
-            Scores.
-        weights : torch.Tensor of shape (n_features,)
-            One per feature.
-
-        Returns
-        -------
-        torch.Tensor of shape (n_rows,)
-            One per row.
-        """
+        """Give ``features @ weights``, one per row of scores."""
         values = self._standardised(rows)
         squares = values**2
         n_pairs = self.directions.numel()
@@ -90,20 +65,7 @@ class Products:
         return total.clamp_min(0.0).sqrt()
 
     def weighted_sum(self, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Give ``weights @ features``.
-
-        Parameters
-        ----------
-        rows : torch.Tensor of shape (n_rows, n_columns)
-            Scores.
-        weights : torch.Tensor of shape (n_rows,)
-            One per row.
-
-        Returns
-        -------
-        torch.Tensor of shape (n_features,)
-            One per feature.
-        """
+        """Give ``weights @ features``, with one weight per row of scores."""
         values = self._standardised(rows)
         weighted = weights.unsqueeze(1) * values
         second = (weighted * values).sum(dim=0)

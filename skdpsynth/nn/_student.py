@@ -43,24 +43,11 @@ def view_size(n_columns: int, n_factors: int, *, only_pairs: bool) -> int:
 
 
 def label_slope(n_teachers: int, noise_scale: float, noise: str) -> float:
-    """Say how sharply a label follows its teachers.
+    """Give the log odds of "real" per standard deviation of a teacher's opinion.
 
-    Parameters
-    ----------
-    n_teachers : int
-        Teachers that vote.
-    noise_scale : float
-        Sigma of the Gaussian or scale of the Laplace noise, in votes.
-    noise : {"gaussian", "laplace"}
-        Its law.
-
-    Returns
-    -------
-    float
-        Log odds of the label "real" per standard deviation of a teacher's opinion:
-        near a tie n teachers give ``n / sqrt(2 pi)`` votes more for it, and the
-        number of votes varies with the noise, with n coins and with what the teachers
-        have in common: labels without noise must not look surer than they are.
+    Near a tie n teachers give ``n / sqrt(2 pi)`` votes more for it, and the number of
+    votes varies with the noise, with n coins and with what the teachers have in common:
+    labels without noise must not look surer than they are.
     """
     variance = noise_scale**2 * (2.0 if noise == "laplace" else 1.0)
     votes = n_teachers / math.sqrt(2 * math.pi)
@@ -73,22 +60,9 @@ def noise_of_moments(
 ) -> float:
     """Bound the eigenvalues that noise alone gives to what a student learns.
 
-    Parameters
-    ----------
-    n_labels : int
-        Labels in the buffer.
-    n_features : int
-        Size of the view.
-    n_columns : int
-        Columns of the matrix of second moments.
-    slope : float
-        Log odds per unit of a feature's mean, for features of unit length.
-
-    Returns
-    -------
-    float
-        Spectral norm of a symmetric matrix of independent noise, whose size is the
-        inverse square root of the labels' Fisher information.
+    The spectral norm of a symmetric matrix of independent noise, whose size is the
+    inverse square root of the labels' Fisher information. `slope` is in log odds per
+    unit of a feature's mean, for features of unit length.
     """
     information = n_labels * slope**2 / (4 * n_features)
     return 2.0 * math.sqrt(n_columns / information)
@@ -98,22 +72,13 @@ def noise_of_moments(
 class View:
     """What discriminators see of a row: products of its scores, less their mean.
 
-    Parameters
-    ----------
-    frame : torch.Tensor of shape (n_columns + 1, n_columns + 1)
-        Standardises a row (1, scores) by the generator's location and scale.
-    first, second : torch.Tensor of shape (n_features,), int64
-        Positions of the two factors of each product; from the end of the row on,
-        `second` counts directions.
-    directions : torch.Tensor of shape (n_columns + 1, n_directions)
-        Where the second factor is the row seen along a direction, the score that it
-        is multiplied by is left out.
-    centre : torch.Tensor of shape (n_features,)
-        Mean of each product in the generator's rows.
-
-    Notes
-    -----
-    All of it is public. Rows whose dependence is right have features of mean 0.
+    `frame` (n_columns + 1, n_columns + 1) standardises a row (1, scores) by the
+    generator's location and scale. `first` and `second` are positions of the two
+    factors of each product; from the end of the row on, `second` counts `directions`
+    (n_columns + 1, n_directions). Where the second factor is the row seen along a
+    direction, the score that it is multiplied by is left out. `centre` is the mean of
+    each product in the generator's rows: those whose dependence is right have features
+    of mean 0. All is public.
     """
 
     frame: torch.Tensor
@@ -124,18 +89,10 @@ class View:
 
     @classmethod
     def of(cls, trainer: Trainer) -> View:
-        """Look from where the generator stands.
+        """Look from where the generator stands, at pairs of columns.
 
-        Parameters
-        ----------
-        trainer : Trainer
-            The generator. Where its means and scales are right already, only products
-            of two columns can differ.
-
-        Returns
-        -------
-        View
-            Every pair of columns; in a wide table every column with each factor.
+        In a wide table at every column with each factor. Where means and scales are
+        right already, only products of two columns can differ.
         """
         scale, n_columns = trainer.scales, trainer.n_columns
         frame = torch.diag(torch.cat([torch.ones_like(scale[:1]), 1.0 / scale]))
@@ -189,17 +146,10 @@ class View:
 
 @dataclass(frozen=True)
 class LabelledFakes:
-    """The fakes of one round with their labels.
+    """The fakes of one round with their labels, 1 where the noisy majority said "real".
 
-    Parameters
-    ----------
-    view : View
-        What the teachers looked at.
-    slopes : torch.Tensor of shape (n_labels, n_features)
-        Log odds of "real" per unit of difference between the mean features of the
-        private and of the generated rows.
-    labels : torch.Tensor of shape (n_labels,)
-        1 where the noisy majority said "real".
+    `slopes` (n_labels, n_features) are log odds of "real" per unit of difference
+    between the mean features of the private and of the generated rows.
     """
 
     view: View
@@ -224,21 +174,11 @@ class LabelBuffer:
         pool: torch.Tensor,
         slope: float,
     ) -> None:
-        """Keep the labels of one round.
+        """Keep the released labels of one round's fakes.
 
-        Parameters
-        ----------
-        view : View
-            What the teachers looked at.
-        fakes : torch.Tensor of shape (n_labels, n_columns)
-            The rows that they voted on.
-        labels : torch.Tensor of shape (n_labels,)
-            Released answers.
-        pool : torch.Tensor of shape (n_pool, n_columns)
-            Other fakes; they show how much a teacher's opinion of each of `fakes`
-            varies with its rows.
-        slope : float
-            Log odds of "real" per standard deviation of that opinion.
+        `pool` has other fakes, which show how much a teacher's opinion of each of
+        `fakes` varies with its rows; `slope` is log odds of "real" per standard
+        deviation of it.
         """
         features = view.features(fakes)
         spread = (view.features(pool) @ features.T).std(dim=0)
@@ -253,17 +193,8 @@ class StudentDiscriminator:
     features of a view, m their mean over generated rows, which is public, and E their
     mean over private rows as the student believes. Training chooses E.
 
-    Parameters
-    ----------
-    n_columns : int
-        Modelled columns.
-    device : torch.device
-        Where it is trained.
-
-    Notes
-    -----
-    Teachers that are linear in the features vote with the sign of such a logit. Since
-    m was another at the time of each purchase, an old label still counts.
+    Teachers that are linear in the features vote with the sign of such a logit. Since m
+    was another at the time of each purchase, an old label still counts.
     """
 
     def __init__(self, n_columns: int, device: torch.device) -> None:
@@ -280,19 +211,9 @@ class StudentDiscriminator:
     def train(self, buffer: LabelBuffer, n_steps: int, rate: float = 1.0) -> None:
         """Take steps of proximal gradient descent on the labels' cross-entropy.
 
-        Parameters
-        ----------
-        buffer : LabelBuffer
-            All labels bought so far, one round or more.
-        n_steps : int
-            Number of steps.
-        rate : float, default=1.0
-            Their length as a share of the longest stable one, in (0, 1].
-
-        Notes
-        -----
-        The penalty shrinks the eigenvalues of what differs from independent columns
-        as noise of the size of the labels' would raise them, so that noise alone is
+        `rate` is their length as a share of the longest stable one, in (0, 1]. The
+        penalty shrinks the eigenvalues of what differs from independent columns as
+        noise of the size of the labels' would raise them, so that noise alone is
         forgotten and strong factors are kept.
         """
         frame = buffer.rounds[-1].view.frame
@@ -348,13 +269,7 @@ def _information(buffer: LabelBuffer) -> tuple[float, float]:
 
 
 class GeneratorAscent:
-    """The generator's steps through the student discriminator (Adam's direction).
-
-    Parameters
-    ----------
-    trainer : Trainer
-        The generator of the class.
-    """
+    """The generator's steps through the student discriminator (Adam's direction)."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer

@@ -15,9 +15,11 @@ import torch
 from torch.nn import functional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Features
 
 __all__ = ["TeacherEnsemble", "assign_teachers"]
 
@@ -30,30 +32,11 @@ _LEAKY_SLOPE = 0.2
 def assign_teachers(
     n_units: int, n_teachers: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Give every unit a teacher by an independent uniform draw.
+    """Give every unit a teacher in [0, n_teachers) by an independent uniform draw.
 
-    Parameters
-    ----------
-    n_units : int
-        Number of units, 0 or more. Today a unit is a row.
-    n_teachers : int
-        Number of teachers, 1 or more. It may exceed `n_units`.
-    rng : numpy.random.Generator
-        Secret: from `skdpsynth.privacy._random.secret_generator`, never from a
-        ``random_state``.
+    Today a unit is a row. `rng` must be secret: from
+    `skdpsynth.privacy._random.secret_generator`, never from a ``random_state``.
 
-    Returns
-    -------
-    ndarray of shape (n_units,), int64
-        Teacher of each unit, in [0, `n_teachers`).
-
-    Raises
-    ------
-    ValueError
-        When `n_teachers` is below 1.
-
-    Notes
-    -----
     The draws are made in unit order, so a unit that joins at the end moves nobody.
     Slices, shuffled equal parts and round-robin are no substitutes: adding one unit
     then shifts the data of every teacher.
@@ -67,73 +50,26 @@ def assign_teachers(
 class TeacherEnsemble:
     """Discriminators that each see their own part of the private rows of one class.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_columns), float32
-        Private rows of one class. There may be none.
-    n_teachers : int
-        Number of teachers, 1 or more, a public number. It may exceed the number of
-        rows; teachers without a row answer 0.
-    n_features : int
-        Length of what the feature maps make of one row.
-    hidden_dims : sequence of int, default=()
-        Widths of the hidden layers, with leaky ReLU of slope 0.2. None of them means
-        a logistic discriminator, which starts at zero.
-    learning_rate : float
-        Step of the plain gradient descent, positive.
-    weight_decay : float
-        Share of every parameter, biases included, that a step forgets; in [0, 1).
-        It is not multiplied by the learning rate.
-    batch_size : int
-        Real rows per teacher and step, and fake rows too; 1 or more.
-    rng : numpy.random.Generator
-        Secret: from `skdpsynth.privacy._random.secret_generator`. Draws the
-        assignment and the minibatches.
-    generator : torch.Generator
-        Public, on the CPU. Draws the initial weights of the hidden layers.
-    device : torch.device or str
-        Where rows and weights live.
+    `rows` are of shape (n_rows, n_columns), float32, maybe none. Teachers may outnumber
+    them; those without a row answer 0. Hidden layers have leaky ReLU of slope 0.2; none
+    of them means a logistic discriminator, which starts at zero. `weight_decay` is the
+    share of every parameter, biases included, that a step forgets, whatever the
+    learning rate. `batch_size` counts real rows per teacher and step, and fake rows
+    too. `rng` draws the assignment and the minibatches, the public `generator` the
+    initial weights.
 
-    Raises
-    ------
-    ValueError
-        When `rows` is not two-dimensional, or a number is out of its range.
+    *Privacy.* Adding or removing one row changes the weights and answers of one teacher
+    only, arbitrarily, and those of all others not by one bit. This needs:
 
-    Notes
-    -----
-    *Privacy.* Adding or removing one row changes the weights and answers of one
-    teacher only, arbitrarily, and those of all others not by one bit. This needs:
-
-    - `rng` secret, and not used for anything else;
+    - `rng` secret (from `secret_generator`), and not used for anything else;
     - feature maps that act on each row alone and are public: no statistics over the
       leading dimensions, nothing learned from private rows;
     - shapes that follow from public numbers. Each teacher draws `batch_size` rows
       with replacement; parts are never padded to the largest one, since another
       shape can change the rounding of every teacher's results.
 
-    What the methods return is private until an aggregator has released it. The
-    object holds the rows, so it cannot be pickled or copied.
-
-    Examples
-    --------
-    >>> import numpy as np, torch
-    >>> from skdpsynth.nn._teachers import TeacherEnsemble
-    >>> from skdpsynth.privacy._random import secret_generator
-    >>> teachers = TeacherEnsemble(
-    ...     np.ones((30, 2), dtype=np.float32),
-    ...     n_teachers=5,
-    ...     n_features=2,
-    ...     learning_rate=0.5,
-    ...     weight_decay=0.01,
-    ...     batch_size=8,
-    ...     rng=secret_generator(),
-    ...     generator=torch.Generator(),
-    ...     device="cpu",
-    ... )
-    >>> fake_rows = torch.zeros(16, 2)
-    >>> teachers.train_step(fake_rows, lambda rows: rows)
-    >>> teachers.logits(fake_rows, lambda rows: rows).shape
-    torch.Size([5, 16])
+    What the methods return is private until an aggregator has released it. The object
+    holds the rows, so it cannot be pickled or copied.
     """
 
     def __init__(
@@ -207,30 +143,12 @@ class TeacherEnsemble:
         )
         raise TypeError(msg)
 
-    def train_step(
-        self,
-        fake_rows: torch.Tensor,
-        features: Callable[[torch.Tensor], torch.Tensor],
-    ) -> None:
+    def train_step(self, fake_rows: torch.Tensor, features: Features) -> None:
         """Take one step of gradient descent with every teacher.
 
-        Parameters
-        ----------
-        fake_rows : torch.Tensor of shape (n_fakes, n_columns), float32
-            Public pool that every teacher draws its fakes from, 1 row or more.
-        features : callable
-            Public map from rows of shape (..., n_columns) to features of shape
-            (..., n_features), row by row.
-
-        Raises
-        ------
-        ValueError
-            When the pool is empty or the features have another shape.
-
-        Notes
-        -----
-        The loss of a teacher is the mean binary cross-entropy over its real rows
-        (label 1) and its fakes (label 0), as many of each, drawn with replacement.
+        The loss of a teacher is the mean binary cross-entropy over its real rows (label
+        1) and its fakes (label 0), as many of each, drawn with replacement; fakes from
+        a public pool.
         """
         if len(fake_rows) == 0:
             msg = "fake_rows must have at least 1 row. Got 0 instead."
@@ -244,30 +162,11 @@ class TeacherEnsemble:
             batch = torch.cat([self._features_of(real, features), fake], dim=1)
             self._descend(chunk, batch)
 
-    def logits(
-        self,
-        rows: torch.Tensor,
-        features: Callable[[torch.Tensor], torch.Tensor],
-    ) -> torch.Tensor:
+    def logits(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
         """Ask every teacher how real it finds some public rows.
 
-        Parameters
-        ----------
-        rows : torch.Tensor of shape (n_queries, n_columns), float32
-            Public rows.
-        features : callable
-            Public map from rows of shape (..., n_columns) to features of shape
-            (..., n_features), row by row.
-
-        Returns
-        -------
-        torch.Tensor of shape (n_teachers, n_queries), float32
-            Log odds of "real"; 0 for a teacher without rows. They are private.
-
-        Raises
-        ------
-        ValueError
-            When the features have another shape.
+        Log odds of "real" of shape (n_teachers, n_queries); 0 for a teacher without
+        rows. They are private.
         """
         queries = self._features_of(rows.to(self._device), features)
         answers = torch.zeros(self._n_teachers, len(rows), device=self._device)
@@ -279,39 +178,18 @@ class TeacherEnsemble:
         return answers
 
     def iter_feature_gradients(
-        self,
-        rows: torch.Tensor,
-        features: Callable[[torch.Tensor], torch.Tensor],
+        self, rows: torch.Tensor, features: Features
     ) -> Iterator[tuple[slice, torch.Tensor]]:
         """Ask every teacher in which direction public rows would look more real.
 
-        Parameters
-        ----------
-        rows : torch.Tensor of shape (n_queries, n_columns), float32
-            Public rows.
-        features : callable
-            Public map from rows of shape (..., n_columns) to features of shape
-            (..., n_features), row by row.
+        Yields slices of teachers, which together cover all in order, and their
+        gradients of log D(row) by the features of the row, D being the probability of
+        "real", of shape (chunk_size, n_queries, n_features): 0 for a teacher without
+        rows and in place of entries that are not finite. They are private.
 
-        Yields
-        ------
-        teachers : slice
-            The teachers of this chunk. Together the slices cover all, in order.
-        gradients : torch.Tensor of shape (chunk_size, n_queries, n_features), float32
-            Gradient of log D(row), with D the teacher's probability of "real", with
-            respect to the features of the row. 0 for a teacher without rows and in
-            place of entries that are not finite. They are private.
-
-        Raises
-        ------
-        ValueError
-            When the features have another shape.
-
-        Notes
-        -----
-        All teachers at once may not fit in memory. The size of a chunk is a function
-        of the shapes of the networks and of `rows`. It may change how a teacher's
-        results are rounded, so it must not follow a private number.
+        All teachers at once may not fit in memory. The size of a chunk is a function of
+        the shapes of the networks and of `rows`. It may change how a teacher's results
+        are rounded, so it must not follow a private number.
         """
         queries = self._features_of(rows.to(self._device), features)
         for chunk in self._chunks(len(rows)):
@@ -357,11 +235,7 @@ class TeacherEnsemble:
         return torch.from_numpy(index).to(self._device)
 
     @torch.no_grad()
-    def _features_of(
-        self,
-        rows: torch.Tensor,
-        features: Callable[[torch.Tensor], torch.Tensor],
-    ) -> torch.Tensor:
+    def _features_of(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
         """Apply the feature map and check the shape of what it gives."""
         result = features(rows)
         expected = (*rows.shape[:-1], self._n_features)

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Trainer
+    from skdpsynth.nn._generator import Features, Trainer
     from skdpsynth.nn._teachers import TeacherEnsemble
 
 __all__ = ["decode_answers", "projected_votes", "random_projections"]
@@ -24,19 +22,9 @@ __all__ = ["decode_answers", "projected_votes", "random_projections"]
 def random_projections(
     n_fakes: int, n_dimensions: int, trainer: Trainer
 ) -> torch.Tensor:
-    """Draw one projection per fake, with entries of variance 1 / n_dimensions.
+    """Draw a public projection per fake, with entries of variance 1 / n_dimensions.
 
-    Parameters
-    ----------
-    n_fakes, n_dimensions : int
-        Shape of the result.
-    trainer : Trainer
-        Its public stream draws them, for its columns.
-
-    Returns
-    -------
-    torch.Tensor of shape (n_fakes, n_dimensions, n_columns)
-        Random matrices; public.
+    Of shape (n_fakes, n_dimensions, n_columns), by the trainer's public stream.
     """
     drawn = trainer.latent(n_fakes, n_dimensions, trainer.n_columns)
     return drawn / n_dimensions**0.5
@@ -45,32 +33,16 @@ def random_projections(
 def projected_votes(
     teachers: TeacherEnsemble,
     fakes: torch.Tensor,
-    features: Callable[[torch.Tensor], torch.Tensor],
+    features: Features,
     projections: torch.Tensor,
     clip: float,
     n_bins: int,
 ) -> NDArray[np.int64]:
-    """Let every teacher vote on every projected coordinate of every fake.
+    """Let every teacher vote on every projected coordinate of every public fake.
 
-    Parameters
-    ----------
-    teachers : TeacherEnsemble
-        Trained on private rows.
-    fakes : torch.Tensor of shape (n_fakes, n_columns)
-        Public rows.
-    features : callable
-        What teachers look at.
-    projections : torch.Tensor of shape (n_fakes, n_dimensions, n_columns)
-        From `random_projections`.
-    clip : float
-        Projected coordinates are clipped to [-clip, clip].
-    n_bins : int
-        Equal bins of that interval.
-
-    Returns
-    -------
-    ndarray of shape (n_fakes * n_dimensions, n_bins), int64
-        Number of votes. Private: each teacher has one vote in each row.
+    Coordinates are clipped to [-clip, clip], an interval of `n_bins` equal bins.
+    Numbers of votes are private, of shape (n_fakes * n_dimensions, n_bins): each
+    teacher has one vote in each row.
     """
     pull_back = torch.func.vjp(features, fakes)[1]
     n_queries = projections.shape[0] * projections.shape[1]
@@ -87,21 +59,10 @@ def projected_votes(
 def decode_answers(
     answers: NDArray[np.int64], projections: torch.Tensor, n_bins: int
 ) -> torch.Tensor:
-    """Turn answers into a direction for every fake: post-processing.
+    """Turn winning bins into a direction for every fake: post-processing.
 
-    Parameters
-    ----------
-    answers : ndarray of shape (n_fakes * n_dimensions,), int64
-        Winning bins; -1 where the vote had no answer, which counts as 0.
-    projections : torch.Tensor of shape (n_fakes, n_dimensions, n_columns)
-        As for the votes.
-    n_bins : int
-        Number of bins.
-
-    Returns
-    -------
-    torch.Tensor of shape (n_fakes, n_columns)
-        Midpoints of the bins, in clipping bounds, projected back.
+    Midpoints of the bins, in clipping bounds, projected back; -1, where the vote had no
+    answer, counts as 0.
     """
     answered = torch.from_numpy(answers).to(projections.device)
     midpoints = (answered + 0.5) * (2.0 / n_bins) - 1.0

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
 
 _SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
-_MOST_SHARED = 0.5  # of the rows of a smooth column: with a number that many rows share
 _FAR = 6.0  # normal score of the ends of a column
 _LEAST_INTERVALS = 3  # beside an exact zero
 _LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
@@ -49,15 +48,12 @@ class ColumnBins:
         Number of bins.
     zero : float or None
         Edge where an exact zero has a bin of its own.
-    smooth : bool
-        Whether intervals are pieces of a density, and not numbers that many rows share.
     """
 
     edges: NDArray[np.float64]
     of_code: NDArray[np.int64]
     n_bins: int
     zero: float | None = None
-    smooth: bool = False
 
     @property
     def rest(self) -> int:
@@ -153,7 +149,7 @@ class TableBins:
         for start, column in zip(self.starts, self.columns, strict=False):
             own = slice(start, start + max(len(column.edges) - 1, 0))
             ends = np.concatenate(([0.0], np.cumsum(shares[own])))
-            if column.smooth:
+            if len(ends) > _SMOOTH_FROM:
                 scores = ndtri(np.clip(ends / max(ends[-1], 1e-12), 0.0, 1.0))
                 scores = np.clip(scores, -_FAR, _FAR)
                 found[:, own] = scores[:-1], scores[1:]
@@ -241,9 +237,7 @@ def _bins_of_numbers(
         -1 if zero is None else n_intervals,
         missing if axis.nullable else -1,
     ]
-    shared = masses[heavy].sum() > _MOST_SHARED * present
-    smooth = n_intervals >= _SMOOTH_FROM and not shared
-    return ColumnBins(edges, np.array(of_code), missing + axis.nullable, zero, smooth)
+    return ColumnBins(edges, np.array(of_code), missing + axis.nullable, zero)
 
 
 def _bins_of_levels(

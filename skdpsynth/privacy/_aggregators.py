@@ -108,21 +108,9 @@ def noisy_histogram(
 def noisy_counts(
     codes: NDArray[np.integer], n_bins: int, reservation: Reservation
 ) -> NDArray[np.int64]:
-    """Count the codes of one column.
+    """Count the codes of one column, with a reservation of sensitivity at least 1.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows,), integer
-        Codes in [0, `n_bins`), for example of the classes.
-    n_bins : int
-        Number of bins, at least 1; public.
-    reservation : Reservation
-        With sensitivity at least 1: a row is in one bin.
-
-    Returns
-    -------
-    ndarray of shape (n_bins,), int64
-        Noisy counts; they may be negative.
+    A row is in one bin. Noisy counts may be negative.
     """
     return noisy_histogram(codes.reshape(-1, 1), [n_bins], reservation)[0]
 
@@ -135,42 +123,20 @@ def centred_histogram(
 ) -> CentredCounts:
     """Count the codes of every column less their mean, and release all at once.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows, n_columns), integer
-        Column j holds codes in [0, ``n_cells[j]``]; the last one is for rows that are
-        in no cell of the column.
-    n_cells : sequence of int, length n_columns
-        Number of cells of each column, at least 0; public.
-    reservation : Reservation
-        With sensitivity at least ``centred_sensitivity(n_cells, size_weight)``.
-    size_weight : float, default=0.0
-        Weight of the number of rows, which is released as well if it is positive;
-        that of a count is 1. Public.
+    Column j holds codes in [0, ``n_cells[j]``]; the last one is for rows that are in no
+    cell of the column. The number of rows is released as well if its `size_weight` is
+    positive; that of a count is 1. Numbers of cells and the weight are public. The
+    reservation's sensitivity is at least ``centred_sensitivity(n_cells, size_weight)``.
 
-    Returns
-    -------
-    CentredCounts
-        What was released, in rows.
-
-    Raises
-    ------
-    ReservationError
-        When the reservation is not for this sensitivity, or invalid.
-    ValueError
-        When shapes disagree or a code is out of range.
-
-    Notes
-    -----
     Sensitivity: let K be GRID. In a column of B cells, with ``a = floor(K / B)``, a row
     in a cell adds ``K - a`` to the number of that cell and ``-a`` to those of the
     others, a vector of squared norm ``q = (K - a)^2 + (B - 1) a^2``. A row in no cell
-    adds ``floor(sqrt(q))`` to a number of its own and nothing to the cells, a vector
-    of squared norm at most q. With 0 or 1 cells both add nothing. Every row adds
-    ``floor(K size_weight)`` to the last number. Adding or removing a row moves the
-    whole by an L2 norm of at most the root of the sum of all q and the last square.
-    The statistic is computed from the exact counts in whole numbers: cell b of a
-    column with counts c has ``K c_b - a sum(c)``.
+    adds ``floor(sqrt(q))`` to a number of its own and nothing to the cells, a vector of
+    squared norm at most q. With 0 or 1 cells both add nothing. Every row adds ``floor(K
+    size_weight)`` to the last number. Adding or removing a row moves the whole by an L2
+    norm of at most the root of the sum of all q and the last square. The statistic is
+    computed from the exact counts in whole numbers: cell b of a column with counts c
+    has ``K c_b - a sum(c)``.
     """
     require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
@@ -186,47 +152,29 @@ def thresholded_counts(
 ) -> list[tuple[NDArray[np.intp], NDArray[np.int64]]]:
     """Discover keys that are private themselves, such as the categories of a column.
 
-    Parameters
-    ----------
-    counts_by_column : sequence of n_columns ndarrays, int64
-        Exact counts of the keys present in each column; each row has at most one key
-        per column.
-    reservation : Reservation
-        With sensitivity at least ``sqrt(n_columns)`` and a delta of at least
-        `threshold_delta`.
-    threshold_delta : float
-        Probability bound for all columns together, in (0, 1).
+    Given are the exact counts of the keys present in each column; each row has at most
+    one key per column. `threshold_delta` bounds a probability for all columns together.
+    The reservation's sensitivity is at least ``sqrt(n_columns)``, its delta at least
+    `threshold_delta`. For every column come back the sorted positions of the keys whose
+    noisy count exceeds the threshold, and those counts; the caller orders keys by name.
 
-    Returns
-    -------
-    list of n_columns tuples (kept, counts)
-        `kept`: sorted positions of the keys whose noisy count exceeds the threshold;
-        `counts`: their noisy counts. The caller orders keys by name.
-
-    Raises
-    ------
-    ReservationError
-        When the reservation is not for this sensitivity or delta, or invalid.
-
-    Notes
-    -----
     Proof. Let D' be D with one more row, and M the whole fit. In each column the row
-    raises one key's count from c to c + 1. With c >= 2 the key is noised in both
-    worlds and its count differs by 1; with c = 0 it is considered in neither. So the
-    counts considered in both differ by an L2 norm of at most ``sqrt(n_columns)``.
-    What is left are columns with c = 1: their key is considered in D' only. One of
-    them passes with probability at most ``d = 0.9 threshold_delta`` (union bound,
-    d / n_columns each), independently of all other noise.
-    Let Q be the law of M(D), and P that of M(D') given that no such key passes. P and
-    Q are a Gaussian composition; let g be its delta at epsilon. Let d now be the sum
-    over all thresholded releases of the fit, t the sum of their threshold_delta; the
-    accountant keeps t <= 0.1. One direction:
-    ``P[M(D') in S] <= P(S) + d <= e^epsilon Q(S) + g + d``. The other:
-    ``P[M(D') in S] >= (1 - d) P(S)``, so
-    ``Q(S) - e^epsilon P[M(D') in S] <= g + e^epsilon d P(S)``. It is enough to look
-    at the S where M(D) is more than e^epsilon times as likely; there
-    ``e^epsilon (1 - d) P(S) <= Q(S) <= 1``, so the last term is at most
-    ``d / (1 - d) <= t``, because ``d <= 0.9 t`` and ``t <= 0.1``.
+    raises one key's count from c to c + 1. With c >= 2 the key is noised in both worlds
+    and its count differs by 1; with c = 0 it is considered in neither. So the counts
+    considered in both differ by an L2 norm of at most ``sqrt(n_columns)``. What is left
+    are columns with c = 1: their key is considered in D' only. One of them passes with
+    probability at most ``d = 0.9 threshold_delta`` (union bound, d / n_columns each),
+    independently of all other noise.
+
+    Let Q be the law of M(D), and P that of M(D') given that no such key passes. P and Q
+    are a Gaussian composition; let g be its delta at epsilon. Let d now be the sum over
+    all thresholded releases of the fit, t the sum of their threshold_delta; the
+    accountant keeps t <= 0.1. One direction: ``P[M(D') in S] <= P(S) + d <= e^epsilon
+    Q(S) + g + d``. The other: ``P[M(D') in S] >= (1 - d) P(S)``, so ``Q(S) - e^epsilon
+    P[M(D') in S] <= g + e^epsilon d P(S)``. It is enough to look at the S where M(D) is
+    more than e^epsilon times as likely; there ``e^epsilon (1 - d) P(S) <= Q(S) <= 1``,
+    so the last term is at most ``d / (1 - d) <= t``, because ``d <= 0.9 t`` and ``t <=
+    0.1``.
     """
     n_columns = len(counts_by_column)
     if n_columns == 0:
@@ -337,41 +285,15 @@ def confident_gnmax(
     max_reservation: Reservation,
     argmax_reservation: Reservation,
 ) -> NDArray[np.int64]:
-    """Answer queries by the teachers' noisy plurality where it is confident.
+    """Answer by the teachers' noisy plurality where it is confident, else by -1.
 
-    Parameters
-    ----------
-    votes : ndarray of shape (n_queries, n_bins), int64
-        Number of teachers that voted for each bin; each teacher votes once per query.
-    threshold : float
-        Noisy maximum count from which a query is answered.
-    max_reservation : Reservation
-        For the threshold test, with sensitivity at least 1 per query.
-    argmax_reservation : Reservation
-        For the answers, with sensitivity at least ``sqrt(2)`` per query.
+    Each teacher votes once per query, for one of the bins. A query is answered from a
+    noisy maximum of `threshold` on. Papernot et al. (2018), "Scalable Private Learning
+    with PATE", Algorithm 1 (https://arxiv.org/abs/1802.08908).
 
-    Returns
-    -------
-    ndarray of shape (n_queries,), int64
-        The bin with the largest noisy count, or -1 where the test failed.
-
-    Raises
-    ------
-    ReservationError
-        When a reservation is not for this sensitivity and number of queries, or is
-        invalid.
-
-    Notes
-    -----
     Sensitivity: a row can change one teacher's vote, which moves one count up and one
-    down: the histogram by ``sqrt(2)``, the maximum by 1. Each query uses one release
-    of each reservation whether or not it is answered, so that the cost depends on no
-    data.
-
-    References
-    ----------
-    Papernot et al. (2018), "Scalable Private Learning with PATE", Algorithm 1
-    (https://arxiv.org/abs/1802.08908).
+    down: the histogram by ``sqrt(2)``, the maximum by 1. Each query uses one release of
+    each reservation whether or not it is answered, so that the cost depends on no data.
     """
     if votes.ndim != 2 or 0 in votes.shape:
         msg = (

@@ -66,26 +66,11 @@ _LIMIT = {"gaussian": 2.0 / math.pi, "laplace": 1.0}
 
 
 def votes_mu(noise_std: float, count: int, noise: VoteNoise, tail: float) -> float:
-    """Bound what a block of noisy one-bit votes costs.
+    """Bound the mu of a block of noisy one-bit votes; inf where no bound is known.
 
-    Parameters
-    ----------
-    noise_std : float
-        Sigma or scale of the discrete noise on the number of votes, positive.
-    count : int
-        Votes in the block, at least 1.
-    noise : {"gaussian", "laplace"}
-        Law of the noise.
-    tail : float
-        Delta beside the Gaussian curve, in [0, 1).
+    `noise_std` is the sigma or scale of the discrete noise on the number of votes,
+    `tail` the delta beside the Gaussian curve.
 
-    Returns
-    -------
-    float
-        mu of the block; inf where no bound is known.
-
-    Notes
-    -----
     A vote tells whether ``n + noise > k / 2``, and a row changes n by at most 1. Who
     asks chooses n anew at every vote. Let ``w_t(r)`` be the largest ``P(S) - r Q(S)``
     over all events S of t votes and all ways of choosing, where P and Q differ in one
@@ -115,24 +100,10 @@ def votes_mu(noise_std: float, count: int, noise: VoteNoise, tail: float) -> flo
 def steps_mu(
     noise_multiplier: float, sampling_rate: float, count: int, tail: float
 ) -> float:
-    """Bound what a block of Gaussian steps on Poisson samples costs.
+    """Bound the mu of a block of Gaussian steps on Poisson samples.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation of a step in clipping norms, positive.
-    sampling_rate : float
-        Probability of each row, in (0, 1].
-    count : int
-        Steps in the block, at least 1.
-    tail : float
-        Delta beside the Gaussian curve, in [0, 1). Without any, sampling is charged
-        as if every row were in every step.
-
-    Returns
-    -------
-    float
-        mu of the block.
+    Noise is in clipping norms. `tail` is the delta beside the Gaussian curve; without
+    any, sampling is charged as if every row were in every step.
     """
     from dp_accounting.pld import privacy_loss_distribution
 
@@ -161,39 +132,17 @@ def steps_mu(
 def likely_vote_noise_std(mu: float, count: int, noise: VoteNoise) -> float:
     """Give about the noise of a vote, at once: for decisions, not for charges.
 
-    Parameters
-    ----------
-    mu, count, noise
-        As for `vote_noise_std`.
-
-    Returns
-    -------
-    float
-        Within some per cent for blocks of 100 votes and more; 0 for an infinite mu.
+    Within some per cent for blocks of 100 votes and more; 0 for an infinite mu.
     """
     return math.sqrt(_LIMIT[noise] * count) / mu
 
 
 @lru_cache(maxsize=256)
 def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> float:
-    """Give the noise with which a block of votes costs no more than mu.
+    """Give the noise, in votes, with which a block of votes costs no more than mu.
 
-    Parameters
-    ----------
-    mu : float
-        What the block may cost, in (0, inf].
-    count : int
-        Votes in the block, at least 1.
-    noise : {"gaussian", "laplace"}
-        Law of the discrete noise on the number of votes.
-    tail : float
-        Delta of the block, in [0, 1).
-
-    Returns
-    -------
-    float
-        Sigma of the discrete Gaussian or scale of the discrete Laplace, in votes;
-        0 for an infinite mu.
+    Sigma of the discrete Gaussian or scale of the discrete Laplace; 0 for an infinite
+    mu.
     """
     if noise not in _LIMIT or count < 1:
         msg = (
@@ -214,23 +163,9 @@ def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> floa
 def sampled_noise_multiplier(
     mu: float, sampling_rate: float, count: int, tail: float
 ) -> float:
-    """Give the noise with which a block of steps costs no more than mu.
+    """Give the noise, in clipping norms, with which a block of steps costs at most mu.
 
-    Parameters
-    ----------
-    mu : float
-        What the block may cost, in (0, inf].
-    sampling_rate : float
-        Probability of each row, in (0, 1]; public.
-    count : int
-        Steps in the block, at least 1.
-    tail : float
-        Delta of the block, in [0, 1).
-
-    Returns
-    -------
-    float
-        Standard deviation in clipping norms; 0 for an infinite mu.
+    It is 0 for an infinite mu. The sampling rate is public.
     """
     if not 0 < sampling_rate <= 1:
         msg = f"sampling_rate must be in (0, 1]. Got {sampling_rate!r} instead."
@@ -308,13 +243,7 @@ def _corners(noise_std: float, noise: VoteNoise) -> tuple[NDArray[np.float64], .
 def _profiles(
     corners: tuple[NDArray[np.float64], ...], count: int, noise_std: float, cell: float
 ) -> list[NDArray[np.float64]]:
-    """Iterate ``w_t`` for t = 1, ..., count, at ``log r`` = multiples of a cell.
-
-    Returns
-    -------
-    list of ndarray of shape (2 half + 1,)
-        ``w_t`` at -half, ..., half cells.
-    """
+    """Iterate ``w_t`` for t = 1, ..., count, at ``log r`` = -half, ..., half cells."""
     whole = math.sqrt(count) / noise_std
     half = math.ceil((whole**2 / 2 + _REACH * whole) / cell)
     log_p, log_q, rest_p, rest_q = corners

@@ -264,20 +264,7 @@ class PrivacyBudget:
 
 
 def cost_of_failure(epsilon: float, delta: float, budget: PrivacyBudget | None) -> str:
-    """Say what a fit that did not end cost, as a note for its exception.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        What the fit asked for.
-    budget : PrivacyBudget or None
-        What it was charged to.
-
-    Returns
-    -------
-    str
-        One paragraph, without a data value.
-    """
+    """Say in a paragraph, without a data value, what a fit that did not end cost."""
     if epsilon == math.inf:
         return "The fit did not end and left nothing behind. It was not private."
     cost = f"epsilon = {claim(epsilon)} and delta = {claim(delta)}"

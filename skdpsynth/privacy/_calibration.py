@@ -63,18 +63,8 @@ def _check_epsilon_delta(epsilon: float, delta: float) -> None:
 def gdp_delta(mu: float, epsilon: float) -> float:
     """Compute the smallest delta of a mu-Gaussian-DP mechanism at an epsilon.
 
-    Parameters
-    ----------
-    mu : float
-        Gaussian-DP parameter, in [0, inf].
-    epsilon : float
-        In [0, inf].
-
-    Returns
-    -------
-    float
-        The exact delta, in [0, 1], up to rounding (relative error below 1e-8 for
-        epsilon in [1e-4, 1e3] and delta in [1e-15, 0.5]).
+    Exact up to rounding: relative error below 1e-8 for epsilon in [1e-4, 1e3] and delta
+    in [1e-15, 0.5].
     """
     if not mu >= 0 or not epsilon >= 0:
         msg = f"mu and epsilon must be >= 0. Got {mu!r} and {epsilon!r} instead."
@@ -89,8 +79,14 @@ def gdp_delta(mu: float, epsilon: float) -> float:
     return math.exp(upper) * -math.expm1(min(lower - upper, 0.0))
 
 
-def _boundary(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Bisect on a log scale; return the last point found at which the test holds."""
+def _boundary(holds: Callable[[float], bool]) -> float:
+    """Find on a log scale the last point above 0 at which a test holds."""
+    high = 1.0
+    while holds(high):
+        high *= 2
+    low = high / 2
+    while not holds(low):
+        low /= 2
     while high > low * (1 + _BRACKET_WIDTH):
         middle = math.sqrt(low) * math.sqrt(high)
         if not low < middle < high:
@@ -104,54 +100,22 @@ def _boundary(holds: Callable[[float], bool], low: float, high: float) -> float:
 
 @lru_cache(maxsize=1024)
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Find the largest Gaussian-DP parameter that (epsilon, delta) allows.
+    """Find the largest mu whose exact delta at epsilon is at most delta, rounded down.
 
-    Parameters
-    ----------
-    epsilon : float
-        In [0, inf].
-    delta : float
-        In (0, 1).
-
-    Returns
-    -------
-    float
-        The largest mu whose exact delta at `epsilon` is at most `delta`, rounded
-        down; inf for an infinite epsilon.
+    It is inf for an infinite epsilon.
     """
     _check_epsilon_delta(epsilon, delta)
     if epsilon == math.inf:
         return math.inf
     target = delta * (1 - _DELTA_SLACK)
-
-    def allowed(mu: float) -> bool:
-        return gdp_delta(mu, epsilon) <= target
-
-    high = 1.0
-    while allowed(high):
-        high *= 2
-    low = high / 2
-    while not allowed(low):
-        low /= 2
-    return _boundary(allowed, low, high)
+    return _boundary(lambda mu: gdp_delta(mu, epsilon) <= target)
 
 
 @lru_cache(maxsize=1024)
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """Find the smallest epsilon of a mu-Gaussian-DP mechanism at a delta.
+    """Find the least epsilon at which mu's exact delta is at most delta, rounded up.
 
-    Parameters
-    ----------
-    mu : float
-        Gaussian-DP parameter, in [0, inf].
-    delta : float
-        In (0, 1).
-
-    Returns
-    -------
-    float
-        An epsilon at which the exact delta is at most `delta`, rounded up; 0 for
-        ``mu == 0``, inf for an infinite mu.
+    It is 0 for ``mu == 0``, and inf for an infinite mu.
     """
     _check_epsilon_delta(0.0, delta)
     if mu == math.inf:
@@ -163,14 +127,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
     if not too_small(0.0):
         return 0.0
-    high = 1.0
-    while too_small(high):
-        high *= 2
-    low = high / 2
-    while not too_small(low):
-        low /= 2
     # The last point that failed, raised by bracket widths until it holds.
-    epsilon = _boundary(too_small, low, high)
+    epsilon = _boundary(too_small)
     while too_small(epsilon):
         epsilon *= 1 + _BRACKET_WIDTH
     return epsilon
@@ -179,27 +137,16 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 def grid_noise_std(mu: float, sensitivity: float) -> float:
     """Give the discrete Gaussian's sigma that makes a release mu-Gaussian-DP.
 
-    Parameters
-    ----------
-    mu : float
-        Gaussian-DP parameter of one release, in (0, inf].
-    sensitivity : float
-        L2 sensitivity of the released integer vector, positive.
+    In units of the integer grid, for an L2 sensitivity of the released integer vector:
+    at least 3; 0 for an infinite mu.
 
-    Returns
-    -------
-    float
-        sigma, in units of the integer grid, at least 3; 0 for an infinite mu.
-
-    Notes
-    -----
-    A discrete Gaussian of parameter sigma is not dominated by the continuous one of
-    the same sigma. But continuous noise of variance ``sigma^2 - 4`` followed by a
-    discrete Gaussian of parameter 2 around the result has the law of the discrete
-    Gaussian of parameter sigma, up to a factor ``1 +- 4e-34`` per coordinate. So the
-    release is a post-processing of a Gaussian one with multiplier
-    ``sqrt(sigma^2 - 4) / sensitivity``, which here is ``1 / mu``.
-    Where sigma is raised to 3 the release costs less than it is charged for.
+    A discrete Gaussian of parameter sigma is not dominated by the continuous one of the
+    same sigma. But continuous noise of variance ``sigma^2 - 4`` followed by a discrete
+    Gaussian of parameter 2 around the result has the law of the discrete Gaussian of
+    parameter sigma, up to a factor ``1 +- 4e-34`` per coordinate. So the release is a
+    post-processing of a Gaussian one with multiplier ``sqrt(sigma^2 - 4) /
+    sensitivity``, which here is ``1 / mu``. Where sigma is raised to 3 the release
+    costs less than it is charged for.
     """
     if not mu > 0:
         msg = f"mu must be a number > 0. Got {mu!r} instead."
@@ -215,22 +162,8 @@ def grid_noise_std(mu: float, sensitivity: float) -> float:
 
 @lru_cache(maxsize=256)
 def certified_epsilon(mu: float, delta: float) -> float:
-    """Compute epsilon of mu-Gaussian DP with dp-accounting's loss distributions.
+    """Bound epsilon of mu-Gaussian DP by dp-accounting's loss distributions.
 
-    Parameters
-    ----------
-    mu : float
-        Gaussian-DP parameter, in [0, inf].
-    delta : float
-        In (0, 1).
-
-    Returns
-    -------
-    float
-        An upper bound on epsilon for adding or removing one row.
-
-    Notes
-    -----
     The grid of the losses follows mu, so that a small epsilon is resolved and a large
     one is cheap. The result is pessimistic by the grid: by less than 2e-4 of epsilon
     for delta in [1e-13, 1e-3], and by up to 1.3e-3 above epsilon 700, where e^epsilon
@@ -252,32 +185,18 @@ def replace_one_epsilon(
 ) -> float:
     """Bound epsilon when one row is replaced by any other, possibly of another class.
 
-    Parameters
-    ----------
-    mu : float
-        Gaussian-DP parameter for adding or removing one row.
-    delta : float
-        Total delta, in (0, 1).
-    aside : float
-        Part of it beside the Gaussian curve, in [0, delta).
-    amplified : bool
-        Whether sampling of rows was made use of.
+    `mu` is that for adding or removing one row, `aside` the part of delta beside the
+    Gaussian curve, and `amplified` says whether sampling of rows was made use of. It is
+    inf where what is set aside leaves no delta for it.
 
-    Returns
-    -------
-    float
-        Epsilon at the same delta; inf where what is set aside leaves no delta for it.
-
-    Notes
-    -----
     No release moves by more than twice as far: a centred count, or a sum of clipped
     rows, where the new row is the opposite of the old one. A vote moves by 1 as before,
     for the new row has the teacher of the old one; or it is of another class, and both
     classes pay, each with its tail. Either row may discover a key. So what is aside
     counts twice. Where rows are sampled, both may be in one sample, and costs do not
-    just add up. Removing one and adding the other are two steps then,
-    ``(2 epsilon', (1 + e^epsilon') delta')``, here for the best delta'. Where epsilon
-    is large, what is aside leaves none.
+    just add up. Removing one and adding the other are two steps then, ``(2 epsilon', (1
+    + e^epsilon') delta')``, here for the best delta'. Where epsilon is large, what is
+    aside leaves none.
     """
     if not amplified:
         return gdp_epsilon(2 * mu, delta - 2 * aside) if delta > 2 * aside else math.inf

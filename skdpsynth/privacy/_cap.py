@@ -24,16 +24,9 @@ _MAX_DISCOVERY_DELTA = 0.1
 class Cap:
     """The budget of one fit; public.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        What the whole fit may cost.
-    discovery_delta : float
-        The part of `delta` that thresholded releases and tails of blocks may pay.
-    amplified : bool
-        Whether sampling of rows may be made use of.
-    mu : float
-        Root of the mu^2 that a row may pay; inf without noise.
+    Of `delta`, thresholded releases and tails of blocks may pay `discovery_delta`;
+    `amplified`: sampling of rows may be made use of; `mu`: the root of the mu^2 that a
+    row may pay, inf without noise.
     """
 
     epsilon: float
@@ -53,23 +46,7 @@ class Cap:
 def fixed_cap(
     epsilon: float, delta: float, discovery_delta: float, *, amplified: bool
 ) -> Cap:
-    """Turn what was asked for into a cap.
-
-    Parameters
-    ----------
-    epsilon, delta, discovery_delta, amplified
-        As for `PrivacyAccountant`.
-
-    Returns
-    -------
-    Cap
-        Of the mu that `epsilon` and what discovery leaves of `delta` allow.
-
-    Raises
-    ------
-    ValueError
-        For an epsilon or a delta outside its range.
-    """
+    """Turn a request into a cap; what discovery leaves of delta sets its mu."""
     if not epsilon > 0:
         msg = f"epsilon must be a number > 0. Got {epsilon!r} instead."
         raise ValueError(msg)

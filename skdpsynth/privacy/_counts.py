@@ -42,22 +42,7 @@ def exact_counts(
 ) -> list[NDArray[np.int64]]:
     """Count the codes of every column without noise: private.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows, n_columns), integer
-        Column j holds codes in [0, ``n_bins[j]``).
-    n_bins : sequence of int, length n_columns
-        Number of bins of each column, at least 1.
-
-    Returns
-    -------
-    list of n_columns ndarrays, int64
-        The counts of each column.
-
-    Raises
-    ------
-    ValueError
-        When shapes disagree or a code is out of range.
+    Column j holds codes in [0, ``n_bins[j]``).
     """
     bins = [int(n) for n in n_bins]
     if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
@@ -86,21 +71,11 @@ def exact_counts(
 class CentredCounts:
     """What `centred_histogram` released, in rows.
 
-    Parameters
-    ----------
-    deviations : list of n_columns ndarrays of shape (n_cells_j,), float64
-        Noisy counts of the cells of each column, less their mean.
-    apart : ndarray of shape (n_columns,), float64
-        Noisy numbers of rows in no cell; 0 where there are fewer than 2 cells.
-    apart_stds : ndarray of shape (n_columns,), float64
-        Standard deviations of their noise.
-    noise_std : float
-        Standard deviation of the noise of one count before the mean is taken off; in
-        the deviations of B cells ``sqrt(1 - 1/B)`` of it is left.
-    size : float
-        Noisy number of rows; 0 if it was not released.
-    size_std : float
-        Standard deviation of its noise; inf if it was not released.
+    `deviations` are noisy counts of the cells of each column less their mean, `apart`
+    noisy numbers of rows in no cell, 0 where there are fewer than 2 cells; `apart_stds`
+    is of their noise. `noise_std` is that of one count before the mean is taken off; in
+    the deviations of B cells ``sqrt(1 - 1/B)`` of it is left. If it was not released,
+    the number of rows `size` is 0 and its `size_std` inf.
     """
 
     deviations: list[NDArray[np.float64]]
@@ -140,22 +115,10 @@ class CentredCounts:
     def counts(self, size: float) -> list[NDArray[np.float64]]:
         """Give noisy counts of the cells of each column, for a number of rows.
 
-        Parameters
-        ----------
-        size : float
-            Number of rows, as well as it is known.
-
-        Returns
-        -------
-        list of n_columns ndarrays of shape (n_cells_j,), float64
-            They may be negative. Their sum is `size` less the rows that are in no
-            cell, but at least 1.
-
-        Notes
-        -----
-        Mostly every row is in a cell, and a noisy number of others would do harm
-        alone. With noise s a number o counts as ``o - (2 s)^2 / o``, or 0 if that is
-        negative.
+        They may be negative. Their sum is `size` less the rows that are in no cell, but
+        at least 1. Mostly every row is in a cell, and a noisy number of others would do
+        harm alone. With noise s a number o counts as ``o - (2 s)^2 / o``, or 0 if that
+        is negative.
         """
         doubt = (_APART_FROM * self.apart_stds) ** 2 / np.maximum(self.apart, 1e-9)
         totals = np.maximum(size - np.maximum(self.apart - doubt, 0.0), 1.0)
@@ -166,22 +129,8 @@ class CentredCounts:
 
 
 def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int:
-    """Give the L2 sensitivity of `centred_numbers`.
+    """Give the L2 sensitivity of `centred_numbers`: rounded up, and at least 1.
 
-    Parameters
-    ----------
-    n_cells : sequence of int, length n_columns
-        Number of cells of each column, at least 0.
-    size_weight : float, default=0.0
-        Weight of the number of rows, at least 0.
-
-    Returns
-    -------
-    int
-        Rounded up; at least 1, also where nothing moves.
-
-    Notes
-    -----
     A row in a cell of column j moves its numbers by a vector of squared norm
     `_squared_norm`, a row in none by one that is no longer, and every row moves the
     last number by `_size_entry`. All are whole numbers. Divided by GRID the result is
@@ -196,20 +145,9 @@ def centred_numbers(
 ) -> NDArray[np.int64]:
     """Compute what `centred_histogram` adds noise to: private.
 
-    Parameters
-    ----------
-    counts : sequence of n_columns ndarrays of shape (n_cells_j + 1,), int64
-        Exact counts; the last one is of the rows that are in no cell.
-    n_rows : int
-        Exact number of rows.
-    size_weight : float
-        Weight of that number; where it is 0, it is left out.
-
-    Returns
-    -------
-    ndarray of shape (n_numbers,), int64
-        Of each column those of the cells and that of the rows in none; then the one
-        of all rows.
+    From exact counts, of which a column's last is of the rows that are in no cell. Of
+    each column those of the cells and that of the rows in none; then the one of all
+    rows, left out where its weight is 0.
     """
     parts = []
     for column in counts:

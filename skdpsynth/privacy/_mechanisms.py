@@ -27,41 +27,18 @@ __all__ = ["release_float_gaussian", "release_gaussian", "release_votes"]
 def release_gaussian(
     values: NDArray[np.int64], reservation: Reservation, n_releases: int = 1
 ) -> NDArray[np.int64]:
-    """Add discrete Gaussian noise to integers, paid for by a reservation.
+    """Add discrete Gaussian noise to int64 values, paid for by a reservation.
 
-    Parameters
-    ----------
-    values : ndarray of any shape, int64
-        The exact values. With ``n_releases > 1`` the first axis counts releases.
-    reservation : Reservation
-        What pays. Its `sensitivity` must bound the L2 norm by which one release of
-        `values` changes when one row is added or removed; the caller vouches for it.
-    n_releases : int, default=1
-        Number of releases to use up, at least 1.
+    Its `sensitivity` must bound the L2 norm by which one release of `values` changes
+    when one row is added or removed; the caller vouches for it. With ``n_releases > 1``
+    the first axis counts releases. Noise is independent, of parameter
+    `reservation.noise_std`, cut at the limits of int64; where that is 0 an exact copy
+    comes back. A reservation that is forged, exhausted or closed is a ReservationError,
+    and no noise is drawn then.
 
-    Returns
-    -------
-    ndarray of the shape of `values`, int64
-        `values` plus independent noise of parameter `reservation.noise_std`; cut at
-        the limits of int64. An exact copy when that is 0.
-
-    Raises
-    ------
-    TypeError
-        When `values` is not an int64 array.
-    ValueError
-        When `n_releases` is not the length of the first axis.
-    ReservationError
-        When the reservation is forged, exhausted or closed. No noise is drawn then.
-
-    Notes
-    -----
     The reservation is drawn down before the noise is drawn, and stays so if the draw
-    fails. The sampler is exact (OpenDP, entropy of the operating system).
-
-    References
-    ----------
-    Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy"
+    fails. The sampler is exact (OpenDP, entropy of the operating system). Canonne,
+    Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy"
     (https://arxiv.org/abs/2004.00010).
     """
     n_releases = _checked_request(values, reservation, n_releases, ("gaussian",))
@@ -75,23 +52,9 @@ def release_votes(
 ) -> NDArray[np.bool_]:
     """Release whether noisy numbers of votes exceed half the teachers: one bit each.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_queries,), int64
-        Exact numbers of votes, each of which one row changes by at most 1; the
-        caller vouches for it.
-    reservation : Reservation
-        From ``reserve_votes``, for as many teachers as can vote.
-
-    Returns
-    -------
-    ndarray of shape (n_queries,), bool
-        The answers. The noisy numbers stay here: they would tell more.
-
-    Raises
-    ------
-    TypeError, ValueError, ReservationError
-        As `release_gaussian`.
+    One row changes each exact number by at most 1; the caller vouches for it. The
+    reservation is from ``reserve_votes``, for as many teachers as can vote. The noisy
+    numbers stay here: they would tell more.
     """
     kinds = ("gaussian vote", "laplace vote")
     n_queries = _checked_request(counts, reservation, len(counts), kinds)
@@ -105,32 +68,11 @@ def release_float_gaussian(
 ) -> NDArray[np.float64]:
     """Add Gaussian noise to a sum of clipped per-row vectors (a step of DP-SGD).
 
-    Parameters
-    ----------
-    total : ndarray of any shape, float64
-        Sum over a Poisson sample of the rows of one vector each, of L2 norm at most
-        `clip`; the caller vouches for it, and for the sampling rate.
-    clip : float
-        The clipping norm, positive and finite.
-    reservation : Reservation
-        From ``reserve_sampled_gaussian``.
+    The float64 sum is over a Poisson sample of the rows, of one vector each, of L2 norm
+    at most `clip`; the caller vouches for it, and for the sampling rate. The
+    reservation is from ``reserve_sampled_gaussian``, the noise of
+    ``reservation.noise_std * clip``.
 
-    Returns
-    -------
-    ndarray of the shape of `total`, float64
-        `total` plus noise of standard deviation ``reservation.noise_std * clip``.
-
-    Raises
-    ------
-    TypeError
-        When `total` is not a float64 array.
-    ValueError
-        When `clip` is not positive and finite.
-    ReservationError
-        When the reservation is of another kind, forged, exhausted or closed.
-
-    Notes
-    -----
     The noise is that of floating-point numbers, from a generator that is seeded with
     256 bits of the operating system's entropy; the report says so.
     """

@@ -37,22 +37,8 @@ def exact_pair_counts(
 ) -> NDArray[np.int64]:
     """Count how often two bins come together, without noise: private.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows, n_columns), integer
-        Column j holds codes in [0, ``n_bins[j]``).
-    n_bins : sequence of int, length n_columns
-        Number of bins of each column, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (D, D), int64
-        Symmetric; the bins of all columns, D of them, stand one after the other.
-
-    Raises
-    ------
-    ValueError
-        When shapes disagree or a code is out of range.
+    Symmetric, of shape (D, D): the D bins of all columns stand one after the other.
+    Column j holds codes in [0, ``n_bins[j]``).
     """
     bins = np.asarray(n_bins, dtype=np.int64)
     if codes.ndim != 2 or codes.shape[1] != len(bins) or bins.min(initial=1) < 1:
@@ -170,25 +156,7 @@ def noisy_pair_distances(
 def measured_cells(
     n_bins: Sequence[int], pairs: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
-    """Say which of the (D, D) cells are in the tables of some pairs.
-
-    Parameters
-    ----------
-    n_bins : sequence of int, length n_columns
-        Number of bins of each column.
-    pairs : ndarray of shape (n_pairs, 2), integer
-        Columns i < j of each pair, each pair once.
-
-    Returns
-    -------
-    ndarray of shape (D, D), bool
-        Above the diagonal.
-
-    Raises
-    ------
-    ValueError
-        When `pairs` are no such pairs.
-    """
+    """Say which (D, D) cells, above the diagonal, are in the tables of pairs."""
     chosen = np.zeros((len(n_bins), len(n_bins)), dtype=bool)
     chosen[pairs[:, 0], pairs[:, 1]] = True
     if chosen.sum() != len(pairs) or np.tril(chosen).any():

@@ -32,13 +32,7 @@ _insecure_seeds: ContextVar[np.random.SeedSequence | None] = ContextVar(
 
 
 def insecure_randomness_active() -> bool:
-    """Tell whether the calling context draws from a seeded, insecure stream.
-
-    Returns
-    -------
-    bool
-        True inside `skdpsynth.privacy.testing.insecure_randomness` only.
-    """
+    """Tell whether the calling context draws from a seeded, insecure stream."""
     return _insecure_seeds.get() is not None
 
 
@@ -70,23 +64,8 @@ def secret_generator() -> np.random.Generator:
 def rounded_normal(std: float, size: int) -> NDArray[np.int64]:
     """Draw normal noise rounded to integers, for the insecure context only.
 
-    Parameters
-    ----------
-    std : float
-        Standard deviation before rounding, positive.
-    size : int
-        Number of independent draws.
-
-    Returns
-    -------
-    ndarray of shape (size,), int64
-        The draws; beyond 2**62 they are cut.
-
-    Raises
-    ------
-    RuntimeError
-        Outside `skdpsynth.privacy.testing.insecure_randomness`: floating-point noise
-        is no privacy mechanism.
+    Elsewhere it is a RuntimeError: floating-point noise is no privacy mechanism. Draws
+    beyond 2**62 are cut.
     """
     if not insecure_randomness_active():
         msg = (

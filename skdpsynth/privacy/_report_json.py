@@ -27,31 +27,14 @@ _MAX_MU = 1e5
 class ReportEntry:
     """One reservation, as it stood when the report was made.
 
-    Parameters
-    ----------
-    name : str
-        What was released.
-    scope : str
-        Whose rows pay: "all rows", or "class" and its label.
-    releases : int
-        Number of releases reserved; all of them count.
-    used : int
-        Number of releases drawn.
-    sensitivity : float
-        L2 sensitivity of one release: in grid units, clipping norms or votes.
-    noise_std : float
-        Standard deviation of the noise (Laplace: its scale), in the same unit; 0
-        without noise.
-    mu_total : float
-        Gaussian-DP parameter that all its releases together are charged.
-    share : float or None
-        Percentage of the ``mu^2`` that the fit may spend; None for an infinite
-        epsilon.
-    kind : {"gaussian", "sampled gaussian", "gaussian vote", "laplace vote"}
-        The mechanism: discrete Gaussian noise on whole numbers, a step on a Poisson
-        sample, or a one-bit vote.
-    sampling_rate : float
-        Probability with which a row is in a release; 1 unless sampled.
+    `scope`: whose rows pay, "all rows" or "class" and its label. `releases` counts
+    those reserved, which count all, `used` those drawn. `sensitivity` (L2) is of one
+    release, in grid units, clipping norms or votes, and so is `noise_std` (Laplace: the
+    scale; 0 without noise). `mu_total` is what all releases together are charged,
+    `share` its percentage of the ``mu^2`` that the fit may spend; None for an infinite
+    epsilon. `kind` is the mechanism: "gaussian" is discrete Gaussian noise on whole
+    numbers, "sampled gaussian" a step on a Poisson sample with a row in it at
+    `sampling_rate`, "gaussian vote" and "laplace vote" one-bit votes.
     """
 
     name: str
@@ -76,23 +59,8 @@ def fields_from_json(
 ) -> dict[str, Any]:
     """Undo `fields_to_json`, and insist on exactly the fields of a dataclass.
 
-    Parameters
-    ----------
-    cls : type
-        The dataclass.
-    values : mapping
-        From JSON. Fields of a type that is not known here come back as they are.
-
-    Returns
-    -------
-    dict
-        Arguments of `cls`.
-
-    Raises
-    ------
-    ValueError
-        If a field is absent, unknown or of another type, or a number is NaN or
-        negative.
+    A ValueError where a field is absent, unknown or of another type, or a number is NaN
+    or negative. Fields of a type that is not known here come back as they are.
     """
     kinds = {field.name: str(field.type) for field in fields(cls)}
     if set(values) != set(kinds):

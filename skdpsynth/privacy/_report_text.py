@@ -85,18 +85,6 @@ _MECHANISMS = {
 def statement(report: PrivacyReport) -> str:
     """Say in plain language what a fit promises: one paragraph, ready to be quoted.
 
-    Parameters
-    ----------
-    report : PrivacyReport
-        What is put into words.
-
-    Returns
-    -------
-    str
-        One line.
-
-    Notes
-    -----
     Who bets on whether a row was in the table wins with probability at most
     ``(e^epsilon + delta) / (1 + e^epsilon)``: the two errors of any test add up to at
     least ``2 (1 - delta) / (1 + e^epsilon)`` (Kairouz, Oh, Viswanath 2015, "The

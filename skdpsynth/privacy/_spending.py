@@ -19,13 +19,7 @@ _ROUNDING = 1e-9
 
 
 class Spending:
-    """Sums of mu^2 and of delta: what every row pays, and what each scope's rows do.
-
-    Parameters
-    ----------
-    cap : Cap
-        What a row may pay, in mu^2 and in delta.
-    """
+    """Sums of mu^2 and of delta: what every row pays, and what each scope's rows do."""
 
     def __init__(self, cap: Cap) -> None:
         self._cap = cap

@@ -18,24 +18,13 @@ _THRESHOLD_ROOM = 0.9
 def discovery_threshold(noise_std: float, threshold_delta: float) -> int:
     """Find the noisy count that a key seen twice exceeds with small probability.
 
-    Parameters
-    ----------
-    noise_std : float
-        Sigma of the discrete Gaussian noise, at least 0.
-    threshold_delta : float
-        Bound on that probability, in (0, 1).
+    The T with ``P(2 + noise > T) <= threshold_delta`` for a discrete Gaussian; 1
+    without noise.
 
-    Returns
-    -------
-    int
-        T with ``P(2 + noise > T) <= threshold_delta``; 1 without noise.
-
-    Notes
-    -----
-    Let f(z) = exp(-z^2 / (2 s^2)). Its sum over the integers is at least
-    ``s sqrt(2 pi)`` (Poisson summation: all other terms are positive), and where f is
-    convex, ``z >= s``, each term is at most its integral over [z - 1/2, z + 1/2].
-    So ``P(noise >= t) <= Phi(-(t - 1/2) / s)`` for ``t - 1/2 >= s``.
+    Let f(z) = exp(-z^2 / (2 s^2)). Its sum over the integers is at least ``s sqrt(2
+    pi)`` (Poisson summation: all other terms are positive), and where f is convex, ``z
+    >= s``, each term is at most its integral over [z - 1/2, z + 1/2]. So ``P(noise >=
+    t) <= Phi(-(t - 1/2) / s)`` for ``t - 1/2 >= s``.
     """
     if not 0 < threshold_delta < 1:
         msg = f"threshold_delta must be in (0, 1). Got {threshold_delta!r} instead."
@@ -52,20 +41,8 @@ def discovery_threshold(noise_std: float, threshold_delta: float) -> int:
 
 
 def key_threshold(noise_std: float, threshold_delta: float, n_columns: int) -> int:
-    """Give the noisy count that a key must exceed in `thresholded_counts`.
+    """Give the noisy count that a key must exceed in `thresholded_counts`, at least 1.
 
-    Parameters
-    ----------
-    noise_std : float
-        Sigma of the discrete Gaussian noise, at least 0.
-    threshold_delta : float
-        Probability bound for all columns together, in (0, 1).
-    n_columns : int
-        Columns of keys that share it, at least 1.
-
-    Returns
-    -------
-    int
-        At least 1.
+    `threshold_delta` is for all columns together.
     """
     return discovery_threshold(noise_std, _THRESHOLD_ROOM * threshold_delta / n_columns)

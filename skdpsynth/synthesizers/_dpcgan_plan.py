@@ -31,24 +31,7 @@ _STEPS_LIMIT = 10**6
 def n_factors(
     n_rows: float, n_columns: int, mu: float, latent_dim: int | Literal["auto"]
 ) -> int:
-    """Give the number of factors that a class can pay for.
-
-    Parameters
-    ----------
-    n_rows : float
-        Its declared or noisy count.
-    n_columns : int
-        Number of modelled columns.
-    mu : float
-        Gaussian-DP parameter that its training may use, in (0, inf].
-    latent_dim : int or "auto"
-        As in `DPCGANSynthesizer`.
-
-    Returns
-    -------
-    int
-        At least 1.
-    """
+    """Give the number of factors that a class can pay for, at least 1."""
     if latent_dim != "auto":
         return latent_dim
     most = max(1, min(_MAX_FACTORS, n_columns // 2))
@@ -65,26 +48,11 @@ def training_share(
     n_iter: int | Literal["auto"],
     noise_multiplier: float | None,
 ) -> float:
-    """Give the share of its squared mu that a class may train with.
+    """Give the share of its squared mu, in (0, 1), that a class may train with.
 
-    Marginals are worth more than dependence, so training gets little; and a large
-    class pays only for steps whose signal is clearly above their noise.
-
-    Parameters
-    ----------
-    n_rows : float
-        Its declared or noisy count.
-    n_columns : int
-        Number of modelled columns.
-    mu : float
-        Gaussian-DP parameter of its marginals and its training together, in (0, inf].
-    latent_dim, n_discriminator_steps, n_iter, noise_multiplier
-        As in `DPCGANSynthesizer`.
-
-    Returns
-    -------
-    float
-        In (0, 1).
+    Marginals are worth more than dependence, so training gets little; and a large class
+    pays only for steps whose signal is clearly above their noise. `mu` is for marginals
+    and training together.
     """
     if noise_multiplier is not None or mu == math.inf:
         return _MOST_SHARE
@@ -110,28 +78,11 @@ def plan_training(
     n_iter: int | Literal["auto"],
     noise_multiplier: float | None,
 ) -> dict[str, Any]:
-    """Plan the training of one class.
+    """Plan the training of one class: fields of `ClassPlan`, none if it does not train.
 
-    Parameters
-    ----------
-    n_rows : float
-        Its declared or noisy count.
-    n_columns : int
-        Number of modelled columns.
-    mu : float
-        Gaussian-DP parameter that its training may use, in (0, inf].
-    tail_delta : float
-        Delta of its training beside mu; 0 to charge a step as if it saw every row.
-    optional : bool
-        Whether the class starts from marginals, so that training only adds
-        dependence between columns.
-    latent_dim, batch_size, n_discriminator_steps, n_iter, noise_multiplier
-        As in `DPCGANSynthesizer`.
-
-    Returns
-    -------
-    dict
-        Fields of `ClassPlan`; empty for a class that does not train.
+    Training may use `mu`, and `tail_delta` beside it; 0 to charge a step as if it saw
+    every row. `optional`: the class starts from marginals, so that training only adds
+    dependence between columns.
     """
     if n_columns < (2 if optional else 1):
         return {}
@@ -169,24 +120,7 @@ def reserve_steps(
     accountant: PrivacyAccountant,
     tail_delta: float,
 ) -> Reservation:
-    """Set aside the noisy sums of all steps of a class: sensitivity C each.
-
-    Parameters
-    ----------
-    plan : ClassPlan
-        What the class pays for.
-    scope : hashable
-        The class.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    tail_delta : float
-        Delta of all steps beside mu.
-
-    Returns
-    -------
-    Reservation
-        One release per step of the discriminator.
-    """
+    """Set aside the noisy sums of all steps of a class: sensitivity C each."""
     return accountant.reserve_sampled_gaussian(
         "discriminator's gradients",
         mu=plan.mu_step,

@@ -33,9 +33,9 @@ from skdpsynth.synthesizers._gpate_plan import (
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
-    from skdpsynth.nn._generator import Trainer
+    from skdpsynth.nn._generator import Features, Trainer
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._plan import ClassPlan
@@ -317,7 +317,7 @@ class GPATESynthesizer(ClassGAN):
         self,
         teachers: TeacherEnsemble,
         generator: Trainer,
-        features: Callable[[torch.Tensor], torch.Tensor],
+        features: Features,
         plan: ClassPlan,
         reservation: Reservation,
         test_reservation: Reservation | None,

@@ -39,30 +39,11 @@ def plan_training(
     n_iter: int | Literal["auto"],
     noise_multiplier: float | None,
 ) -> dict[str, Any]:
-    """Plan the training of one class.
+    """Plan the training of one class: fields of `ClassPlan`, none if it does not train.
 
-    Parameters
-    ----------
-    n_rows : float
-        Its declared or noisy count.
-    n_columns : int
-        Number of modelled columns.
-    mu : float
-        Gaussian-DP parameter that its training may use, in (0, inf].
-    n_parameters : int
-        Length of a teacher's vector.
-    n_votes : int or None
-        Votes per step; None where one sum is released.
-    optional : bool
-        Whether the class starts from marginals, so that training only adds
-        dependence between columns.
-    n_teachers, n_iter, noise_multiplier : int, float, "auto" or None
-        As in `GPATESynthesizer`.
-
-    Returns
-    -------
-    dict
-        Fields of `ClassPlan`; empty for a class that does not train.
+    `n_parameters` is the length of a teacher's vector; `n_votes` counts the votes of a
+    step, None where one sum is released. `optional`: the class starts from marginals,
+    so that training only adds dependence between columns.
     """
     if n_columns < (2 if optional else 1):
         return {}
@@ -99,24 +80,7 @@ def plan_training(
 def reserve_sums(
     plan: ClassPlan, scope: Hashable, accountant: PrivacyAccountant
 ) -> tuple[Reservation, None]:
-    """Set aside one sum of clipped vectors per step: sensitivity 2C (`gaussian_sum`).
-
-    Parameters
-    ----------
-    plan : ClassPlan
-        What the class pays for.
-    scope : hashable
-        The class.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-
-    Returns
-    -------
-    sums : Reservation
-        All steps.
-    tests : None
-        There are none.
-    """
+    """Set aside a sum of clipped vectors per step: sensitivity 2C (`gaussian_sum`)."""
     sums = accountant.reserve_gaussian(
         "sums of teachers' gradients",
         mu=plan.mu_step,
@@ -132,17 +96,8 @@ def reserve_votes(
 ) -> tuple[Reservation, Reservation]:
     """Set aside an answer and a test for every query of every step.
 
-    Parameters
-    ----------
-    plan, scope, accountant
-        As for `reserve_sums`.
-
-    Returns
-    -------
-    answers : Reservation
-        With sensitivity sqrt(2): a vote moves from one bin to another.
-    tests : Reservation
-        With sensitivity 1: the largest count moves by one.
+    An answer has sensitivity sqrt(2): a vote moves from one bin to another. A test has
+    sensitivity 1: the largest count moves by one.
     """
     count, std = plan.n_iter * plan.n_queries, plan.step_noise_std
     answers = accountant.reserve_gaussian(

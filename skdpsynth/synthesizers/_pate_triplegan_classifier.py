@@ -34,17 +34,11 @@ _LEARNING_RATE = 1.0
 
 
 class Evidence:
-    """Log odds of every class given each column of a row: naive Bayes.
+    """Log odds of every class given each column of a row: naive Bayes; all public.
 
-    Parameters
-    ----------
-    model : TableModel
-        The released marginals. Where all classes have the same, they say nothing, and
-        the features of a row are its scores and their squares.
-
-    Notes
-    -----
-    All of it is public. `features` looks at each row alone.
+    Where all classes have the same released marginals, they say nothing, and the
+    features of a row are its scores and their squares. `features` looks at each row
+    alone.
     """
 
     def __init__(self, model: TableModel) -> None:
@@ -80,17 +74,9 @@ class Evidence:
         return 1 + (self.n_classes if self.informed else 2 * n_columns)
 
     def features(self, rows: PrivateRows) -> NDArray[np.float64]:
-        """Give the features of rows; private if the rows are.
+        """Give the features of rows, about 1 in size whatever the number of columns.
 
-        Parameters
-        ----------
-        rows : PrivateRows
-            Any rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_features), float64
-            About 1 in size, whatever the number of columns.
+        They are of shape (n_rows, n_features), and private if the rows are.
         """
         features = np.ones((len(rows.members), self.n_features))
         for start in range(0, len(features), _CHUNK):
@@ -108,21 +94,9 @@ class Evidence:
     def draw(
         self, position: int, n_rows: int, generator: torch.Generator
     ) -> NDArray[np.float64]:
-        """Give the features of rows that are drawn from the marginals of a class.
+        """Give the features of rows drawn from the marginals of a class.
 
-        Parameters
-        ----------
-        position : int
-            Position of the class.
-        n_rows : int
-            Number of rows.
-        generator : torch.Generator
-            Public stream.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_features), float64
-            As `features`; only where the classes differ.
+        Only where the classes differ.
         """
         cells = []
         for masses in self._masses:
@@ -158,25 +132,10 @@ def train_classifier(
     n_steps: int,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Train the classifier, and give its weights: public.
+    """Train the classifier, and give its weights (n_classes, n_features): public.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        What it looks at.
-    rows : PrivateRows
-        The private table; rows of no class take no part.
-    reservations, expected_batch_sizes
-        As for `Classifier`.
-    n_steps : int
-        Number of steps.
-    generator : torch.Generator
-        Public stream of the generated rows.
-
-    Returns
-    -------
-    torch.Tensor of shape (n_classes, n_features), float64
-        Weights of a softmax regression in which every class weighs the same.
+    They are those of a softmax regression in which every class weighs the same. Rows of
+    no class take no part.
     """
     classes, generated = range(evidence.n_classes), None
     if evidence.informed:
@@ -206,23 +165,8 @@ def pseudo_labels(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Label rows of no class by the frozen classifier: pairs (d, C(d)).
 
-    Parameters
-    ----------
-    evidence, weights
-        The classifier.
-    prior : ndarray of shape (n_classes,), float64
-        Shares of the classes.
-    unlabelled : PrivateRows
-        The rows of no class.
-    reservation : Reservation
-        Pays for the counts; only rows of no class do.
-
-    Returns
-    -------
-    called : ndarray of shape (n_rows,), int64
-        Position of the class that each row is called; private.
-    counts : ndarray of shape (n_classes,), int64
-        Noisy numbers of the rows of each.
+    Gives the class that each row is called, which is private, and the noisy numbers of
+    the rows of each; only rows of no class pay for those.
     """
     called = call_rows(weights, evidence.features(unlabelled), prior)
     return called, noisy_counts(called, len(prior), reservation)

@@ -76,12 +76,7 @@ class TripleSettings:
 class TriplePlan(ClassPlan):
     """What one class pays for, with its part in the classifier.
 
-    Parameters
-    ----------
-    mu_classifier : float
-        Gaussian-DP parameter of all its steps; 0 if the class takes no part.
-    n_factors : int
-        Factors of its generator.
+    `mu_classifier` is of all steps together; 0 if the class takes no part.
     """
 
     mu_classifier: float = 0.0
@@ -94,22 +89,10 @@ def sampling_rate(n_rows: float) -> float:
 
 
 def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
-    """Say what a class pays for the classifier.
+    """Say what a class that has `mu` in all pays for the classifier.
 
-    Parameters
-    ----------
-    n_rows : float
-        Its declared or noisy count.
-    n_weights : int
-        Weights of the classifier.
-    mu : float
-        What the class can pay in all, in (0, inf].
-
-    Returns
-    -------
-    float
-        No more than a signal well above the noise of a step takes. 0 where the noise
-        would be above the signal; generated rows then stand for the class.
+    No more than a signal well above the noise of a step takes. 0 where the noise would
+    be above the signal; generated rows then stand for the class.
     """
     most = mu * math.sqrt(CLASSIFIER_SHARE)
     if mu == math.inf:
@@ -252,21 +235,9 @@ def _plan_training(
 def reserve_classifier(
     plan: TriplePlan, scope: Hashable, accountant: PrivacyAccountant
 ) -> Reservation | None:
-    """Set aside one noisy sum of a class's rows per step of the classifier.
+    """Set aside one noisy sum of a class's rows per step; None if it takes no part.
 
-    Parameters
-    ----------
-    plan : TriplePlan
-        What the class pays for.
-    scope : hashable
-        The class.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-
-    Returns
-    -------
-    Reservation or None
-        Sensitivity: the clipping norm. None for a class that takes no part.
+    Sensitivity: the clipping norm.
     """
     if plan.mu_classifier == 0:
         return None
@@ -282,15 +253,7 @@ def reserve_classifier(
 def reserve_calls(accountant: PrivacyAccountant) -> Reservation:
     """Set aside the numbers of unlabelled rows that the classifier calls each class.
 
-    Parameters
-    ----------
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-
-    Returns
-    -------
-    Reservation
-        Paid by unlabelled rows, whether or not there are any.
+    Unlabelled rows pay, whether or not there are any.
     """
     left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
     return accountant.reserve_gaussian(
@@ -304,22 +267,7 @@ def reserve_calls(accountant: PrivacyAccountant) -> Reservation:
 def reserve_branch(
     n_rounds: int, n_rows: float, accountant: PrivacyAccountant
 ) -> Reservation:
-    """Set aside one noisy sum of the unlabelled rows' gradients per round.
-
-    Parameters
-    ----------
-    n_rounds : int
-        Number of rounds; public.
-    n_rows : float
-        Noisy number of unlabelled rows.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-
-    Returns
-    -------
-    Reservation
-        All that unlabelled rows have left.
-    """
+    """Set aside a noisy sum per round, with all that unlabelled rows have left."""
     left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
     return accountant.reserve_sampled_gaussian(
         "unlabelled rows' gradients",

@@ -76,22 +76,7 @@ class Player(Protocol):
 class VotePlayer:
     """A student discriminator that learns of labelled rows by noisy votes.
 
-    Parameters
-    ----------
-    settings : TripleSettings
-        Its parameters.
-    rows : ndarray of shape (n_rows, n_columns), float32
-        Labelled private rows of the class; only teachers get them.
-    generator : Trainer
-        The generator of the class.
-    plan : TriplePlan
-        What the class pays for.
-    reservation : Reservation
-        All votes.
-    public : torch.Generator
-        Public stream.
-    device : torch.device
-        Where it is trained.
+    Only teachers get the private rows; the reservation is of all votes.
     """
 
     def __init__(
@@ -178,10 +163,7 @@ class VotePlayer:
 class StepPlayer:
     """A discriminator that learns of labelled rows by DP-SGD.
 
-    Parameters
-    ----------
-    settings, rows, generator, plan, reservation, public, device
-        As for `VotePlayer`; the reservation is of all steps.
+    The reservation is of all steps.
     """
 
     def __init__(
@@ -263,29 +245,9 @@ def make_players(
     public: torch.Generator,
     device: torch.device,
 ) -> dict[int, Player]:
-    """Make the players of all classes that train.
+    """Make the players of all classes that train, by position of the class.
 
-    Parameters
-    ----------
-    settings : TripleSettings
-        The synthesizer's parameters.
-    rows : PrivateRows
-        The private table; rows of no class take no part.
-    start : Start
-        Generators of all classes.
-    plans : list of TriplePlan
-        What every class pays for.
-    reserved : mapping of int to Reservation
-        Position of a class that trains to its votes or steps.
-    public : torch.Generator
-        Public stream.
-    device : torch.device
-        Where they are trained.
-
-    Returns
-    -------
-    dict of int to Player
-        By position of the class.
+    Rows of no class take no part.
     """
     players: dict[int, Player] = {}
     votes = settings.desensitization == "hybrid"
@@ -317,27 +279,9 @@ def make_branch(
 ) -> UnlabelledBranch:
     """Make what shows the discriminators pairs (d, C(d)), and set their alpha.
 
-    Parameters
-    ----------
-    settings : TripleSettings
-        Its parameters.
-    called : mapping of int to ndarray of shape (n_rows, n_columns), float32
-        The unlabelled rows that the classifier calls each class; private.
-    counts : ndarray of shape (n_classes,), int64
-        Noisy numbers of those rows.
-    n_rounds : int
-        Rounds of the loop; public.
-    players : mapping of int to Player
-        By position of the class.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    device : torch.device
-        Where they are trained.
-
-    Returns
-    -------
-    UnlabelledBranch
-        One release per round, with all that unlabelled rows have left.
+    `called` are the private unlabelled rows that the classifier calls each class,
+    `counts` their noisy numbers. One release per round, with all that unlabelled rows
+    have left.
     """
     n_rows = float(np.maximum(counts, 0).sum())
     branch = UnlabelledBranch(

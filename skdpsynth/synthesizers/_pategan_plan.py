@@ -41,19 +41,7 @@ _SHARED = 0.05
 def teacher_rows(n_rows: float, n_teachers: int, n_teacher_steps: int) -> float:
     """Give the real rows that a teacher's opinion is worth, from public numbers.
 
-    Parameters
-    ----------
-    n_rows : float
-        Planned rows of the class.
-    n_teachers : int
-        Its teachers.
-    n_teacher_steps : int
-        Their steps per round.
-
-    Returns
-    -------
-    float
-        Fewer than its part has: minibatches hold some rows twice, and fakes vary too.
+    Fewer than its part has: minibatches hold some rows twice, and fakes vary too.
     """
     part = max(n_rows / n_teachers, 1.0)
     remembered = min(n_teacher_steps, (2.0 - TEACHER_DECAY) / TEACHER_DECAY)
@@ -75,54 +63,21 @@ def plan_training(
     n_iter: int | Literal["auto"],
     noise_multiplier: float | None,
 ) -> dict[str, Any]:
-    """Plan the labels of one class.
+    """Plan the labels of one class: fields of `ClassPlan`, none if it does not train.
 
-    Parameters
-    ----------
-    n_rows : float
-        Its declared or noisy count.
-    n_columns : int
-        Number of modelled columns.
-    mu : float
-        What its labels may cost together, in (0, inf].
-    tail_delta : float
-        Delta of the labels beside mu.
-    noise : {"gaussian", "laplace"}
-        Law of the noise.
-    optional : bool
-        Whether the class starts from marginals, so that training only adds
-        dependence between columns.
-    n_factors : int
-        Factors of the generator.
-    n_labels : int
-        Labels bought per round.
-    n_teacher_steps : int
-        Steps of the teachers per round.
-    n_teachers, n_iter, noise_multiplier : int, float, "auto" or None
-        As in `PATEGANSynthesizer`.
-
-    Returns
-    -------
-    dict
-        Fields of `ClassPlan`; empty for a class that does not train.
+    All labels together may cost `mu`, and `tail_delta` beside it; `n_labels` are bought
+    per round. `optional`: the class starts from marginals, so that training only adds
+    dependence between columns.
     """
     if n_columns < (2 if optional else 1):
         return {}
     if n_teachers == "auto":
         n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
-
-    def noise_std(rounds: int) -> float:
-        return vote_noise_std(mu, rounds * n_labels, noise, tail_delta)
-
     if n_iter != "auto":
         rounds = n_iter
     elif noise_multiplier is not None and mu < math.inf:
         std = noise_multiplier
-
-        def fits(rounds: int) -> bool:
-            return votes_mu(std, rounds * n_labels, noise, tail_delta) <= mu
-
-        rounds = _most(fits)
+        rounds = _most(lambda n: votes_mu(std, n * n_labels, noise, tail_delta) <= mu)
     else:
         rounds = _ROUNDS if optional else _ROUNDS_FROM_SCRATCH
         blur = noise_of_moments(
@@ -143,7 +98,7 @@ def plan_training(
         "n_iter": int(rounds),
         "n_queries": n_labels,
         "mu_step": mu / math.sqrt(rounds),
-        "step_noise_std": noise_std(rounds),
+        "step_noise_std": vote_noise_std(mu, rounds * n_labels, noise, tail_delta),
     }
 
 
@@ -163,26 +118,7 @@ def reserve_labels(
     noise: Literal["gaussian", "laplace"],
     tail_delta: float,
 ) -> Reservation:
-    """Set aside every label of every round: one noisy vote each (`noisy_votes`).
-
-    Parameters
-    ----------
-    plan : ClassPlan
-        What the class pays for.
-    scope : hashable
-        The class.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    noise : {"gaussian", "laplace"}
-        Law of the noise.
-    tail_delta : float
-        Delta of all labels beside mu.
-
-    Returns
-    -------
-    Reservation
-        All labels of the class.
-    """
+    """Set aside every label of every round: one noisy vote each (`noisy_votes`)."""
     return accountant.reserve_votes(
         "labels by vote",
         mu=plan.mu_step / math.sqrt(plan.n_queries),
