@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["check_synthesizer", "parametrize_with_checks", "synthesizer_checks"]
 
 # Primes, so that no other shape on a fitted object equals them by accident.
-_CLASS_SIZES = {"one": 211, "two": 199, "three": 191}
-_N_ROWS = 601
+_CLASS_SIZES = {"one": 521, "two": 509, "three": 503}  # more than a generator has codes
+_N_ROWS = 1533
 _TARGET = "label"
 _CHANCE_HITS = 5  # values whose four bytes a file holds by chance: fewer than that
 
@@ -79,7 +79,7 @@ def check_synthesizer(synthesizer: BaseSynthesizer) -> None:
     ----------
     synthesizer : BaseSynthesizer
         Unfitted, with a finite epsilon and without target, schema and budget. Choose
-        parameters for speed: it is fitted a few dozen times, to 601 rows.
+        parameters for speed: it is fitted a few dozen times, to 1,533 rows.
 
     Raises
     ------
@@ -358,7 +358,7 @@ def _check_labels_beside_the_table(synthesizer: BaseSynthesizer) -> None:
     with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         features, fakes = ready.fit_resample(table, labels)
         array, codes = ready.fit_resample(
-            table[["number", "count"]].to_numpy(), np.array([0, 1] * 300 + [1])
+            table[["number", "count"]].to_numpy(), np.arange(_N_ROWS) % 2
         )
     _require(list(features) == list(table), "columns differ")
     _require(fakes.name == labels.name and fakes.dtype == labels.dtype, "labels differ")

@@ -107,7 +107,6 @@ def test_a_cross_without_correlation_is_kept(epsilon):
     assert abs(fake[["x", "y"]].corr(method="spearman").iloc[0, 1]) < 0.1
 
 
-@pytest.mark.xfail(reason="400 steps of the fit are too few for it: 0.03 and 0.1")
 def test_a_cross_is_kept_beside_other_dependences(drawn):
     """Where `y` is missing in all rows with one level, and levels have partners."""
     assert rank_correlation_of_sizes(drawn[1]) > 0.5
