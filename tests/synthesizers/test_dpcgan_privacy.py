@@ -29,9 +29,10 @@ from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _adversarial, _start
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skdpsynth.exceptions.DegradedResultWarning"
-)
+pytestmark = [
+    pytest.mark.usefixtures("pairs_for_all"),  # however small the tables
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
 
 DELTA = 1e-5
 CLIP = 0.5

@@ -220,11 +220,8 @@ def test_classes_that_do_not_train_are_independent(init):
     synthesizer = PATETripleGANSynthesizer(schema=make_schema(), init=init).fit(table)
     assert synthesizer.n_iter_ == 0
     _, arrays = synthesizer.generator_.to_state()
-    for c in range(2):
-        if init == "pairs":
-            assert len(arrays[f"generator.{c}.weights"]) == 1
-        else:
-            assert not arrays[f"generator.{c}.loadings"].any()
+    for c in range(2):  # which can pay for no pairs either
+        assert not arrays[f"generator.{c}.loadings"].any()
     names = {entry.name for entry in synthesizer.privacy_report().entries}
     assert names <= {"class counts", "coarse marginals", "marginals"}
 

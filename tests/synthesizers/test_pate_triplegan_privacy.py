@@ -33,9 +33,10 @@ from skdpsynth.synthesizers import (
     _start,
 )
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skdpsynth.exceptions.DegradedResultWarning"
-)
+pytestmark = [
+    pytest.mark.usefixtures("pairs_for_all"),  # however small the tables
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
 
 DELTA = 1e-5
 COLUMNS = {
