@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from scipy.special import ndtr, ndtri
 
 from skdpsynth.nn._mixture import Mixture
 from skdpsynth.nn._tree import draw_from_tree
@@ -24,7 +23,7 @@ _COMPONENTS = (100, 500)  # of all classes together
 _PER_BIN = 4  # components: so many more than bins say nothing new
 _LEARNING_RATE = 0.05
 _LOGIT, _BUMP = 3.0, 0.3  # units of parameters: logits of levels, and of intervals
-_WIDTH = 0.4  # of a number in a component, at first
+_WIDTH = 1.0  # of a number in a component, at first
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
 _SPREAD = 0.2  # of the first parameters, so that no two components are equal
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
@@ -49,8 +48,8 @@ class Heads:
     ----------
     starts : ndarray of shape (n_columns + 1,), int64
         Where the bins of each column begin, and the last ones end.
-    edges : ndarray of shape (2, D), float64
-        Normal scores of the ends of the intervals of numbers; NaN elsewhere.
+    scores : ndarray of shape (D,), float64
+        Normal scores of the intervals of numbers; NaN elsewhere.
     device : torch.device
         Where parameters live.
     """
@@ -58,7 +57,7 @@ class Heads:
     def __init__(
         self,
         starts: NDArray[np.int64],
-        edges: NDArray[np.float64],
+        scores: NDArray[np.float64],
         device: torch.device,
     ) -> None:
         def tensor(values: NDArray[np.floating]) -> torch.Tensor:
@@ -66,7 +65,6 @@ class Heads:
 
         n_columns, n_bins = len(starts) - 1, int(starts[-1])
         column = np.repeat(np.arange(n_columns), np.diff(starts))
-        scores = ndtri(ndtr(edges).mean(axis=0))  # of the middles
         smooth = np.isfinite(scores)
         self.starts, self.smooth_columns = starts, np.unique(column[smooth])
         self.means = slice(n_bins, n_bins + len(self.smooth_columns))
@@ -141,12 +139,7 @@ class Components(NamedTuple):
         """Give the generator of the class."""
         weights = self.log_weights.double().softmax(0).cpu().numpy()
         probabilities = heads(self.parameters, self.home).exp().float().cpu().numpy()
-        shape = (2, len(weights), len(heads.starts) - 1)
-        normals = np.full(shape, np.nan, dtype=np.float32)
-        means = self.parameters[:, heads.means].cpu().numpy()
-        widths = self.parameters[:, heads.widths].clamp(*_WIDTHS).exp().cpu().numpy()
-        normals[:, :, heads.smooth_columns] = means, widths
-        return Mixture(weights, probabilities, ranks, normals)
+        return Mixture(weights, probabilities, ranks)
 
 
 class ReleasedClass:

@@ -2,9 +2,7 @@
 
 The code says which of some components a row comes from. Given the code, every column
 has a distribution over its bins: a softmax of logits, which is a network with a one-hot
-code and no hidden layer. Numbers of many values have a normal distribution besides,
-which places them inside their bins. What columns have to do with each other is in the
-code.
+code and no hidden layer. What columns have to do with each other is in the code.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,9 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Mixture", "MixtureGenerator"]
-
-_LEAST_INSIDE = 1e-9  # probability of a bin, given the code, that rounding can resolve
-_LAST = 1.0 - 2.0**-40  # of the places in a bin, so that no rank reaches the next one
 
 
 @dataclass(frozen=True)
@@ -40,15 +34,11 @@ class Mixture:
         columns, D of them, stand one after the other.
     ranks : ndarray of shape (2, D), float64
         Where each bin begins and ends among the ranks of its column, in [0, 1].
-    normals : ndarray of shape (2, n_components, n_columns), float32, optional
-        Mean and width of the normal score of each number, given the code; NaN in other
-        columns. Places inside bins are even without them.
     """
 
     weights: NDArray[np.float64]
     probabilities: NDArray[np.float32]
     ranks: NDArray[np.float64]
-    normals: NDArray[np.float32] | None = None
 
     @classmethod
     def independent(
@@ -61,7 +51,7 @@ class Mixture:
         """Give the same dependence to a class with marginals of its own.
 
         Bins become intervals of the ranks that this mixture itself draws, so that
-        every column of the borrower has its own marginal: exactly so up to its bins.
+        every column of the borrower has exactly its own marginal.
         """
         shares = self.weights @ self.probabilities
         ranks = np.empty_like(self.ranks)
@@ -82,23 +72,15 @@ class MixtureGenerator:
         One per class.
     starts : ndarray of shape (n_columns + 1,), int64
         Where the bins of each column begin, and the last ones end.
-    edges : ndarray of shape (2, D), float64
-        Normal scores of the ends of the intervals of numbers; NaN elsewhere.
 
     Notes
     -----
     Everything here is public: initial values, and what was released.
     """
 
-    def __init__(
-        self,
-        mixtures: list[Mixture],
-        starts: NDArray[np.int64],
-        edges: NDArray[np.float64],
-    ) -> None:
+    def __init__(self, mixtures: list[Mixture], starts: NDArray[np.int64]) -> None:
         self.mixtures = mixtures
         self.starts = starts
-        self.edges = edges
 
     def lend(self, borrowers: dict[int, int]) -> None:
         """Give some classes the dependence of others."""
@@ -138,46 +120,16 @@ class MixtureGenerator:
                 places = np.searchsorted(table, codes + rng.random(len(rows)), "right")
                 bins = np.minimum(places - codes * (end - start), end - start - 1)
                 low, high = mixture.ranks[:, start + bins]
-                place = rng.random(len(rows))
-                if mixture.normals is not None:
-                    place = self._inside(
-                        place, start + bins, mixture.normals[:, codes, j]
-                    )
-                ranks[rows, j] = low + (high - low) * place
+                ranks[rows, j] = low + (high - low) * rng.random(len(rows))
         return ranks
-
-    def _inside(
-        self,
-        place: NDArray[np.float64],
-        bins: NDArray[np.int64],
-        normal: NDArray[np.float32],
-    ) -> NDArray[np.float64]:
-        """Turn uniform numbers into places in bins, by the normal of each row's code.
-
-        What has no normal, or is too far in its tail, keeps an even place.
-        """
-        low, high = self.edges[:, bins]
-        mean, width = normal.astype(np.float64)
-        below, above = ndtr((low - mean) / width), ndtr((high - mean) / width)
-        drawn = mean + width * ndtri(below + place * (above - below))
-        start = ndtr(low)
-        with np.errstate(invalid="ignore", divide="ignore"):  # of an empty interval
-            share = (ndtr(drawn) - start) / (ndtr(high) - start)
-        sure = np.isfinite(share) & (above - below > _LEAST_INSIDE)
-        return np.where(sure, np.clip(share, 0.0, _LAST), place)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into JSON-safe facts and arrays, for saving."""
-        arrays: dict[str, NDArray[Any]] = {
-            "generator.starts": self.starts,
-            "generator.edges": np.nan_to_num(self.edges),  # a file holds no NaN
-        }
+        arrays: dict[str, NDArray[Any]] = {"generator.starts": self.starts}
         for c, mixture in enumerate(self.mixtures):
             arrays[f"generator.{c}.weights"] = mixture.weights
             arrays[f"generator.{c}.probabilities"] = mixture.probabilities
             arrays[f"generator.{c}.ranks"] = mixture.ranks
-            if mixture.normals is not None:
-                arrays[f"generator.{c}.normals"] = np.nan_to_num(mixture.normals)
         return {"form": "mixture", "n_classes": len(self.mixtures)}, arrays
 
     @classmethod
@@ -185,16 +137,9 @@ class MixtureGenerator:
         cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> MixtureGenerator:
         """Rebuild what `to_state` split."""
-        # What has no width is no interval, and no normal.
-        edges = arrays["generator.edges"]
-        mixtures = []
-        for c in range(document["n_classes"]):
-            normals = arrays.get(f"generator.{c}.normals")
-            if normals is not None:
-                normals = np.where(normals[1] > 0, normals, np.float32(np.nan))
-            weights = arrays[f"generator.{c}.weights"]
-            probabilities = arrays[f"generator.{c}.probabilities"]
-            ranks = arrays[f"generator.{c}.ranks"]
-            mixtures.append(Mixture(weights, probabilities, ranks, normals))
-        edges = np.where(edges[0] < edges[1], edges, np.nan)
-        return cls(mixtures, arrays["generator.starts"], edges)
+        fields = ("weights", "probabilities", "ranks")
+        mixtures = [
+            Mixture(*(arrays[f"generator.{c}.{name}"] for name in fields))
+            for c in range(document["n_classes"])
+        ]
+        return cls(mixtures, arrays["generator.starts"])

@@ -124,12 +124,10 @@ def check_parts(
 def _check_mixtures(
     arrays: Mapping[str, NDArray[Any]], n_columns: int, n_classes: int
 ) -> None:
-    starts, edges = arrays["generator.starts"], arrays["generator.edges"]
+    starts = arrays["generator.starts"]
     _require(starts.dtype == np.int64 and starts.shape == (n_columns + 1,), "bins")
     _require(starts[0] == 0 and (np.diff(starts) > 0).all(), "bins")
     n_bins = int(starts[-1])
-    _require(edges.dtype == np.float64 and edges.shape == (2, n_bins), "edges")
-    _require(np.isfinite(edges).all() and (edges[0] <= edges[1]).all(), "edges")
     for c in range(n_classes):
         own = f"generator.{c}."
         weights, ranks = arrays[own + "weights"], arrays[own + "ranks"]
@@ -145,11 +143,6 @@ def _check_mixtures(
         _require(ranks.dtype == np.float64 and ranks.shape == (2, n_bins), "ranks")
         _require((ranks[0] >= 0).all() and (ranks[1] <= 1 + 1e-9).all(), "ranks")
         _require((ranks[0] <= ranks[1] + 1e-9).all(), "ranks")
-        normals = arrays.get(own + "normals")
-        if normals is not None:
-            fits = normals.shape == (2, len(weights), n_columns)
-            _require(fits and normals.dtype == np.float32, "normals")
-            _require(np.isfinite(normals).all() and (normals[1] >= 0).all(), "normals")
 
 
 def _check_marginal(column: ColumnScores) -> None:

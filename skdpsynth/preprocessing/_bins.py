@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
 
 _SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
-_FAR = 6.0  # normal score of the ends of a column
+_FAR = 1e-6  # rank of what counts as the end of a column
 _LEAST_INTERVALS = 3  # beside an exact zero
 _LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
 
@@ -140,19 +140,18 @@ class TableBins:
         even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without levels
         return np.where(totals > 0, shares / np.maximum(totals, 1e-12), even)
 
-    def normal_edges(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the normal scores of the ends of each interval; NaN elsewhere.
+    def normal_scores(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the normal score of the middle of each interval; NaN elsewhere.
 
-        Of the shares of all classes together, shape (D,). The result is (2, D).
+        Of the shares of all classes together, shape (D,), as the result.
         """
-        found = np.full((2, len(shares)), np.nan)
+        found = np.full(len(shares), np.nan)
         for start, column in zip(self.starts, self.columns, strict=False):
             own = slice(start, start + max(len(column.edges) - 1, 0))
             ends = np.concatenate(([0.0], np.cumsum(shares[own])))
             if len(ends) > _SMOOTH_FROM:
-                scores = ndtri(np.clip(ends / max(ends[-1], 1e-12), 0.0, 1.0))
-                scores = np.clip(scores, -_FAR, _FAR)
-                found[:, own] = scores[:-1], scores[1:]
+                middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], 1e-12)
+                found[own] = ndtri(np.clip(middles, _FAR, 1.0 - _FAR))
         return found
 
 

@@ -186,8 +186,8 @@ class PairStart:
             for share, rank in zip(shares, ranks, strict=True)
         ]
         fitted = list(self._released)
-        edges = self._bins.normal_edges(prior @ np.array(shares))
-        self._heads = Heads(self._bins.starts, edges, device)
+        scores = self._bins.normal_scores(prior @ np.array(shares))
+        self._heads = Heads(self._bins.starts, scores, device)
         self._components: dict[int, Components] = {}
         if fitted:
             own = fit_mixtures(
@@ -200,7 +200,7 @@ class PairStart:
             self._components = dict(zip(fitted, own, strict=True))
         for c, components in self._components.items():
             mixtures[c] = components.mixture(self._heads, ranks[c])
-        self.generator = MixtureGenerator(mixtures, self._bins.starts, edges)
+        self.generator = MixtureGenerator(mixtures, self._bins.starts)
         self._scores = {
             c: BinScores(mixtures[c], self._bins.starts)
             for c in fitted

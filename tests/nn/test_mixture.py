@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from skdpsynth.nn._mixture import Mixture, MixtureGenerator
 
@@ -42,10 +40,8 @@ def bins_of(ranks, mixture):
     return found
 
 
-def of(mixtures, starts=STARTS, edges=None):
-    """Make a generator; without edges no bin is an interval of normal scores."""
-    edges = np.full((2, starts[-1]), np.nan) if edges is None else edges
-    return MixtureGenerator(list(mixtures), starts, edges)
+def of(mixtures, starts=STARTS):
+    return MixtureGenerator(list(mixtures), starts)
 
 
 def draw(mixtures, members, seed=0, starts=STARTS):
@@ -182,24 +178,9 @@ def test_independent_columns_have_one_component():
 # --- State ------------------------------------------------------------------------
 
 
-EDGES = np.full((2, 9), np.nan)
-EDGES[:, 5:] = np.array([[-8.0, -1.0, 0.2, 1.5], [-1.0, 0.2, 1.5, 8.0]])
-
-
-def with_normals(mixture, seed):
-    """Make the last column a number: a mean and a width in every component."""
-    rng = np.random.default_rng(seed)
-    normals = np.full((2, len(mixture.weights), 3), np.nan, dtype=np.float32)
-    normals[:, :, 2] = rng.normal(size=6), rng.uniform(0.1, 2.0, 6)
-    return replace(mixture, normals=normals)
-
-
 def test_a_generator_survives_its_state():
-    """Columns that are no numbers have no normal, and a file has no NaN."""
-    mixtures = [with_normals(random_mixture(0), 1), random_mixture(1)]
-    generator = of(mixtures, edges=EDGES)
+    generator = of([random_mixture(0), random_mixture(1)])
     document, arrays = generator.to_state()
-    assert not any(np.isnan(array).any() for array in arrays.values())
     dtypes = {array.dtype.name for array in arrays.values()}
     assert dtypes == {"float64", "float32", "int64"}
     again = MixtureGenerator.from_state(json.loads(json.dumps(document)), arrays)
@@ -208,46 +189,6 @@ def test_a_generator_survives_its_state():
         g.draw(members, np.random.default_rng(3)) for g in (generator, again)
     )
     assert (ours == theirs).all()
-
-
-@pytest.mark.statistical
-def test_inside_a_bin_a_number_has_the_normal_of_its_code(global_random_seed):
-    """n = 30,000 rows of one code; scores are normal, cut at the ends of a bin.
-
-    Kolmogorov's distance of each bin's scores from the cut normal, bounded as above; a
-    bin has at least a tenth of the rows.
-    """
-    edges = np.array([[-8.0, 0.0, 1.0], [0.0, 1.0, 8.0]])
-    ranks = norm.cdf(edges)
-    shares = np.diff(norm.cdf([-8.0, 0.0, 1.0, 8.0], 0.4, 0.7))
-    normals = np.array([[[0.4]], [[0.7]]], dtype=np.float32)
-    one = Mixture(np.ones(1), shares[None].astype(np.float32), ranks, normals)
-    generator = of([one], np.array([0, 3]), edges)
-    members = np.zeros(30_000, np.int64)
-    scores = norm.ppf(
-        generator.draw(members, np.random.default_rng(global_random_seed))
-    )
-    for low, high in edges.T:
-        own = np.sort(scores[(scores >= low) & (scores < high)])
-        assert len(own) > 3000
-        below = norm.cdf([low, high], 0.4, 0.7)
-        expected = (norm.cdf(own, 0.4, 0.7) - below[0]) / (below[1] - below[0])
-        distance = np.abs(expected - (np.arange(len(own)) + 0.5) / len(own)).max()
-        assert distance < largest_error(len(own), 3) + 1 / len(own)
-
-
-def test_a_normal_without_an_interval_leaves_places_even():
-    """An empty interval, and a bin far in the tail of its code: no NaN, no warning."""
-    edges = np.array([[-8.0, 0.5, 0.5], [0.5, 0.5, 8.0]])
-    normals = np.array([[[-90.0]], [[0.1]]], dtype=np.float32)
-    ranks = np.array([[0.0, 0.3, 0.6], [0.3, 0.6, 1.0]])
-    one = Mixture(np.ones(1), np.full((1, 3), 1 / 3, np.float32), ranks, normals)
-    generator = of([one], np.array([0, 3]), edges)
-    drawn = generator.draw(np.zeros(9000, np.int64), np.random.default_rng(0))[:, 0]
-    assert ((drawn >= 0) & (drawn < 1)).all()
-    middle = drawn[(drawn >= 0.3) & (drawn < 0.6)]
-    assert abs(middle.mean() - 0.45) < 0.01
-    assert len(np.unique(middle)) == len(middle)
 
 
 def test_drawing_leaves_the_global_generator():

@@ -52,7 +52,7 @@ def make_released(mixture):
 
 def components_of(mixture):
     """Give the parameters of a mixture, in which every bin has its own logit."""
-    heads = Heads(STARTS, np.full((2, D), np.nan), CPU)
+    heads = Heads(STARTS, np.full(D, np.nan), CPU)
     logs = torch.from_numpy(mixture.probabilities).double().log()
     home = torch.from_numpy(joint_of(mixture)[1]).log().expand(logs.shape)
     unit = heads(torch.eye(D).double(), torch.zeros(D, D).double())
