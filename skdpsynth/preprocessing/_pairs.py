@@ -86,12 +86,12 @@ def pair_noise_std(n_columns: int, mu: float) -> float:
 
 
 def bins_of_pairs(rows_per_noise: float, n_columns: int) -> int:
-    """Choose the bins of a column: so that the mean count of a cell is about the noise.
+    """Choose the bins of a column: so that the mean count of a cell is twice the noise.
 
     A few columns may have more of them: what a generator costs grows with all bins.
     """
     most = max(_MOST_BINS // n_columns, _LEAST_BINS)
-    return int(np.clip(math.sqrt(rows_per_noise), _LEAST_BINS, most))
+    return int(np.clip(math.sqrt(rows_per_noise / 2.0), _LEAST_BINS, most))
 
 
 def pairs_pay(n_rows: float, n_columns: int, mu: float) -> bool:

@@ -90,12 +90,11 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
 
     The generator draws a code, one of 500 at most, and given the code every column
     takes a bin by itself: a softmax per column, which is a network with a one-hot code
-    and no hidden layer. Numbers of many values are about normal given the code, inside
-    their bins too; the fine marginal of the class turns places into values. A class
-    with too few rows for pairs buys marginals alone, with all that it can pay, and its
-    columns hang together as those of the largest class that could pay, unless it is a
-    hundred times rarer; then they are independent. Tables of 120 columns or more buy
-    no pairs.
+    and no hidden layer. Intervals of numbers are about normal given the code. A value
+    inside a bin is drawn from the fine marginal of its class. A class with too few rows
+    for pairs buys marginals alone, with all that it can pay, and its columns hang
+    together as those of the largest class that could pay, unless it is a hundred times
+    rarer; then they are independent. Tables of 120 columns or more buy no pairs.
 
     GEM [1]_ fits a network to chosen marginals, RAP [2]_ a table of free rows, MargNet
     [3]_ a network to nearly all pairs; AIM [4]_ chooses by a graphical model. Here

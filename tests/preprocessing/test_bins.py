@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from skdpsynth.preprocessing import _bins
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
-from skdpsynth.preprocessing._bins import TableBins, choose_bins, most_bins
+from skdpsynth.preprocessing._bins import (
+    ColumnBins,
+    TableBins,
+    choose_bins,
+    most_bins,
+)
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
 from skdpsynth.preprocessing._scores import ColumnScores
 
@@ -267,6 +273,21 @@ def test_the_plan_counts_on_no_fewer_bins_where_no_number_stands_out(column, n_b
 
 
 # --- Public -----------------------------------------------------------------------
+
+
+def test_intervals_have_the_normal_scores_of_their_middles():
+    """Of those with a value: a zero beside them has none, nor a column of few cells."""
+    cuts = np.linspace(0, 1, 6)
+    many = ColumnBins(cuts, np.array([-1, 5, -1]), 6, zero=0.2)
+    few = ColumnBins(cuts[::2], np.array([-1, -1, -1]), 2)
+    levels = ColumnBins(np.empty(0), np.array([0, 1, 2, -1]), 3)
+    shares = np.array([0.1, 0.2, 0.1, 0.0, 0.1, 0.5, 0.5, 0.5, 0.2, 0.3, 0.5])
+    scores = TableBins([many, few, levels]).normal_scores(shares)
+    middles = norm.ppf([0.1, 0.4, 0.7, 0.8, 0.9])
+    np.testing.assert_allclose(scores[:5], middles, atol=1e-12)
+    assert np.isnan(scores[5:]).all()
+    empty = TableBins([many]).normal_scores(np.array([0, 0, 0, 0, 0, 1.0]))
+    assert np.isfinite(empty[:5]).all()
 
 
 def test_bins_are_functions_of_releases():
