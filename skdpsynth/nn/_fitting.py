@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Components", "Heads", "ReleasedClass", "fit_mixtures", "stated_loss"]
 
-N_STEPS = 400
-_COMPONENTS = (100, 500)  # of all classes together
-_PER_BIN = 4  # components: so many more than bins say nothing new
+# At least and at most, and for each bin: components of all classes together, and steps.
+_COMPONENTS, _COMPONENTS_PER_BIN = (100, 500), 4.0
+_STEPS, _STEPS_PER_BIN = (300, 800), 2.5
 _LEARNING_RATE = 0.05
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
 _WIDTH = 1.0  # of a number in a component, at first
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
 _SPREAD = 0.2  # of the first parameters, so that no two components are equal
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
-_ENTROPY = 250.0  # noise variances that a class pays for dependence of one nat
+_ENTROPY = 500.0  # noise variances that all classes pay for dependence of one nat
 _LEAST_SHARE = 1e-6  # of a bin
 _LEAST_WEIGHT = 1e-5  # of a component that a class keeps
 _WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores
@@ -209,7 +209,7 @@ def stated_loss(
     """
     probabilities, weights = logs.exp(), log_weights.softmax(1)
     entropies = (probabilities * (logs - home)).sum(1)
-    total = _ENTROPY * (weights.detach() @ entropies).sum()
+    total = _ENTROPY * (weights.detach() @ entropies).mean()
     for one, own in zip(released, weights, strict=True):
         total = total + one.distance(own, probabilities)
     return total / len(home.T) ** 2
@@ -251,7 +251,8 @@ def fit_mixtures(
     """
     generator = torch.Generator().manual_seed(seed)
     n_classes, n_bins = len(released), int(heads.starts[-1])
-    n_components = int(np.clip(_PER_BIN * n_bins, *_COMPONENTS))
+    n_components = int(np.clip(_COMPONENTS_PER_BIN * n_bins, *_COMPONENTS))
+    n_steps = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS))
     ends = np.cumsum(prior) / np.sum(prior)
     homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
     own = torch.from_numpy(np.minimum(homes, n_classes - 1))
@@ -271,9 +272,9 @@ def fit_mixtures(
     log_weights = first.to(device).requires_grad_()
     optimizer = torch.optim.Adam([parameters, log_weights], lr=_LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, 2.0 * (1.0 - step / N_STEPS))
+        optimizer, lambda step: min(1.0, 2.0 * (1.0 - step / n_steps))
     )
-    for _ in range(N_STEPS):
+    for _ in range(n_steps):
         loss = stated_loss(released, log_weights, heads(parameters, home), home)
         optimizer.zero_grad()
         loss.backward()
