@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._scores import ColumnScores
+    from skdpsynth.preprocessing._transforms import MarginalTransform
 
 NEVER_SAVED = ("budget", "schema")  # among the parameters
 _FIELDS = {
@@ -102,9 +102,11 @@ def check_parts(
         said = (layout.kind, layout.can_be_missing)
         _require(kind_of_dtype(layout.dtype) == said, "a dtype")
     n_classes = max(len(facts.classes.levels), 1)
-    _require(counts.shape == (n_classes,) and len(model.scores) == n_classes, "classes")
+    _require(
+        counts.shape == (n_classes,) and len(model.marginals) == n_classes, "classes"
+    )
     _require(np.isfinite(counts).all() and (counts > 0).all(), "classes")
-    for row in model.scores:
+    for row in model.marginals:
         _require(len(row) == n_columns, "marginals")
         for column in row:
             _check_marginal(column)
@@ -145,7 +147,7 @@ def _check_mixtures(
         _require((ranks[0] <= ranks[1] + 1e-9).all(), "ranks")
 
 
-def _check_marginal(column: ColumnScores) -> None:
+def _check_marginal(column: MarginalTransform) -> None:
     points, cumulative = column.points, column.cumulative
     _require(points.dtype == cumulative.dtype == np.float64, "dtype of a marginal")
     _require(points.ndim == cumulative.ndim == 1, "shape of a marginal")

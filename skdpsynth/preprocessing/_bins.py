@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
-from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.preprocessing._transforms import MarginalTransform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +71,7 @@ class ColumnBins:
             bins = np.where(bins < 0, of_value, bins)
         return bins
 
-    def ranks(self, marginal: ColumnScores) -> NDArray[np.float64]:
+    def ranks(self, marginal: MarginalTransform) -> NDArray[np.float64]:
         """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
         ends = np.zeros((2, self.n_bins))
         if len(self.edges):
@@ -124,7 +124,7 @@ class TableBins:
             codes[:, j] = column.encode(rows.units[:, j], rows.codes[:, j])
         return codes
 
-    def ranks(self, marginals: list[ColumnScores]) -> NDArray[np.float64]:
+    def ranks(self, marginals: list[MarginalTransform]) -> NDArray[np.float64]:
         """Give the ranks where each bin begins and ends in a class, (2, D)."""
         both = zip(self.columns, marginals, strict=True)
         return np.concatenate([bins.ranks(own) for bins, own in both], axis=1)
@@ -168,17 +168,17 @@ def most_bins(axis: Axis | None, n_bins: int) -> int:
 
 def choose_bins(
     axes: list[Axis] | tuple[Axis, ...],
-    marginals: list[list[ColumnScores]],
+    marginals: list[list[MarginalTransform]],
     prior: NDArray[np.float64],
     n_bins: int,
-) -> tuple[TableBins, list[list[ColumnScores]]]:
+) -> tuple[TableBins, list[list[MarginalTransform]]]:
     """Choose the bins of every column by its released marginals.
 
     Parameters
     ----------
     axes : sequence of Axis
         One per column.
-    marginals : list of n_classes lists of ColumnScores
+    marginals : list of n_classes lists of MarginalTransform
         What was released.
     prior : ndarray of shape (n_classes,), float64
         Shares of the classes.
@@ -190,7 +190,7 @@ def choose_bins(
     -------
     bins : TableBins
         Numeric columns are cut at quantiles of all classes together.
-    marginals : list of n_classes lists of ColumnScores
+    marginals : list of n_classes lists of MarginalTransform
         The same, with the levels of a bin side by side.
     """
     columns, changed = [], []
@@ -207,7 +207,7 @@ def choose_bins(
 
 def _bins_of_numbers(
     axis: NumericAxis,
-    marginals: list[ColumnScores],
+    marginals: list[MarginalTransform],
     prior: NDArray[np.float64],
     n_bins: int,
 ) -> ColumnBins:
@@ -241,10 +241,10 @@ def _bins_of_numbers(
 
 def _bins_of_levels(
     axis: LevelAxis,
-    marginals: list[ColumnScores],
+    marginals: list[MarginalTransform],
     prior: NDArray[np.float64],
     n_bins: int,
-) -> tuple[ColumnBins, list[ColumnScores]]:
+) -> tuple[ColumnBins, list[MarginalTransform]]:
     shares = np.array([own.level_shares() for own in marginals])
     pooled = prior @ shares
     frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
@@ -254,7 +254,7 @@ def _bins_of_levels(
     bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + axis.nullable)
     order = np.argsort(of_code[:-2], kind="stable")
     return bins, [
-        ColumnScores.of_levels(
+        MarginalTransform.of_levels(
             axis, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
         )
         for row, own in zip(shares, marginals, strict=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis, is_wide
 from skdpsynth.preprocessing._density import Histogram, fit_spiked, shrunk_distributions
-from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.preprocessing._transforms import MarginalTransform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,12 +77,14 @@ class Round:
         }
 
 
-def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[ColumnScores]]:
+def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[MarginalTransform]]:
     """Give the marginals of a fit that buys none: uniform on every axis."""
     columns = [
-        ColumnScores.numeric(axis, np.array([0.0, 1.0]), np.ones(1))
+        MarginalTransform.numeric(axis, np.array([0.0, 1.0]), np.ones(1))
         if isinstance(axis, NumericAxis)
-        else ColumnScores.of_levels(axis, np.full(n := len(axis.levels), 1 / max(n, 1)))
+        else MarginalTransform.of_levels(
+            axis, np.full(n := len(axis.levels), 1 / max(n, 1))
+        )
         for axis in axes
     ]
     return [list(columns) for _ in range(n_classes)]
@@ -116,7 +118,7 @@ def estimate(
     classes: Classes,
     rounds: list[list[Round]],
     cells: dict[int, Floats],
-) -> list[list[ColumnScores]]:
+) -> list[list[MarginalTransform]]:
     """Turn all noisy counts into marginals, one list of columns per class.
 
     The last round of each class counted all columns. `cells` are the edges of the final
@@ -139,14 +141,16 @@ def estimate(
     columns = []
     for j, axis in enumerate(axes):
         if isinstance(axis, LevelAxis):
-            marginals = _level_scores(axis, [own[j] for own in levels], stds)
+            marginals = _level_marginals(axis, [own[j] for own in levels], stds)
         else:
             if not is_wide(axis):
                 few = _few_numbers([own[-1] for own in parts[j]])
                 for c in sure:
                     masses[c][j] = few[c]
             marginals = [
-                ColumnScores.numeric(axis, cells[j], own[j], zero=zero, missing=missing)
+                MarginalTransform.numeric(
+                    axis, cells[j], own[j], zero=zero, missing=missing
+                )
                 for own, (zero, missing) in zip(masses, atoms[j].tolist(), strict=True)
             ]
         columns.append(marginals)
@@ -208,19 +212,19 @@ def _atoms(axis: Axis, rounds: list[list[Counted]]) -> Floats:
     return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
 
 
-def _level_scores(
+def _level_marginals(
     axis: LevelAxis, counts: list[Floats], stds: Floats
-) -> list[ColumnScores]:
+) -> list[MarginalTransform]:
     """Marginals of a level column; what is in none is spread over the levels."""
     n_levels = len(axis.levels)
     stacked = np.array(counts)
     if stacked.size == 0:
-        return [ColumnScores.of_levels(axis, np.empty(0)) for _ in counts]
+        return [MarginalTransform.of_levels(axis, np.empty(0)) for _ in counts]
     shares = shrunk_distributions(stacked, stds * _centred(stacked.shape[1]))
     missing = shares[:, n_levels:].sum(axis=1)
     order = _level_order(shares[:, :n_levels], ordered=axis.ordered)
     return [
-        ColumnScores.of_levels(axis, row[:n_levels], missing=gone, order=order)
+        MarginalTransform.of_levels(axis, row[:n_levels], missing=gone, order=order)
         for row, gone in zip(shares, missing, strict=True)
     ]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._classes import Classes
-    from skdpsynth.preprocessing._scores import ColumnScores
+    from skdpsynth.preprocessing._transforms import MarginalTransform
     from skdpsynth.privacy import PrivacyAccountant
 
     Floats = NDArray[np.float64]
@@ -153,8 +153,8 @@ def buy_marginals(
     accountant: PrivacyAccountant,
     *,
     mus: Floats,
-) -> list[list[ColumnScores]]:
-    """Buy the distribution of every column in every class: `scores[class][column]`.
+) -> list[list[MarginalTransform]]:
+    """Buy the distribution of every column in every class: `marginals[class][column]`.
 
     `mus` are the Gaussian-DP parameters that the classes may use for both rounds
     together. They pay in parallel: a row is in one class.

@@ -14,7 +14,7 @@ from skdpsynth.preprocessing._convert import from_wall, to_category_series, to_s
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
-from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.preprocessing._transforms import MarginalTransform
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableModel:
-    """The released marginals of every column in each class: `scores[class][column]`."""
+    """The released marginals of every column, as `marginals[class][column]`."""
 
     facts: TableFacts
-    scores: list[list[ColumnScores]]
+    marginals: list[list[MarginalTransform]]
 
     @classmethod
     def bought(
@@ -56,13 +56,15 @@ class TableModel:
 
         Columns, their order and dtypes are those of the training table.
         """
-        of_class = [np.flatnonzero(members == c) for c in range(len(self.scores))]
+        of_class = [np.flatnonzero(members == c) for c in range(len(self.marginals))]
         series: dict[Any, pd.Series] = {}
         for j, column in enumerate(self.facts.columns):
             values = np.empty(len(members))
             missing = np.zeros(len(members), dtype=bool)
             for c, rows in enumerate(of_class):
-                values[rows], missing[rows] = self.scores[c][j].decode(ranks[rows, j])
+                values[rows], missing[rows] = self.marginals[c][j].decode(
+                    ranks[rows, j]
+                )
             axis = self.facts.axes[j]
             if isinstance(axis, LevelAxis):
                 codes = values.astype(np.int64)
@@ -106,7 +108,7 @@ class TableModel:
         `units` and `codes` are those of `PrivateRows`.
         """
         scores = np.empty(units.shape, dtype=np.float32)
-        for j, column in enumerate(self.scores[position]):
+        for j, column in enumerate(self.marginals[position]):
             scores[:, j] = column.encode(units[:, j], codes[:, j])
         return scores
 
@@ -119,10 +121,10 @@ class TableModel:
             "columns": [places[column.name] for column in facts.columns],
             "axes": [axis.to_dict() for axis in facts.axes],
             "levels": [encode_value(level) for level in facts.classes.levels],
-            "missing": [[column.missing for column in row] for row in self.scores],
+            "missing": [[column.missing for column in row] for row in self.marginals],
         }
         arrays = {"class_counts": facts.classes.counts}
-        for c, row in enumerate(self.scores):
+        for c, row in enumerate(self.marginals):
             for j, column in enumerate(row):
                 arrays[f"points.{c}.{j}"] = column.points
                 arrays[f"cumulative.{c}.{j}"] = column.cumulative
@@ -138,16 +140,16 @@ class TableModel:
         levels = tuple(decode_value(level) for level in document["levels"])
         classes = Classes(levels, arrays["class_counts"])
         columns = tuple(layout.columns[place] for place in document["columns"])
-        scores = [
+        marginals = [
             [
-                ColumnScores(
+                MarginalTransform(
                     axis, arrays[f"points.{c}.{j}"], arrays[f"cumulative.{c}.{j}"], gone
                 )
                 for j, (axis, gone) in enumerate(zip(axes, row, strict=True))
             ]
             for c, row in enumerate(document["missing"])
         ]
-        return cls(TableFacts(layout, columns, axes, classes), scores)
+        return cls(TableFacts(layout, columns, axes, classes), marginals)
 
 
 def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._scores import ColumnScores
+    from skdpsynth.preprocessing._transforms import MarginalTransform
     from skdpsynth.privacy import Reservation
 
 __all__ = ["Evidence", "pseudo_labels", "train_classifier"]
@@ -44,7 +44,7 @@ class Evidence:
     def __init__(self, model: TableModel) -> None:
         self._model = model
         self._masses = [
-            np.stack([_masses(by_class[j]) for by_class in model.scores])
+            np.stack([_masses(by_class[j]) for by_class in model.marginals])
             for j in range(len(model.facts.axes))
         ]
         self._tables = []
@@ -57,7 +57,7 @@ class Evidence:
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return len(self._model.scores)
+        return len(self._model.marginals)
 
     @property
     def initial_weights(self) -> NDArray[np.float64]:
@@ -172,7 +172,7 @@ def pseudo_labels(
     return called, noisy_counts(called, len(prior), reservation)
 
 
-def _masses(column: ColumnScores) -> NDArray[np.float64]:
+def _masses(column: MarginalTransform) -> NDArray[np.float64]:
     """Give the probability of every cell: numbers, then zero and missing values.
 
     Of levels: every level, then what is no level, and missing values.

@@ -157,7 +157,7 @@ class PairStart:
         device: torch.device,
     ) -> None:
         counts, prior = facts.classes.counts, facts.classes.prior
-        marginals = TableModel.bought(rows, facts, plans, accountant).scores
+        marginals = TableModel.bought(rows, facts, plans, accountant).marginals
         n_bins = table_bins(plans, len(facts.axes))
         self._bins, marginals = choose_bins(facts.axes, marginals, prior, n_bins)
         self.model = TableModel(facts, marginals)

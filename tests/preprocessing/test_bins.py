@@ -19,7 +19,7 @@ from skdpsynth.preprocessing._bins import (
     most_bins,
 )
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
-from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.preprocessing._transforms import MarginalTransform
 
 MANY = settings(max_examples=150, deadline=None)
 N_CLASSES = 2
@@ -49,7 +49,7 @@ def numeric_column(draw):
         zero = draw(st.sampled_from([0.0, 0.3])) if axis.zero is not None else 0.0
         missing = draw(st.sampled_from([0.0, 0.2])) if axis.nullable else 0.0
         own.append(
-            ColumnScores.numeric(
+            MarginalTransform.numeric(
                 axis, cells, masses / masses.sum(), zero=zero, missing=missing
             )
         )
@@ -65,7 +65,9 @@ def level_column(draw):
         missing = draw(st.sampled_from([0.0, 0.2])) if axis.nullable else 0.0
         order = np.array(draw(st.permutations(range(n_levels))), dtype=np.int64)
         weights = draw(shares(n_levels))
-        own.append(ColumnScores.of_levels(axis, weights, missing=missing, order=order))
+        own.append(
+            MarginalTransform.of_levels(axis, weights, missing=missing, order=order)
+        )
     return axis, own
 
 
@@ -186,7 +188,7 @@ def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
 def test_atoms_have_the_ranks_that_the_marginal_says():
     """Missing: 1 in 5, at the bottom. Zero: 3 in 8 of the rest, where zeros are."""
     axis = NumericAxis(-1.0, 1.0, log=False, integer=False, nullable=True)
-    marginal = ColumnScores.numeric(
+    marginal = MarginalTransform.numeric(
         axis, np.linspace(0, 1, 9), np.full(8, 1 / 8), zero=0.3, missing=0.2
     )
     _, bins, _ = chosen((axis, [marginal] * 2), 4)
@@ -204,7 +206,7 @@ def test_rare_levels_and_other_share_a_bin():
     """Side by side, so that the bin is one interval; missing has a bin of its own."""
     axis = LevelAxis(tuple("abcde"), nullable=True)
     weights = np.array([1.0, 40.0, 2.0, 50.0, 3.0])
-    marginal = ColumnScores.of_levels(axis, weights, missing=0.1)
+    marginal = MarginalTransform.of_levels(axis, weights, missing=0.1)
     _, bins, (changed, _) = chosen((axis, [marginal] * 2), 2)
     assert bins.of_code.tolist() == [2, 0, 2, 1, 2, 2, 3]
     assert bins.rest == 2
@@ -225,7 +227,7 @@ def test_a_number_that_many_rows_share_has_a_bin_to_itself():
     cells = axis.snap(np.linspace(0, 1, 100))
     masses = np.full(99, 0.6 / 98)
     masses[39] = 0.4
-    marginal = ColumnScores.numeric(axis, cells, masses)
+    marginal = MarginalTransform.numeric(axis, cells, masses)
     _, bins, _ = chosen((axis, [marginal] * 2), 8)
     units = axis.to_unit(np.arange(1.0, 100.0))
     found = bins.encode(units.astype(np.float32), np.zeros(99, dtype=np.int64))
@@ -235,7 +237,7 @@ def test_a_number_that_many_rows_share_has_a_bin_to_itself():
 def test_a_short_range_has_a_bin_for_every_number():
     axis = NumericAxis(1.0, 12.0, log=False, integer=True, nullable=False)
     cells = axis.snap(np.linspace(0, 1, 13))
-    marginal = ColumnScores.numeric(axis, cells, np.full(12, 1 / 12))
+    marginal = MarginalTransform.numeric(axis, cells, np.full(12, 1 / 12))
     _, bins, _ = chosen((axis, [marginal] * 2), 12)
     units = axis.to_unit(np.arange(1.0, 13.0)).astype(np.float32)
     assert bins.encode(units, np.zeros(12, dtype=np.int64)).tolist() == list(range(12))
@@ -244,8 +246,8 @@ def test_a_short_range_has_a_bin_for_every_number():
 def test_the_bins_of_a_table_stand_one_after_the_other():
     number = NumericAxis(0.0, 9.0, log=False, integer=False, nullable=True)
     level = LevelAxis(("a", "b"), nullable=False)
-    plain = ColumnScores.numeric(number, np.linspace(0, 1, 5), np.full(4, 0.25))
-    own = [plain, ColumnScores.of_levels(level, np.array([1.0, 3.0]))]
+    plain = MarginalTransform.numeric(number, np.linspace(0, 1, 5), np.full(4, 0.25))
+    own = [plain, MarginalTransform.of_levels(level, np.array([1.0, 3.0]))]
     bins, marginals = choose_bins([number, level], [own, own], PRIOR, 4)
     assert bins.sizes == [5, 3]
     assert bins.starts.tolist() == [0, 5, 8]

@@ -56,9 +56,9 @@ def buy(rows, epsilon, axes=AXES, classes=TWO):
 @pytest.mark.parametrize(("epsilon", "tolerance"), [(math.inf, 0.02), (1.0, 0.06)])
 def test_the_marginals_of_a_known_table_come_out(epsilon, tolerance):
     """At epsilon 1 the noise of a share is below 0.005, a twelfth of the tolerance."""
-    scores, _ = buy(table(np.random.default_rng(0)), epsilon)
+    marginals, _ = buy(table(np.random.default_rng(0)), epsilon)
     for c in (0, 1):
-        number, count, level = scores[c]
+        number, count, level = marginals[c]
         values, missing = number.decode(RANKS)
         assert missing.mean() == pytest.approx(0.1, abs=tolerance)
         assert (values[~missing] == 0).mean() == pytest.approx(1 / 3, abs=tolerance)
@@ -155,8 +155,8 @@ def test_empty_classes_and_single_columns_work(axes, epsilon):
     places = [AXES.index(axis) for axis in axes]
     first = rows.of_class(0)
     rows = PrivateRows(first.units[:, places], first.codes[:, places], first.members)
-    scores, _ = buy(rows, epsilon, axes=axes)
-    for of_class in scores:
+    marginals, _ = buy(rows, epsilon, axes=axes)
+    for of_class in marginals:
         for column in of_class:
             values = column.decode(RANKS[::100])[0]
             assert np.isfinite(values).all()
@@ -219,8 +219,8 @@ def few_numbers(n_rows: int, n_columns: int = 40, n_classes: int = 8):
     members = np.arange(n_classes * n_rows) % n_classes
     codes = np.zeros(units.shape, dtype=np.uint8)
     rows = PrivateRows(units.astype(np.float32), codes, members)
-    scores, accountant = buy(rows, 1.0, [axis] * n_columns, classes)
-    shares = [[s.decode(RANKS)[0].mean() for s in own] for own in scores]
+    marginals, accountant = buy(rows, 1.0, [axis] * n_columns, classes)
+    shares = [[s.decode(RANKS)[0].mean() for s in own] for own in marginals]
     return np.array(shares), accountant.report().entries[0].noise_std / 2**20
 
 
@@ -251,8 +251,8 @@ def test_shares_are_drawn_together_by_the_noise_that_is_left():
     """
     counts = [np.array([60.0, 40.0]), np.array([40.0, 60.0])]
     axis, stds = LevelAxis(("a", "b"), nullable=False), np.array([10.0, 10.0])
-    scores = _estimates._level_scores(axis, counts, stds)
-    assert [own.cumulative[1] for own in scores] == pytest.approx([0.55, 0.45])
+    marginals = _estimates._level_marginals(axis, counts, stds)
+    assert [own.cumulative[1] for own in marginals] == pytest.approx([0.55, 0.45])
     edges = np.array([0.0, 0.5, 1.0])
     parts = [
         _estimates.Counted(Histogram(edges, own, 10.0), 0.0, 0.0) for own in counts
@@ -268,9 +268,9 @@ def test_a_class_that_differs_keeps_its_numbers():
     units = axis.to_unit(members.astype(float))[:, None].astype(np.float32)
     rows = PrivateRows(units, np.zeros(units.shape, dtype=np.uint8), members)
     classes = Classes(("n", "p"), np.array([4000.0, 400.0]))
-    scores, _ = buy(rows, 1.0, [axis], classes)
-    assert scores[0][0].decode(RANKS)[0].mean() < 0.05
-    assert scores[1][0].decode(RANKS)[0].mean() > 0.9
+    marginals, _ = buy(rows, 1.0, [axis], classes)
+    assert marginals[0][0].decode(RANKS)[0].mean() < 0.05
+    assert marginals[1][0].decode(RANKS)[0].mean() > 0.9
 
 
 # --- Sizes, and rows in no cell ---------------------------------------------------
@@ -285,9 +285,9 @@ def binary(shares, n_rows=3000, axis=None):
     return PrivateRows(np.zeros(codes.shape, np.float32), codes, members), [axis] * 12
 
 
-def shares_of(scores):
+def shares_of(marginals):
     """Give the share of the first level in each column of the only class."""
-    return np.array([column.cumulative[1] for column in scores[0]])
+    return np.array([column.cumulative[1] for column in marginals[0]])
 
 
 @pytest.mark.parametrize("nullable", [True, False])
@@ -301,8 +301,8 @@ def test_values_that_no_level_names_are_not_spread_evenly(nullable, global_rando
     axis = LevelAxis(("a", "b"), nullable=nullable)
     rows, axes = binary([0.3, 0.1, 0.6], axis=axis)
     with insecure_randomness(global_random_seed):
-        scores, _ = buy(rows, 1.0, axes, Classes((), np.array([3000.0])))
-    assert np.abs(shares_of(scores) - 0.75).max() < 0.1
+        marginals, _ = buy(rows, 1.0, axes, Classes((), np.array([3000.0])))
+    assert np.abs(shares_of(marginals) - 0.75).max() < 0.1
 
 
 @pytest.mark.parametrize("declared", [2400.0, 3600.0])
@@ -316,8 +316,8 @@ def test_a_wrong_number_of_rows_does_not_spoil_the_shares(declared, global_rando
     """
     rows, axes = binary([0.8, 0.2])
     with insecure_randomness(global_random_seed):
-        scores, _ = buy(rows, 1.0, axes, Classes((), np.array([declared])))
-    assert np.abs(shares_of(scores) - 0.8).max() < 0.03
+        marginals, _ = buy(rows, 1.0, axes, Classes((), np.array([declared])))
+    assert np.abs(shares_of(marginals) - 0.8).max() < 0.03
 
 
 def released_size(size, std):

@@ -22,7 +22,7 @@ def fitted(frame: pd.DataFrame, schema=None, target=None) -> TableModel:
 
 def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    members = rng.integers(0, len(model.scores), n_rows)
+    members = rng.integers(0, len(model.marginals), n_rows)
     ranks = rng.random((n_rows, len(model.facts.columns)))
     return model.decode(ranks, members)
 

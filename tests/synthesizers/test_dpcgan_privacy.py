@@ -95,7 +95,7 @@ def fit(table, cls=DPCGANSynthesizer, **parameters):
 def reference_marginals():
     """Marginals of another table: public."""
     settings = {"epsilon": math.inf, "schema": COUNTED}
-    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.scores
+    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.marginals
 
 
 def sums_of(table, cls, **parameters):

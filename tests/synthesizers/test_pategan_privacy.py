@@ -104,7 +104,7 @@ def fit(table, **parameters):
 def reference_marginals():
     """Marginals of another table: public."""
     settings = {"epsilon": math.inf, "schema": COUNTED}
-    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.scores
+    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.marginals
 
 
 def what_teachers_say(table, **parameters):

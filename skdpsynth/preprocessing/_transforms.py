@@ -27,7 +27,7 @@ MAX_SCORE = 3.0  # scores are kept within this distance of 0
 
 
 @dataclass(frozen=True)
-class ColumnScores:
+class MarginalTransform:
     """The marginal of one column in one class."""
 
     axis: Axis
@@ -48,7 +48,7 @@ class ColumnScores:
         *,
         zero: float = 0.0,
         missing: float = 0.0,
-    ) -> ColumnScores:
+    ) -> MarginalTransform:
         """Build the marginal of a numeric column from the masses of its cells.
 
         `zero` and `missing` are shares of exact zeros and missing values of all rows.
@@ -75,7 +75,7 @@ class ColumnScores:
         *,
         missing: float = 0.0,
         order: NDArray[np.int64] | None = None,
-    ) -> ColumnScores:
+    ) -> MarginalTransform:
         """Build the marginal of a level column from the weights of its levels.
 
         `missing` is a share of all rows; `order` that of the levels along the scores.

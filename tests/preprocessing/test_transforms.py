@@ -11,13 +11,13 @@ from scipy.stats import kstest
 
 from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
-from skdpsynth.preprocessing._scores import MAX_SCORE, ColumnScores
+from skdpsynth.preprocessing._transforms import MAX_SCORE, MarginalTransform
 
 RANKS = (np.arange(200_000) + 0.5) / 200_000  # every rank once, as in a perfect sample
 
 
 @st.composite
-def numeric_scores(draw, *, integer: bool = False) -> ColumnScores:
+def numeric_marginals(draw, *, integer: bool = False) -> MarginalTransform:
     """Draw a marginal with zeros and missing values, of cells that are not empty."""
     low = draw(st.sampled_from([-700.0, 0.0, 3.0]))
     axis = NumericAxis(low, 900.0, draw(st.booleans()), integer, nullable=True)
@@ -28,19 +28,19 @@ def numeric_scores(draw, *, integer: bool = False) -> ColumnScores:
     cells[-1] = 1.0
     zero = draw(st.sampled_from([0.0, 0.3])) if axis.zero is not None else 0.0
     missing = draw(st.sampled_from([0.0, 0.25, 0.7]))
-    return ColumnScores.numeric(
+    return MarginalTransform.numeric(
         axis, cells, np.array(masses) / sum(masses), zero=zero, missing=missing
     )
 
 
-def encoded(marginal: ColumnScores, values: np.ndarray, missing: np.ndarray):
+def encoded(marginal: MarginalTransform, values: np.ndarray, missing: np.ndarray):
     """Place values as `encode_rows` does, and encode them."""
     codes = np.where(values == 0.0, ZERO if marginal.axis.zero is not None else 0, 0)
     codes = np.where(missing, MISSING, codes).astype(np.uint8)
     return marginal.encode(marginal.axis.to_unit(values), codes)
 
 
-@given(numeric_scores(), st.lists(st.floats(-2.9, 2.9), min_size=1, max_size=20))
+@given(numeric_marginals(), st.lists(st.floats(-2.9, 2.9), min_size=1, max_size=20))
 @settings(max_examples=150, deadline=None)
 def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
     scores = np.sort(scores)
@@ -55,7 +55,7 @@ def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
     np.testing.assert_allclose(values_again, values, rtol=1e-5, atol=1e-5)
 
 
-@given(numeric_scores())
+@given(numeric_marginals())
 @settings(max_examples=40, deadline=None)
 def test_the_shares_come_out_as_they_were_bought(marginal):
     values, missing = marginal.decode(RANKS)
@@ -72,7 +72,7 @@ def test_the_shares_come_out_as_they_were_bought(marginal):
         assert away.max() < 1e-3
 
 
-@given(numeric_scores(integer=True))
+@given(numeric_marginals(integer=True))
 @settings(max_examples=40, deadline=None)
 def test_whole_numbers_stay_whole_and_in_range(marginal):
     values, missing = marginal.decode(RANKS[::50])
@@ -86,7 +86,7 @@ def test_the_scores_of_a_columns_own_values_are_normal():
     """No draw: the values are all quantiles, so the test cannot fail by chance."""
     axis = NumericAxis(-3.0, 3.0, log=True, integer=False, nullable=False)
     cells = np.linspace(0, 1, 33)
-    marginal = ColumnScores.numeric(axis, cells, np.diff(cells**2))
+    marginal = MarginalTransform.numeric(axis, cells, np.diff(cells**2))
     values = axis.from_unit(np.sqrt(RANKS))
     scores = encoded(marginal, values, np.zeros(len(values), dtype=bool))
     assert np.abs(scores).max() <= MAX_SCORE + 1e-9
@@ -105,7 +105,7 @@ def test_levels_survive_and_have_their_shares(weights, missing, random):
     n_levels = len(weights)
     axis = LevelAxis(tuple(range(n_levels)), nullable=True)
     order = random.sample(range(n_levels), n_levels)
-    marginal = ColumnScores.of_levels(
+    marginal = MarginalTransform.of_levels(
         axis, np.array(weights), missing=missing, order=np.array(order)
     )
     codes = np.arange(n_levels)
@@ -122,23 +122,23 @@ def test_levels_survive_and_have_their_shares(weights, missing, random):
 
 def test_what_a_marginal_does_not_have_says_nothing():
     axis = LevelAxis(("a", "b"), nullable=False)
-    marginal = ColumnScores.of_levels(axis, np.array([0.3, 0.7]))
+    marginal = MarginalTransform.of_levels(axis, np.array([0.3, 0.7]))
     other, missing = 2, 3
     scores = marginal.encode(np.zeros(2), np.array([other, missing]))
     np.testing.assert_allclose(scores, 0.0, atol=1e-12)
     number = NumericAxis(1.0, 2.0, log=False, integer=False, nullable=False)
-    plain = ColumnScores.numeric(number, np.array([0.0, 1.0]), np.ones(1))
+    plain = MarginalTransform.numeric(number, np.array([0.0, 1.0]), np.ones(1))
     assert plain.encode(np.zeros(1), np.array([MISSING]))[0] == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize("missing", [0.0, 1.0])
 def test_a_column_without_values_is_missing(missing):
-    nothing = ColumnScores.of_levels(LevelAxis((), nullable=True), np.empty(0))
+    nothing = MarginalTransform.of_levels(LevelAxis((), nullable=True), np.empty(0))
     values, gone = nothing.decode(RANKS[::1000])
     assert gone.all()
     assert (values == -1).all()
     axis = NumericAxis(0.0, 1.0, log=False, integer=False, nullable=True)
-    marginal = ColumnScores.numeric(
+    marginal = MarginalTransform.numeric(
         axis, np.array([0.0, 1.0]), np.ones(1), missing=missing, zero=1 - missing
     )
     values, gone = marginal.decode(RANKS[::1000])
@@ -148,7 +148,7 @@ def test_a_column_without_values_is_missing(missing):
 
 
 def test_levels_without_any_weight_are_equal():
-    marginal = ColumnScores.of_levels(LevelAxis(("a", "b"), True), np.zeros(2))
+    marginal = MarginalTransform.of_levels(LevelAxis(("a", "b"), True), np.zeros(2))
     values, _ = marginal.decode(RANKS)
     assert values.mean() == pytest.approx(0.5)
 
@@ -161,7 +161,7 @@ def test_rounding_leaves_a_distribution():
         shares = np.append(rng.random(6), 0.0)
         too_large += np.cumsum(shares / shares.sum())[-2] > 1
         axis = LevelAxis(tuple("abcdefg"), nullable=False)
-        cumulative = ColumnScores.of_levels(axis, shares).cumulative
+        cumulative = MarginalTransform.of_levels(axis, shares).cumulative
         assert (np.diff(cumulative) >= 0).all()
         assert cumulative[-1] == 1
     assert too_large > 5
