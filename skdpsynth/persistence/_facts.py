@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.preprocessing._axes import LevelAxis
+from skdpsynth.preprocessing._domains import LevelDomain
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema._dtypes import kind_of_dtype
@@ -97,7 +97,7 @@ def check_parts(
     facts, counts = model.facts, model.facts.classes.counts
     n_columns = len(facts.columns)
     _require(all(type(p) is int and p >= 0 for p in places), "places")
-    _require(len(set(places)) == len(places) == len(facts.axes), "columns")
+    _require(len(set(places)) == len(places) == len(facts.domains), "columns")
     for layout in facts.layout.columns:
         said = (layout.kind, layout.can_be_missing)
         _require(kind_of_dtype(layout.dtype) == said, "a dtype")
@@ -153,14 +153,14 @@ def _check_marginal(column: MarginalTransform) -> None:
     _require(points.ndim == cumulative.ndim == 1, "shape of a marginal")
     _require(0 <= column.missing <= 1, "missing values")
     _require(_rises(cumulative), "a distribution")
-    if isinstance(column.axis, LevelAxis):
+    if isinstance(column.domain, LevelDomain):
         _require(len(cumulative) == len(points) + 1, "shape of a marginal")
         codes = np.arange(len(points))
         _require(np.array_equal(np.sort(points), codes), "codes")
-        _require(len(points) in (0, len(column.axis.levels)), "codes")
+        _require(len(points) in (0, len(column.domain.levels)), "codes")
         return
     _require(len(points) == len(cumulative) >= 2 and _rises(points), "a marginal")
-    low, high, step = column.axis.low, column.axis.high, column.axis.step
+    low, high, step = column.domain.low, column.domain.high, column.domain.step
     _require(np.isfinite([low, high]).all() and low <= high, "a range")
     _require(step is None or 0 < float(step) < np.inf, "a unit of time")
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._transforms import MarginalTransform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._axes import Axis
     from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._domains import ColumnDomain
 
 __all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
 
@@ -43,7 +43,7 @@ class ColumnBins:
     of_code : ndarray, int64
         Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric
         columns have the codes value, exact zero and missing; level columns those of
-        `LevelAxis`, and 'other' is in one bin with the rare levels.
+        `LevelDomain`, and 'other' is in one bin with the rare levels.
     n_bins : int
         Number of bins.
     zero : float or None
@@ -155,19 +155,19 @@ class TableBins:
         return found
 
 
-def most_bins(axis: Axis | None, n_bins: int) -> int:
+def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
     """Give the bins that a column can have, before its marginals are known."""
-    if axis is None:
+    if domain is None:
         return n_bins + 1
-    if isinstance(axis, LevelAxis):
-        return min(len(axis.levels), n_bins) + 1 + axis.nullable
-    if axis.integer:
-        n_bins = min(n_bins, int(axis.high - axis.low) + 1)
-    return n_bins + (axis.zero is not None) + axis.nullable
+    if isinstance(domain, LevelDomain):
+        return min(len(domain.levels), n_bins) + 1 + domain.nullable
+    if domain.integer:
+        n_bins = min(n_bins, int(domain.high - domain.low) + 1)
+    return n_bins + (domain.zero is not None) + domain.nullable
 
 
 def choose_bins(
-    axes: list[Axis] | tuple[Axis, ...],
+    domains: list[ColumnDomain] | tuple[ColumnDomain, ...],
     marginals: list[list[MarginalTransform]],
     prior: NDArray[np.float64],
     n_bins: int,
@@ -176,7 +176,7 @@ def choose_bins(
 
     Parameters
     ----------
-    axes : sequence of Axis
+    domains : sequence of ColumnDomain
         One per column.
     marginals : list of n_classes lists of MarginalTransform
         What was released.
@@ -194,19 +194,19 @@ def choose_bins(
         The same, with the levels of a bin side by side.
     """
     columns, changed = [], []
-    for j, axis in enumerate(axes):
+    for j, domain in enumerate(domains):
         own = [of_class[j] for of_class in marginals]
-        if isinstance(axis, NumericAxis):
-            columns.append(_bins_of_numbers(axis, own, prior, n_bins))
+        if isinstance(domain, NumericDomain):
+            columns.append(_bins_of_numbers(domain, own, prior, n_bins))
         else:
-            bins, own = _bins_of_levels(axis, own, prior, n_bins)
+            bins, own = _bins_of_levels(domain, own, prior, n_bins)
             columns.append(bins)
         changed.append(own)
     return TableBins(columns), [list(row) for row in zip(*changed, strict=True)]
 
 
 def _bins_of_numbers(
-    axis: NumericAxis,
+    domain: NumericDomain,
     marginals: list[MarginalTransform],
     prior: NDArray[np.float64],
     n_bins: int,
@@ -227,20 +227,20 @@ def _bins_of_numbers(
     # Edges are some of the marginals': no whole number lies there.
     edges = np.concatenate(([0.0], points[inner], [1.0]))
     exact = any((np.diff(own.points) == 0).any() for own in marginals)
-    zero = axis.zero if exact else None
+    zero = domain.zero if exact else None
     edges = np.unique(edges if zero is None else np.append(edges, zero))
     n_intervals = len(edges) - 1
     missing = n_intervals + (zero is not None)
     of_code = [
         -1,
         -1 if zero is None else n_intervals,
-        missing if axis.nullable else -1,
+        missing if domain.nullable else -1,
     ]
-    return ColumnBins(edges, np.array(of_code), missing + axis.nullable, zero)
+    return ColumnBins(edges, np.array(of_code), missing + domain.nullable, zero)
 
 
 def _bins_of_levels(
-    axis: LevelAxis,
+    domain: LevelDomain,
     marginals: list[MarginalTransform],
     prior: NDArray[np.float64],
     n_bins: int,
@@ -248,14 +248,14 @@ def _bins_of_levels(
     shares = np.array([own.level_shares() for own in marginals])
     pooled = prior @ shares
     frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
-    of_code = np.full(axis.n_codes, len(frequent))
+    of_code = np.full(domain.n_codes, len(frequent))
     of_code[frequent] = np.arange(len(frequent))
-    of_code[-1] = len(frequent) + axis.nullable
-    bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + axis.nullable)
+    of_code[-1] = len(frequent) + domain.nullable
+    bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
     order = np.argsort(of_code[:-2], kind="stable")
     return bins, [
         MarginalTransform.of_levels(
-            axis, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
+            domain, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
         )
         for row, own in zip(shares, marginals, strict=True)
     ]

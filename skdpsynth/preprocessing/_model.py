@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.preprocessing._axes import LevelAxis, axis_from_dict
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._convert import from_wall, to_category_series, to_series
+from skdpsynth.preprocessing._domains import LevelDomain, domain_from_dict
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
@@ -44,10 +44,12 @@ class TableModel:
     ) -> TableModel:
         """Buy the marginals of every class; flat ones where the plan buys none."""
         mus = np.array([plan.mu_marginals for plan in plans])
-        axes = list(facts.axes)
+        domains = list(facts.domains)
         if not mus.any():
-            return cls(facts, flat_marginals(axes, len(plans)))
-        return cls(facts, buy_marginals(rows, axes, facts.classes, accountant, mus=mus))
+            return cls(facts, flat_marginals(domains, len(plans)))
+        return cls(
+            facts, buy_marginals(rows, domains, facts.classes, accountant, mus=mus)
+        )
 
     def decode(
         self, ranks: NDArray[np.float64], members: NDArray[np.int64]
@@ -65,12 +67,12 @@ class TableModel:
                 values[rows], missing[rows] = self.marginals[c][j].decode(
                     ranks[rows, j]
                 )
-            axis = self.facts.axes[j]
-            if isinstance(axis, LevelAxis):
+            domain = self.facts.domains[j]
+            if isinstance(domain, LevelDomain):
                 codes = values.astype(np.int64)
-                series[column.name] = to_category_series(codes, axis.levels, column)
+                series[column.name] = to_category_series(codes, domain.levels, column)
                 continue
-            if axis.step is not None:
+            if domain.step is not None:
                 values = from_wall(values, column)
             series[column.name] = to_series(values, missing, column)
         for column in self.facts.layout.columns:
@@ -119,7 +121,7 @@ class TableModel:
         document = {
             "layout": facts.layout.to_dict(),
             "columns": [places[column.name] for column in facts.columns],
-            "axes": [axis.to_dict() for axis in facts.axes],
+            "axes": [domain.to_dict() for domain in facts.domains],
             "levels": [encode_value(level) for level in facts.classes.levels],
             "missing": [[column.missing for column in row] for row in self.marginals],
         }
@@ -136,20 +138,23 @@ class TableModel:
     ) -> TableModel:
         """Rebuild what `to_state` split."""
         layout = TableLayout.from_dict(document["layout"])
-        axes = tuple(axis_from_dict(axis) for axis in document["axes"])
+        domains = tuple(domain_from_dict(domain) for domain in document["axes"])
         levels = tuple(decode_value(level) for level in document["levels"])
         classes = Classes(levels, arrays["class_counts"])
         columns = tuple(layout.columns[place] for place in document["columns"])
         marginals = [
             [
                 MarginalTransform(
-                    axis, arrays[f"points.{c}.{j}"], arrays[f"cumulative.{c}.{j}"], gone
+                    domain,
+                    arrays[f"points.{c}.{j}"],
+                    arrays[f"cumulative.{c}.{j}"],
+                    gone,
                 )
-                for j, (axis, gone) in enumerate(zip(axes, row, strict=True))
+                for j, (domain, gone) in enumerate(zip(domains, row, strict=True))
             ]
             for c, row in enumerate(document["missing"])
         ]
-        return cls(TableFacts(layout, columns, axes, classes), marginals)
+        return cls(TableFacts(layout, columns, domains, classes), marginals)
 
 
 def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:

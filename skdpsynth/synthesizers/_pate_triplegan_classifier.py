@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from skdpsynth.nn._classifier import Classifier, call_rows
-from skdpsynth.preprocessing._axes import NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
+from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.privacy._aggregators import noisy_counts
 from skdpsynth.privacy._random import secret_generator
 
@@ -45,7 +45,7 @@ class Evidence:
         self._model = model
         self._masses = [
             np.stack([_masses(by_class[j]) for by_class in model.marginals])
-            for j in range(len(model.facts.axes))
+            for j in range(len(model.facts.domains))
         ]
         self._tables = []
         for masses in self._masses:
@@ -117,7 +117,7 @@ class Evidence:
         self, j: int, units: NDArray[np.floating], codes: NDArray[np.integer]
     ) -> NDArray[np.int64]:
         """Give the cell of every row in one column."""
-        if not isinstance(self._model.facts.axes[j], NumericAxis):
+        if not isinstance(self._model.facts.domains[j], NumericDomain):
             return codes[:, j].astype(np.int64)
         cells = np.minimum((units[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
         cells = np.where(codes[:, j] == ZERO, _CELLS, cells)
@@ -178,8 +178,8 @@ def _masses(column: MarginalTransform) -> NDArray[np.float64]:
     Of levels: every level, then what is no level, and missing values.
     """
     present = 1.0 - column.missing
-    if not isinstance(column.axis, NumericAxis):
-        masses = np.zeros(len(column.axis.levels) + 2)
+    if not isinstance(column.domain, NumericDomain):
+        masses = np.zeros(len(column.domain.levels) + 2)
         masses[column.points.astype(np.int64)] = present * np.diff(column.cumulative)
         masses[-1] = column.missing
         return masses

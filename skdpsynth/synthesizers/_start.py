@@ -158,8 +158,8 @@ class PairStart:
     ) -> None:
         counts, prior = facts.classes.counts, facts.classes.prior
         marginals = TableModel.bought(rows, facts, plans, accountant).marginals
-        n_bins = table_bins(plans, len(facts.axes))
-        self._bins, marginals = choose_bins(facts.axes, marginals, prior, n_bins)
+        n_bins = table_bins(plans, len(facts.domains))
+        self._bins, marginals = choose_bins(facts.domains, marginals, prior, n_bins)
         self.model = TableModel(facts, marginals)
         ranks = [self._bins.ranks(own) for own in marginals]
         shares = [self._bins.shares(own) for own in ranks]

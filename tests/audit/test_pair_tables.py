@@ -231,8 +231,8 @@ def test_kept_bins_from_true_counts_are_caught(
         kept[:] = [rows]
         return real_fit(self, rows, *others)
 
-    def at_the_largest(axis, marginals, prior, n_bins):
-        found = real_bins(axis, marginals, prior, n_bins)
+    def at_the_largest(domain, marginals, prior, n_bins):
+        found = real_bins(domain, marginals, prior, n_bins)
         largest = float(kept[0].units.max()) * 0.999
         inner = np.append(found.edges[1:-2], largest)
         edges = np.concatenate(([0.0], np.sort(inner), [1.0]))

@@ -94,7 +94,7 @@ def what_teachers_say(table, **parameters):
 
     reference = reference_marginals()  # before anything is patched
 
-    def no_purchase(rows, axes, classes, accountant, *, mus):
+    def no_purchase(rows, domains, classes, accountant, *, mus):
         return reference
 
     def no_pairs(rows, bins, *others, **named):

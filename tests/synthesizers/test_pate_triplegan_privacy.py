@@ -127,7 +127,7 @@ def what_is_summed(table, **parameters):
         said.append(("calls", reservation.scope, np.bincount(bins, minlength=n_bins)))
         return np.full(n_bins, 40)
 
-    def no_purchase(rows, axes, classes, accountant, *, mus):
+    def no_purchase(rows, domains, classes, accountant, *, mus):
         return reference_marginals()
 
     def no_pairs(rows, bins, *others, **named):
