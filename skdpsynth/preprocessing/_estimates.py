@@ -16,7 +16,7 @@ from skdpsynth.preprocessing._domains import (
     ColumnDomain,
     LevelDomain,
     NumericDomain,
-    is_wide,
+    is_continuous,
 )
 from skdpsynth.preprocessing._transforms import MarginalTransform
 
@@ -152,7 +152,7 @@ def estimate(
         if isinstance(domain, LevelDomain):
             marginals = _level_marginals(domain, [own[j] for own in levels], stds)
         else:
-            if not is_wide(domain):
+            if not is_continuous(domain):
                 few = _few_numbers([own[-1] for own in parts[j]])
                 for c in sure:
                     masses[c][j] = few[c]

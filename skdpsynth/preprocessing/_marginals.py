@@ -14,7 +14,7 @@ import numpy as np
 
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
 from skdpsynth.preprocessing._density import Histogram, fit_masses
-from skdpsynth.preprocessing._domains import ColumnDomain, NumericDomain, is_wide
+from skdpsynth.preprocessing._domains import ColumnDomain, NumericDomain, is_continuous
 from skdpsynth.preprocessing._estimates import (
     Counted,
     Round,
@@ -63,15 +63,17 @@ _CHECK_SHARE = 0.02
 _CORE_FROM, _GROWTH_FROM = 5.0, 2.0
 
 
-def coarse_share(largest: float, n_wide: int, n_others: int, mu: float) -> float:
+def coarse_share(
+    largest: float, n_continuous: int, n_discrete: int, mu: float
+) -> float:
     """Share of the squared mu of the marginals of a class that round 1 gets.
 
     0 where even the largest class of the table could fill only a few bins.
     """
-    n_columns = max(n_wide + n_others, 1)
+    n_columns = max(n_continuous + n_discrete, 1)
     if largest * mu < _TWO_ROUNDS_FROM * 2.0 * math.sqrt(n_columns):
         return 0.0
-    return COARSE_SHARE * n_wide / n_columns
+    return COARSE_SHARE * n_continuous / n_columns
 
 
 def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
@@ -131,10 +133,10 @@ def _count_noise(n_cells: Sequence[int], mu: float, weight: float = 0.0) -> floa
 
 
 def _most_cells(domain: ColumnDomain | None, n_bins: int) -> int:
-    """Give the cells that a column can have at most if the wide ones have `n_bins`."""
+    """Give the most cells that a column can have if continuous ones have `n_bins`."""
     if domain is None:
         return GRID
-    if isinstance(domain, NumericDomain) and not is_wide(domain):
+    if isinstance(domain, NumericDomain) and not is_continuous(domain):
         n_bins = int(domain.high - domain.low) + 1
     return _n_cells(domain, n_bins)
 
@@ -159,10 +161,12 @@ def buy_marginals(
     `mus` are the Gaussian-DP parameters that the classes may use for both rounds
     together. They pay in parallel: a row is in one class.
     """
-    wide = [j for j, domain in enumerate(domains) if is_wide(domain)]
+    continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
-    largest, n_others = float(classes.planned.max()), len(domains) - len(wide)
-    shares = [coarse_share(largest, len(wide), n_others, float(mu)) for mu in mus]
+    largest, n_discrete = float(classes.planned.max()), len(domains) - len(continuous)
+    shares = [
+        coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus
+    ]
     members = [rows.of_class(c) for c in range(len(classes))]
     rounds: list[list[Round]] = [[] for _ in members]
 
@@ -189,11 +193,11 @@ def buy_marginals(
             continue
         mu = float(mus[c]) * math.sqrt(share)
         noise_std = _count_noise(
-            [_n_cells(domains[j], _COARSE_BINS[1]) for j in wide], mu
+            [_n_cells(domains[j], _COARSE_BINS[1]) for j in continuous], mu
         )
         n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
-        edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in wide}
-        buy("coarse marginals", c, wide, edges, mu)
+        edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
+        buy("coarse marginals", c, continuous, edges, mu)
     seen: list[dict[int, Counted]] = [
         own[0].counted(domains, size) if own else {}
         for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
@@ -212,8 +216,8 @@ def buy_marginals(
         n_bins, weight, _ = fine_plan(
             domains, classes.planned[c], mu, classes.noise_std
         )
-        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in wide}
-        edges |= {j: cells[j] for j in numbers if j not in wide}  # a number each
+        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
+        edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
         buy("marginals", c, list(range(len(domains))), edges, mu, weight)
     return estimate(domains, classes, rounds, cells)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skdpsynth.preprocessing._bins import most_bins
-from skdpsynth.preprocessing._domains import LevelDomain, is_wide
+from skdpsynth.preprocessing._domains import LevelDomain, is_continuous
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.preprocessing._pairs import (
     all_pairs,
@@ -119,8 +119,8 @@ class ClassPlan:
 def plan_start(
     label: Hashable,
     n_rows: float,
-    n_wide: int,
-    n_others: int,
+    n_continuous: int,
+    n_discrete: int,
     mu: float,
     *,
     largest: float | None = None,
@@ -134,7 +134,7 @@ def plan_start(
         The class.
     n_rows : float
         Its declared or noisy count.
-    n_wide, n_others : int
+    n_continuous, n_discrete : int
         Numbers of numeric columns whose rows must be found first, and of all others.
     mu : float
         Gaussian-DP parameter that it may use for them.
@@ -150,12 +150,12 @@ def plan_start(
     """
     largest = n_rows if largest is None else largest
     mu_pairs = mu * math.sqrt(PAIRS_SHARE)
-    if pairs and pairs_pay(n_rows, n_wide + n_others, mu_pairs):
+    if pairs and pairs_pay(n_rows, n_continuous + n_discrete, mu_pairs):
         mu *= math.sqrt(1.0 - PAIRS_SHARE)
     else:
         mu_pairs = 0.0
-    fine = math.sqrt(1.0 - coarse_share(largest, n_wide, n_others, mu))
-    noise_std = grid_noise_std(mu * fine, math.sqrt(n_wide + n_others))
+    fine = math.sqrt(1.0 - coarse_share(largest, n_continuous, n_discrete, mu))
+    noise_std = grid_noise_std(mu * fine, math.sqrt(n_continuous + n_discrete))
     n_bins = bins_for(n_rows, noise_std, coarse=False)
     return ClassPlan(label, n_rows, mu, noise_std, n_bins, mu_pairs=mu_pairs)
 
@@ -182,11 +182,11 @@ def plan_facts(
         One per class.
     """
     classes = facts.classes
-    n_wide = sum(is_wide(domain) for domain in facts.domains)
-    n_others = len(facts.domains) - n_wide
+    n_continuous = sum(is_continuous(domain) for domain in facts.domains)
+    n_discrete = len(facts.domains) - n_continuous
     # What is left is the same for all classes until one of them has paid.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
-    plans = plan_classes(classes.scopes, classes.planned, n_wide, n_others, mu)
+    plans = plan_classes(classes.scopes, classes.planned, n_continuous, n_discrete, mu)
     return with_cells(plans, facts.domains, classes.noise_std)
 
 
@@ -210,14 +210,16 @@ def with_cells(
         With the noise of marginals whose columns have as many cells as the domains say.
     """
     most = max(len(a.levels) if isinstance(a, LevelDomain) else 0 for a in domains)
-    n_wide = sum(domain is not None and is_wide(domain) for domain in domains)
+    n_continuous = sum(
+        domain is not None and is_continuous(domain) for domain in domains
+    )
     largest = max(plan.n_rows for plan in plans)
     bins_of_tables = table_bins(plans, len(domains))
     found = []
     for plan in plans:
         mu, n_bins, noise_std = plan.mu_marginals, plan.n_bins, plan.noise_std
         if mu > 0:
-            share = coarse_share(largest, n_wide, len(domains) - n_wide, mu)
+            share = coarse_share(largest, n_continuous, len(domains) - n_continuous, mu)
             fine = mu * math.sqrt(1.0 - share)
             n_bins, _, noise_std = fine_plan(domains, plan.n_rows, fine, count_std)
         plan = replace(plan, most_levels=most, n_bins=n_bins, noise_std=noise_std)

@@ -19,7 +19,7 @@ from skdpsynth.preprocessing._classes import (
     rounded,
 )
 from skdpsynth.preprocessing._columns import declared_domain
-from skdpsynth.preprocessing._domains import NumericDomain, is_wide
+from skdpsynth.preprocessing._domains import NumericDomain, is_continuous
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._plan import with_cells
 from skdpsynth.preprocessing._purchase import (
@@ -170,9 +170,15 @@ def plan_table(
     pairs = zip(columns, domains, strict=True)
     # A range that must be bought may turn out to be narrow; that is not known yet.
     likely = [_ANY_RANGE if column in numeric else domain for column, domain in pairs]
-    n_wide = sum(domain is not None and is_wide(domain) for domain in likely)
+    n_continuous = sum(
+        domain is not None and is_continuous(domain) for domain in likely
+    )
     plans = plan_classes(
-        guess.labels, rounded(guess.counts), n_wide, len(columns) - n_wide, mu
+        guess.labels,
+        rounded(guess.counts),
+        n_continuous,
+        len(columns) - n_continuous,
+        mu,
     )
     target, mu_labels = layout.target_column, cap * math.sqrt(CLASS_SHARE)
     plans = with_cells(plans, likely, count_noise_std(target, schema, mu_labels))

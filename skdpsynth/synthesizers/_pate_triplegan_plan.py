@@ -113,7 +113,7 @@ def plan_class(
 
     A class whose discriminator does not train has all for its start.
     """
-    n_columns, started = whole.n_wide + whole.n_others, whole.form != "random"
+    n_columns, started = whole.n_continuous + whole.n_discrete, whole.form != "random"
     # Without a label there is nothing to classify.
     n_labels = 0 if label is None else whole.n_classes
     n_features = 1 + (n_labels if started else 2 * n_columns)
@@ -141,8 +141,8 @@ def plan_class(
         base = plan_start(
             label,
             n_rows,
-            whole.n_wide,
-            whole.n_others,
+            whole.n_continuous,
+            whole.n_discrete,
             left,
             largest=whole.largest,
             pairs=whole.form == "pairs",

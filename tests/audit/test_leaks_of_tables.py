@@ -344,9 +344,9 @@ class PlansByExactCounts(GPATESynthesizer):
 class PassesTheCap(IndependentSynthesizer):
     """Large noisy counts get more than is left."""
 
-    def _plan_classes(self, labels, counts, n_wide, n_others, mu):
+    def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):
         more = mu * (1.1 if counts.max() > 10 else 1.0)
-        return super()._plan_classes(labels, counts, n_wide, n_others, more)
+        return super()._plan_classes(labels, counts, n_continuous, n_discrete, more)
 
 
 def test_plans_by_exact_counts_are_caught(table):

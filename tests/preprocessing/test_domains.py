@@ -14,7 +14,7 @@ from skdpsynth.preprocessing._domains import (
     LevelDomain,
     NumericDomain,
     domain_from_dict,
-    is_wide,
+    is_continuous,
 )
 
 BOUNDS = st.floats(-1e9, 1e9, allow_subnormal=False)
@@ -147,7 +147,7 @@ def test_levels_have_codes_for_other_and_missing():
 
 
 @pytest.mark.parametrize(
-    ("domain", "wide"),
+    ("domain", "continuous"),
     [
         (NumericDomain(0.0, 1.0, log=False, integer=False, nullable=False), True),
         (NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False), False),
@@ -155,6 +155,8 @@ def test_levels_have_codes_for_other_and_missing():
         (LevelDomain(("a", "b"), nullable=False), False),
     ],
 )
-def test_where_rows_are_must_be_found_but_for_levels_and_few_numbers(domain, wide):
-    """Floats from 0 to 1 are wide: nearly all may lie below 0.01."""
-    assert is_wide(domain) == wide
+def test_where_rows_are_must_be_found_but_for_levels_and_few_numbers(
+    domain, continuous
+):
+    """Floats from 0 to 1 are continuous: nearly all may lie below 0.01."""
+    assert is_continuous(domain) == continuous
