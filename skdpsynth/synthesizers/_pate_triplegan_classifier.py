@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from skdpsynth.nn._classifier import Classifier, call_rows
+from skdpsynth.nn._classifier import Classifier, pseudo_label_rows
 from skdpsynth.preprocessing._columns import MISSING, ZERO
 from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.privacy._aggregators import noisy_counts
@@ -165,11 +165,11 @@ def pseudo_labels(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Label rows of no class by the frozen classifier: pairs (d, C(d)).
 
-    Gives the class that each row is called, which is private, and the noisy numbers of
-    the rows of each; only rows of no class pay for those.
+    Gives the pseudo-label of each row, which is private, and the noisy numbers of the
+    rows of each class; only rows of no class pay for those.
     """
-    called = call_rows(weights, evidence.features(unlabelled), prior)
-    return called, noisy_counts(called, len(prior), reservation)
+    labels = pseudo_label_rows(weights, evidence.features(unlabelled), prior)
+    return labels, noisy_counts(labels, len(prior), reservation)
 
 
 def _masses(column: MarginalTransform) -> NDArray[np.float64]:
