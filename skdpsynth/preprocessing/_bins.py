@@ -61,10 +61,10 @@ class ColumnBins:
         return -1 if len(self.edges) else int(self.of_code[-2])
 
     def encode(
-        self, units: NDArray[np.floating], codes: NDArray[np.integer]
+        self, units: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> NDArray[np.int64]:
         """Give the bin of every row; private if the rows are."""
-        bins = self.of_code[codes]
+        bins = self.of_code[category_codes]
         if len(self.edges):
             inner = self.edges[1:-1].astype(np.float32)
             of_value = np.searchsorted(inner, units, side="right")
@@ -121,7 +121,7 @@ class TableBins:
         """Give the bin of every row in every column; private."""
         codes = np.empty(rows.units.shape, dtype=np.int64)
         for j, column in enumerate(self.columns):
-            codes[:, j] = column.encode(rows.units[:, j], rows.codes[:, j])
+            codes[:, j] = column.encode(rows.units[:, j], rows.category_codes[:, j])
         return codes
 
     def ranks(self, marginals: list[MarginalTransform]) -> NDArray[np.float64]:

@@ -57,7 +57,7 @@ class PrivateRows:
     units: NDArray[np.float32]
     # (n_rows, n_columns): of numeric columns 0 for a value, `ZERO` for an exact zero
     # with a cell of its own, or `MISSING`; of level columns the codes of `LevelDomain`.
-    codes: NDArray[np.unsignedinteger]
+    category_codes: NDArray[np.unsignedinteger]
     # (n_rows,): position of a row's class; -1 where it is missing or was not released.
     members: NDArray[np.int64]
 
@@ -68,7 +68,9 @@ class PrivateRows:
 
     def rows(self, chosen: NDArray[np.integer]) -> PrivateRows:
         """Give some of the rows."""
-        return PrivateRows(self.units[chosen], self.codes[chosen], self.members[chosen])
+        return PrivateRows(
+            self.units[chosen], self.category_codes[chosen], self.members[chosen]
+        )
 
 
 def declared_domain(
@@ -258,7 +260,9 @@ def encode_rows(
     """Place the rows in the domains, in the order of the frame: private."""
     units = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in domains if isinstance(a, LevelDomain)), default=0)
-    codes = np.zeros(units.shape, dtype=np.min_scalar_type(max(most - 1, MISSING)))
+    category_codes = np.zeros(
+        units.shape, dtype=np.min_scalar_type(max(most - 1, MISSING))
+    )
     for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
         series = frame[column.name]
         if isinstance(domain, NumericDomain):
@@ -267,10 +271,12 @@ def encode_rows(
                 values = to_wall(values, column)
             units[:, position] = domain.to_unit(values)
             if domain.zero is not None:
-                codes[values == 0.0, position] = ZERO
-            codes[missing, position] = MISSING
+                category_codes[values == 0.0, position] = ZERO
+            category_codes[missing, position] = MISSING
         else:
             found, keys = factorize(series)
             n = len(domain.levels)
-            codes[:, position] = place_keys(found, keys, domain.levels, n, n + 1)
-    return PrivateRows(units, codes, members)
+            category_codes[:, position] = place_keys(
+                found, keys, domain.levels, n, n + 1
+            )
+    return PrivateRows(units, category_codes, members)

@@ -255,7 +255,7 @@ def _cell_codes(
         (len(rows.members), len(columns)), dtype=np.min_scalar_type(max(n_cells))
     )
     for position, j in enumerate(columns):
-        domain, kind, n = domains[j], rows.codes[:, j], n_cells[position]
+        domain, kind, n = domains[j], rows.category_codes[:, j], n_cells[position]
         missing = n - 1 if domain.nullable else n
         if isinstance(domain, NumericDomain):
             inner = edges[j][1:-1].astype(np.float32)

@@ -103,15 +103,18 @@ class TableModel:
         return frame
 
     def score_rows(
-        self, units: NDArray[np.floating], codes: NDArray[np.integer], position: int
+        self,
+        units: NDArray[np.floating],
+        category_codes: NDArray[np.integer],
+        position: int,
     ) -> NDArray[np.float32]:
         """Give the normal scores of a class's rows; private if the rows are.
 
-        `units` and `codes` are those of `PrivateRows`.
+        `units` and `category_codes` are those of `PrivateRows`.
         """
         scores = np.empty(units.shape, dtype=np.float32)
         for j, column in enumerate(self.marginals[position]):
-            scores[:, j] = column.encode(units[:, j], codes[:, j])
+            scores[:, j] = column.encode(units[:, j], category_codes[:, j])
         return scores
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:

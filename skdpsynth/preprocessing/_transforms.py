@@ -122,26 +122,28 @@ class MarginalTransform:
         place = np.searchsorted(self.cumulative[1:-1], rank, side="right")
         return np.where(missing, -1.0, self.points[place]), missing
 
-    def encode(self, units: NDArray[np.floating], codes: NDArray[np.integer]) -> Floats:
+    def encode(
+        self, units: NDArray[np.floating], category_codes: NDArray[np.integer]
+    ) -> Floats:
         """Give the scores of rows; of a class's own private rows, they are private.
 
-        `units` and `codes` are those of `PrivateRows`. Scores are within `MAX_SCORE` of
-        0. A value that fills an interval of scores, such as a level, gets the middle of
-        its probabilities.
+        `units` and `category_codes` are those of `PrivateRows`. Scores are within
+        `MAX_SCORE` of 0. A value that fills an interval of scores, such as a level,
+        gets the middle of its probabilities.
         """
         if isinstance(self.domain, NumericDomain):
             rank = np.interp(units, self.points, self.cumulative)
             doubled = np.flatnonzero(np.diff(self.points) == 0)
             if len(doubled):
                 middle = self.cumulative[doubled[0] : doubled[0] + 2].mean()
-                rank = np.where(codes == ZERO, middle, rank)
-            gone = codes == MISSING
+                rank = np.where(category_codes == ZERO, middle, rank)
+            gone = category_codes == MISSING
         else:
             table = np.full(self.domain.n_codes, 0.5)
             middles = (self.cumulative[:-1] + self.cumulative[1:]) / 2
             table[self.points.astype(np.int64)] = middles
-            rank = table[codes]
-            gone = codes == len(self.domain.levels) + 1
+            rank = table[category_codes]
+            gone = category_codes == len(self.domain.levels) + 1
         # A missing value that the marginal does not have says nothing: the middle.
         missing = self.missing / 2 if self.missing else 0.5
         rank = np.where(gone, missing, self.missing + (1.0 - self.missing) * rank)

@@ -81,12 +81,16 @@ class Evidence:
         features = np.ones((len(rows.members), self.n_features))
         for start in range(0, len(features), _CHUNK):
             part = slice(start, start + _CHUNK)
-            units, codes = rows.units[part], rows.codes[part]
+            units, category_codes = rows.units[part], rows.category_codes[part]
             if self.informed:
-                cells = [self._cells(j, units, codes) for j in range(units.shape[1])]
+                cells = [
+                    self._cells(j, units, category_codes) for j in range(units.shape[1])
+                ]
                 features[part, :-1] = self._summed(cells)
             else:
-                scores = self._model.score_rows(units, codes, 0).astype(np.float64)
+                scores = self._model.score_rows(units, category_codes, 0).astype(
+                    np.float64
+                )
                 both = np.hstack([scores, scores**2 - 1.0])
                 features[part, :-1] = both / np.sqrt(both.shape[1])
         return features
@@ -114,14 +118,14 @@ class Evidence:
         return (total / np.sqrt(len(cells))).T
 
     def _cells(
-        self, j: int, units: NDArray[np.floating], codes: NDArray[np.integer]
+        self, j: int, units: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> NDArray[np.int64]:
         """Give the cell of every row in one column."""
         if not isinstance(self._model.facts.domains[j], NumericDomain):
-            return codes[:, j].astype(np.int64)
+            return category_codes[:, j].astype(np.int64)
         cells = np.minimum((units[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
-        cells = np.where(codes[:, j] == ZERO, _CELLS, cells)
-        return np.where(codes[:, j] == MISSING, _CELLS + 1, cells)
+        cells = np.where(category_codes[:, j] == ZERO, _CELLS, cells)
+        return np.where(category_codes[:, j] == MISSING, _CELLS + 1, cells)
 
 
 def train_classifier(

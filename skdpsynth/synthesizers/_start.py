@@ -100,7 +100,7 @@ class FactorStart:
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give the normal scores of the rows of a class."""
-        return self.model.score_rows(rows.units, rows.codes, position)
+        return self.model.score_rows(rows.units, rows.category_codes, position)
 
     def trainer(
         self,

@@ -285,7 +285,7 @@ def test_no_synthesizer_counts_rows_in_its_own_way():
 
 def joins_every_class(rows, position):
     mine = np.isin(rows.members, [position, -1])
-    return PrivateRows(rows.units[mine], rows.codes[mine], rows.members[mine])
+    return PrivateRows(rows.units[mine], rows.category_codes[mine], rows.members[mine])
 
 
 @pytest.mark.parametrize("name", ["independent", "triplegan"])

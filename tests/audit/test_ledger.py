@@ -281,7 +281,7 @@ def test_divisor_from_the_number_of_rows(
 
 
 def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.codes, rows.members)
+    return PrivateRows(rows.units, rows.category_codes, rows.members)
 
 
 def test_rows_in_the_ensembles_of_two_classes(

@@ -185,7 +185,7 @@ def test_a_row_in_two_cells_is_caught(small_table, canary, public_schema, monkey
 def with_those_of_no_class(self, position):
     """Rows without a label are counted in every class."""
     mine = np.isin(self.members, [position, -1])
-    return PrivateRows(self.units[mine], self.codes[mine], self.members[mine])
+    return PrivateRows(self.units[mine], self.category_codes[mine], self.members[mine])
 
 
 def test_a_row_in_two_classes_is_caught(

@@ -97,7 +97,7 @@ def shown(frame, layout, domains):
     rows = encode_rows(
         frame, list(layout.columns), domains, np.zeros(len(frame), dtype=np.int64)
     )
-    parts = [classes, *rows.units.T, *rows.codes.T.astype(np.int64)]
+    parts = [classes, *rows.units.T, *rows.category_codes.T.astype(np.int64)]
     for column in layout.columns:
         if column.kind not in ("categorical", "boolean"):
             parts += numeric_values(frame[column.name], column)

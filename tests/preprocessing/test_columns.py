@@ -302,16 +302,16 @@ def test_rows_become_places_and_codes():
     rows = encode_rows(frame, columns, domains, np.array([0, 1, 0, 1, -1]))
     assert rows.members.tolist() == [0, 1, 0, 1, -1]
     assert rows.of_class(-1).members.tolist() == [-1]
-    rows = PrivateRows(rows.units[:4], rows.codes[:4], rows.members[:4])
-    assert rows.codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
-    assert rows.codes[:, 1].tolist() == [0, 0, 0, 0]
-    assert rows.codes[:, 2].tolist() == [0, 2, 3, 1]
+    rows = PrivateRows(rows.units[:4], rows.category_codes[:4], rows.members[:4])
+    assert rows.category_codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
+    assert rows.category_codes[:, 1].tolist() == [0, 0, 0, 0]
+    assert rows.category_codes[:, 2].tolist() == [0, 2, 3, 1]
     assert rows.units[[0, 2, 3], 0].tolist() == [0.5, 0.875, 0.0]
     assert rows.units[:, 1].tolist() == [0.125, 0.625, 0.375, 1.0]
-    assert rows.codes.dtype == np.uint8
+    assert rows.category_codes.dtype == np.uint8
     part = rows.of_class(1)
     assert part.members.tolist() == [1, 1]
-    assert (part.codes == rows.codes[[1, 3]]).all()
+    assert (part.category_codes == rows.category_codes[[1, 3]]).all()
     assert part.of_class(1) is part
 
 
@@ -321,7 +321,7 @@ def test_many_levels_fit_their_codes():
     domain = LevelDomain(tuple(names), nullable=True)
     columns = [ColumnLayout.of("s", frame["s"])]
     rows = encode_rows(frame, columns, [domain], np.zeros(302, dtype=np.int64))
-    assert rows.codes[:, 0].tolist() == [*range(300), 301, 300]
+    assert rows.category_codes[:, 0].tolist() == [*range(300), 301, 300]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int32"])

@@ -110,7 +110,7 @@ def codes_of(series, levels):
     domain = LevelDomain(tuple(levels), nullable=True)
     members = np.zeros(len(series), dtype=np.int64)
     rows = encode_rows(series.to_frame("c"), [column], [domain], members)
-    return rows.codes[:, 0].tolist()
+    return rows.category_codes[:, 0].tolist()
 
 
 @settings(max_examples=300, deadline=None)
@@ -279,7 +279,7 @@ def test_a_further_number_changes_no_other_unit(values, extra, place, dtype, log
         exact, missing = numeric_values(series, column)
         members = np.zeros(len(series), dtype=np.int64)
         rows = encode_rows(series.to_frame("c"), [column], [domain], members)
-        parts = (exact, missing, rows.units[:, 0], rows.codes[:, 0])
+        parts = (exact, missing, rows.units[:, 0], rows.category_codes[:, 0])
         # No schema calls a duration a category.
         keys = [] if column.kind == "timedelta" else keys_of(series)
         if numbers_of is more:

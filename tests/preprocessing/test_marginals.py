@@ -114,7 +114,7 @@ def test_both_rounds_are_paid_and_nothing_else(monkeypatch):
 def test_every_row_is_counted_once_in_every_column(monkeypatch):
     """In a cell, or in none: what the domain does not model."""
     rows = table(np.random.default_rng(2), 500)
-    edge = PrivateRows(rows.units.copy(), rows.codes, rows.members)
+    edge = PrivateRows(rows.units.copy(), rows.category_codes, rows.members)
     edge.units[:100, :2] = [0.0, 1.0]  # both ends of the domains
     calls, _ = counted(monkeypatch, edge, 9.0)
     found = sorted((line.name, line.scope, c.shape) for c, _, line, _ in calls)
@@ -127,7 +127,7 @@ def test_every_row_is_counted_once_in_every_column(monkeypatch):
     for codes, n_cells, line, _ in calls:
         assert (codes >= 0).all()
         assert (codes <= np.array(n_cells)).all()
-        kinds = rows.codes[rows.members == (line.scope == "p")]
+        kinds = rows.category_codes[rows.members == (line.scope == "p")]
         zeros, missing = (codes[:, 0] == n_cells[0] - 2), codes[:, 0] == n_cells[0] - 1
         assert zeros.tolist() == (kinds[:, 0] == ZERO).tolist()
         assert missing.tolist() == (kinds[:, 0] == MISSING).tolist()
@@ -154,7 +154,9 @@ def test_empty_classes_and_single_columns_work(domains, epsilon):
     rows = table(np.random.default_rng(3), 50)
     places = [DOMAINS.index(domain) for domain in domains]
     first = rows.of_class(0)
-    rows = PrivateRows(first.units[:, places], first.codes[:, places], first.members)
+    rows = PrivateRows(
+        first.units[:, places], first.category_codes[:, places], first.members
+    )
     marginals, _ = buy(rows, epsilon, domains=domains)
     for of_class in marginals:
         for column in of_class:

@@ -154,7 +154,7 @@ def test_the_choice_gains_most_of_all_choices(distances, sizes, mu):
 def test_without_noise_the_tables_are_exact():
     rows, bins, shares = table(5)
     bought, _ = buy(rows, bins, shares, math.inf, math.inf)
-    counts = exact_pair_counts(rows.codes.astype(np.int64), [3] * 5)
+    counts = exact_pair_counts(rows.category_codes.astype(np.int64), [3] * 5)
     np.testing.assert_array_equal(bought.counts, np.where(bought.measured, counts, 0))
     assert bought.noise_std == 0
 

@@ -184,7 +184,7 @@ def test_one_row_moves_the_sums_of_its_class_by_the_clipping_norm(label, mode, c
 
 
 def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.codes, rows.members)
+    return PrivateRows(rows.units, rows.category_codes, rows.members)
 
 
 def standardised_together(scores):

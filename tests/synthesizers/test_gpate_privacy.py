@@ -184,7 +184,7 @@ def standardised_together(scores):
 
 
 def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.codes, rows.members)
+    return PrivateRows(rows.units, rows.category_codes, rows.members)
 
 
 teacher_gradients = _gpate.teacher_gradients

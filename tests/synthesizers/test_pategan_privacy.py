@@ -225,7 +225,7 @@ def standardised_together(scores):
 
 
 def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.codes, rows.members)
+    return PrivateRows(rows.units, rows.category_codes, rows.members)
 
 
 TWINS = [
