@@ -322,8 +322,8 @@ class BaseSynthesizer(Savable):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_wide: int,
-        n_others: int,
+        n_continuous: int,
+        n_discrete: int,
         mu: float,
     ) -> list[ClassPlan]:
         """Divide what each class can pay (mu) into marginals and training."""

@@ -50,7 +50,7 @@ class _KeepsRows(_Broken):
 
 class _KeepsMembers(_Broken):
     def _fit(self, rows, *others):
-        self.first_ = rows.of_class(0).codes[:, 0]
+        self.first_ = rows.of_class(0).category_codes[:, 0]
         return super()._fit(rows, *others)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.preprocessing._columns import declared_axis
+from skdpsynth.preprocessing._columns import declared_domain
 from skdpsynth.preprocessing._convert import from_wall, to_wall
 from skdpsynth.preprocessing._layout import ColumnLayout
 from skdpsynth.schema import Datetime, TableSchema
@@ -98,14 +98,14 @@ def test_few_days_keep_their_shares():
 
 
 def test_other_values_are_cut_down_to_the_unit():
-    axis = declared_axis(
+    domain = declared_domain(
         ColumnLayout.of("t", pd.Series(dtype="datetime64[us]")),
         TableSchema({"t": Datetime("2020-01-01T10:00", "2020-01-09T10:00", unit="D")}),
     )
     start = pd.Timestamp("2020-01-01").timestamp()
-    assert (axis.low, axis.high) == (start / 86_400, start / 86_400 + 8)
+    assert (domain.low, domain.high) == (start / 86_400, start / 86_400 + 8)
     hours = np.array([-99.0, 0.0, 23.9, 24.0, 99 * 24.0])
-    back = axis.from_unit(axis.to_unit(start + 3600 * hours))
+    back = domain.from_unit(domain.to_unit(start + 3600 * hours))
     assert ((back - start) / 3600).tolist() == [0.0, 0.0, 0.0, 24.0, 8 * 24.0]
 
 

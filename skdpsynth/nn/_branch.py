@@ -38,11 +38,11 @@ _CHUNK = 2048  # rows that pass at once, always as many; bounds the memory
 class UnlabelledBranch:
     """Releases what unlabelled rows say to the discriminators of all classes at once.
 
-    Of each class, `rows` are the scores of the private rows that the classifier calls
-    so (float32, maybe none), and `counts` their noisy number. `weight` is the paper's
+    Of each class, `rows` are the scores of the private rows with this pseudo-label
+    (float32, maybe none), and `counts` their noisy number. `weight` is the paper's
     alpha, in [0, 1). The reservation pays for one release per round, and unlabelled
-    rows pay it. `weights` has alpha for each class, less where few rows are called so:
-    public.
+    rows pay it. `weights` has alpha for each class, less where few rows have this
+    pseudo-label: public.
 
     *Privacy.* The classifier is released and frozen, so it gives every row one class
     for good, and the row a term in the part of that class alone. All parts are one

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy import Reservation
 
-__all__ = ["Classifier", "call_rows"]
+__all__ = ["Classifier", "pseudo_label_rows"]
 
 _CHUNK = 8192  # rows that pass at once, always as many; bounds the memory
 
@@ -116,16 +116,16 @@ class Classifier:
         return total
 
 
-def call_rows(
+def pseudo_label_rows(
     weights: torch.Tensor, features: NDArray[np.float64], prior: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Give the likeliest class of every row, row by row, in chunks of fixed shape."""
-    called = np.empty(len(features), dtype=np.int64)
+    labels = np.empty(len(features), dtype=np.int64)
     shift = torch.from_numpy(np.log(prior))
     for start in range(0, len(features), _CHUNK):
         rows = torch.from_numpy(features[start : start + _CHUNK])
         # Not a matrix product, whose rounding of a row depends on its place.
         products = padded(rows, _CHUNK)[0][:, None, :] * weights
         logits = products.sum(dim=-1) + shift
-        called[start : start + _CHUNK] = logits.argmax(dim=1)[: len(rows)].numpy()
-    return called
+        labels[start : start + _CHUNK] = logits.argmax(dim=1)[: len(rows)].numpy()
+    return labels

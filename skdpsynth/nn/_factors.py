@@ -117,7 +117,7 @@ class FactorTrainer:
     """The generator of one class while it is trained: a `Trainer`.
 
     It trains the parameters named by `trained`. The learning rate is a step per unit of
-    advice, and falls linearly to 0 over the planned steps; the result is the mean over
+    update, and falls linearly to 0 over the planned steps; the result is the mean over
     their second half. `generator` is a public stream of latent draws, on the CPU.
     """
 
@@ -278,11 +278,11 @@ class FactorTrainer:
         pulled = pull(directions / len(directions))[0]
         return self.units * self._flat(pulled)
 
-    def ascend(self, advice: torch.Tensor) -> None:
-        """Take one step along released advice of shape (n_parameters,)."""
+    def ascend(self, update: torch.Tensor) -> None:
+        """Take one step along a released update of shape (n_parameters,)."""
         sizes = [self.parameters[name].numel() for name in self.trained]
         rate = self._learning_rate * (1.0 - self._step / self._n_steps)
-        changes = (rate * self.units * advice.to(self.units)).split(sizes)
+        changes = (rate * self.units * update.to(self.units)).split(sizes)
         for name, change in zip(self.trained, changes, strict=True):
             value, bound = self.parameters[name], _BOUNDS[name]
             moved = value + change.reshape(value.shape)

@@ -43,7 +43,7 @@ class Trainer(Protocol):
     """The generator of one class while it is trained. It never sees a private row.
 
     Rows are vectors of `n_columns` scores; what discriminators look at are features.
-    Gradients and advice have shape (n_parameters,).
+    Gradients and updates have shape (n_parameters,).
     """
 
     @property
@@ -56,7 +56,7 @@ class Trainer(Protocol):
 
     @property
     def n_parameters(self) -> int:
-        """Length of advice."""
+        """Length of an update."""
 
     @property
     def only_pairs(self) -> bool:
@@ -97,7 +97,7 @@ class Trainer(Protocol):
         draws: Any,  # noqa: ANN401
         features: Features,
     ) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Give the map from gradients by the features of fakes to advice.
+        """Give the map from gradients by the features of fakes to updates.
 
         From shape (n_teachers, n_rows, n_features) to (n_teachers, n_parameters).
         """
@@ -109,8 +109,8 @@ class Trainer(Protocol):
     ) -> torch.Tensor:
         """Turn a wanted change of every fake into one of the parameters."""
 
-    def ascend(self, advice: torch.Tensor) -> None:
-        """Take one step along released advice."""
+    def ascend(self, update: torch.Tensor) -> None:
+        """Take one step along a released update."""
 
     def result(self) -> Any:  # noqa: ANN401
         """Give the mean parameters over the second half of the steps."""
@@ -125,7 +125,7 @@ def teacher_gradients(
     draws: Any,  # noqa: ANN401
     features: Features,
 ) -> NDArray[np.float32]:
-    """Give each teacher's advice to the generator, one vector per teacher.
+    """Give each teacher's update of the generator, one vector per teacher.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ __all__ = ["N_MOVES", "BinScores", "MixtureTrainer"]
 
 # Of a bin: rarer ones would be noise, and no other bin had a score beside theirs.
 _LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
-_ADVICE = 0.2  # of a step of unit size, for logits
+_UPDATE = 0.2  # of an update of unit size, for logits
 _DRAWS = 16  # rows of a component that show its mean features
 N_MOVES = 32  # directions in which teachers can move the weights
 # Of a move of one component, and of what noise can do to the logarithm of its weight:
@@ -107,7 +107,7 @@ class MixtureTrainer:
     released : ReleasedClass
         What was bought of the class; it stays in the loss.
     moves : {"all", "weights"}
-        Whether all parameters follow the advice, or only the weights of the components
+        Whether all parameters follow the updates, or only the weights of the components
         along a few directions, which a noisy sum can carry.
     n_factors : int
         Directions in which the features of `Products` look.
@@ -235,10 +235,10 @@ class MixtureTrainer:
         """Turn a wanted change of every fake into one of the parameters."""
         return self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
 
-    def ascend(self, advice: torch.Tensor) -> None:
-        """Take one step along advice, and now and then one on what was released."""
+    def ascend(self, update: torch.Tensor) -> None:
+        """Take one step along an update, and now and then one on what was released."""
         rate = self._rate * (1.0 - self._step / self._n_steps)
-        self._move(rate * advice.to(self._sum))
+        self._move(rate * update.to(self._sum))
         self._step += 1
         if self._step % _HELD_EVERY == 0:
             self._hold()
@@ -295,7 +295,7 @@ class MixtureTrainer:
 
     def _move(self, change: torch.Tensor) -> None:
         if self._moves is None:
-            moved = self._flat() + _ADVICE * change
+            moved = self._flat() + _UPDATE * change
             self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
         else:
             moved = self._log_weights + self._moves @ change

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.preprocessing._axes import LevelAxis
+from skdpsynth.preprocessing._domains import LevelDomain
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema._dtypes import kind_of_dtype
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._scores import ColumnScores
+    from skdpsynth.preprocessing._transforms import MarginalTransform
 
 NEVER_SAVED = ("budget", "schema")  # among the parameters
 _FIELDS = {
@@ -97,14 +97,16 @@ def check_parts(
     facts, counts = model.facts, model.facts.classes.counts
     n_columns = len(facts.columns)
     _require(all(type(p) is int and p >= 0 for p in places), "places")
-    _require(len(set(places)) == len(places) == len(facts.axes), "columns")
+    _require(len(set(places)) == len(places) == len(facts.domains), "columns")
     for layout in facts.layout.columns:
         said = (layout.kind, layout.can_be_missing)
         _require(kind_of_dtype(layout.dtype) == said, "a dtype")
     n_classes = max(len(facts.classes.levels), 1)
-    _require(counts.shape == (n_classes,) and len(model.scores) == n_classes, "classes")
+    _require(
+        counts.shape == (n_classes,) and len(model.marginals) == n_classes, "classes"
+    )
     _require(np.isfinite(counts).all() and (counts > 0).all(), "classes")
-    for row in model.scores:
+    for row in model.marginals:
         _require(len(row) == n_columns, "marginals")
         for column in row:
             _check_marginal(column)
@@ -145,20 +147,20 @@ def _check_mixtures(
         _require((ranks[0] <= ranks[1] + 1e-9).all(), "ranks")
 
 
-def _check_marginal(column: ColumnScores) -> None:
+def _check_marginal(column: MarginalTransform) -> None:
     points, cumulative = column.points, column.cumulative
     _require(points.dtype == cumulative.dtype == np.float64, "dtype of a marginal")
     _require(points.ndim == cumulative.ndim == 1, "shape of a marginal")
     _require(0 <= column.missing <= 1, "missing values")
     _require(_rises(cumulative), "a distribution")
-    if isinstance(column.axis, LevelAxis):
+    if isinstance(column.domain, LevelDomain):
         _require(len(cumulative) == len(points) + 1, "shape of a marginal")
         codes = np.arange(len(points))
         _require(np.array_equal(np.sort(points), codes), "codes")
-        _require(len(points) in (0, len(column.axis.levels)), "codes")
+        _require(len(points) in (0, len(column.domain.levels)), "codes")
         return
     _require(len(points) == len(cumulative) >= 2 and _rises(points), "a marginal")
-    low, high, step = column.axis.low, column.axis.high, column.axis.step
+    low, high, step = column.domain.low, column.domain.high, column.domain.step
     _require(np.isfinite([low, high]).all() and low <= high, "a range")
     _require(step is None or 0 < float(step) < np.inf, "a unit of time")
 

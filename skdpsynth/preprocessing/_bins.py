@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
-from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
+from skdpsynth.preprocessing._transforms import MarginalTransform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._axes import Axis
     from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._domains import ColumnDomain
 
 __all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
 
@@ -43,7 +43,7 @@ class ColumnBins:
     of_code : ndarray, int64
         Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric
         columns have the codes value, exact zero and missing; level columns those of
-        `LevelAxis`, and 'other' is in one bin with the rare levels.
+        `LevelDomain`, and 'other' is in one bin with the rare levels.
     n_bins : int
         Number of bins.
     zero : float or None
@@ -61,17 +61,17 @@ class ColumnBins:
         return -1 if len(self.edges) else int(self.of_code[-2])
 
     def encode(
-        self, units: NDArray[np.floating], codes: NDArray[np.integer]
+        self, units: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> NDArray[np.int64]:
         """Give the bin of every row; private if the rows are."""
-        bins = self.of_code[codes]
+        bins = self.of_code[category_codes]
         if len(self.edges):
             inner = self.edges[1:-1].astype(np.float32)
             of_value = np.searchsorted(inner, units, side="right")
             bins = np.where(bins < 0, of_value, bins)
         return bins
 
-    def ranks(self, marginal: ColumnScores) -> NDArray[np.float64]:
+    def ranks(self, marginal: MarginalTransform) -> NDArray[np.float64]:
         """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
         ends = np.zeros((2, self.n_bins))
         if len(self.edges):
@@ -121,10 +121,10 @@ class TableBins:
         """Give the bin of every row in every column; private."""
         codes = np.empty(rows.units.shape, dtype=np.int64)
         for j, column in enumerate(self.columns):
-            codes[:, j] = column.encode(rows.units[:, j], rows.codes[:, j])
+            codes[:, j] = column.encode(rows.units[:, j], rows.category_codes[:, j])
         return codes
 
-    def ranks(self, marginals: list[ColumnScores]) -> NDArray[np.float64]:
+    def ranks(self, marginals: list[MarginalTransform]) -> NDArray[np.float64]:
         """Give the ranks where each bin begins and ends in a class, (2, D)."""
         both = zip(self.columns, marginals, strict=True)
         return np.concatenate([bins.ranks(own) for bins, own in both], axis=1)
@@ -155,30 +155,30 @@ class TableBins:
         return found
 
 
-def most_bins(axis: Axis | None, n_bins: int) -> int:
+def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
     """Give the bins that a column can have, before its marginals are known."""
-    if axis is None:
+    if domain is None:
         return n_bins + 1
-    if isinstance(axis, LevelAxis):
-        return min(len(axis.levels), n_bins) + 1 + axis.nullable
-    if axis.integer:
-        n_bins = min(n_bins, int(axis.high - axis.low) + 1)
-    return n_bins + (axis.zero is not None) + axis.nullable
+    if isinstance(domain, LevelDomain):
+        return min(len(domain.levels), n_bins) + 1 + domain.nullable
+    if domain.integer:
+        n_bins = min(n_bins, int(domain.high - domain.low) + 1)
+    return n_bins + (domain.zero is not None) + domain.nullable
 
 
 def choose_bins(
-    axes: list[Axis] | tuple[Axis, ...],
-    marginals: list[list[ColumnScores]],
+    domains: list[ColumnDomain] | tuple[ColumnDomain, ...],
+    marginals: list[list[MarginalTransform]],
     prior: NDArray[np.float64],
     n_bins: int,
-) -> tuple[TableBins, list[list[ColumnScores]]]:
+) -> tuple[TableBins, list[list[MarginalTransform]]]:
     """Choose the bins of every column by its released marginals.
 
     Parameters
     ----------
-    axes : sequence of Axis
+    domains : sequence of ColumnDomain
         One per column.
-    marginals : list of n_classes lists of ColumnScores
+    marginals : list of n_classes lists of MarginalTransform
         What was released.
     prior : ndarray of shape (n_classes,), float64
         Shares of the classes.
@@ -190,24 +190,24 @@ def choose_bins(
     -------
     bins : TableBins
         Numeric columns are cut at quantiles of all classes together.
-    marginals : list of n_classes lists of ColumnScores
+    marginals : list of n_classes lists of MarginalTransform
         The same, with the levels of a bin side by side.
     """
     columns, changed = [], []
-    for j, axis in enumerate(axes):
+    for j, domain in enumerate(domains):
         own = [of_class[j] for of_class in marginals]
-        if isinstance(axis, NumericAxis):
-            columns.append(_bins_of_numbers(axis, own, prior, n_bins))
+        if isinstance(domain, NumericDomain):
+            columns.append(_bins_of_numbers(domain, own, prior, n_bins))
         else:
-            bins, own = _bins_of_levels(axis, own, prior, n_bins)
+            bins, own = _bins_of_levels(domain, own, prior, n_bins)
             columns.append(bins)
         changed.append(own)
     return TableBins(columns), [list(row) for row in zip(*changed, strict=True)]
 
 
 def _bins_of_numbers(
-    axis: NumericAxis,
-    marginals: list[ColumnScores],
+    domain: NumericDomain,
+    marginals: list[MarginalTransform],
     prior: NDArray[np.float64],
     n_bins: int,
 ) -> ColumnBins:
@@ -227,35 +227,35 @@ def _bins_of_numbers(
     # Edges are some of the marginals': no whole number lies there.
     edges = np.concatenate(([0.0], points[inner], [1.0]))
     exact = any((np.diff(own.points) == 0).any() for own in marginals)
-    zero = axis.zero if exact else None
+    zero = domain.zero if exact else None
     edges = np.unique(edges if zero is None else np.append(edges, zero))
     n_intervals = len(edges) - 1
     missing = n_intervals + (zero is not None)
     of_code = [
         -1,
         -1 if zero is None else n_intervals,
-        missing if axis.nullable else -1,
+        missing if domain.nullable else -1,
     ]
-    return ColumnBins(edges, np.array(of_code), missing + axis.nullable, zero)
+    return ColumnBins(edges, np.array(of_code), missing + domain.nullable, zero)
 
 
 def _bins_of_levels(
-    axis: LevelAxis,
-    marginals: list[ColumnScores],
+    domain: LevelDomain,
+    marginals: list[MarginalTransform],
     prior: NDArray[np.float64],
     n_bins: int,
-) -> tuple[ColumnBins, list[ColumnScores]]:
+) -> tuple[ColumnBins, list[MarginalTransform]]:
     shares = np.array([own.level_shares() for own in marginals])
     pooled = prior @ shares
     frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
-    of_code = np.full(axis.n_codes, len(frequent))
+    of_code = np.full(domain.n_codes, len(frequent))
     of_code[frequent] = np.arange(len(frequent))
-    of_code[-1] = len(frequent) + axis.nullable
-    bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + axis.nullable)
+    of_code[-1] = len(frequent) + domain.nullable
+    bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
     order = np.argsort(of_code[:-2], kind="stable")
     return bins, [
-        ColumnScores.of_levels(
-            axis, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
+        MarginalTransform.of_levels(
+            domain, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
         )
         for row, own in zip(shares, marginals, strict=True)
     ]

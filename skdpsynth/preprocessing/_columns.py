@@ -1,4 +1,4 @@
-"""The axes of the feature columns: declared in the schema, or bought."""
+"""The domains of the feature columns: declared in the schema, or bought."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis
 from skdpsynth.preprocessing._convert import (
     factorize,
     numeric_values,
     place_keys,
     to_wall,
 )
+from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericDomain
 from skdpsynth.privacy._aggregators import noisy_histogram, thresholded_counts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
@@ -53,11 +53,11 @@ _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 class PrivateRows:
     """The table as numbers. Private: it lives inside `fit` and is never kept."""
 
-    # (n_rows, n_columns): position of numbers on their axes, in [0, 1]; 0 elsewhere.
+    # (n_rows, n_columns): position of numbers in their domains, in [0, 1]; 0 elsewhere.
     units: NDArray[np.float32]
     # (n_rows, n_columns): of numeric columns 0 for a value, `ZERO` for an exact zero
-    # with a cell of its own, or `MISSING`; of level columns the codes of `LevelAxis`.
-    codes: NDArray[np.unsignedinteger]
+    # with a cell of its own, or `MISSING`; of level columns the codes of `LevelDomain`.
+    category_codes: NDArray[np.unsignedinteger]
     # (n_rows,): position of a row's class; -1 where it is missing or was not released.
     members: NDArray[np.int64]
 
@@ -68,16 +68,20 @@ class PrivateRows:
 
     def rows(self, chosen: NDArray[np.integer]) -> PrivateRows:
         """Give some of the rows."""
-        return PrivateRows(self.units[chosen], self.codes[chosen], self.members[chosen])
+        return PrivateRows(
+            self.units[chosen], self.category_codes[chosen], self.members[chosen]
+        )
 
 
-def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | None:
-    """Give the axis of a column whose facts are public, None if they must be bought."""
+def declared_domain(
+    column: ColumnLayout, schema: TableSchema | None
+) -> ColumnDomain | None:
+    """Give a column's domain where it is public, None where it must be bought."""
     spec = None if schema is None else schema.columns.get(column.name)
     if spec is None:
         # All that a boolean dtype without missing values can hold is known.
         complete = column.kind == "boolean" and not column.can_be_missing
-        return LevelAxis(public_levels(column), nullable=False) if complete else None
+        return LevelDomain(public_levels(column), nullable=False) if complete else None
     nullable = column.can_be_missing and getattr(spec, "nullable", False)
     if isinstance(spec, Continuous):
         low, high = float(spec.low), float(spec.high)
@@ -87,18 +91,18 @@ def declared_axis(column: ColumnLayout, schema: TableSchema | None) -> Axis | No
             high = max(low, high)
         scale = spec.resolved_scale()
         log, quantile = scale == "log", scale == "quantile"
-        return NumericAxis(low, high, log, integer, nullable, quantile)
+        return NumericDomain(low, high, log, integer, nullable, quantile)
     if isinstance(spec, Datetime):
         ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
         step = SECONDS_OF.get(spec.unit or "")
         if step is not None:
             ends = np.floor(to_wall(ends, column) / step)
         low, high = map(float, ends)
-        return NumericAxis(low, high, False, step is not None, nullable, step=step)
+        return NumericDomain(low, high, False, step is not None, nullable, step=step)
     if isinstance(spec, Categorical):
-        return LevelAxis(tuple(spec.categories), nullable, spec.ordered)
+        return LevelDomain(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
-        return LevelAxis((False, True), nullable)
+        return LevelDomain((False, True), nullable)
     return None
 
 
@@ -114,7 +118,7 @@ def buy_levels(
     *,
     mu: float,
     threshold_delta: float,
-) -> list[LevelAxis]:
+) -> list[LevelDomain]:
     """Find the categories of columns that the schema leaves out, sorted by name.
 
     Kept are levels whose noisy count passed; an infinite one is left to 'other'. A
@@ -130,15 +134,15 @@ def buy_levels(
     reservation = accountant.reserve_gaussian(
         "categories", mu=mu, sensitivity=math.sqrt(len(columns)), delta=threshold_delta
     )
-    axes = []
+    domains = []
     released = thresholded_counts(counts, reservation, threshold_delta)
     for column, keys, (kept, _) in zip(columns, all_keys, released, strict=True):
         nullable = len(keys) in kept
         listed = (keys[position] for position in kept if position < len(keys))
         found = tuple(key for key in listed if is_finite(key))
         ordered = bool(getattr(column.dtype, "ordered", False))
-        axes.append(LevelAxis(public_levels(column) or found, nullable, ordered))
-    return axes
+        domains.append(LevelDomain(public_levels(column) or found, nullable, ordered))
+    return domains
 
 
 def buy_ranges(
@@ -148,7 +152,7 @@ def buy_ranges(
     *,
     mu: float,
     n_rows: float,
-) -> list[NumericAxis]:
+) -> list[NumericDomain]:
     """Find the ranges of numeric columns that the schema leaves out.
 
     One noisy histogram per column over the wide public bins of `_outer_edges` and one
@@ -167,7 +171,7 @@ def buy_ranges(
         "column ranges", mu=mu, sensitivity=math.sqrt(len(columns))
     )
     released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
-    axes, noise_std = [], reservation.noise_std
+    domains, noise_std = [], reservation.noise_std
     for column, bins, counts in zip(columns, edges, released, strict=True):
         low, high = _bought_range(column, bins, counts[:-1], noise_std, n_rows)
         integer = column.kind == "integer"
@@ -176,8 +180,8 @@ def buy_ranges(
         log = Continuous(low, high).resolved_scale() == "log"
         log = log and column.kind != "datetime"
         nullable = column.can_be_missing and counts[-1] > _MISSING_FROM * noise_std
-        axes.append(NumericAxis(low, high, log, integer, bool(nullable)))
-    return axes
+        domains.append(NumericDomain(low, high, log, integer, bool(nullable)))
+    return domains
 
 
 def _outer_edges(column: ColumnLayout) -> Floats:
@@ -250,25 +254,29 @@ def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
 def encode_rows(
     frame: pd.DataFrame,
     columns: list[ColumnLayout],
-    axes: list[Axis],
+    domains: list[ColumnDomain],
     members: NDArray[np.int64],
 ) -> PrivateRows:
-    """Place every row on the axes, in the order of the frame. The result is private."""
+    """Place the rows in the domains, in the order of the frame: private."""
     units = np.zeros((len(frame), len(columns)), dtype=np.float32)
-    most = max((a.n_codes for a in axes if isinstance(a, LevelAxis)), default=0)
-    codes = np.zeros(units.shape, dtype=np.min_scalar_type(max(most - 1, MISSING)))
-    for position, (column, axis) in enumerate(zip(columns, axes, strict=True)):
+    most = max((a.n_codes for a in domains if isinstance(a, LevelDomain)), default=0)
+    category_codes = np.zeros(
+        units.shape, dtype=np.min_scalar_type(max(most - 1, MISSING))
+    )
+    for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
         series = frame[column.name]
-        if isinstance(axis, NumericAxis):
+        if isinstance(domain, NumericDomain):
             values, missing = numeric_values(series, column)
-            if axis.step is not None:
+            if domain.step is not None:
                 values = to_wall(values, column)
-            units[:, position] = axis.to_unit(values)
-            if axis.zero is not None:
-                codes[values == 0.0, position] = ZERO
-            codes[missing, position] = MISSING
+            units[:, position] = domain.to_unit(values)
+            if domain.zero is not None:
+                category_codes[values == 0.0, position] = ZERO
+            category_codes[missing, position] = MISSING
         else:
             found, keys = factorize(series)
-            n = len(axis.levels)
-            codes[:, position] = place_keys(found, keys, axis.levels, n, n + 1)
-    return PrivateRows(units, codes, members)
+            n = len(domain.levels)
+            category_codes[:, position] = place_keys(
+                found, keys, domain.levels, n, n + 1
+            )
+    return PrivateRows(units, category_codes, members)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from skdpsynth.preprocessing._axes import LevelAxis
+from skdpsynth.preprocessing._domains import LevelDomain
 
 if TYPE_CHECKING:
     from skdpsynth.preprocessing._plan import ClassPlan
@@ -30,9 +30,9 @@ def degradation(
     elif facts.layout.target is not None and len(facts.classes) == 1:
         parts.append("the target has one class only, so a classifier learns nothing")
     of_levels = {
-        column.name: axis
-        for column, axis in zip(facts.columns, facts.axes, strict=True)
-        if isinstance(axis, LevelAxis)
+        column.name: domain
+        for column, domain in zip(facts.columns, facts.domains, strict=True)
+        if isinstance(domain, LevelDomain)
     }
     empty = [n for n, a in of_levels.items() if not a.levels and not a.nullable]
     if empty:
@@ -46,7 +46,7 @@ def degradation(
             f"The result says little: {'; '.join(parts)}. Use a larger epsilon, "
             "declare more in a schema, or leave out columns; plan() shows the numbers."
         )
-    levels = {name: axis.levels for name, axis in of_levels.items()}
+    levels = {name: domain.levels for name, domain in of_levels.items()}
     levels[facts.layout.target] = facts.classes.levels
     unsorted = [
         column.name

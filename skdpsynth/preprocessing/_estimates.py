@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.preprocessing._axes import Axis, LevelAxis, NumericAxis, is_wide
 from skdpsynth.preprocessing._density import Histogram, fit_spiked, shrunk_distributions
-from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.preprocessing._domains import (
+    ColumnDomain,
+    LevelDomain,
+    NumericDomain,
+    is_continuous,
+)
+from skdpsynth.preprocessing._transforms import MarginalTransform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,11 +46,13 @@ class Counted:
     missing: float
 
     @classmethod
-    def of(cls, axis: Axis, edges: Floats, counts: Floats, noise_std: float) -> Counted:
-        """Read counts of bins, of zeros where the axis has them, and of missing."""
+    def of(
+        cls, domain: ColumnDomain, edges: Floats, counts: Floats, noise_std: float
+    ) -> Counted:
+        """Read counts of bins, of zeros where the domain has them, and of missing."""
         n_bins = len(edges) - 1
         rest = counts[n_bins:].tolist()
-        missing = rest.pop() if axis.nullable else 0.0
+        missing = rest.pop() if domain.nullable else 0.0
         histogram = Histogram(edges, counts[:n_bins], noise_std)
         return cls(histogram, rest.pop() if rest else 0.0, missing)
 
@@ -67,23 +74,27 @@ class Round:
         """Give the counts of each column, for a number of rows."""
         return dict(zip(self.columns, self.released.counts(size), strict=True))
 
-    def counted(self, axes: list[Axis], size: float) -> dict[int, Counted]:
+    def counted(self, domains: list[ColumnDomain], size: float) -> dict[int, Counted]:
         """Give the histograms of the numeric columns, for a number of rows."""
         noise_std = self.released.noise_std
         return {
-            j: Counted.of(axes[j], self.edges[j], counts, noise_std)
+            j: Counted.of(domains[j], self.edges[j], counts, noise_std)
             for j, counts in self.counts(size).items()
             if j in self.edges
         }
 
 
-def flat_marginals(axes: list[Axis], n_classes: int) -> list[list[ColumnScores]]:
-    """Give the marginals of a fit that buys none: uniform on every axis."""
+def flat_marginals(
+    domains: list[ColumnDomain], n_classes: int
+) -> list[list[MarginalTransform]]:
+    """Give the marginals of a fit that buys none: uniform on every domain."""
     columns = [
-        ColumnScores.numeric(axis, np.array([0.0, 1.0]), np.ones(1))
-        if isinstance(axis, NumericAxis)
-        else ColumnScores.of_levels(axis, np.full(n := len(axis.levels), 1 / max(n, 1)))
-        for axis in axes
+        MarginalTransform.numeric(domain, np.array([0.0, 1.0]), np.ones(1))
+        if isinstance(domain, NumericDomain)
+        else MarginalTransform.of_levels(
+            domain, np.full(n := len(domain.levels), 1 / max(n, 1))
+        )
+        for domain in domains
     ]
     return [list(columns) for _ in range(n_classes)]
 
@@ -112,11 +123,11 @@ def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
 
 
 def estimate(
-    axes: list[Axis],
+    domains: list[ColumnDomain],
     classes: Classes,
     rounds: list[list[Round]],
     cells: dict[int, Floats],
-) -> list[list[ColumnScores]]:
+) -> list[list[MarginalTransform]]:
     """Turn all noisy counts into marginals, one list of columns per class.
 
     The last round of each class counted all columns. `cells` are the edges of the final
@@ -127,26 +138,28 @@ def estimate(
     stds = np.array([part.released.noise_std for part in last])
     levels = [part.counts(size) for part, size in zip(last, sizes, strict=True)]
     counted = [
-        [part.counted(axes, size) for part in own]
+        [part.counted(domains, size) for part in own]
         for own, size in zip(rounds, sizes, strict=True)
     ]
     parts = {
         j: [[part[j] for part in own if j in part] for own in counted] for j in cells
     }
-    atoms = {j: _atoms(axes[j], parts[j]) for j in cells}
+    atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
     masses = _masses(parts, atoms, cells)
     sure = np.flatnonzero(sizes >= _POOLED_FROM * stds)
     columns = []
-    for j, axis in enumerate(axes):
-        if isinstance(axis, LevelAxis):
-            marginals = _level_scores(axis, [own[j] for own in levels], stds)
+    for j, domain in enumerate(domains):
+        if isinstance(domain, LevelDomain):
+            marginals = _level_marginals(domain, [own[j] for own in levels], stds)
         else:
-            if not is_wide(axis):
+            if not is_continuous(domain):
                 few = _few_numbers([own[-1] for own in parts[j]])
                 for c in sure:
                     masses[c][j] = few[c]
             marginals = [
-                ColumnScores.numeric(axis, cells[j], own[j], zero=zero, missing=missing)
+                MarginalTransform.numeric(
+                    domain, cells[j], own[j], zero=zero, missing=missing
+                )
                 for own, (zero, missing) in zip(masses, atoms[j].tolist(), strict=True)
             ]
         columns.append(marginals)
@@ -185,7 +198,7 @@ def _centred(n_cells: int) -> float:
     return math.sqrt(1.0 - 1.0 / n_cells)
 
 
-def _atoms(axis: Axis, rounds: list[list[Counted]]) -> Floats:
+def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
     """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
 
     All classes together say whether there are zeros, and draw uncertain shares to them.
@@ -203,24 +216,26 @@ def _atoms(axis: Axis, rounds: list[list[Counted]]) -> Floats:
     kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
     shares = np.maximum(kept * seen / counts[:, None] + (1.0 - kept) * pooled, 0.0)
     real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
-    shares[:, 0] *= isinstance(axis, NumericAxis) and axis.zero is not None and real
-    shares[:, 1] *= axis.nullable
+    shares[:, 0] *= (
+        isinstance(domain, NumericDomain) and domain.zero is not None and real
+    )
+    shares[:, 1] *= domain.nullable
     return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
 
 
-def _level_scores(
-    axis: LevelAxis, counts: list[Floats], stds: Floats
-) -> list[ColumnScores]:
+def _level_marginals(
+    domain: LevelDomain, counts: list[Floats], stds: Floats
+) -> list[MarginalTransform]:
     """Marginals of a level column; what is in none is spread over the levels."""
-    n_levels = len(axis.levels)
+    n_levels = len(domain.levels)
     stacked = np.array(counts)
     if stacked.size == 0:
-        return [ColumnScores.of_levels(axis, np.empty(0)) for _ in counts]
+        return [MarginalTransform.of_levels(domain, np.empty(0)) for _ in counts]
     shares = shrunk_distributions(stacked, stds * _centred(stacked.shape[1]))
     missing = shares[:, n_levels:].sum(axis=1)
-    order = _level_order(shares[:, :n_levels], ordered=axis.ordered)
+    order = _level_order(shares[:, :n_levels], ordered=domain.ordered)
     return [
-        ColumnScores.of_levels(axis, row[:n_levels], missing=gone, order=order)
+        MarginalTransform.of_levels(domain, row[:n_levels], missing=gone, order=order)
         for row, gone in zip(shares, missing, strict=True)
     ]
 

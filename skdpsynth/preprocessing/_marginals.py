@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.preprocessing._axes import Axis, NumericAxis, is_wide
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
 from skdpsynth.preprocessing._density import Histogram, fit_masses
+from skdpsynth.preprocessing._domains import ColumnDomain, NumericDomain, is_continuous
 from skdpsynth.preprocessing._estimates import (
     Counted,
     Round,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._classes import Classes
-    from skdpsynth.preprocessing._scores import ColumnScores
+    from skdpsynth.preprocessing._transforms import MarginalTransform
     from skdpsynth.privacy import PrivacyAccountant
 
     Floats = NDArray[np.float64]
@@ -63,15 +63,17 @@ _CHECK_SHARE = 0.02
 _CORE_FROM, _GROWTH_FROM = 5.0, 2.0
 
 
-def coarse_share(largest: float, n_wide: int, n_others: int, mu: float) -> float:
+def coarse_share(
+    largest: float, n_continuous: int, n_discrete: int, mu: float
+) -> float:
     """Share of the squared mu of the marginals of a class that round 1 gets.
 
     0 where even the largest class of the table could fill only a few bins.
     """
-    n_columns = max(n_wide + n_others, 1)
+    n_columns = max(n_continuous + n_discrete, 1)
     if largest * mu < _TWO_ROUNDS_FROM * 2.0 * math.sqrt(n_columns):
         return 0.0
-    return COARSE_SHARE * n_wide / n_columns
+    return COARSE_SHARE * n_continuous / n_columns
 
 
 def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
@@ -105,9 +107,9 @@ def size_weight(n_cells: Sequence[int], count_std: float, mu: float) -> float:
 
 
 def fine_plan(
-    axes: Sequence[Axis | None], n_rows: float, mu: float, count_std: float
+    domains: Sequence[ColumnDomain | None], n_rows: float, mu: float, count_std: float
 ) -> tuple[int, float, float]:
-    """Plan round 2 of one class; an axis is None for levels that are not known yet.
+    """Plan round 2 of one class; a domain is None for levels that are not known yet.
 
     The result is the number of bins of each numeric column whose rows round 1 has found
     (some may turn out to be empty for sure, and are left out), the weight of the number
@@ -115,9 +117,9 @@ def fine_plan(
     """
 
     def planned(n_bins: int) -> tuple[float, float]:
-        cells = [_most_cells(axis, n_bins) for axis in axes]
+        cells = [_most_cells(domain, n_bins) for domain in domains]
         # Levels that are not known are two for the weight and many for the noise.
-        likely = [2 if a is None else n for a, n in zip(axes, cells, strict=True)]
+        likely = [2 if a is None else n for a, n in zip(domains, cells, strict=True)]
         weight = size_weight(likely, count_std, mu)
         return weight, _count_noise(cells, mu, weight)
 
@@ -130,39 +132,41 @@ def _count_noise(n_cells: Sequence[int], mu: float, weight: float = 0.0) -> floa
     return grid_noise_std(mu, centred_sensitivity(n_cells, weight)) / GRID
 
 
-def _most_cells(axis: Axis | None, n_bins: int) -> int:
-    """Give the cells that a column can have at most if the wide ones have `n_bins`."""
-    if axis is None:
+def _most_cells(domain: ColumnDomain | None, n_bins: int) -> int:
+    """Give the most cells that a column can have if continuous ones have `n_bins`."""
+    if domain is None:
         return GRID
-    if isinstance(axis, NumericAxis) and not is_wide(axis):
-        n_bins = int(axis.high - axis.low) + 1
-    return _n_cells(axis, n_bins)
+    if isinstance(domain, NumericDomain) and not is_continuous(domain):
+        n_bins = int(domain.high - domain.low) + 1
+    return _n_cells(domain, n_bins)
 
 
-def _n_cells(axis: Axis, n_bins: int) -> int:
-    """Count the cells of a column: what its axis models."""
-    if isinstance(axis, NumericAxis):
-        return n_bins + (axis.zero is not None) + axis.nullable
-    return len(axis.levels) + axis.nullable
+def _n_cells(domain: ColumnDomain, n_bins: int) -> int:
+    """Count the cells of a column: what its domain models."""
+    if isinstance(domain, NumericDomain):
+        return n_bins + (domain.zero is not None) + domain.nullable
+    return len(domain.levels) + domain.nullable
 
 
 def buy_marginals(
     rows: PrivateRows,
-    axes: list[Axis],
+    domains: list[ColumnDomain],
     classes: Classes,
     accountant: PrivacyAccountant,
     *,
     mus: Floats,
-) -> list[list[ColumnScores]]:
-    """Buy the distribution of every column in every class: `scores[class][column]`.
+) -> list[list[MarginalTransform]]:
+    """Buy the distribution of every column in every class: `marginals[class][column]`.
 
     `mus` are the Gaussian-DP parameters that the classes may use for both rounds
     together. They pay in parallel: a row is in one class.
     """
-    wide = [j for j, axis in enumerate(axes) if is_wide(axis)]
-    numbers = {j: a for j, a in enumerate(axes) if isinstance(a, NumericAxis)}
-    largest, n_others = float(classes.planned.max()), len(axes) - len(wide)
-    shares = [coarse_share(largest, len(wide), n_others, float(mu)) for mu in mus]
+    continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
+    numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
+    largest, n_discrete = float(classes.planned.max()), len(domains) - len(continuous)
+    shares = [
+        coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus
+    ]
     members = [rows.of_class(c) for c in range(len(classes))]
     rounds: list[list[Round]] = [[] for _ in members]
 
@@ -174,7 +178,7 @@ def buy_marginals(
         mu: float,
         weight: float | None = None,
     ) -> None:
-        codes, n_cells = _cell_codes(members[c], axes, edges, columns)
+        codes, n_cells = _cell_codes(members[c], domains, edges, columns)
         if weight is None:
             weight = size_weight(n_cells, classes.noise_std, mu)
         sensitivity, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
@@ -188,30 +192,34 @@ def buy_marginals(
         if share == 0:
             continue
         mu = float(mus[c]) * math.sqrt(share)
-        noise_std = _count_noise([_n_cells(axes[j], _COARSE_BINS[1]) for j in wide], mu)
+        noise_std = _count_noise(
+            [_n_cells(domains[j], _COARSE_BINS[1]) for j in continuous], mu
+        )
         n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
-        edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in wide}
-        buy("coarse marginals", c, wide, edges, mu)
+        edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
+        buy("coarse marginals", c, continuous, edges, mu)
     seen: list[dict[int, Counted]] = [
-        own[0].counted(axes, size) if own else {}
+        own[0].counted(domains, size) if own else {}
         for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
     ]
     cdfs = _coarse_cdfs(seen, list(numbers))
     cells = {
         j: _warped_cells(
-            axis,
+            domain,
             [of_class[j] for of_class in cdfs],
             _support([of_class[j].histogram for of_class in seen if j in of_class]),
         )
-        for j, axis in numbers.items()
+        for j, domain in numbers.items()
     }
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
-        n_bins, weight, _ = fine_plan(axes, classes.planned[c], mu, classes.noise_std)
-        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in wide}
-        edges |= {j: cells[j] for j in numbers if j not in wide}  # a number each
-        buy("marginals", c, list(range(len(axes))), edges, mu, weight)
-    return estimate(axes, classes, rounds, cells)
+        n_bins, weight, _ = fine_plan(
+            domains, classes.planned[c], mu, classes.noise_std
+        )
+        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
+        edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
+        buy("marginals", c, list(range(len(domains))), edges, mu, weight)
+    return estimate(domains, classes, rounds, cells)
 
 
 def _coarse_cdfs(
@@ -230,31 +238,34 @@ def _coarse_cdfs(
 
 
 def _cell_codes(
-    rows: PrivateRows, axes: list[Axis], edges: dict[int, Floats], columns: list[int]
+    rows: PrivateRows,
+    domains: list[ColumnDomain],
+    edges: dict[int, Floats],
+    columns: list[int],
 ) -> tuple[NDArray[np.unsignedinteger], list[int]]:
     """Give the cell of every row in every column, and the number of cells of each.
 
-    What an axis does not model is in no cell: the code after the last. These are other
+    What a domain does not model is in no cell: the code after the last. These are other
     values than the levels, and missing ones where it is not nullable.
     """
     n_cells = [
-        _n_cells(axes[j], len(edges[j]) - 1 if j in edges else 0) for j in columns
+        _n_cells(domains[j], len(edges[j]) - 1 if j in edges else 0) for j in columns
     ]
     codes = np.empty(
         (len(rows.members), len(columns)), dtype=np.min_scalar_type(max(n_cells))
     )
     for position, j in enumerate(columns):
-        axis, kind, n = axes[j], rows.codes[:, j], n_cells[position]
-        missing = n - 1 if axis.nullable else n
-        if isinstance(axis, NumericAxis):
+        domain, kind, n = domains[j], rows.category_codes[:, j], n_cells[position]
+        missing = n - 1 if domain.nullable else n
+        if isinstance(domain, NumericDomain):
             inner = edges[j][1:-1].astype(np.float32)
             binned = np.searchsorted(inner, rows.units[:, j], side="right")
-            if axis.zero is not None:
+            if domain.zero is not None:
                 binned[kind == ZERO] = len(edges[j]) - 1
             binned[kind == MISSING] = missing
             codes[:, position] = binned
         else:
-            known = np.arange(len(axis.levels))
+            known = np.arange(len(domain.levels))
             codes[:, position] = np.append(known, (n, missing))[kind]
     return codes, n_cells
 
@@ -281,16 +292,16 @@ def _support(parts: list[Histogram]) -> tuple[float, float]:
 
 
 def _warped_cells(
-    axis: NumericAxis, cdfs: list[Floats], support: tuple[float, float]
+    domain: NumericDomain, cdfs: list[Floats], support: tuple[float, float]
 ) -> Floats:
     """Place the cells of a column: narrow where any class has many rows."""
     low, high = support
     grid = np.linspace(low, high, 2 * N_CELLS + 1)
     pooled = np.interp(grid, _GRID, np.mean(cdfs, axis=0))
     pooled = (pooled - pooled[0]) / max(pooled[-1] - pooled[0], 1e-12)
-    weight = _QUANTILE_WARP if axis.quantile else _WARP
+    weight = _QUANTILE_WARP if domain.quantile else _WARP
     warped = (1 - weight) * pooled + weight * np.linspace(0.0, 1.0, len(grid))
-    cells = axis.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
+    cells = domain.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
     inner = cells[(cells > low + 1e-9) & (cells < high - 1e-9)]
     return np.concatenate(([low], inner, [high]))
 

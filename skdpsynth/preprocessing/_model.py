@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.preprocessing._axes import LevelAxis, axis_from_dict
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._convert import from_wall, to_category_series, to_series
+from skdpsynth.preprocessing._domains import LevelDomain, domain_from_dict
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
-from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.preprocessing._transforms import MarginalTransform
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableModel:
-    """The released marginals of every column in each class: `scores[class][column]`."""
+    """The released marginals of every column, as `marginals[class][column]`."""
 
     facts: TableFacts
-    scores: list[list[ColumnScores]]
+    marginals: list[list[MarginalTransform]]
 
     @classmethod
     def bought(
@@ -44,10 +44,12 @@ class TableModel:
     ) -> TableModel:
         """Buy the marginals of every class; flat ones where the plan buys none."""
         mus = np.array([plan.mu_marginals for plan in plans])
-        axes = list(facts.axes)
+        domains = list(facts.domains)
         if not mus.any():
-            return cls(facts, flat_marginals(axes, len(plans)))
-        return cls(facts, buy_marginals(rows, axes, facts.classes, accountant, mus=mus))
+            return cls(facts, flat_marginals(domains, len(plans)))
+        return cls(
+            facts, buy_marginals(rows, domains, facts.classes, accountant, mus=mus)
+        )
 
     def decode(
         self, ranks: NDArray[np.float64], members: NDArray[np.int64]
@@ -56,19 +58,21 @@ class TableModel:
 
         Columns, their order and dtypes are those of the training table.
         """
-        of_class = [np.flatnonzero(members == c) for c in range(len(self.scores))]
+        of_class = [np.flatnonzero(members == c) for c in range(len(self.marginals))]
         series: dict[Any, pd.Series] = {}
         for j, column in enumerate(self.facts.columns):
             values = np.empty(len(members))
             missing = np.zeros(len(members), dtype=bool)
             for c, rows in enumerate(of_class):
-                values[rows], missing[rows] = self.scores[c][j].decode(ranks[rows, j])
-            axis = self.facts.axes[j]
-            if isinstance(axis, LevelAxis):
+                values[rows], missing[rows] = self.marginals[c][j].decode(
+                    ranks[rows, j]
+                )
+            domain = self.facts.domains[j]
+            if isinstance(domain, LevelDomain):
                 codes = values.astype(np.int64)
-                series[column.name] = to_category_series(codes, axis.levels, column)
+                series[column.name] = to_category_series(codes, domain.levels, column)
                 continue
-            if axis.step is not None:
+            if domain.step is not None:
                 values = from_wall(values, column)
             series[column.name] = to_series(values, missing, column)
         for column in self.facts.layout.columns:
@@ -99,15 +103,18 @@ class TableModel:
         return frame
 
     def score_rows(
-        self, units: NDArray[np.floating], codes: NDArray[np.integer], position: int
+        self,
+        units: NDArray[np.floating],
+        category_codes: NDArray[np.integer],
+        position: int,
     ) -> NDArray[np.float32]:
         """Give the normal scores of a class's rows; private if the rows are.
 
-        `units` and `codes` are those of `PrivateRows`.
+        `units` and `category_codes` are those of `PrivateRows`.
         """
         scores = np.empty(units.shape, dtype=np.float32)
-        for j, column in enumerate(self.scores[position]):
-            scores[:, j] = column.encode(units[:, j], codes[:, j])
+        for j, column in enumerate(self.marginals[position]):
+            scores[:, j] = column.encode(units[:, j], category_codes[:, j])
         return scores
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
@@ -117,12 +124,12 @@ class TableModel:
         document = {
             "layout": facts.layout.to_dict(),
             "columns": [places[column.name] for column in facts.columns],
-            "axes": [axis.to_dict() for axis in facts.axes],
+            "axes": [domain.to_dict() for domain in facts.domains],
             "levels": [encode_value(level) for level in facts.classes.levels],
-            "missing": [[column.missing for column in row] for row in self.scores],
+            "missing": [[column.missing for column in row] for row in self.marginals],
         }
         arrays = {"class_counts": facts.classes.counts}
-        for c, row in enumerate(self.scores):
+        for c, row in enumerate(self.marginals):
             for j, column in enumerate(row):
                 arrays[f"points.{c}.{j}"] = column.points
                 arrays[f"cumulative.{c}.{j}"] = column.cumulative
@@ -134,20 +141,23 @@ class TableModel:
     ) -> TableModel:
         """Rebuild what `to_state` split."""
         layout = TableLayout.from_dict(document["layout"])
-        axes = tuple(axis_from_dict(axis) for axis in document["axes"])
+        domains = tuple(domain_from_dict(domain) for domain in document["axes"])
         levels = tuple(decode_value(level) for level in document["levels"])
         classes = Classes(levels, arrays["class_counts"])
         columns = tuple(layout.columns[place] for place in document["columns"])
-        scores = [
+        marginals = [
             [
-                ColumnScores(
-                    axis, arrays[f"points.{c}.{j}"], arrays[f"cumulative.{c}.{j}"], gone
+                MarginalTransform(
+                    domain,
+                    arrays[f"points.{c}.{j}"],
+                    arrays[f"cumulative.{c}.{j}"],
+                    gone,
                 )
-                for j, (axis, gone) in enumerate(zip(axes, row, strict=True))
+                for j, (domain, gone) in enumerate(zip(domains, row, strict=True))
             ]
             for c, row in enumerate(document["missing"])
         ]
-        return cls(TableFacts(layout, columns, axes, classes), scores)
+        return cls(TableFacts(layout, columns, domains, classes), marginals)
 
 
 def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:

@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skdpsynth.preprocessing._axes import LevelAxis, is_wide
 from skdpsynth.preprocessing._bins import most_bins
+from skdpsynth.preprocessing._domains import LevelDomain, is_continuous
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.preprocessing._pairs import (
     all_pairs,
@@ -25,7 +25,7 @@ from skdpsynth.privacy._calibration import grid_noise_std
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from skdpsynth.preprocessing._axes import Axis
+    from skdpsynth.preprocessing._domains import ColumnDomain
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
@@ -119,8 +119,8 @@ class ClassPlan:
 def plan_start(
     label: Hashable,
     n_rows: float,
-    n_wide: int,
-    n_others: int,
+    n_continuous: int,
+    n_discrete: int,
     mu: float,
     *,
     largest: float | None = None,
@@ -134,7 +134,7 @@ def plan_start(
         The class.
     n_rows : float
         Its declared or noisy count.
-    n_wide, n_others : int
+    n_continuous, n_discrete : int
         Numbers of numeric columns whose rows must be found first, and of all others.
     mu : float
         Gaussian-DP parameter that it may use for them.
@@ -150,12 +150,12 @@ def plan_start(
     """
     largest = n_rows if largest is None else largest
     mu_pairs = mu * math.sqrt(PAIRS_SHARE)
-    if pairs and pairs_pay(n_rows, n_wide + n_others, mu_pairs):
+    if pairs and pairs_pay(n_rows, n_continuous + n_discrete, mu_pairs):
         mu *= math.sqrt(1.0 - PAIRS_SHARE)
     else:
         mu_pairs = 0.0
-    fine = math.sqrt(1.0 - coarse_share(largest, n_wide, n_others, mu))
-    noise_std = grid_noise_std(mu * fine, math.sqrt(n_wide + n_others))
+    fine = math.sqrt(1.0 - coarse_share(largest, n_continuous, n_discrete, mu))
+    noise_std = grid_noise_std(mu * fine, math.sqrt(n_continuous + n_discrete))
     n_bins = bins_for(n_rows, noise_std, coarse=False)
     return ClassPlan(label, n_rows, mu, noise_std, n_bins, mu_pairs=mu_pairs)
 
@@ -182,24 +182,24 @@ def plan_facts(
         One per class.
     """
     classes = facts.classes
-    n_wide = sum(is_wide(axis) for axis in facts.axes)
-    n_others = len(facts.axes) - n_wide
+    n_continuous = sum(is_continuous(domain) for domain in facts.domains)
+    n_discrete = len(facts.domains) - n_continuous
     # What is left is the same for all classes until one of them has paid.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
-    plans = plan_classes(classes.scopes, classes.planned, n_wide, n_others, mu)
-    return with_cells(plans, facts.axes, classes.noise_std)
+    plans = plan_classes(classes.scopes, classes.planned, n_continuous, n_discrete, mu)
+    return with_cells(plans, facts.domains, classes.noise_std)
 
 
 def with_cells(
-    plans: list[ClassPlan], axes: Sequence[Axis | None], count_std: float
+    plans: list[ClassPlan], domains: Sequence[ColumnDomain | None], count_std: float
 ) -> list[ClassPlan]:
-    """Complete plans by what the axes of the columns say.
+    """Complete plans by what the domains of the columns say.
 
     Parameters
     ----------
     plans : list of ClassPlan
         Of all classes of the table.
-    axes : sequence of Axis or None
+    domains : sequence of ColumnDomain or None
         One per column; None for levels that are not known yet.
     count_std : float
         Standard deviation of the noise of the known class counts.
@@ -207,21 +207,23 @@ def with_cells(
     Returns
     -------
     list of ClassPlan
-        With the noise of marginals whose columns have as many cells as the axes say.
+        With the noise of marginals whose columns have as many cells as the domains say.
     """
-    most = max(len(a.levels) if isinstance(a, LevelAxis) else 0 for a in axes)
-    n_wide = sum(axis is not None and is_wide(axis) for axis in axes)
+    most = max(len(a.levels) if isinstance(a, LevelDomain) else 0 for a in domains)
+    n_continuous = sum(
+        domain is not None and is_continuous(domain) for domain in domains
+    )
     largest = max(plan.n_rows for plan in plans)
-    bins_of_tables = table_bins(plans, len(axes))
+    bins_of_tables = table_bins(plans, len(domains))
     found = []
     for plan in plans:
         mu, n_bins, noise_std = plan.mu_marginals, plan.n_bins, plan.noise_std
         if mu > 0:
-            share = coarse_share(largest, n_wide, len(axes) - n_wide, mu)
+            share = coarse_share(largest, n_continuous, len(domains) - n_continuous, mu)
             fine = mu * math.sqrt(1.0 - share)
-            n_bins, _, noise_std = fine_plan(axes, plan.n_rows, fine, count_std)
+            n_bins, _, noise_std = fine_plan(domains, plan.n_rows, fine, count_std)
         plan = replace(plan, most_levels=most, n_bins=n_bins, noise_std=noise_std)
-        found.append(_with_tables(plan, axes, bins_of_tables))
+        found.append(_with_tables(plan, domains, bins_of_tables))
     return found
 
 
@@ -249,14 +251,14 @@ def table_bins(plans: Sequence[ClassPlan], n_columns: int) -> int:
 
 
 def _with_tables(
-    plan: ClassPlan, axes: Sequence[Axis | None], n_bins: int
+    plan: ClassPlan, domains: Sequence[ColumnDomain | None], n_bins: int
 ) -> ClassPlan:
     if not plan.mu_pairs:
         return plan
-    n_pairs, n_tables = all_pairs(len(axes)), planned_tables(len(axes))
-    sizes = [most_bins(axis, n_bins) for axis in axes]
+    n_pairs, n_tables = all_pairs(len(domains)), planned_tables(len(domains))
+    sizes = [most_bins(domain, n_bins) for domain in domains]
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
-    noise_std = pair_noise_std(len(axes), plan.mu_pairs)
+    noise_std = pair_noise_std(len(domains), plan.mu_pairs)
     return replace(
         plan,
         n_tables=n_tables,

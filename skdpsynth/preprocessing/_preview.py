@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.preprocessing._axes import NumericAxis, is_wide
 from skdpsynth.preprocessing._classes import (
     count_noise_std,
     label_thresholds,
     public_labels,
     rounded,
 )
-from skdpsynth.preprocessing._columns import declared_axis
+from skdpsynth.preprocessing._columns import declared_domain
+from skdpsynth.preprocessing._domains import NumericDomain, is_continuous
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._plan import with_cells
 from skdpsynth.preprocessing._purchase import (
@@ -38,14 +38,14 @@ from skdpsynth.schema._dtypes import is_object, known_kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skdpsynth.preprocessing._axes import Axis
+    from skdpsynth.preprocessing._domains import ColumnDomain
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
     from skdpsynth.schema._columns import Column
 
 # Stands for a range that must be bought: a numeric column of as many cells as any.
-_ANY_RANGE = NumericAxis(-1.0, 1.0, log=False, integer=False, nullable=True)
+_ANY_RANGE = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
 
 
 @dataclass(frozen=True)
@@ -165,14 +165,20 @@ def plan_table(
     columns = modelled_columns(layout, schema)
     cap = accountant.mu_cap  # it may be infinite
     mu = cap * math.sqrt(1.0 - bought_share(layout, schema))
-    axes = [declared_axis(column, schema) for column in columns]
+    domains = [declared_domain(column, schema) for column in columns]
     keyed, numeric = bought_columns(layout, schema)
-    pairs = zip(columns, axes, strict=True)
+    pairs = zip(columns, domains, strict=True)
     # A range that must be bought may turn out to be narrow; that is not known yet.
-    likely = [_ANY_RANGE if column in numeric else axis for column, axis in pairs]
-    n_wide = sum(axis is not None and is_wide(axis) for axis in likely)
+    likely = [_ANY_RANGE if column in numeric else domain for column, domain in pairs]
+    n_continuous = sum(
+        domain is not None and is_continuous(domain) for domain in likely
+    )
     plans = plan_classes(
-        guess.labels, rounded(guess.counts), n_wide, len(columns) - n_wide, mu
+        guess.labels,
+        rounded(guess.counts),
+        n_continuous,
+        len(columns) - n_continuous,
+        mu,
     )
     target, mu_labels = layout.target_column, cap * math.sqrt(CLASS_SHARE)
     plans = with_cells(plans, likely, count_noise_std(target, schema, mu_labels))
@@ -184,7 +190,7 @@ def plan_table(
     labels_from = np.zeros(len(plans))
     if target is not None and public_labels(target, schema) is None:
         labels_from = label_thresholds(guess.labels, target.kind, mu_labels, key_delta)
-    of_all = _notes_of_all(guess, axes, categories_from)
+    of_all = _notes_of_all(guess, domains, categories_from)
     notes = []
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
         rare = "too few rows for its label to be found" if 0 < needed >= rows else ""
@@ -210,25 +216,25 @@ def plan_table(
 
 
 def _notes_of_all(
-    guess: Guess, axes: list[Axis | None], categories_from: int
+    guess: Guess, domains: list[ColumnDomain | None], categories_from: int
 ) -> list[str]:
     """Say what every class will lack."""
     notes = []
     if guess.layout.target is not None and len(guess.labels) == 1:
         notes.append("one class only: a classifier has nothing to learn")
-    n_fixed = sum(axis is not None and _is_fixed(axis) for axis in axes)
+    n_fixed = sum(domain is not None and _is_fixed(domain) for domain in domains)
     if n_fixed:
-        notes.append(f"{n_fixed} of {len(axes)} columns can hold one value only")
+        notes.append(f"{n_fixed} of {len(domains)} columns can hold one value only")
     if categories_from >= guess.counts.sum():
         notes.append("too few rows for any undeclared category to be found")
     return notes
 
 
-def _is_fixed(axis: Axis) -> bool:
-    """Whether one value (or none) is all that an axis has."""
-    if isinstance(axis, NumericAxis):
-        return axis.low == axis.high and not axis.nullable
-    return len(axis.levels) + axis.nullable <= 1
+def _is_fixed(domain: ColumnDomain) -> bool:
+    """Whether one value (or none) is all that a domain has."""
+    if isinstance(domain, NumericDomain):
+        return domain.low == domain.high and not domain.nullable
+    return len(domain.levels) + domain.nullable <= 1
 
 
 def _read_dtypes(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.preprocessing._axes import Axis, LevelAxis
 from skdpsynth.preprocessing._classes import (
     Classes,
     buy_classes,
@@ -23,10 +22,11 @@ from skdpsynth.preprocessing._columns import (
     PrivateRows,
     buy_levels,
     buy_ranges,
-    declared_axis,
+    declared_domain,
     encode_rows,
     public_levels,
 )
+from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain
 from skdpsynth.preprocessing._sampling import largest_remainder
 from skdpsynth.preprocessing._shares import (
     CLASS_SHARE,
@@ -54,27 +54,27 @@ if TYPE_CHECKING:
 class TableFacts:
     """What is public about a table once everything was bought.
 
-    `columns` are the feature columns that are modelled, in order, and `axes` theirs.
+    `columns` are the feature columns that are modelled, in order, and `domains` theirs.
     """
 
     layout: TableLayout
     columns: tuple[ColumnLayout, ...]
-    axes: tuple[Axis, ...]
+    domains: tuple[ColumnDomain, ...]
     classes: Classes
 
     def schema(self, declared: TableSchema | None) -> TableSchema:
         """Write down what was declared and bought; not columns of no known level."""
         given: dict[Hashable, Any] = {} if declared is None else dict(declared.columns)
-        axis_of = dict(zip(self.columns, self.axes, strict=True))
+        domain_of = dict(zip(self.columns, self.domains, strict=True))
         columns: dict[Hashable, Any] = {}
         for column in self.layout.columns:
             if column.name in given:
                 columns[column.name] = given[column.name]
             elif column is not self.layout.target_column:
-                columns[column.name] = _described(column, axis_of[column])
+                columns[column.name] = _described(column, domain_of[column])
             elif self.classes.levels:
                 ordered = bool(getattr(column.dtype, "ordered", False))
-                levels = LevelAxis(self.classes.levels, False, ordered)
+                levels = LevelDomain(self.classes.levels, False, ordered)
                 columns[column.name] = _described(column, levels)
         columns = {name: spec for name, spec in columns.items() if spec is not None}
         target = self.layout.target if self.layout.target in columns else None
@@ -132,17 +132,17 @@ def buy_facts(
         threshold_delta=key_delta,
     )
     columns = modelled_columns(layout, schema)
-    axes = {column: declared_axis(column, schema) for column in columns}
+    domains = {column: declared_domain(column, schema) for column in columns}
     keyed, numeric = bought_columns(layout, schema)
     if keyed:
         mu = cap * math.sqrt(LEVELS_SHARE)
         bought = buy_levels(frame, keyed, accountant, mu=mu, threshold_delta=key_delta)
-        axes.update(zip(keyed, bought, strict=True))
+        domains.update(zip(keyed, bought, strict=True))
     if numeric:
         mu, n_rows = cap * math.sqrt(RANGES_SHARE), float(classes.counts.sum())
         ranges = buy_ranges(frame, numeric, accountant, mu=mu, n_rows=n_rows)
-        axes.update(zip(numeric, ranges, strict=True))
-    found = [axis for axis in axes.values() if axis is not None]
+        domains.update(zip(numeric, ranges, strict=True))
+    found = [domain for domain in domains.values() if domain is not None]
     facts = TableFacts(layout, columns, tuple(found), classes)
     return facts, encode_rows(frame, list(columns), found, members)
 
@@ -152,7 +152,7 @@ def bought_columns(
 ) -> tuple[list[ColumnLayout], list[ColumnLayout]]:
     """Give the columns whose levels, and those whose range, nobody declares."""
     columns = modelled_columns(layout, schema)
-    bought = [c for c in columns if declared_axis(c, schema) is None]
+    bought = [c for c in columns if declared_domain(c, schema) is None]
     keyed = [c for c in bought if c.kind in ("categorical", "boolean")]
     return keyed, [c for c in bought if c not in keyed]
 
@@ -179,19 +179,25 @@ def _n_discoveries(layout: TableLayout, schema: TableSchema | None) -> int:
     return int(bool(categories)) + int(labels)
 
 
-def _described(column: ColumnLayout, axis: Axis) -> Any:  # noqa: ANN401 - a column
+def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN401 - a column
     """Describe a column by what was bought; None if no level of it was released."""
-    if isinstance(axis, LevelAxis):
-        if column.kind == "boolean" and axis.levels == public_levels(column):
-            return Boolean(nullable=axis.nullable)
-        levels = list(axis.levels)
-        options = {"ordered": axis.ordered, "nullable": axis.nullable}
+    if isinstance(domain, LevelDomain):
+        if column.kind == "boolean" and domain.levels == public_levels(column):
+            return Boolean(nullable=domain.nullable)
+        levels = list(domain.levels)
+        options = {"ordered": domain.ordered, "nullable": domain.nullable}
         return Categorical(levels, **options) if levels else None
     if column.kind == "datetime":
         zone = getattr(column.dtype, "tz", None)
-        ends = (pd.Timestamp(end, unit="s", tz=zone) for end in (axis.low, axis.high))
-        return Datetime(*ends, nullable=axis.nullable)
-    scale: Literal["log", "linear"] = "log" if axis.log else "linear"
+        ends = (
+            pd.Timestamp(end, unit="s", tz=zone) for end in (domain.low, domain.high)
+        )
+        return Datetime(*ends, nullable=domain.nullable)
+    scale: Literal["log", "linear"] = "log" if domain.log else "linear"
     return Continuous(
-        axis.low, axis.high, integer=axis.integer, nullable=axis.nullable, scale=scale
+        domain.low,
+        domain.high,
+        integer=domain.integer,
+        nullable=domain.nullable,
+        scale=scale,
     )

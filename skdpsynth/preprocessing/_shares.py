@@ -18,7 +18,7 @@ PATEGAN_SHARES = {"pairs": 0.05, "marginals": 0.25}
 DPSGD_SHARES = (0.02, 0.1)  # at least and at most: as much as the signal needs
 TRIPLE_SHARES = (0.02, 0.03, 0.05, 0.1)  # the first one that is enough
 CLASSIFIER_SHARE = 0.05  # PATE-TripleGAN's classifier, at most
-CALLS_SHARE = 0.05  # of what unlabelled rows pay: how many are called each class
+PSEUDO_LABELS_SHARE = 0.05  # of what unlabelled rows pay: counts of pseudo-labels
 
 # Of what is left to the start of a class that can pay for pair tables.
 PAIRS_SHARE = 0.75

@@ -47,7 +47,7 @@ class WholeTable(NamedTuple):
     ----------
     form : {"pairs", "marginals", "random"}
         The start that `init` stands for here.
-    n_wide, n_others : int
+    n_continuous, n_discrete : int
         Numbers of numeric columns whose rows must be found first, and of all others.
     n_classes : int
         Number of classes.
@@ -56,8 +56,8 @@ class WholeTable(NamedTuple):
     """
 
     form: Init
-    n_wide: int
-    n_others: int
+    n_continuous: int
+    n_discrete: int
     n_classes: int
     largest: float
 
@@ -102,14 +102,14 @@ class ClassGAN(GeneratedSynthesizer):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_wide: int,
-        n_others: int,
+        n_continuous: int,
+        n_discrete: int,
         mu: float,
     ) -> list[ClassPlan]:
         rows, form = counts.tolist(), self.init
-        if form == "pairs" and not pairs_serve(rows, n_wide + n_others, mu):
+        if form == "pairs" and not pairs_serve(rows, n_continuous + n_discrete, mu):
             form = "marginals"
-        whole = WholeTable(form, n_wide, n_others, len(labels), max(rows))
+        whole = WholeTable(form, n_continuous, n_discrete, len(labels), max(rows))
         return [
             self._plan_class(label, n_rows, mu, whole)
             for label, n_rows in zip(labels, rows, strict=True)
@@ -119,7 +119,7 @@ class ClassGAN(GeneratedSynthesizer):
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
     ) -> ClassPlan:
         """Plan one class, which can pay `mu`."""
-        form, n_columns, share = whole.form, whole.n_wide + whole.n_others, 1.0
+        form, n_columns, share = whole.form, whole.n_continuous + whole.n_discrete, 1.0
         if form != "random":
             share = self._training_share(form, n_rows, n_columns, mu)
         trained = self._plan_training(form, n_rows, n_columns, mu * math.sqrt(share))
@@ -130,8 +130,8 @@ class ClassGAN(GeneratedSynthesizer):
         base = plan_start(
             label,
             n_rows,
-            whole.n_wide,
-            whole.n_others,
+            whole.n_continuous,
+            whole.n_discrete,
             mu * math.sqrt(left),
             largest=whole.largest,
             pairs=form == "pairs",

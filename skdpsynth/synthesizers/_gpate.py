@@ -302,10 +302,10 @@ class GPATESynthesizer(ClassGAN):
                     fakes = generator.rows(generator.draw(_POOL))  # lines 2-4
                     for _ in range(self.n_teacher_steps):
                         teachers.train_step(fakes, features)  # lines 5-8
-                    advice = self._aggregate(
+                    update = self._aggregate(
                         teachers, generator, features, plans[c], *reserved[c]
                     )  # lines 9-12
-                    generator.ascend(advice)  # line 13
+                    generator.ascend(update)  # line 13
                     progress.update()
         for c, generator in generators.items():
             start.keep(c, generator.result())
@@ -322,7 +322,7 @@ class GPATESynthesizer(ClassGAN):
         reservation: Reservation,
         test_reservation: Reservation | None,
     ) -> torch.Tensor:
-        """Release what the teachers advise (Algorithm 2), as a step of unit size."""
+        """Release the update of the teachers (Algorithm 2), as a step of unit size."""
         draws = generator.draw(self.batch_size)
         if test_reservation is None:
             vectors = teacher_gradients(teachers, generator, draws, features)

@@ -119,13 +119,18 @@ class IndependentSynthesizer(BaseSynthesizer):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_wide: int,
-        n_others: int,
+        n_continuous: int,
+        n_discrete: int,
         mu: float,
     ) -> list[ClassPlan]:
         return [
             plan_start(
-                label, float(count), n_wide, n_others, mu, largest=float(counts.max())
+                label,
+                float(count),
+                n_continuous,
+                n_discrete,
+                mu,
+                largest=float(counts.max()),
             )
             for label, count in zip(labels, counts, strict=True)
         ]

@@ -166,14 +166,20 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
         self,
         labels: Sequence[Hashable],
         counts: NDArray[np.float64],
-        n_wide: int,
-        n_others: int,
+        n_continuous: int,
+        n_discrete: int,
         mu: float,
     ) -> list[ClassPlan]:
         largest = float(counts.max())
         return [
             plan_start(
-                label, float(count), n_wide, n_others, mu, largest=largest, pairs=True
+                label,
+                float(count),
+                n_continuous,
+                n_discrete,
+                mu,
+                largest=largest,
+                pairs=True,
             )
             for label, count in zip(labels, counts, strict=True)
         ]

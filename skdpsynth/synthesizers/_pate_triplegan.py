@@ -28,8 +28,8 @@ from skdpsynth.synthesizers._pate_triplegan_plan import (
     TriplePlan,
     TripleSettings,
     plan_class,
-    reserve_calls,
     reserve_classifier,
+    reserve_pseudo_labels,
     sampling_rate,
 )
 from skdpsynth.synthesizers._pate_triplegan_players import make_branch, make_players
@@ -177,8 +177,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     The classifier is a softmax regression on the log odds of each class that the
     bought marginals give a row. It starts as naive Bayes and learns before the other
     two, on labelled rows (R_c) of classes that train, each at its own cost and noise,
-    and on rows drawn from the marginals (R_p). Where few unlabelled rows are called a
-    class, they weigh less.
+    and on rows drawn from the marginals (R_p). Where few unlabelled rows have a class
+    as pseudo-label, they weigh less.
 
     References
     ----------
@@ -307,14 +307,14 @@ class PATETripleGANSynthesizer(ClassGAN):
             )  # lines 18-20
             unlabelled, prior = rows.of_class(-1), facts.classes.prior
             labels, counts = pseudo_labels(
-                evidence, weights, prior, unlabelled, reserve_calls(accountant)
+                evidence, weights, prior, unlabelled, reserve_pseudo_labels(accountant)
             )
-            called = {
+            pseudo_labelled = {
                 c: start.encode(unlabelled.rows(np.flatnonzero(labels == c)), c)
                 for c in players
             }
             branch = make_branch(
-                settings, called, counts, n_rounds, players, accountant, device
+                settings, pseudo_labelled, counts, n_rounds, players, accountant, device
             )
         self._play(players, branch, triples)
         for c, player in players.items():

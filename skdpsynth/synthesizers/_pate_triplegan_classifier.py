@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from skdpsynth.nn._classifier import Classifier, call_rows
-from skdpsynth.preprocessing._axes import NumericAxis
+from skdpsynth.nn._classifier import Classifier, pseudo_label_rows
 from skdpsynth.preprocessing._columns import MISSING, ZERO
+from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.privacy._aggregators import noisy_counts
 from skdpsynth.privacy._random import secret_generator
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._scores import ColumnScores
+    from skdpsynth.preprocessing._transforms import MarginalTransform
     from skdpsynth.privacy import Reservation
 
 __all__ = ["Evidence", "pseudo_labels", "train_classifier"]
@@ -44,8 +44,8 @@ class Evidence:
     def __init__(self, model: TableModel) -> None:
         self._model = model
         self._masses = [
-            np.stack([_masses(by_class[j]) for by_class in model.scores])
-            for j in range(len(model.facts.axes))
+            np.stack([_masses(by_class[j]) for by_class in model.marginals])
+            for j in range(len(model.facts.domains))
         ]
         self._tables = []
         for masses in self._masses:
@@ -57,7 +57,7 @@ class Evidence:
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return len(self._model.scores)
+        return len(self._model.marginals)
 
     @property
     def initial_weights(self) -> NDArray[np.float64]:
@@ -81,12 +81,16 @@ class Evidence:
         features = np.ones((len(rows.members), self.n_features))
         for start in range(0, len(features), _CHUNK):
             part = slice(start, start + _CHUNK)
-            units, codes = rows.units[part], rows.codes[part]
+            units, category_codes = rows.units[part], rows.category_codes[part]
             if self.informed:
-                cells = [self._cells(j, units, codes) for j in range(units.shape[1])]
+                cells = [
+                    self._cells(j, units, category_codes) for j in range(units.shape[1])
+                ]
                 features[part, :-1] = self._summed(cells)
             else:
-                scores = self._model.score_rows(units, codes, 0).astype(np.float64)
+                scores = self._model.score_rows(units, category_codes, 0).astype(
+                    np.float64
+                )
                 both = np.hstack([scores, scores**2 - 1.0])
                 features[part, :-1] = both / np.sqrt(both.shape[1])
         return features
@@ -114,14 +118,14 @@ class Evidence:
         return (total / np.sqrt(len(cells))).T
 
     def _cells(
-        self, j: int, units: NDArray[np.floating], codes: NDArray[np.integer]
+        self, j: int, units: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> NDArray[np.int64]:
         """Give the cell of every row in one column."""
-        if not isinstance(self._model.facts.axes[j], NumericAxis):
-            return codes[:, j].astype(np.int64)
+        if not isinstance(self._model.facts.domains[j], NumericDomain):
+            return category_codes[:, j].astype(np.int64)
         cells = np.minimum((units[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
-        cells = np.where(codes[:, j] == ZERO, _CELLS, cells)
-        return np.where(codes[:, j] == MISSING, _CELLS + 1, cells)
+        cells = np.where(category_codes[:, j] == ZERO, _CELLS, cells)
+        return np.where(category_codes[:, j] == MISSING, _CELLS + 1, cells)
 
 
 def train_classifier(
@@ -165,21 +169,21 @@ def pseudo_labels(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Label rows of no class by the frozen classifier: pairs (d, C(d)).
 
-    Gives the class that each row is called, which is private, and the noisy numbers of
-    the rows of each; only rows of no class pay for those.
+    Gives the pseudo-label of each row, which is private, and the noisy numbers of the
+    rows of each class; only rows of no class pay for those.
     """
-    called = call_rows(weights, evidence.features(unlabelled), prior)
-    return called, noisy_counts(called, len(prior), reservation)
+    labels = pseudo_label_rows(weights, evidence.features(unlabelled), prior)
+    return labels, noisy_counts(labels, len(prior), reservation)
 
 
-def _masses(column: ColumnScores) -> NDArray[np.float64]:
+def _masses(column: MarginalTransform) -> NDArray[np.float64]:
     """Give the probability of every cell: numbers, then zero and missing values.
 
     Of levels: every level, then what is no level, and missing values.
     """
     present = 1.0 - column.missing
-    if not isinstance(column.axis, NumericAxis):
-        masses = np.zeros(len(column.axis.levels) + 2)
+    if not isinstance(column.domain, NumericDomain):
+        masses = np.zeros(len(column.domain.levels) + 2)
         masses[column.points.astype(np.int64)] = present * np.diff(column.cumulative)
         masses[-1] = column.missing
         return masses

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.preprocessing._shares import (
-    CALLS_SHARE,
     CLASSIFIER_SHARE,
+    PSEUDO_LABELS_SHARE,
     TRIPLE_SHARES,
 )
 from skdpsynth.privacy._reservation import UNLABELLED
@@ -32,8 +32,8 @@ __all__ = [
     "classifier_mu",
     "plan_class",
     "reserve_branch",
-    "reserve_calls",
     "reserve_classifier",
+    "reserve_pseudo_labels",
     "sampling_rate",
 ]
 
@@ -113,7 +113,7 @@ def plan_class(
 
     A class whose discriminator does not train has all for its start.
     """
-    n_columns, started = whole.n_wide + whole.n_others, whole.form != "random"
+    n_columns, started = whole.n_continuous + whole.n_discrete, whole.form != "random"
     # Without a label there is nothing to classify.
     n_labels = 0 if label is None else whole.n_classes
     n_features = 1 + (n_labels if started else 2 * n_columns)
@@ -141,8 +141,8 @@ def plan_class(
         base = plan_start(
             label,
             n_rows,
-            whole.n_wide,
-            whole.n_others,
+            whole.n_continuous,
+            whole.n_discrete,
             left,
             largest=whole.largest,
             pairs=whole.form == "pairs",
@@ -250,15 +250,15 @@ def reserve_classifier(
     )
 
 
-def reserve_calls(accountant: PrivacyAccountant) -> Reservation:
-    """Set aside the numbers of unlabelled rows that the classifier calls each class.
+def reserve_pseudo_labels(accountant: PrivacyAccountant) -> Reservation:
+    """Set aside the numbers of unlabelled rows with each class as pseudo-label.
 
     Unlabelled rows pay, whether or not there are any.
     """
     left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
     return accountant.reserve_gaussian(
         "unlabelled rows of each class",
-        mu=left * math.sqrt(CALLS_SHARE),
+        mu=left * math.sqrt(PSEUDO_LABELS_SHARE),
         sensitivity=1.0,
         scope=UNLABELLED,
     )

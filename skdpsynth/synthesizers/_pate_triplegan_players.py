@@ -270,7 +270,7 @@ def make_players(
 
 def make_branch(
     settings: TripleSettings,
-    called: Mapping[int, NDArray[np.float32]],
+    pseudo_labelled: Mapping[int, NDArray[np.float32]],
     counts: NDArray[np.int64],
     n_rounds: int,
     players: Mapping[int, Player],
@@ -279,13 +279,13 @@ def make_branch(
 ) -> UnlabelledBranch:
     """Make what shows the discriminators pairs (d, C(d)), and set their alpha.
 
-    `called` are the private unlabelled rows that the classifier calls each class,
-    `counts` their noisy numbers. One release per round, with all that unlabelled rows
-    have left.
+    `pseudo_labelled` are the private unlabelled rows of each class by their
+    pseudo-labels, `counts` their noisy numbers. One release per round, with all that
+    unlabelled rows have left.
     """
     n_rows = float(np.maximum(counts, 0).sum())
     branch = UnlabelledBranch(
-        dict(called),
+        dict(pseudo_labelled),
         weight=settings.unlabelled_weight,
         counts={c: float(counts[c]) for c in players},
         n_parameters={c: player.n_parameters for c, player in players.items()},

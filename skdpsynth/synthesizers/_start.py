@@ -100,7 +100,7 @@ class FactorStart:
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give the normal scores of the rows of a class."""
-        return self.model.score_rows(rows.units, rows.codes, position)
+        return self.model.score_rows(rows.units, rows.category_codes, position)
 
     def trainer(
         self,
@@ -157,9 +157,9 @@ class PairStart:
         device: torch.device,
     ) -> None:
         counts, prior = facts.classes.counts, facts.classes.prior
-        marginals = TableModel.bought(rows, facts, plans, accountant).scores
-        n_bins = table_bins(plans, len(facts.axes))
-        self._bins, marginals = choose_bins(facts.axes, marginals, prior, n_bins)
+        marginals = TableModel.bought(rows, facts, plans, accountant).marginals
+        n_bins = table_bins(plans, len(facts.domains))
+        self._bins, marginals = choose_bins(facts.domains, marginals, prior, n_bins)
         self.model = TableModel(facts, marginals)
         ranks = [self._bins.ranks(own) for own in marginals]
         shares = [self._bins.shares(own) for own in ranks]

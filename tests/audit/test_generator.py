@@ -20,7 +20,7 @@ from skdpsynth.audit import audit_generator, epsilon_lower_bound
 from skdpsynth.audit._attack import COMBINED, attack
 from skdpsynth.audit._scores import CanaryScores, canary_row
 from skdpsynth.preprocessing import _purchase
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.privacy import PrivacyBudget, _mechanisms
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -356,13 +356,13 @@ N_RUNS = 120  # 60 judged: a perfect attack proves 1.3 at the level of 1e-6
 def exact_ranges(frame, columns, *args, **kwargs):
     """Bounds from the data (O7, U5, S3, T3, B2, N2)."""
     limits = [(float(frame[c.name].min()), float(frame[c.name].max())) for c in columns]
-    return [NumericAxis(*pair, False, False, False) for pair in limits]
+    return [NumericDomain(*pair, False, False, False) for pair in limits]
 
 
 def exact_levels(frame, columns, *args, **kwargs):
     """Categories from the data (T3, N2)."""
     found = [tuple(sorted(frame[c.name].unique())) for c in columns]
-    return [LevelAxis(levels, False, False) for levels in found]
+    return [LevelDomain(levels, False, False) for levels in found]
 
 
 class SeededNoise(IndependentSynthesizer):

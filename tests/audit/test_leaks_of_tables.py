@@ -110,9 +110,11 @@ def test_exact_class_counts_are_caught(table, monkeypatch):
 
 def exact_flags(frame, columns, accountant, **settings):
     """Whether a value is missing is seen, and not bought."""
-    axes = _real_ranges(frame, columns, accountant, **settings)
+    domains = _real_ranges(frame, columns, accountant, **settings)
     seen = [bool(frame[column.name].isna().any()) for column in columns]
-    return [replace(axis, nullable=n) for axis, n in zip(axes, seen, strict=True)]
+    return [
+        replace(domain, nullable=n) for domain, n in zip(domains, seen, strict=True)
+    ]
 
 
 def exact_missing(codes, n_cells, reservation, weight):
@@ -178,18 +180,20 @@ class KeepsIndex(IndependentSynthesizer):
 
 def from_the_first_row(frame, columns, accountant, **settings):
     """The first row decides where a range begins."""
-    axes = _real_ranges(frame, columns, accountant, **settings)
+    domains = _real_ranges(frame, columns, accountant, **settings)
     first = [min(frame[c.name].dropna().iloc[0], 0.0) for c in columns]
-    return [replace(axis, low=low) for axis, low in zip(axes, first, strict=True)]
+    return [
+        replace(domain, low=low) for domain, low in zip(domains, first, strict=True)
+    ]
 
 
 def by_first_appearance(frame, columns, accountant, **settings):
     """Released categories in the order in which the table has them."""
-    axes = _real_levels(frame, columns, accountant, **settings)
+    domains = _real_levels(frame, columns, accountant, **settings)
     seen = [frame[c.name].drop_duplicates().tolist() for c in columns]
     return [
-        replace(axis, levels=tuple(sorted(axis.levels, key=order.index)))
-        for axis, order in zip(axes, seen, strict=True)
+        replace(domain, levels=tuple(sorted(domain.levels, key=order.index)))
+        for domain, order in zip(domains, seen, strict=True)
     ]
 
 
@@ -281,7 +285,7 @@ def test_no_synthesizer_counts_rows_in_its_own_way():
 
 def joins_every_class(rows, position):
     mine = np.isin(rows.members, [position, -1])
-    return PrivateRows(rows.units[mine], rows.codes[mine], rows.members[mine])
+    return PrivateRows(rows.units[mine], rows.category_codes[mine], rows.members[mine])
 
 
 @pytest.mark.parametrize("name", ["independent", "triplegan"])
@@ -340,9 +344,9 @@ class PlansByExactCounts(GPATESynthesizer):
 class PassesTheCap(IndependentSynthesizer):
     """Large noisy counts get more than is left."""
 
-    def _plan_classes(self, labels, counts, n_wide, n_others, mu):
+    def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):
         more = mu * (1.1 if counts.max() > 10 else 1.0)
-        return super()._plan_classes(labels, counts, n_wide, n_others, more)
+        return super()._plan_classes(labels, counts, n_continuous, n_discrete, more)
 
 
 def test_plans_by_exact_counts_are_caught(table):

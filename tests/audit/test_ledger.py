@@ -26,8 +26,8 @@ from skdpsynth.audit._recording import recorded
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.nn import _dp_sgd
 from skdpsynth.preprocessing import _purchase
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import PrivateRows
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
@@ -281,7 +281,7 @@ def test_divisor_from_the_number_of_rows(
 
 
 def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.codes, rows.members)
+    return PrivateRows(rows.units, rows.category_codes, rows.members)
 
 
 def test_rows_in_the_ensembles_of_two_classes(
@@ -307,7 +307,7 @@ def test_sums_without_clipping(small_table, canary, public_schema, monkeypatch):
 def exact_ranges(frame, columns, *args, **kwargs):
     """Bounds from the data (O7, U5, S3, T3, B2, N2)."""
     return [
-        NumericAxis(
+        NumericDomain(
             float(frame[c.name].min()), float(frame[c.name].max()), False, False, False
         )
         for c in columns
@@ -317,7 +317,8 @@ def exact_ranges(frame, columns, *args, **kwargs):
 def exact_levels(frame, columns, *args, **kwargs):
     """Categories from the data (T3, N2)."""
     return [
-        LevelAxis(tuple(sorted(frame[c.name].unique())), False, False) for c in columns
+        LevelDomain(tuple(sorted(frame[c.name].unique())), False, False)
+        for c in columns
     ]
 
 

@@ -19,8 +19,8 @@ class OfSomebodyElse(IndependentSynthesizer):
         release_gaussian(np.array([len(rows.units)]), line)
         return super()._fit(rows, facts, plans, accountant, seed)
 
-    def _plan_classes(self, labels, counts, n_wide, n_others, mu):
-        return super()._plan_classes(labels, counts, n_wide, n_others, 0.9 * mu)
+    def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):
+        return super()._plan_classes(labels, counts, n_continuous, n_discrete, 0.9 * mu)
 
 
 def test_a_synthesizer_of_somebody_else_agrees_with_its_ledger(

@@ -185,7 +185,7 @@ def test_a_row_in_two_cells_is_caught(small_table, canary, public_schema, monkey
 def with_those_of_no_class(self, position):
     """Rows without a label are counted in every class."""
     mine = np.isin(self.members, [position, -1])
-    return PrivateRows(self.units[mine], self.codes[mine], self.members[mine])
+    return PrivateRows(self.units[mine], self.category_codes[mine], self.members[mine])
 
 
 def test_a_row_in_two_classes_is_caught(
@@ -231,8 +231,8 @@ def test_kept_bins_from_true_counts_are_caught(
         kept[:] = [rows]
         return real_fit(self, rows, *others)
 
-    def at_the_largest(axis, marginals, prior, n_bins):
-        found = real_bins(axis, marginals, prior, n_bins)
+    def at_the_largest(domain, marginals, prior, n_bins):
+        found = real_bins(domain, marginals, prior, n_bins)
         largest = float(kept[0].units.max()) * 0.999
         inner = np.append(found.edges[1:-2], largest)
         edges = np.concatenate(([0.0], np.sort(inner), [1.0]))

@@ -1,7 +1,7 @@
 """Whatever row is added to whatever table, no other row becomes another one.
 
 Each example is a table of some columns and a row at any place in it. Both tables go the
-whole private way, from the check to the encoded rows, on axes that are read off the
+whole private way, from the check to the encoded rows, in domains that are read off the
 smaller one. Every other row must keep its key, code, unit and class, bit for bit.
 `preprocessing/test_keys.py` asks the same of single columns and says why.
 """
@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from skdpsynth.exceptions import SkdpsynthError
 from skdpsynth.preprocessing import _columns, _convert
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import encode_rows
 from skdpsynth.preprocessing._convert import factorize, numeric_values
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._table import read_table
 
 PARTS = ("§", "\0", "\ud800", "\\ud800", "e\u0301", "\u00e9", "'")
@@ -75,25 +75,29 @@ def neighbours(draw, columns):
     return Neighbours(pd.DataFrame(made), draw(st.integers(0, n_rows - 1)))
 
 
-def axes_of(frame, layout):
+def domains_of(frame, layout):
     """Levels are half of the keys; ranges are public."""
-    axes = []
+    domains = []
     for column in layout.columns:
         if column.kind in ("categorical", "boolean"):
-            axes.append(LevelAxis(tuple(factorize(frame[column.name])[1][::2]), True))
+            domains.append(
+                LevelDomain(tuple(factorize(frame[column.name])[1][::2]), True)
+            )
         else:
-            axes.append(NumericAxis(-1e3, 1e6, log=True, integer=False, nullable=True))
-    return axes
+            domains.append(
+                NumericDomain(-1e3, 1e6, log=True, integer=False, nullable=True)
+            )
+    return domains
 
 
-def shown(frame, layout, axes):
+def shown(frame, layout, domains):
     """Give all that is made of every row, as bytes and as keys."""
     members, keys = factorize(frame[layout.columns[0].name])
     classes = [repr(keys[code]) if code >= 0 else None for code in members]
     rows = encode_rows(
-        frame, list(layout.columns), axes, np.zeros(len(frame), dtype=np.int64)
+        frame, list(layout.columns), domains, np.zeros(len(frame), dtype=np.int64)
     )
-    parts = [classes, *rows.units.T, *rows.codes.T.astype(np.int64)]
+    parts = [classes, *rows.units.T, *rows.category_codes.T.astype(np.int64)]
     for column in layout.columns:
         if column.kind not in ("categorical", "boolean"):
             parts += numeric_values(frame[column.name], column)
@@ -119,8 +123,8 @@ def check(table, place):
     except SkdpsynthError:
         return False
     assert same == layout  # the dtypes are equal, and so is all that follows
-    axes = axes_of(first, layout)
-    expected, found = shown(first, layout, axes), shown(second, same, axes)
+    domains = domains_of(first, layout)
+    expected, found = shown(first, layout, domains), shown(second, same, domains)
     assert found[:place] + found[place + 1 :] == expected
     return True
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from skdpsynth.nn import _branch, _classifier
 from skdpsynth.nn._branch import BranchedStudentDiscriminator, UnlabelledBranch
-from skdpsynth.nn._classifier import Classifier, call_rows
+from skdpsynth.nn._classifier import Classifier, pseudo_label_rows
 from skdpsynth.nn._factors import FactorTrainer
 from skdpsynth.nn._student import View
 from skdpsynth.privacy import PrivacyAccountant
@@ -107,7 +107,7 @@ def test_it_learns_without_noise_and_with():
         for _ in range(60):
             classifier.train_step()
         hits = [
-            call_rows(
+            pseudo_label_rows(
                 classifier.weights,
                 np.hstack([part, np.ones((len(part), 1))]),
                 np.ones(3) / 3,
@@ -118,18 +118,18 @@ def test_it_learns_without_noise_and_with():
         assert np.concatenate(hits).mean() > floor
 
 
-def test_a_call_depends_on_its_row_and_the_prior_alone():
+def test_a_pseudo_label_depends_on_its_row_and_the_prior_alone():
     weights = torch.eye(3, 4, dtype=torch.float64)
     rows = np.random.default_rng(0).normal(size=(9000, 4))
     prior = np.array([0.2, 0.3, 0.5])
-    called = call_rows(weights, rows, prior)
+    pseudo_labels = pseudo_label_rows(weights, rows, prior)
     for part in (slice(0, 1), slice(50, 60), slice(8000, 9000)):
         np.testing.assert_array_equal(
-            call_rows(weights, rows[part], prior), called[part]
+            pseudo_label_rows(weights, rows[part], prior), pseudo_labels[part]
         )
-    sure = call_rows(weights, rows, np.array([1.0, 1e-30, 1e-30]))
+    sure = pseudo_label_rows(weights, rows, np.array([1.0, 1e-30, 1e-30]))
     assert not sure.any()
-    assert call_rows(weights, np.empty((0, 4)), prior).shape == (0,)
+    assert pseudo_label_rows(weights, np.empty((0, 4)), prior).shape == (0,)
 
 
 # --- The branch ------------------------------------------------------------------

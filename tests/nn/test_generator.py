@@ -1,4 +1,4 @@
-"""The factors and their trainer: what they draw, and how advice moves them."""
+"""The factors and their trainer: what they draw, and how updates move them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_teacher_gradients_equal_a_loop_over_teachers(trained, hidden_dims):
             gradients["location"] = gradients["location"] * trainer.scales
         expected = torch.cat([gradients[name].flatten() for name in trained])
         assert expected.any() or not teachers._counts[teacher]
-        if not teachers._counts[teacher]:  # it saw no row, and gives no advice
+        if not teachers._counts[teacher]:  # it saw no row, and gives no update
             expected = torch.zeros_like(expected)
         np.testing.assert_allclose(found[teacher], expected.numpy(), atol=2e-6)
 
@@ -211,10 +211,10 @@ def test_features_do_not_follow_later_steps():
 def test_steps_shrink_and_the_result_is_the_mean_of_the_second_half(n_steps):
     trainer = make_trainer(n_steps=n_steps)
     value = trainer.parameters["loadings"].clone()
-    advice, path = torch.arange(6.0), []
+    update, path = torch.arange(6.0), []
     for step in range(n_steps):
-        trainer.ascend(advice)
-        value = value + 0.3 * (1 - step / n_steps) * advice.reshape(value.shape)
+        trainer.ascend(update)
+        value = value + 0.3 * (1 - step / n_steps) * update.reshape(value.shape)
         path.append(value)
     result = trainer.result()
     half = torch.stack(path[n_steps // 2 :]).mean(dim=0)

@@ -1,4 +1,4 @@
-"""The mixture in training: what it draws, how advice moves it, and what holds it."""
+"""The mixture in training: what it draws, how updates move it, and what holds it."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_moments_are_the_exact_ones(global_random_seed):
     assert (np.abs(products.mean(axis=0) - trainer.moments().numpy()) <= bound).all()
 
 
-# --- How advice moves it ---------------------------------------------------------
+# --- How updates move it ---------------------------------------------------------
 
 
 def test_gradient_is_that_of_the_exact_expected_score(global_random_seed):
@@ -227,15 +227,15 @@ def test_pull_by_logits_is_refused():
         make_trainer("all").pull(None, make_trainer().features())
 
 
-def test_advice_moves_features_where_it_points():
+def test_an_update_moves_features_where_it_points():
     """The released sum of gradients by features raises the mean it is about."""
     trainer = make_trainer("weights", n_steps=4, learning_rate=0.3)
     wanted = torch.zeros(1, 1, trainer.n_features, dtype=torch.float64)
     wanted[..., 0] = 1.0
     weights = trainer._log_weights.softmax(0)
-    advice = trainer.pull(None, trainer.features())(wanted)[0]
+    update = trainer.pull(None, trainer.features())(wanted)[0]
     before = float((weights @ trainer._means)[0])
-    trainer.ascend(advice)
+    trainer.ascend(update)
     assert float((trainer._log_weights.softmax(0) @ trainer._means)[0]) > before
 
 
@@ -252,7 +252,7 @@ def distance(trainer, mixture):
 @pytest.mark.parametrize("moves", ["all", "weights"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("way", ["result", "present"])
-def test_advice_that_is_noise_does_not_lead_away_from_the_tables(moves, dtype, way):
+def test_an_update_that_is_noise_does_not_lead_away_from_the_tables(moves, dtype, way):
     """The start has distance 0, the mixture that the noise has moved thousands."""
     trainer = make_trainer(moves, dtype=dtype, n_steps=20)
     noise = torch.Generator().manual_seed(1)
@@ -288,7 +288,7 @@ def test_pure_noise_cannot_make_one_component_the_class(moves):
 def test_the_twin_that_forgets_the_tables_is_caught(monkeypatch):
     monkeypatch.setattr(MixtureTrainer, "_hold", lambda *_: None)
     with pytest.raises(AssertionError):
-        test_advice_that_is_noise_does_not_lead_away_from_the_tables(
+        test_an_update_that_is_noise_does_not_lead_away_from_the_tables(
             "all", torch.float64, "present"
         )
 

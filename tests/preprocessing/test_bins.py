@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from skdpsynth.preprocessing import _bins
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._bins import (
     ColumnBins,
     TableBins,
@@ -19,7 +18,8 @@ from skdpsynth.preprocessing._bins import (
     most_bins,
 )
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
-from skdpsynth.preprocessing._scores import ColumnScores
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
+from skdpsynth.preprocessing._transforms import MarginalTransform
 
 MANY = settings(max_examples=150, deadline=None)
 N_CLASSES = 2
@@ -33,40 +33,42 @@ def shares(draw, size):
 
 @st.composite
 def numeric_column(draw):
-    """Draw an axis, and a marginal of every class with atoms and spikes."""
+    """Draw a domain, and a marginal of every class with atoms and spikes."""
     low = draw(st.sampled_from([-40.0, 0.0, 3.0]))
-    axis = NumericAxis(
+    domain = NumericDomain(
         low,
         low + draw(st.sampled_from([2.0, 60.0])),
         log=draw(st.booleans()),
         integer=draw(st.booleans()),
         nullable=draw(st.booleans()),
     )
-    cells = axis.snap(np.linspace(0, 1, draw(st.integers(1, 60)) + 1))
+    cells = domain.snap(np.linspace(0, 1, draw(st.integers(1, 60)) + 1))
     own = []
     for _ in range(N_CLASSES):
         masses = draw(shares(len(cells) - 1)) + 1e-12
-        zero = draw(st.sampled_from([0.0, 0.3])) if axis.zero is not None else 0.0
-        missing = draw(st.sampled_from([0.0, 0.2])) if axis.nullable else 0.0
+        zero = draw(st.sampled_from([0.0, 0.3])) if domain.zero is not None else 0.0
+        missing = draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
         own.append(
-            ColumnScores.numeric(
-                axis, cells, masses / masses.sum(), zero=zero, missing=missing
+            MarginalTransform.numeric(
+                domain, cells, masses / masses.sum(), zero=zero, missing=missing
             )
         )
-    return axis, own
+    return domain, own
 
 
 @st.composite
 def level_column(draw):
     n_levels = draw(st.integers(0, 7))
-    axis = LevelAxis(tuple(range(n_levels)), nullable=draw(st.booleans()))
+    domain = LevelDomain(tuple(range(n_levels)), nullable=draw(st.booleans()))
     own = []
     for _ in range(N_CLASSES):
-        missing = draw(st.sampled_from([0.0, 0.2])) if axis.nullable else 0.0
+        missing = draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
         order = np.array(draw(st.permutations(range(n_levels))), dtype=np.int64)
         weights = draw(shares(n_levels))
-        own.append(ColumnScores.of_levels(axis, weights, missing=missing, order=order))
-    return axis, own
+        own.append(
+            MarginalTransform.of_levels(domain, weights, missing=missing, order=order)
+        )
+    return domain, own
 
 
 COLUMN = st.one_of(numeric_column(), level_column())
@@ -75,21 +77,21 @@ PRIOR = np.array([0.7, 0.3])
 
 def chosen(column, n_bins):
     """Choose the bins of a table of one column."""
-    axis, own = column
-    bins, marginals = choose_bins([axis], [[one] for one in own], PRIOR, n_bins)
-    return axis, bins.columns[0], [row[0] for row in marginals]
+    domain, own = column
+    bins, marginals = choose_bins([domain], [[one] for one in own], PRIOR, n_bins)
+    return domain, bins.columns[0], [row[0] for row in marginals]
 
 
-def drawn_codes(axis, marginal, ranks):
+def drawn_codes(domain, marginal, ranks):
     """Turn ranks into units and codes, as `encode_rows` would the values."""
-    if isinstance(axis, LevelAxis):
+    if isinstance(domain, LevelDomain):
         values, missing = marginal.decode(ranks)
-        codes = np.where(missing, len(axis.levels) + 1, values).astype(np.int64)
+        codes = np.where(missing, len(domain.levels) + 1, values).astype(np.int64)
         return np.zeros(len(ranks)), codes
     values, missing = marginal.decode(ranks)
-    exact = (values == 0) & (axis.zero is not None)
+    exact = (values == 0) & (domain.zero is not None)
     codes = np.where(missing, MISSING, np.where(exact, ZERO, 0))
-    return axis.to_unit(values), codes
+    return domain.to_unit(values), codes
 
 
 # --- A partition ------------------------------------------------------------------
@@ -98,16 +100,16 @@ def drawn_codes(axis, marginal, ranks):
 @MANY
 @given(COLUMN, st.integers(1, 30))
 def test_every_code_is_in_exactly_one_bin(column, n_bins):
-    """Whatever a row holds, also what its axis does not model."""
-    axis, bins, _ = chosen(column, n_bins)
-    n_codes = axis.n_codes if isinstance(axis, LevelAxis) else 3
+    """Whatever a row holds, also what its domain does not model."""
+    domain, bins, _ = chosen(column, n_bins)
+    n_codes = domain.n_codes if isinstance(domain, LevelDomain) else 3
     units = np.tile(np.linspace(0, 1, 101, dtype=np.float32), n_codes)
     codes = np.repeat(np.arange(n_codes), 101)
     found = bins.encode(units, codes)
     assert found.shape == codes.shape
     assert found.min() >= 0
     assert found.max() < bins.n_bins
-    if isinstance(axis, LevelAxis):
+    if isinstance(domain, LevelDomain):
         assert (np.ptp(found.reshape(n_codes, 101), axis=1) == 0).all()
     else:
         assert (np.diff(found[:101]) >= 0).all()
@@ -121,7 +123,7 @@ def test_the_bins_of_a_class_partition_its_ranks(column, n_bins):
     In a column of levels 'other' has no ranks: where it is alone in its bin, that bin
     stands for any level.
     """
-    axis, bins, marginals = chosen(column, n_bins)
+    domain, bins, marginals = chosen(column, n_bins)
     for marginal in marginals:
         low, high = bins.ranks(marginal)
         assert ((low >= 0) & (low <= high + 1e-12) & (high <= 1 + 1e-12)).all()
@@ -129,7 +131,7 @@ def test_the_bins_of_a_class_partition_its_ranks(column, n_bins):
         own = np.arange(bins.n_bins) != (bins.rest if alone else -1)
         if alone:
             assert (low[bins.rest], high[bins.rest]) == (marginal.missing, 1.0)
-        if len(own) == 1 or (isinstance(axis, LevelAxis) and not axis.levels):
+        if len(own) == 1 or (isinstance(domain, LevelDomain) and not domain.levels):
             continue
         order = np.lexsort((high[own], low[own]))
         np.testing.assert_allclose(low[own][order][0], 0, atol=1e-12)
@@ -146,17 +148,21 @@ def test_shares_are_those_of_the_marginal(column, n_bins):
 
     A bin's count is off by one at each of its two ends, and 'other' is never drawn.
     """
-    axis, bins, marginals = chosen(column, n_bins)
+    domain, bins, marginals = chosen(column, n_bins)
     ranks = (np.arange(20_000) + 0.5) / 20_000
     for marginal in marginals:
         shares = TableBins([bins]).shares(bins.ranks(marginal))
         assert shares.min() >= 0
         assert shares.sum() == pytest.approx(1)
-        if isinstance(axis, LevelAxis) and not axis.levels:
+        if isinstance(domain, LevelDomain) and not domain.levels:
             continue
-        if isinstance(axis, NumericAxis) and axis.integer and axis.zero is not None:
+        if (
+            isinstance(domain, NumericDomain)
+            and domain.integer
+            and domain.zero is not None
+        ):
             continue  # a 0 that is rounded to, see the test below
-        found = bins.encode(*drawn_codes(axis, marginal, ranks))
+        found = bins.encode(*drawn_codes(domain, marginal, ranks))
         counts = np.bincount(found, minlength=bins.n_bins) / 20_000
         assert np.abs(counts - shares).max() < 3 / 20_000
 
@@ -165,8 +171,8 @@ def test_shares_are_those_of_the_marginal(column, n_bins):
 @given(COLUMN, st.integers(1, 30), st.integers(0, 2**32 - 1))
 def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
     """`encode` of what `decode` makes of a rank inside a bin is the bin."""
-    axis, bins, marginals = chosen(column, n_bins)
-    if isinstance(axis, LevelAxis) and not axis.levels:
+    domain, bins, marginals = chosen(column, n_bins)
+    if isinstance(domain, LevelDomain) and not domain.levels:
         return
     rng = np.random.default_rng(seed)
     for marginal in marginals:
@@ -174,8 +180,8 @@ def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
         wide = np.flatnonzero(high - low > 1e-8)
         wide = wide[wide != bins.rest] if bins.rest >= 0 else wide
         ranks = low[wide] + (high - low)[wide] * rng.uniform(0.01, 0.99, len(wide))
-        units, codes = drawn_codes(axis, marginal, ranks)
-        if isinstance(axis, NumericAxis) and axis.integer:
+        units, codes = drawn_codes(domain, marginal, ranks)
+        if isinstance(domain, NumericDomain) and domain.integer:
             # A number that is rounded to 0 without being the exact one.
             zero = codes == ZERO
             asked = bins.of_code[ZERO] >= 0
@@ -185,11 +191,11 @@ def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
 
 def test_atoms_have_the_ranks_that_the_marginal_says():
     """Missing: 1 in 5, at the bottom. Zero: 3 in 8 of the rest, where zeros are."""
-    axis = NumericAxis(-1.0, 1.0, log=False, integer=False, nullable=True)
-    marginal = ColumnScores.numeric(
-        axis, np.linspace(0, 1, 9), np.full(8, 1 / 8), zero=0.3, missing=0.2
+    domain = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
+    marginal = MarginalTransform.numeric(
+        domain, np.linspace(0, 1, 9), np.full(8, 1 / 8), zero=0.3, missing=0.2
     )
-    _, bins, _ = chosen((axis, [marginal] * 2), 4)
+    _, bins, _ = chosen((domain, [marginal] * 2), 4)
     ranks = bins.ranks(marginal)
     assert ranks[:, bins.of_code[MISSING]] == pytest.approx([0, 0.2])
     below = 0.2 + 0.8 * (5 / 8) / 2
@@ -202,10 +208,10 @@ def test_atoms_have_the_ranks_that_the_marginal_says():
 
 def test_rare_levels_and_other_share_a_bin():
     """Side by side, so that the bin is one interval; missing has a bin of its own."""
-    axis = LevelAxis(tuple("abcde"), nullable=True)
+    domain = LevelDomain(tuple("abcde"), nullable=True)
     weights = np.array([1.0, 40.0, 2.0, 50.0, 3.0])
-    marginal = ColumnScores.of_levels(axis, weights, missing=0.1)
-    _, bins, (changed, _) = chosen((axis, [marginal] * 2), 2)
+    marginal = MarginalTransform.of_levels(domain, weights, missing=0.1)
+    _, bins, (changed, _) = chosen((domain, [marginal] * 2), 2)
     assert bins.of_code.tolist() == [2, 0, 2, 1, 2, 2, 3]
     assert bins.rest == 2
     np.testing.assert_allclose(changed.level_shares(), weights / 96)
@@ -221,31 +227,31 @@ def test_rare_levels_and_other_share_a_bin():
 
 def test_a_number_that_many_rows_share_has_a_bin_to_itself():
     """40 of 1 to 99 hours, in 2 rows of 5: nothing else is in its bin."""
-    axis = NumericAxis(1.0, 99.0, log=False, integer=True, nullable=False)
-    cells = axis.snap(np.linspace(0, 1, 100))
+    domain = NumericDomain(1.0, 99.0, log=False, integer=True, nullable=False)
+    cells = domain.snap(np.linspace(0, 1, 100))
     masses = np.full(99, 0.6 / 98)
     masses[39] = 0.4
-    marginal = ColumnScores.numeric(axis, cells, masses)
-    _, bins, _ = chosen((axis, [marginal] * 2), 8)
-    units = axis.to_unit(np.arange(1.0, 100.0))
+    marginal = MarginalTransform.numeric(domain, cells, masses)
+    _, bins, _ = chosen((domain, [marginal] * 2), 8)
+    units = domain.to_unit(np.arange(1.0, 100.0))
     found = bins.encode(units.astype(np.float32), np.zeros(99, dtype=np.int64))
     assert (found == found[39]).sum() == 1
 
 
 def test_a_short_range_has_a_bin_for_every_number():
-    axis = NumericAxis(1.0, 12.0, log=False, integer=True, nullable=False)
-    cells = axis.snap(np.linspace(0, 1, 13))
-    marginal = ColumnScores.numeric(axis, cells, np.full(12, 1 / 12))
-    _, bins, _ = chosen((axis, [marginal] * 2), 12)
-    units = axis.to_unit(np.arange(1.0, 13.0)).astype(np.float32)
+    domain = NumericDomain(1.0, 12.0, log=False, integer=True, nullable=False)
+    cells = domain.snap(np.linspace(0, 1, 13))
+    marginal = MarginalTransform.numeric(domain, cells, np.full(12, 1 / 12))
+    _, bins, _ = chosen((domain, [marginal] * 2), 12)
+    units = domain.to_unit(np.arange(1.0, 13.0)).astype(np.float32)
     assert bins.encode(units, np.zeros(12, dtype=np.int64)).tolist() == list(range(12))
 
 
 def test_the_bins_of_a_table_stand_one_after_the_other():
-    number = NumericAxis(0.0, 9.0, log=False, integer=False, nullable=True)
-    level = LevelAxis(("a", "b"), nullable=False)
-    plain = ColumnScores.numeric(number, np.linspace(0, 1, 5), np.full(4, 0.25))
-    own = [plain, ColumnScores.of_levels(level, np.array([1.0, 3.0]))]
+    number = NumericDomain(0.0, 9.0, log=False, integer=False, nullable=True)
+    level = LevelDomain(("a", "b"), nullable=False)
+    plain = MarginalTransform.numeric(number, np.linspace(0, 1, 5), np.full(4, 0.25))
+    own = [plain, MarginalTransform.of_levels(level, np.array([1.0, 3.0]))]
     bins, marginals = choose_bins([number, level], [own, own], PRIOR, 4)
     assert bins.sizes == [5, 3]
     assert bins.starts.tolist() == [0, 5, 8]
@@ -264,12 +270,12 @@ def test_the_bins_of_a_table_stand_one_after_the_other():
 @given(COLUMN, st.integers(3, 30))
 def test_the_plan_counts_on_no_fewer_bins_where_no_number_stands_out(column, n_bins):
     """A number that stands out has one more beside it, and an exact zero splits one."""
-    axis, bins, _ = chosen(column, n_bins)
-    standing_out = n_bins if isinstance(axis, NumericAxis) else 0
-    assert bins.n_bins <= most_bins(axis, n_bins) + standing_out
-    if isinstance(axis, LevelAxis):
-        assert bins.n_bins == most_bins(axis, n_bins)
-        assert bins.n_bins <= most_bins(None, n_bins) + axis.nullable
+    domain, bins, _ = chosen(column, n_bins)
+    standing_out = n_bins if isinstance(domain, NumericDomain) else 0
+    assert bins.n_bins <= most_bins(domain, n_bins) + standing_out
+    if isinstance(domain, LevelDomain):
+        assert bins.n_bins == most_bins(domain, n_bins)
+        assert bins.n_bins <= most_bins(None, n_bins) + domain.nullable
 
 
 # --- Public -----------------------------------------------------------------------
@@ -293,7 +299,7 @@ def test_intervals_have_the_normal_scores_of_their_middles():
 def test_bins_are_functions_of_releases():
     """No private row can reach `choose_bins`; only `encode` reads rows."""
     names = set(inspect.signature(choose_bins).parameters)
-    assert names == {"axes", "marginals", "prior", "n_bins"}
+    assert names == {"domains", "marginals", "prior", "n_bins"}
     for name in ("_bins_of_numbers", "_bins_of_levels"):
         assert "rows" not in inspect.signature(getattr(_bins, name)).parameters
 
@@ -301,10 +307,10 @@ def test_bins_are_functions_of_releases():
 @given(COLUMN, st.integers(1, 30))
 @settings(max_examples=40, deadline=None)
 def test_equal_releases_give_equal_bins(column, n_bins):
-    axis, bins, marginals = chosen(column, n_bins)
+    domain, bins, marginals = chosen(column, n_bins)
     _, again, same = chosen(column, n_bins)
     assert bins.edges.tolist() == again.edges.tolist()
     assert bins.of_code.tolist() == again.of_code.tolist()
     for one, other in zip(marginals, same, strict=True):
         assert bins.ranks(one).tolist() == again.ranks(other).tolist()
-    assert isinstance(axis, NumericAxis) == bool(len(bins.edges))
+    assert isinstance(domain, NumericDomain) == bool(len(bins.edges))

@@ -1,4 +1,4 @@
-"""Axes of columns: declared ones are free, bought ones follow noisy counts only."""
+"""Domains of columns: declared ones are free, bought ones follow noisy counts only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from skdpsynth.preprocessing import _columns
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import (
     MISSING,
     ZERO,
@@ -17,9 +16,10 @@ from skdpsynth.preprocessing._columns import (
     _growth,
     buy_levels,
     buy_ranges,
-    declared_axis,
+    declared_domain,
     encode_rows,
 )
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._layout import ColumnLayout
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
@@ -39,10 +39,10 @@ def layout_of(values) -> ColumnLayout:
 
 def declared(spec, values):
     schema = TableSchema({"v": spec, "w": Boolean()})
-    return declared_axis(layout_of(values), schema)
+    return declared_domain(layout_of(values), schema)
 
 
-def bought(values, epsilon: float = math.inf) -> NumericAxis:
+def bought(values, epsilon: float = math.inf) -> NumericDomain:
     series = pd.Series(values, name="v")
     accountant = PrivacyAccountant(epsilon, 1e-5)
     frame, columns = series.to_frame(), [ColumnLayout.of("v", series)]
@@ -50,7 +50,7 @@ def bought(values, epsilon: float = math.inf) -> NumericAxis:
     return buy_ranges(frame, columns, accountant, mu=mu, n_rows=n_rows)[0]
 
 
-def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> LevelAxis:
+def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> LevelDomain:
     series = pd.Series(values, name="v")
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=delta)
     return buy_levels(
@@ -63,46 +63,46 @@ def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> LevelAxis:
 
 
 @pytest.mark.parametrize(
-    ("spec", "values", "axis"),
+    ("spec", "values", "domain"),
     [
-        (Continuous(0, 9.5), [1.5], NumericAxis(0.0, 9.5, False, False, False)),
-        (Continuous(0, 99), [1.5], NumericAxis(0.0, 99.0, True, False, False)),
+        (Continuous(0, 9.5), [1.5], NumericDomain(0.0, 9.5, False, False, False)),
+        (Continuous(0, 99), [1.5], NumericDomain(0.0, 99.0, True, False, False)),
         (
             Continuous(0, 9, scale="quantile", nullable=True),
             [1.5],
-            NumericAxis(0.0, 9.0, False, False, True, quantile=True),
+            NumericDomain(0.0, 9.0, False, False, True, quantile=True),
         ),
-        (Continuous(0, 9, nullable=True), [1], NumericAxis(0, 9, False, True, False)),
-        (Continuous(0.5, 9.5), [1], NumericAxis(1.0, 9.0, False, True, False)),
-        (Continuous(0.2, 0.8), [1], NumericAxis(1.0, 1.0, False, True, False)),
+        (Continuous(0, 9, nullable=True), [1], NumericDomain(0, 9, False, True, False)),
+        (Continuous(0.5, 9.5), [1], NumericDomain(1.0, 9.0, False, True, False)),
+        (Continuous(0.2, 0.8), [1], NumericDomain(1.0, 1.0, False, True, False)),
         (
             Datetime("1970-01-02", "1970-01-03", nullable=True),
             pd.to_datetime(["2020"]),
-            NumericAxis(86_400.0, 172_800.0, False, False, True),
+            NumericDomain(86_400.0, 172_800.0, False, False, True),
         ),
         (
             Datetime("1969-12-01", "1971-01-01"),
             pd.to_datetime(["2020"]).tz_localize("Asia/Tokyo"),
-            NumericAxis(-31 * 86_400.0, 365 * 86_400.0, False, False, False),
+            NumericDomain(-31 * 86_400.0, 365 * 86_400.0, False, False, False),
         ),
-        (Categorical(["b", "a"], nullable=True), ["a"], LevelAxis(("b", "a"), True)),
-        (Categorical([3, 1], nullable=True), [1], LevelAxis((3, 1), False)),
-        (Categorical(["a"], ordered=True), ["a"], LevelAxis(("a",), False, True)),
-        (Boolean(nullable=True), [True], LevelAxis((False, True), False)),
+        (Categorical(["b", "a"], nullable=True), ["a"], LevelDomain(("b", "a"), True)),
+        (Categorical([3, 1], nullable=True), [1], LevelDomain((3, 1), False)),
+        (Categorical(["a"], ordered=True), ["a"], LevelDomain(("a",), False, True)),
+        (Boolean(nullable=True), [True], LevelDomain((False, True), False)),
         (Identifier(), ["x"], None),
     ],
 )
-def test_what_is_declared_is_taken(spec, values, axis):
+def test_what_is_declared_is_taken(spec, values, domain):
     """A dtype without missing values overrules `nullable`."""
-    assert declared(spec, values) == axis
+    assert declared(spec, values) == domain
 
 
 def test_a_complete_boolean_dtype_leaves_nothing_to_buy():
-    assert declared_axis(layout_of([True, False]), None) == LevelAxis(
+    assert declared_domain(layout_of([True, False]), None) == LevelDomain(
         (False, True), nullable=False
     )
     for maybe in (pd.array([True, None], dtype="boolean"), ["a"], [1], [0.5]):
-        assert declared_axis(layout_of(maybe), None) is None
+        assert declared_domain(layout_of(maybe), None) is None
 
 
 @pytest.mark.parametrize(
@@ -131,19 +131,19 @@ def test_a_complete_boolean_dtype_leaves_nothing_to_buy():
     ],
 )
 def test_without_noise_the_range_is_that_of_the_powers_of_two(values, low, high, log):
-    axis = bought(np.repeat(values, 3))
-    assert axis.low == pytest.approx(low)
-    assert axis.high == pytest.approx(high)
-    assert axis.log == log
+    domain = bought(np.repeat(values, 3))
+    assert domain.low == pytest.approx(low)
+    assert domain.high == pytest.approx(high)
+    assert domain.log == log
 
 
 @pytest.mark.parametrize("zone", [None, "America/Lima"])
 def test_dates_are_linear_even_around_1970(zone):
     dates = pd.to_datetime(["1961-01-01", "1985-06-01", None]).tz_localize(zone)
-    axis = bought(dates)
-    assert not axis.log
-    assert axis.nullable
-    low, high = (pd.Timestamp(end, unit="s") for end in (axis.low, axis.high))
+    domain = bought(dates)
+    assert not domain.log
+    assert domain.nullable
+    low, high = (pd.Timestamp(end, unit="s") for end in (domain.low, domain.high))
     assert low <= pd.Timestamp("1961-01-01")
     assert low >= pd.Timestamp("1958-12-30")
     assert high >= pd.Timestamp("1985-06-01")
@@ -164,9 +164,9 @@ def test_dates_are_linear_even_around_1970(zone):
     ],
 )
 def test_a_column_without_values_gets_a_small_range(values, within):
-    axis = bought(values)
-    assert axis.nullable
-    assert within[0] <= axis.low < axis.high <= within[1]
+    domain = bought(values)
+    assert domain.nullable
+    assert within[0] <= domain.low < domain.high <= within[1]
 
 
 def test_missing_values_are_released_above_a_threshold_only():
@@ -192,9 +192,9 @@ def test_rare_values_do_not_set_the_range(position):
     values = np.full(5000, 3.0)
     values[0] = (1e9, -1e9)[position]
     with insecure_randomness(5):
-        axis = bought(values, epsilon=1.0)
-    assert axis.low >= 0
-    assert axis.high <= 8
+        domain = bought(values, epsilon=1.0)
+    assert domain.low >= 0
+    assert domain.high <= 8
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_a_rare_class_far_from_the_others_is_in_the_range():
 def test_zeros_may_hide_ones_where_few_rows_could_not_show_them(n_rows, high, dtype):
     """The noise of a count is 3.7, five of them 19: 1 % of 1,900 rows."""
     zeros = np.zeros(n_rows, dtype=dtype)
-    axis = bought(zeros, epsilon=1.0)
-    assert (axis.low, axis.high) == (0.0, high)
+    domain = bought(zeros, epsilon=1.0)
+    assert (domain.low, domain.high) == (0.0, high)
     assert bought(zeros).high == 0.0
 
 
@@ -275,14 +275,14 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
 
 def test_levels_are_sorted_and_rare_ones_stay_private():
     values = ["z"] * 900 + ["b"] * 600 + ["rare"] + [None] * 500
-    axis = found(values, epsilon=1.0)
-    assert axis == LevelAxis(("b", "z"), nullable=True)
-    assert found(["z", "z", "b", "b", "x"]) == LevelAxis(("b", "z"), nullable=False)
-    assert found([None, None, None]) == LevelAxis((), nullable=True)
+    domain = found(values, epsilon=1.0)
+    assert domain == LevelDomain(("b", "z"), nullable=True)
+    assert found(["z", "z", "b", "b", "x"]) == LevelDomain(("b", "z"), nullable=False)
+    assert found([None, None, None]) == LevelDomain((), nullable=True)
     ordered = pd.Categorical(["lo", "hi"] * 4, ["lo", "mid", "hi"], ordered=True)
-    assert found(ordered) == LevelAxis(("hi", "lo"), nullable=False, ordered=True)
+    assert found(ordered) == LevelDomain(("hi", "lo"), nullable=False, ordered=True)
     maybe = pd.array([True, None, None], dtype="boolean")
-    assert found(maybe) == LevelAxis((False, True), nullable=True)
+    assert found(maybe) == LevelDomain((False, True), nullable=True)
 
 
 def test_rows_become_places_and_codes():
@@ -294,34 +294,34 @@ def test_rows_become_places_and_codes():
         }
     )
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
-    axes = [
-        NumericAxis(-4.0, 4.0, log=False, integer=False, nullable=True),
-        NumericAxis(0.0, 3.0, log=False, integer=True, nullable=False),
-        LevelAxis(("u", "v"), nullable=True),
+    domains = [
+        NumericDomain(-4.0, 4.0, log=False, integer=False, nullable=True),
+        NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False),
+        LevelDomain(("u", "v"), nullable=True),
     ]
-    rows = encode_rows(frame, columns, axes, np.array([0, 1, 0, 1, -1]))
+    rows = encode_rows(frame, columns, domains, np.array([0, 1, 0, 1, -1]))
     assert rows.members.tolist() == [0, 1, 0, 1, -1]
     assert rows.of_class(-1).members.tolist() == [-1]
-    rows = PrivateRows(rows.units[:4], rows.codes[:4], rows.members[:4])
-    assert rows.codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
-    assert rows.codes[:, 1].tolist() == [0, 0, 0, 0]
-    assert rows.codes[:, 2].tolist() == [0, 2, 3, 1]
+    rows = PrivateRows(rows.units[:4], rows.category_codes[:4], rows.members[:4])
+    assert rows.category_codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
+    assert rows.category_codes[:, 1].tolist() == [0, 0, 0, 0]
+    assert rows.category_codes[:, 2].tolist() == [0, 2, 3, 1]
     assert rows.units[[0, 2, 3], 0].tolist() == [0.5, 0.875, 0.0]
     assert rows.units[:, 1].tolist() == [0.125, 0.625, 0.375, 1.0]
-    assert rows.codes.dtype == np.uint8
+    assert rows.category_codes.dtype == np.uint8
     part = rows.of_class(1)
     assert part.members.tolist() == [1, 1]
-    assert (part.codes == rows.codes[[1, 3]]).all()
+    assert (part.category_codes == rows.category_codes[[1, 3]]).all()
     assert part.of_class(1) is part
 
 
 def test_many_levels_fit_their_codes():
     names = [f"n{number:03}" for number in range(300)]
     frame = pd.DataFrame({"s": [*names, None, "other"]})
-    axis = LevelAxis(tuple(names), nullable=True)
+    domain = LevelDomain(tuple(names), nullable=True)
     columns = [ColumnLayout.of("s", frame["s"])]
-    rows = encode_rows(frame, columns, [axis], np.zeros(302, dtype=np.int64))
-    assert rows.codes[:, 0].tolist() == [*range(300), 301, 300]
+    rows = encode_rows(frame, columns, [domain], np.zeros(302, dtype=np.int64))
+    assert rows.category_codes[:, 0].tolist() == [*range(300), 301, 300]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int32"])

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import encode_rows
 from skdpsynth.preprocessing._convert import factorize, numeric_values
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._layout import ColumnLayout
 from skdpsynth.schema import TableSchema
 from skdpsynth.schema._dtypes import is_missing
@@ -107,10 +107,10 @@ def keys_of(series):
 def codes_of(series, levels):
     """Give the codes that `encode_rows` finds."""
     column = ColumnLayout("c", series.dtype, "categorical", True)
-    axis = LevelAxis(tuple(levels), nullable=True)
+    domain = LevelDomain(tuple(levels), nullable=True)
     members = np.zeros(len(series), dtype=np.int64)
-    rows = encode_rows(series.to_frame("c"), [column], [axis], members)
-    return rows.codes[:, 0].tolist()
+    rows = encode_rows(series.to_frame("c"), [column], [domain], members)
+    return rows.category_codes[:, 0].tolist()
 
 
 @settings(max_examples=300, deadline=None)
@@ -271,15 +271,15 @@ def test_a_further_number_changes_no_other_unit(values, extra, place, dtype, log
     """Values, units and codes, bit for bit; NaNs, zeros of both signs, extremes."""
     place = min(place, len(values))
     more = [*values[:place], extra, *values[place:]]
-    axis = NumericAxis(-100.0, 1e6, log=log, integer=False, nullable=True)
+    domain = NumericDomain(-100.0, 1e6, log=log, integer=False, nullable=True)
     found = []
     for numbers_of in (values, more):
         series = column_of(numbers_of, dtype)
         column = ColumnLayout.of("c", series)
         exact, missing = numeric_values(series, column)
         members = np.zeros(len(series), dtype=np.int64)
-        rows = encode_rows(series.to_frame("c"), [column], [axis], members)
-        parts = (exact, missing, rows.units[:, 0], rows.codes[:, 0])
+        rows = encode_rows(series.to_frame("c"), [column], [domain], members)
+        parts = (exact, missing, rows.units[:, 0], rows.category_codes[:, 0])
         # No schema calls a duration a category.
         keys = [] if column.kind == "timedelta" else keys_of(series)
         if numbers_of is more:

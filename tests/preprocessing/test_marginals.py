@@ -9,10 +9,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from skdpsynth.preprocessing import _estimates, _marginals
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
 from skdpsynth.preprocessing._density import Histogram
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._marginals import (
     bins_for,
     buy_marginals,
@@ -24,10 +24,10 @@ from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._counts import CentredCounts
 from skdpsynth.privacy.testing import insecure_randomness
 
-NUMBER = NumericAxis(-4.0, 4.0, log=False, integer=False, nullable=True)
-COUNT = NumericAxis(0.0, 9.0, log=False, integer=True, nullable=False)
-LEVELS = LevelAxis(("a", "b", "c"), nullable=True)
-AXES = [NUMBER, COUNT, LEVELS]
+NUMBER = NumericDomain(-4.0, 4.0, log=False, integer=False, nullable=True)
+COUNT = NumericDomain(0.0, 9.0, log=False, integer=True, nullable=False)
+LEVELS = LevelDomain(("a", "b", "c"), nullable=True)
+DOMAINS = [NUMBER, COUNT, LEVELS]
 TWO = Classes(("n", "p"), np.array([8000.0, 2000.0]))
 RANKS = (np.arange(20_000) + 0.5) / 20_000
 
@@ -47,18 +47,18 @@ def table(rng: np.random.Generator, n_rows: int = 10_000) -> PrivateRows:
     return PrivateRows(units.astype(np.float32), codes.astype(np.uint8), members)
 
 
-def buy(rows, epsilon, axes=AXES, classes=TWO):
+def buy(rows, epsilon, domains=DOMAINS, classes=TWO):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mus = np.full(len(classes), accountant.mu_cap)
-    return buy_marginals(rows, axes, classes, accountant, mus=mus), accountant
+    return buy_marginals(rows, domains, classes, accountant, mus=mus), accountant
 
 
 @pytest.mark.parametrize(("epsilon", "tolerance"), [(math.inf, 0.02), (1.0, 0.06)])
 def test_the_marginals_of_a_known_table_come_out(epsilon, tolerance):
     """At epsilon 1 the noise of a share is below 0.005, a twelfth of the tolerance."""
-    scores, _ = buy(table(np.random.default_rng(0)), epsilon)
+    marginals, _ = buy(table(np.random.default_rng(0)), epsilon)
     for c in (0, 1):
-        number, count, level = scores[c]
+        number, count, level = marginals[c]
         values, missing = number.decode(RANKS)
         assert missing.mean() == pytest.approx(0.1, abs=tolerance)
         assert (values[~missing] == 0).mean() == pytest.approx(1 / 3, abs=tolerance)
@@ -112,10 +112,10 @@ def test_both_rounds_are_paid_and_nothing_else(monkeypatch):
 
 
 def test_every_row_is_counted_once_in_every_column(monkeypatch):
-    """In a cell, or in none: what the axis does not model."""
+    """In a cell, or in none: what the domain does not model."""
     rows = table(np.random.default_rng(2), 500)
-    edge = PrivateRows(rows.units.copy(), rows.codes, rows.members)
-    edge.units[:100, :2] = [0.0, 1.0]  # both ends of the axes
+    edge = PrivateRows(rows.units.copy(), rows.category_codes, rows.members)
+    edge.units[:100, :2] = [0.0, 1.0]  # both ends of the domains
     calls, _ = counted(monkeypatch, edge, 9.0)
     found = sorted((line.name, line.scope, c.shape) for c, _, line, _ in calls)
     assert found == [
@@ -127,7 +127,7 @@ def test_every_row_is_counted_once_in_every_column(monkeypatch):
     for codes, n_cells, line, _ in calls:
         assert (codes >= 0).all()
         assert (codes <= np.array(n_cells)).all()
-        kinds = rows.codes[rows.members == (line.scope == "p")]
+        kinds = rows.category_codes[rows.members == (line.scope == "p")]
         zeros, missing = (codes[:, 0] == n_cells[0] - 2), codes[:, 0] == n_cells[0] - 1
         assert zeros.tolist() == (kinds[:, 0] == ZERO).tolist()
         assert missing.tolist() == (kinds[:, 0] == MISSING).tolist()
@@ -137,26 +137,28 @@ def test_every_row_is_counted_once_in_every_column(monkeypatch):
             assert codes[:, 2].tolist() == levels.tolist()
 
 
-def test_missing_values_that_an_axis_does_not_model_are_in_no_cell():
-    """Of a level axis and of a numeric one; others have a cell for them."""
-    axes = [LevelAxis(("a", "b"), nullable=False), COUNT, NUMBER]
+def test_missing_values_that_a_domain_does_not_model_are_in_no_cell():
+    """Of a level domain and of a numeric one; others have a cell for them."""
+    domains = [LevelDomain(("a", "b"), nullable=False), COUNT, NUMBER]
     codes = np.array([[3, MISSING, MISSING], [2, 0, ZERO], [1, 0, 0]], dtype=np.uint8)
     rows = PrivateRows(np.full((3, 3), 0.6, np.float32), codes, np.zeros(3, np.int64))
     edges = {1: np.linspace(0, 1, 11), 2: np.array([0.0, 0.5, 1.0])}
-    found, n_cells = _marginals._cell_codes(rows, axes, edges, [0, 1, 2])
+    found, n_cells = _marginals._cell_codes(rows, domains, edges, [0, 1, 2])
     assert n_cells == [2, 10, 4]
     assert found.tolist() == [[2, 10, 3], [2, 6, 2], [1, 6, 1]]
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, math.inf])
-@pytest.mark.parametrize("axes", [AXES, [LEVELS], [NUMBER], [COUNT, COUNT]])
-def test_empty_classes_and_single_columns_work(axes, epsilon):
+@pytest.mark.parametrize("domains", [DOMAINS, [LEVELS], [NUMBER], [COUNT, COUNT]])
+def test_empty_classes_and_single_columns_work(domains, epsilon):
     rows = table(np.random.default_rng(3), 50)
-    places = [AXES.index(axis) for axis in axes]
+    places = [DOMAINS.index(domain) for domain in domains]
     first = rows.of_class(0)
-    rows = PrivateRows(first.units[:, places], first.codes[:, places], first.members)
-    scores, _ = buy(rows, epsilon, axes=axes)
-    for of_class in scores:
+    rows = PrivateRows(
+        first.units[:, places], first.category_codes[:, places], first.members
+    )
+    marginals, _ = buy(rows, epsilon, domains=domains)
+    for of_class in marginals:
         for column in of_class:
             values = column.decode(RANKS[::100])[0]
             assert np.isfinite(values).all()
@@ -174,7 +176,7 @@ def test_the_number_of_bins_follows_the_signal(coarse):
 
 
 def test_a_column_that_says_nothing_is_uniform():
-    (first, second) = flat_marginals([*AXES, LevelAxis((), nullable=True)], 2)
+    (first, second) = flat_marginals([*DOMAINS, LevelDomain((), nullable=True)], 2)
     for number, count, level, nothing in (first, second):
         values, _ = number.decode(RANKS)
         assert np.abs(np.sort(values) - np.linspace(-4, 4, 20_000)).max() < 0.001
@@ -197,9 +199,9 @@ def test_levels_are_ordered_by_the_class_they_speak_for():
 
 
 def test_round_two_looks_where_round_one_saw_rows():
-    axis = NumericAxis(0.0, 1.0, log=False, integer=False, nullable=False)
+    domain = NumericDomain(0.0, 1.0, log=False, integer=False, nullable=False)
     cdf = np.clip((_marginals._GRID - 0.5) * 10, 0, 1)  # everything between 0.5 and 0.6
-    cells = _marginals._warped_cells(axis, [cdf], (0.0, 1.0))
+    cells = _marginals._warped_cells(domain, [cdf], (0.0, 1.0))
     assert ((cells > 0.5) & (cells < 0.6)).sum() > 100
     edges = _marginals._quantile_edges(cdf, cells, 16)
     assert ((edges >= 0.49) & (edges <= 0.61)).sum() >= 9
@@ -212,15 +214,15 @@ def few_numbers(n_rows: int, n_columns: int = 40, n_classes: int = 8):
 
     Returns the ones' share in each class and column, and the noise of one count.
     """
-    axis = NumericAxis(0.0, 1.0, log=False, integer=True, nullable=False)
+    domain = NumericDomain(0.0, 1.0, log=False, integer=True, nullable=False)
     classes = Classes(tuple("abcdefgh"), np.full(n_classes, float(n_rows)))
     ones = np.arange(n_classes * n_rows) // n_classes % 2
-    units = np.repeat(axis.to_unit(ones.astype(float))[:, None], n_columns, axis=1)
+    units = np.repeat(domain.to_unit(ones.astype(float))[:, None], n_columns, axis=1)
     members = np.arange(n_classes * n_rows) % n_classes
     codes = np.zeros(units.shape, dtype=np.uint8)
     rows = PrivateRows(units.astype(np.float32), codes, members)
-    scores, accountant = buy(rows, 1.0, [axis] * n_columns, classes)
-    shares = [[s.decode(RANKS)[0].mean() for s in own] for own in scores]
+    marginals, accountant = buy(rows, 1.0, [domain] * n_columns, classes)
+    shares = [[s.decode(RANKS)[0].mean() for s in own] for own in marginals]
     return np.array(shares), accountant.report().entries[0].noise_std / 2**20
 
 
@@ -250,9 +252,9 @@ def test_shares_are_drawn_together_by_the_noise_that_is_left():
     By the formula of `shrunk_distributions`: ``1 - (10^2 / 2) / 10^2`` of it.
     """
     counts = [np.array([60.0, 40.0]), np.array([40.0, 60.0])]
-    axis, stds = LevelAxis(("a", "b"), nullable=False), np.array([10.0, 10.0])
-    scores = _estimates._level_scores(axis, counts, stds)
-    assert [own.cumulative[1] for own in scores] == pytest.approx([0.55, 0.45])
+    domain, stds = LevelDomain(("a", "b"), nullable=False), np.array([10.0, 10.0])
+    marginals = _estimates._level_marginals(domain, counts, stds)
+    assert [own.cumulative[1] for own in marginals] == pytest.approx([0.55, 0.45])
     edges = np.array([0.0, 0.5, 1.0])
     parts = [
         _estimates.Counted(Histogram(edges, own, 10.0), 0.0, 0.0) for own in counts
@@ -263,31 +265,31 @@ def test_shares_are_drawn_together_by_the_noise_that_is_left():
 
 def test_a_class_that_differs_keeps_its_numbers():
     """400 of 400 rows against noise of about 4: far from all other classes."""
-    axis = NumericAxis(0.0, 1.0, log=False, integer=True, nullable=False)
+    domain = NumericDomain(0.0, 1.0, log=False, integer=True, nullable=False)
     members = np.repeat([0, 1], [4000, 400])
-    units = axis.to_unit(members.astype(float))[:, None].astype(np.float32)
+    units = domain.to_unit(members.astype(float))[:, None].astype(np.float32)
     rows = PrivateRows(units, np.zeros(units.shape, dtype=np.uint8), members)
     classes = Classes(("n", "p"), np.array([4000.0, 400.0]))
-    scores, _ = buy(rows, 1.0, [axis], classes)
-    assert scores[0][0].decode(RANKS)[0].mean() < 0.05
-    assert scores[1][0].decode(RANKS)[0].mean() > 0.9
+    marginals, _ = buy(rows, 1.0, [domain], classes)
+    assert marginals[0][0].decode(RANKS)[0].mean() < 0.05
+    assert marginals[1][0].decode(RANKS)[0].mean() > 0.9
 
 
 # --- Sizes, and rows in no cell ---------------------------------------------------
 
 
-def binary(shares, n_rows=3000, axis=None):
+def binary(shares, n_rows=3000, domain=None):
     """Give rows of one class whose columns have these shares of every code."""
-    axis = LevelAxis(("a", "b"), nullable=False) if axis is None else axis
+    domain = LevelDomain(("a", "b"), nullable=False) if domain is None else domain
     codes = np.searchsorted(np.cumsum(shares)[:-1], (np.arange(n_rows) + 0.5) / n_rows)
     codes = np.repeat(codes[:, None], 12, axis=1).astype(np.uint8)
     members = np.zeros(n_rows, dtype=np.int64)
-    return PrivateRows(np.zeros(codes.shape, np.float32), codes, members), [axis] * 12
+    return PrivateRows(np.zeros(codes.shape, np.float32), codes, members), [domain] * 12
 
 
-def shares_of(scores):
+def shares_of(marginals):
     """Give the share of the first level in each column of the only class."""
-    return np.array([column.cumulative[1] for column in scores[0]])
+    return np.array([column.cumulative[1] for column in marginals[0]])
 
 
 @pytest.mark.parametrize("nullable", [True, False])
@@ -298,11 +300,11 @@ def test_values_that_no_level_names_are_not_spread_evenly(nullable, global_rando
     The noise of a share is below 0.01, and one of 12 columns passes 0.1 by chance at a
     rate below 1e-12.
     """
-    axis = LevelAxis(("a", "b"), nullable=nullable)
-    rows, axes = binary([0.3, 0.1, 0.6], axis=axis)
+    domain = LevelDomain(("a", "b"), nullable=nullable)
+    rows, domains = binary([0.3, 0.1, 0.6], domain=domain)
     with insecure_randomness(global_random_seed):
-        scores, _ = buy(rows, 1.0, axes, Classes((), np.array([3000.0])))
-    assert np.abs(shares_of(scores) - 0.75).max() < 0.1
+        marginals, _ = buy(rows, 1.0, domains, Classes((), np.array([3000.0])))
+    assert np.abs(shares_of(marginals) - 0.75).max() < 0.1
 
 
 @pytest.mark.parametrize("declared", [2400.0, 3600.0])
@@ -314,10 +316,10 @@ def test_a_wrong_number_of_rows_does_not_spoil_the_shares(declared, global_rando
     by 0.05. The noise of a share is below 0.004, and the declared number still pulls by
     0.002: one of 12 columns passes 0.03 by chance at a rate below 1e-10.
     """
-    rows, axes = binary([0.8, 0.2])
+    rows, domains = binary([0.8, 0.2])
     with insecure_randomness(global_random_seed):
-        scores, _ = buy(rows, 1.0, axes, Classes((), np.array([declared])))
-    assert np.abs(shares_of(scores) - 0.8).max() < 0.03
+        marginals, _ = buy(rows, 1.0, domains, Classes((), np.array([declared])))
+    assert np.abs(shares_of(marginals) - 0.8).max() < 0.03
 
 
 def released_size(size, std):

@@ -22,7 +22,7 @@ def fitted(frame: pd.DataFrame, schema=None, target=None) -> TableModel:
 
 def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    members = rng.integers(0, len(model.scores), n_rows)
+    members = rng.integers(0, len(model.marginals), n_rows)
     ranks = rng.random((n_rows, len(model.facts.columns)))
     return model.decode(ranks, members)
 
@@ -90,8 +90,8 @@ def test_scores_of_rows_follow_their_class():
     frame = pd.DataFrame({"a": np.r_[np.zeros(50) + 1.5, np.zeros(50) + 6.0]})
     frame["t"] = ["p"] * 50 + ["q"] * 50
     model = fitted(frame, target="t")
-    axis = model.facts.axes[0]
-    units = axis.to_unit(np.array([[1.5], [6.0]])).astype(np.float32)
+    domain = model.facts.domains[0]
+    units = domain.to_unit(np.array([[1.5], [6.0]])).astype(np.float32)
     codes = np.zeros((2, 1), dtype=np.uint8)
     scores = [model.score_rows(units, codes, c)[:, 0] for c in (0, 1)]
     assert scores[0].dtype == np.float32

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.preprocessing import _pairs
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._bins import ColumnBins, TableBins
 from skdpsynth.preprocessing._columns import PrivateRows
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._pairs import (
     all_pairs,
     bins_of_pairs,
@@ -154,7 +154,7 @@ def test_the_choice_gains_most_of_all_choices(distances, sizes, mu):
 def test_without_noise_the_tables_are_exact():
     rows, bins, shares = table(5)
     bought, _ = buy(rows, bins, shares, math.inf, math.inf)
-    counts = exact_pair_counts(rows.codes.astype(np.int64), [3] * 5)
+    counts = exact_pair_counts(rows.category_codes.astype(np.int64), [3] * 5)
     np.testing.assert_array_equal(bought.counts, np.where(bought.measured, counts, 0))
     assert bought.noise_std == 0
 
@@ -207,10 +207,10 @@ def test_what_pairs_cost_is_taken_from_the_marginals():
 
 def test_the_plan_says_tables_cells_and_noise():
     """Cells by a loop over pairs; one number of bins for all classes."""
-    axes = [
-        NumericAxis(0.0, 1.0, log=False, integer=False, nullable=True),
-        NumericAxis(1.0, 3.0, log=False, integer=True, nullable=False),
-        LevelAxis(("a", "b"), nullable=True),
+    domains = [
+        NumericDomain(0.0, 1.0, log=False, integer=False, nullable=True),
+        NumericDomain(1.0, 3.0, log=False, integer=True, nullable=False),
+        LevelDomain(("a", "b"), nullable=True),
         None,
     ]
     plans = [
@@ -220,7 +220,7 @@ def test_the_plan_says_tables_cells_and_noise():
     n_bins = table_bins(plans, 4)
     rows_per_noise = 4e4 / pair_noise_std(4, plans[0].mu_pairs)
     assert n_bins == bins_of_pairs(rows_per_noise, 4)
-    rich, poor = with_cells(plans, axes, 10.0)
+    rich, poor = with_cells(plans, domains, 10.0)
     sizes = [n_bins + 2, 3, 4, n_bins + 1]  # zero and missing; other and missing
     cells = sum(a * b for a, b in combinations(sizes, 2))
     assert (rich.n_tables, rich.n_table_cells) == (6, cells)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start, with_cells
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import GRID
@@ -62,11 +62,11 @@ def test_the_noise_of_a_plan_is_the_noise_of_the_mechanism(n_numeric, n_levels):
 @pytest.mark.parametrize("count_std", [0.0, 90.0])
 def test_cells_make_a_plan_sharper(count_std):
     """By the formula: binary levels half the squared sensitivity, others little."""
-    number = NumericAxis(0.5, 9.0, log=False, integer=False, nullable=False)
-    binary = LevelAxis(("a", "b"), nullable=False)
+    number = NumericDomain(0.5, 9.0, log=False, integer=False, nullable=False)
+    binary = LevelDomain(("a", "b"), nullable=False)
     rough = plan_start("x", 1000.0, 1, 5, 0.25)
-    axes = [number, *[binary] * 4, None]  # of the last one nothing is known yet
-    (plan,) = with_cells([rough], axes, count_std)
+    domains = [number, *[binary] * 4, None]  # of the last one nothing is known yet
+    (plan,) = with_cells([rough], domains, count_std)
     mu = 0.25 * math.sqrt(1 - 0.4 / 6)
     spread = (1 - 1 / plan.n_bins) + 4 / 2 + 1
     # The number of rows is released too: a declared one with 2 % of the other weights,
@@ -79,7 +79,7 @@ def test_cells_make_a_plan_sharper(count_std):
     assert plan.n_bins >= rough.n_bins
     assert plan.noise_std < 0.85 * rough.noise_std
     assert plan.most_levels == 2
-    (nothing,) = with_cells([ClassPlan("x", 9.0, 0.0, 0.0, 1)], axes, count_std)
+    (nothing,) = with_cells([ClassPlan("x", 9.0, 0.0, 0.0, 1)], domains, count_std)
     assert (nothing.noise_std, nothing.n_bins) == (0.0, 1)
 
 

@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PairwiseSynthesizer
-from skdpsynth.preprocessing._axes import NumericAxis
+from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.preprocessing._purchase import (
     buy_facts,
     discovery_share,
@@ -215,9 +215,11 @@ def test_the_frozen_releases_would_show_a_leak(monkeypatch):
 
     def exact_ranges(frame, columns, *args, **kwargs):
         return [
-            NumericAxis(0.0, frame[c.name].astype("float64").max(), False, False, False)
+            NumericDomain(
+                0.0, frame[c.name].astype("float64").max(), False, False, False
+            )
             if c.name == "real"
-            else NumericAxis(0.0, 1.0, False, False, False)
+            else NumericDomain(0.0, 1.0, False, False, False)
             for c in columns
         ]
 
@@ -273,7 +275,7 @@ def test_facts_that_are_declared_are_not_paid_for():
     declared = TableSchema(dict(schema.columns), target="label", class_counts=counts)
     again = IndependentSynthesizer(schema=declared, epsilon=math.inf).fit(frame)
     assert {entry.name for entry in again.privacy_report().entries} == marginals
-    assert again._model.facts.axes == bought._model.facts.axes
+    assert again._model.facts.domains == bought._model.facts.domains
     assert again.schema_.columns == schema.columns
 
 

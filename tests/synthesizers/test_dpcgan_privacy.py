@@ -95,7 +95,7 @@ def fit(table, cls=DPCGANSynthesizer, **parameters):
 def reference_marginals():
     """Marginals of another table: public."""
     settings = {"epsilon": math.inf, "schema": COUNTED}
-    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.scores
+    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.marginals
 
 
 def sums_of(table, cls, **parameters):
@@ -112,7 +112,7 @@ def sums_of(table, cls, **parameters):
 
     reference = reference_marginals()  # before anything is patched
 
-    def no_purchase(rows, axes, classes, accountant, *, mus):
+    def no_purchase(rows, domains, classes, accountant, *, mus):
         return reference
 
     def no_pairs(rows, bins, *others, **named):
@@ -184,7 +184,7 @@ def test_one_row_moves_the_sums_of_its_class_by_the_clipping_norm(label, mode, c
 
 
 def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.codes, rows.members)
+    return PrivateRows(rows.units, rows.category_codes, rows.members)
 
 
 def standardised_together(scores):

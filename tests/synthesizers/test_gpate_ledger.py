@@ -243,7 +243,7 @@ def test_the_noise_drawn_has_the_size_of_the_ledger(factor, mode, monkeypatch):
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.7])
-def test_without_signal_the_advice_is_noise_of_the_planned_size(factor, monkeypatch):
+def test_without_signal_the_update_is_noise_of_the_planned_size(factor, monkeypatch):
     """Silent teachers: released sums have the planned std in clipping norms.
 
     Two-sided chi-square test; false alarms at 1e-6. The twin of 0.7 sigma is caught.

@@ -72,7 +72,7 @@ def fit(table, **parameters):
 def reference_marginals():
     """Marginals of another table: public."""
     settings = {"epsilon": math.inf, "schema": COUNTED}
-    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.scores
+    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.marginals
 
 
 def what_teachers_say(table, **parameters):
@@ -94,7 +94,7 @@ def what_teachers_say(table, **parameters):
 
     reference = reference_marginals()  # before anything is patched
 
-    def no_purchase(rows, axes, classes, accountant, *, mus):
+    def no_purchase(rows, domains, classes, accountant, *, mus):
         return reference
 
     def no_pairs(rows, bins, *others, **named):
@@ -184,7 +184,7 @@ def standardised_together(scores):
 
 
 def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.codes, rows.members)
+    return PrivateRows(rows.units, rows.category_codes, rows.members)
 
 
 teacher_gradients = _gpate.teacher_gradients

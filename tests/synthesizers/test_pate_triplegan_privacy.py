@@ -98,7 +98,7 @@ def fit(table, **parameters):
 def reference_marginals():
     """Marginals of another table: public."""
     settings = {"epsilon": math.inf, "schema": COUNTED}
-    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.scores
+    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.marginals
 
 
 def what_is_summed(table, **parameters):
@@ -124,10 +124,12 @@ def what_is_summed(table, **parameters):
         return np.random.default_rng(len(said)).random(len(counts)) < 0.5
 
     def frozen_counts(bins, n_bins, reservation):
-        said.append(("calls", reservation.scope, np.bincount(bins, minlength=n_bins)))
+        said.append(
+            ("pseudo-labels", reservation.scope, np.bincount(bins, minlength=n_bins))
+        )
         return np.full(n_bins, 40)
 
-    def no_purchase(rows, axes, classes, accountant, *, mus):
+    def no_purchase(rows, domains, classes, accountant, *, mus):
         return reference_marginals()
 
     def no_pairs(rows, bins, *others, **named):
@@ -181,7 +183,7 @@ def assert_one_term_moves(before, after, payer, n_terms=1):
             teachers |= set(np.flatnonzero(change.any(axis=1)))
         elif name == "votes":
             assert change.max() <= 1
-        elif name == "calls":
+        elif name == "pseudo-labels":
             assert change.sum() <= n_terms
         else:
             assert np.linalg.norm(change) <= n_terms * CLIPS[name] * (1 + 1e-9)
@@ -219,7 +221,7 @@ def test_a_labelled_row_can_move_a_vote():
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("mode", [*MODES, FACTORS], ids=str)
 def test_an_unlabelled_row_moves_one_term_of_one_sum(mode, change):
-    assert moved_by(change, make_table(), None, **mode) == {"calls", BRANCH}
+    assert moved_by(change, make_table(), None, **mode) == {"pseudo-labels", BRANCH}
 
 
 def is_caught(which, table=None, changes=CHANGES, **mode):

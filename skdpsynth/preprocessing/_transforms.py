@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._axes import Axis
+    from skdpsynth.preprocessing._domains import ColumnDomain
 
     Floats = NDArray[np.float64]
 
@@ -27,10 +27,10 @@ MAX_SCORE = 3.0  # scores are kept within this distance of 0
 
 
 @dataclass(frozen=True)
-class ColumnScores:
+class MarginalTransform:
     """The marginal of one column in one class."""
 
-    axis: Axis
+    domain: ColumnDomain
     # Numeric: increasing positions in [0, 1] where `cumulative` is known; an exact zero
     # is the same position twice. Levels: codes, in the order of the scores.
     points: Floats
@@ -42,13 +42,13 @@ class ColumnScores:
     @classmethod
     def numeric(
         cls,
-        axis: NumericAxis,
+        domain: NumericDomain,
         cells: Floats,
         masses: Floats,
         *,
         zero: float = 0.0,
         missing: float = 0.0,
-    ) -> ColumnScores:
+    ) -> MarginalTransform:
         """Build the marginal of a numeric column from the masses of its cells.
 
         `zero` and `missing` are shares of exact zeros and missing values of all rows.
@@ -58,37 +58,37 @@ class ColumnScores:
         cumulative = np.concatenate(([0.0], np.cumsum(masses)))
         cumulative *= (1.0 - exact) / cumulative[-1]
         points = cells
-        if exact > 0 and axis.zero is not None:
-            below = float(np.interp(axis.zero, cells, cumulative))
-            left, right = cells < axis.zero, cells > axis.zero
-            points = np.concatenate((cells[left], [axis.zero] * 2, cells[right]))
+        if exact > 0 and domain.zero is not None:
+            below = float(np.interp(domain.zero, cells, cumulative))
+            left, right = cells < domain.zero, cells > domain.zero
+            points = np.concatenate((cells[left], [domain.zero] * 2, cells[right]))
             cumulative = np.concatenate(
                 (cumulative[left], [below, below + exact], cumulative[right] + exact)
             )
-        return cls(axis, points, cumulative / cumulative[-1], min(missing, 1.0))
+        return cls(domain, points, cumulative / cumulative[-1], min(missing, 1.0))
 
     @classmethod
     def of_levels(
         cls,
-        axis: LevelAxis,
+        domain: LevelDomain,
         shares: Floats,
         *,
         missing: float = 0.0,
         order: NDArray[np.int64] | None = None,
-    ) -> ColumnScores:
+    ) -> MarginalTransform:
         """Build the marginal of a level column from the weights of its levels.
 
         `missing` is a share of all rows; `order` that of the levels along the scores.
         """
         if len(shares) == 0:
-            return cls(axis, np.empty(0), np.zeros(1), 1.0)
+            return cls(domain, np.empty(0), np.zeros(1), 1.0)
         order = np.arange(len(shares)) if order is None else order
         total = shares.sum()
         even = np.full(len(shares), 1.0 / len(shares))
         weights = shares[order] / total if total > 0 else even
         inner = np.minimum(np.cumsum(weights)[:-1], 1.0)  # rounding may pass it
         cumulative = np.concatenate(([0.0], inner, [1.0]))
-        return cls(axis, order.astype(np.float64), cumulative, min(missing, 1.0))
+        return cls(domain, order.astype(np.float64), cumulative, min(missing, 1.0))
 
     def cdf(self, units: Floats) -> tuple[Floats, Floats]:
         """Give the probability below, and up to, positions of a numeric column."""
@@ -114,34 +114,36 @@ class ColumnScores:
         """
         missing = ranks < self.missing
         rank = np.maximum(ranks - self.missing, 0.0) / max(1 - self.missing, 1e-12)
-        if isinstance(self.axis, NumericAxis):
+        if isinstance(self.domain, NumericDomain):
             units = np.interp(rank, self.cumulative, self.points)
-            return self.axis.from_unit(units), missing
+            return self.domain.from_unit(units), missing
         if len(self.points) == 0:
             return np.full(len(rank), -1.0), np.ones(len(rank), dtype=bool)
         place = np.searchsorted(self.cumulative[1:-1], rank, side="right")
         return np.where(missing, -1.0, self.points[place]), missing
 
-    def encode(self, units: NDArray[np.floating], codes: NDArray[np.integer]) -> Floats:
+    def encode(
+        self, units: NDArray[np.floating], category_codes: NDArray[np.integer]
+    ) -> Floats:
         """Give the scores of rows; of a class's own private rows, they are private.
 
-        `units` and `codes` are those of `PrivateRows`. Scores are within `MAX_SCORE` of
-        0. A value that fills an interval of scores, such as a level, gets the middle of
-        its probabilities.
+        `units` and `category_codes` are those of `PrivateRows`. Scores are within
+        `MAX_SCORE` of 0. A value that fills an interval of scores, such as a level,
+        gets the middle of its probabilities.
         """
-        if isinstance(self.axis, NumericAxis):
+        if isinstance(self.domain, NumericDomain):
             rank = np.interp(units, self.points, self.cumulative)
             doubled = np.flatnonzero(np.diff(self.points) == 0)
             if len(doubled):
                 middle = self.cumulative[doubled[0] : doubled[0] + 2].mean()
-                rank = np.where(codes == ZERO, middle, rank)
-            gone = codes == MISSING
+                rank = np.where(category_codes == ZERO, middle, rank)
+            gone = category_codes == MISSING
         else:
-            table = np.full(self.axis.n_codes, 0.5)
+            table = np.full(self.domain.n_codes, 0.5)
             middles = (self.cumulative[:-1] + self.cumulative[1:]) / 2
             table[self.points.astype(np.int64)] = middles
-            rank = table[codes]
-            gone = codes == len(self.axis.levels) + 1
+            rank = table[category_codes]
+            gone = category_codes == len(self.domain.levels) + 1
         # A missing value that the marginal does not have says nothing: the middle.
         missing = self.missing / 2 if self.missing else 0.5
         rank = np.where(gone, missing, self.missing + (1.0 - self.missing) * rank)

@@ -9,38 +9,38 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import kstest
 
-from skdpsynth.preprocessing._axes import LevelAxis, NumericAxis
 from skdpsynth.preprocessing._columns import MISSING, ZERO
-from skdpsynth.preprocessing._scores import MAX_SCORE, ColumnScores
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
+from skdpsynth.preprocessing._transforms import MAX_SCORE, MarginalTransform
 
 RANKS = (np.arange(200_000) + 0.5) / 200_000  # every rank once, as in a perfect sample
 
 
 @st.composite
-def numeric_scores(draw, *, integer: bool = False) -> ColumnScores:
+def numeric_marginals(draw, *, integer: bool = False) -> MarginalTransform:
     """Draw a marginal with zeros and missing values, of cells that are not empty."""
     low = draw(st.sampled_from([-700.0, 0.0, 3.0]))
-    axis = NumericAxis(low, 900.0, draw(st.booleans()), integer, nullable=True)
+    domain = NumericDomain(low, 900.0, draw(st.booleans()), integer, nullable=True)
     size = draw(st.integers(1, 12))
     widths = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))
     masses = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))
     cells = np.concatenate(([0.0], np.cumsum(widths) / sum(widths)))
     cells[-1] = 1.0
-    zero = draw(st.sampled_from([0.0, 0.3])) if axis.zero is not None else 0.0
+    zero = draw(st.sampled_from([0.0, 0.3])) if domain.zero is not None else 0.0
     missing = draw(st.sampled_from([0.0, 0.25, 0.7]))
-    return ColumnScores.numeric(
-        axis, cells, np.array(masses) / sum(masses), zero=zero, missing=missing
+    return MarginalTransform.numeric(
+        domain, cells, np.array(masses) / sum(masses), zero=zero, missing=missing
     )
 
 
-def encoded(marginal: ColumnScores, values: np.ndarray, missing: np.ndarray):
+def encoded(marginal: MarginalTransform, values: np.ndarray, missing: np.ndarray):
     """Place values as `encode_rows` does, and encode them."""
-    codes = np.where(values == 0.0, ZERO if marginal.axis.zero is not None else 0, 0)
+    codes = np.where(values == 0.0, ZERO if marginal.domain.zero is not None else 0, 0)
     codes = np.where(missing, MISSING, codes).astype(np.uint8)
-    return marginal.encode(marginal.axis.to_unit(values), codes)
+    return marginal.encode(marginal.domain.to_unit(values), codes)
 
 
-@given(numeric_scores(), st.lists(st.floats(-2.9, 2.9), min_size=1, max_size=20))
+@given(numeric_marginals(), st.lists(st.floats(-2.9, 2.9), min_size=1, max_size=20))
 @settings(max_examples=150, deadline=None)
 def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
     scores = np.sort(scores)
@@ -55,7 +55,7 @@ def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
     np.testing.assert_allclose(values_again, values, rtol=1e-5, atol=1e-5)
 
 
-@given(numeric_scores())
+@given(numeric_marginals())
 @settings(max_examples=40, deadline=None)
 def test_the_shares_come_out_as_they_were_bought(marginal):
     values, missing = marginal.decode(RANKS)
@@ -64,7 +64,7 @@ def test_the_shares_come_out_as_they_were_bought(marginal):
     exact = float(np.diff(marginal.cumulative)[doubled].sum())
     present = values[~missing]
     assert (present == 0.0).mean() == pytest.approx(exact, abs=1e-4)
-    place = np.searchsorted(marginal.points, marginal.axis.to_unit(present), "right")
+    place = np.searchsorted(marginal.points, marginal.domain.to_unit(present), "right")
     place = np.clip(place, 1, len(marginal.points) - 1)
     shares = np.bincount(place, minlength=len(marginal.points))[1:] / len(present)
     away = np.abs(shares - np.diff(marginal.cumulative))
@@ -72,22 +72,22 @@ def test_the_shares_come_out_as_they_were_bought(marginal):
         assert away.max() < 1e-3
 
 
-@given(numeric_scores(integer=True))
+@given(numeric_marginals(integer=True))
 @settings(max_examples=40, deadline=None)
 def test_whole_numbers_stay_whole_and_in_range(marginal):
     values, missing = marginal.decode(RANKS[::50])
     present = values[~missing]
     assert (present == np.rint(present)).all()
-    assert present.min() >= marginal.axis.low
-    assert present.max() <= marginal.axis.high
+    assert present.min() >= marginal.domain.low
+    assert present.max() <= marginal.domain.high
 
 
 def test_the_scores_of_a_columns_own_values_are_normal():
     """No draw: the values are all quantiles, so the test cannot fail by chance."""
-    axis = NumericAxis(-3.0, 3.0, log=True, integer=False, nullable=False)
+    domain = NumericDomain(-3.0, 3.0, log=True, integer=False, nullable=False)
     cells = np.linspace(0, 1, 33)
-    marginal = ColumnScores.numeric(axis, cells, np.diff(cells**2))
-    values = axis.from_unit(np.sqrt(RANKS))
+    marginal = MarginalTransform.numeric(domain, cells, np.diff(cells**2))
+    values = domain.from_unit(np.sqrt(RANKS))
     scores = encoded(marginal, values, np.zeros(len(values), dtype=bool))
     assert np.abs(scores).max() <= MAX_SCORE + 1e-9
     assert kstest(scores, "norm").statistic < 0.01
@@ -103,10 +103,10 @@ def test_the_scores_of_a_columns_own_values_are_normal():
 @settings(max_examples=80, deadline=None)
 def test_levels_survive_and_have_their_shares(weights, missing, random):
     n_levels = len(weights)
-    axis = LevelAxis(tuple(range(n_levels)), nullable=True)
+    domain = LevelDomain(tuple(range(n_levels)), nullable=True)
     order = random.sample(range(n_levels), n_levels)
-    marginal = ColumnScores.of_levels(
-        axis, np.array(weights), missing=missing, order=np.array(order)
+    marginal = MarginalTransform.of_levels(
+        domain, np.array(weights), missing=missing, order=np.array(order)
     )
     codes = np.arange(n_levels)
     scores = marginal.encode(np.zeros(n_levels), codes)
@@ -121,25 +121,25 @@ def test_levels_survive_and_have_their_shares(weights, missing, random):
 
 
 def test_what_a_marginal_does_not_have_says_nothing():
-    axis = LevelAxis(("a", "b"), nullable=False)
-    marginal = ColumnScores.of_levels(axis, np.array([0.3, 0.7]))
+    domain = LevelDomain(("a", "b"), nullable=False)
+    marginal = MarginalTransform.of_levels(domain, np.array([0.3, 0.7]))
     other, missing = 2, 3
     scores = marginal.encode(np.zeros(2), np.array([other, missing]))
     np.testing.assert_allclose(scores, 0.0, atol=1e-12)
-    number = NumericAxis(1.0, 2.0, log=False, integer=False, nullable=False)
-    plain = ColumnScores.numeric(number, np.array([0.0, 1.0]), np.ones(1))
+    number = NumericDomain(1.0, 2.0, log=False, integer=False, nullable=False)
+    plain = MarginalTransform.numeric(number, np.array([0.0, 1.0]), np.ones(1))
     assert plain.encode(np.zeros(1), np.array([MISSING]))[0] == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize("missing", [0.0, 1.0])
 def test_a_column_without_values_is_missing(missing):
-    nothing = ColumnScores.of_levels(LevelAxis((), nullable=True), np.empty(0))
+    nothing = MarginalTransform.of_levels(LevelDomain((), nullable=True), np.empty(0))
     values, gone = nothing.decode(RANKS[::1000])
     assert gone.all()
     assert (values == -1).all()
-    axis = NumericAxis(0.0, 1.0, log=False, integer=False, nullable=True)
-    marginal = ColumnScores.numeric(
-        axis, np.array([0.0, 1.0]), np.ones(1), missing=missing, zero=1 - missing
+    domain = NumericDomain(0.0, 1.0, log=False, integer=False, nullable=True)
+    marginal = MarginalTransform.numeric(
+        domain, np.array([0.0, 1.0]), np.ones(1), missing=missing, zero=1 - missing
     )
     values, gone = marginal.decode(RANKS[::1000])
     assert gone.all() == bool(missing)
@@ -148,7 +148,7 @@ def test_a_column_without_values_is_missing(missing):
 
 
 def test_levels_without_any_weight_are_equal():
-    marginal = ColumnScores.of_levels(LevelAxis(("a", "b"), True), np.zeros(2))
+    marginal = MarginalTransform.of_levels(LevelDomain(("a", "b"), True), np.zeros(2))
     values, _ = marginal.decode(RANKS)
     assert values.mean() == pytest.approx(0.5)
 
@@ -160,8 +160,8 @@ def test_rounding_leaves_a_distribution():
     for _ in range(200):
         shares = np.append(rng.random(6), 0.0)
         too_large += np.cumsum(shares / shares.sum())[-2] > 1
-        axis = LevelAxis(tuple("abcdefg"), nullable=False)
-        cumulative = ColumnScores.of_levels(axis, shares).cumulative
+        domain = LevelDomain(tuple("abcdefg"), nullable=False)
+        cumulative = MarginalTransform.of_levels(domain, shares).cumulative
         assert (np.diff(cumulative) >= 0).all()
         assert cumulative[-1] == 1
     assert too_large > 5

@@ -1,6 +1,6 @@
-"""Axes: how the values of one column are laid out, by public or bought facts alone.
+"""Domains: how the values of one column are laid out, by public or bought facts alone.
 
-A numeric axis maps values to [0, 1]; a level axis maps categories to codes. Neither
+A numeric domain maps values to [0, 1]; a level domain maps categories to codes. Neither
 ever holds a value that was not public or released through a mechanism.
 """
 
@@ -24,13 +24,13 @@ _FEWER_NUMBERS = 4  # so few that the range says all
 
 
 @dataclass(frozen=True)
-class NumericAxis:
+class NumericDomain:
     """A numeric column on [0, 1], monotone in the value; others are clamped into it."""
 
     low: float
     high: float
     log: bool  # the scale is the signed logarithm sign(x) log(1 + |x|)
-    # All are whole numbers: the axis reaches half a unit beyond both bounds, so that
+    # All are whole numbers: the domain reaches half a unit beyond both bounds, so that
     # every number has a cell of its own.
     integer: bool
     nullable: bool  # missing values are modelled
@@ -95,15 +95,15 @@ class NumericAxis:
 
 
 @lru_cache(maxsize=2048)  # a table of many columns asks for it very often
-def _zero_of(axis: NumericAxis) -> float | None:
-    few = axis.integer and axis.high - axis.low < _FEW_NUMBERS
-    if few or not axis.low <= 0 <= axis.high:
+def _zero_of(domain: NumericDomain) -> float | None:
+    few = domain.integer and domain.high - domain.low < _FEW_NUMBERS
+    if few or not domain.low <= 0 <= domain.high:
         return None
-    return float(axis.to_unit(np.zeros(1))[0])
+    return float(domain.to_unit(np.zeros(1))[0])
 
 
 @dataclass(frozen=True)
-class LevelAxis:
+class LevelDomain:
     """A column of categories: public or bought levels, sorted by name or as given.
 
     Codes: position in `levels`, then `len(levels)` for any other value, then
@@ -125,19 +125,19 @@ class LevelAxis:
         return {"axis": "levels", **vars(self), "levels": levels}
 
 
-Axis = NumericAxis | LevelAxis
+ColumnDomain = NumericDomain | LevelDomain
 
 
-def axis_from_dict(data: Mapping[str, Any]) -> Axis:
-    """Rebuild the axis that `to_dict` wrote."""
+def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
+    """Rebuild the domain that `to_dict` wrote; files name its kind "axis"."""
     if data["axis"] == "numeric":
-        return NumericAxis(**{k: v for k, v in data.items() if k != "axis"})
+        return NumericDomain(**{k: v for k, v in data.items() if k != "axis"})
     levels = tuple(decode_value(level) for level in data["levels"])
-    return LevelAxis(levels, data["nullable"], data["ordered"])
+    return LevelDomain(levels, data["nullable"], data["ordered"])
 
 
-def is_wide(axis: Axis) -> bool:
-    """Tell whether it must be found out where on an axis the rows are."""
-    return isinstance(axis, NumericAxis) and not (
-        axis.integer and axis.high - axis.low < _FEWER_NUMBERS
+def is_continuous(domain: ColumnDomain) -> bool:
+    """Tell whether it must be found out where in a domain the rows are."""
+    return isinstance(domain, NumericDomain) and not (
+        domain.integer and domain.high - domain.low < _FEWER_NUMBERS
     )
