@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,8 +22,8 @@ _COMPONENTS, _COMPONENTS_PER_BIN = (100, 500), 4.0
 _STEPS, _STEPS_PER_BIN = (300, 800), 2.5
 _LEARNING_RATE = 0.05
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
-_WIDTH = 1.0  # of a number in a component, at first
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
+_EVEN = 0.2  # share of components that belong to all classes alike
 _SPREAD = 0.2  # of the first parameters, so that no two components are equal
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
 _ENTROPY = 500.0  # noise variances that all classes pay for dependence of one nat
@@ -113,8 +112,6 @@ class Heads:
         first[:, : self.means.start] = beside * (1.0 - self._smooth) / self._units
         numbers = torch.from_numpy(self.smooth_columns).to(device)
         first[:, self.means] = (ones * self._scores) @ self._members[:, numbers]
-        inside = (ones * self._smooth) @ self._members[:, numbers]
-        first[:, self.widths] = math.log(_WIDTH) * inside
         return first
 
 
@@ -174,6 +171,7 @@ class ReleasedClass:
         def tensor(values: NDArray[np.floating]) -> torch.Tensor:
             return torch.as_tensor(values, dtype=torch.float32, device=device)
 
+        n_rows = max(n_rows, 1.0)
         self.tables = shares, counts / n_rows, measured, noise_std / n_rows
         self.shares = tensor(shares)
         self._per_share = n_rows / max(share_std, _LEAST_NOISE)
@@ -253,16 +251,15 @@ def fit_mixtures(
     n_classes, n_bins = len(released), int(heads.starts[-1])
     n_components = int(np.clip(_COMPONENTS_PER_BIN * n_bins, *_COMPONENTS))
     n_steps = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS))
-    ends = np.cumsum(prior) / np.sum(prior)
+    ends = np.cumsum((1.0 - _EVEN) * prior / prior.sum() + _EVEN / n_classes)
     homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
     own = torch.from_numpy(np.minimum(homes, n_classes - 1))
     home = torch.stack([one.shares for one in released])[own].clamp_min(_LEAST_SHARE)
     home = home.log()
     spread = torch.randn((n_components, heads.n_parameters), generator=generator)
     spread[:, n_bins:] = 0.0
-    rng = np.random.default_rng(seed)
     bins = [
-        draw_from_tree(*one.tables, heads.starts, int((own == c).sum()), rng)
+        draw_from_tree(*one.tables, heads.starts, int((own == c).sum()), generator)
         for c, one in enumerate(released)
     ]
     parameters = heads.at(np.concatenate(bins), home) + _SPREAD * spread.to(device)

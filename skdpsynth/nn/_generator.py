@@ -1,7 +1,8 @@
 """What training sees of a generator, whatever its form.
 
 The forms are the mixture, which holds the dependence of a table, and the factors, for
-very wide ones. A generator draws ranks, and the bought marginals turn them into values.
+those that pairs do not serve. A generator draws ranks, and the bought marginals turn
+them into values.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def draw_from_tree(
     std: float,
     starts: NDArray[np.int64],
     n_rows: int,
-    rng: np.random.Generator,
+    generator: torch.Generator,
 ) -> NDArray[np.int64]:
     """Draw bins of shape (n_rows, n_columns) from what was released of a class.
 
@@ -45,7 +46,7 @@ def draw_from_tree(
         Where the bins of each column begin, and the last ones end.
     n_rows : int
         Rows to draw.
-    rng : numpy.random.Generator
+    generator : torch.Generator
         Public stream.
     """
     columns = [slice(start, end) for start, end in pairwise(starts.tolist())]
@@ -61,19 +62,22 @@ def draw_from_tree(
             information[a, b] = (table * np.log(table / sides)).sum()
     information[information < _LEAST_INFORMATION] = 0.0
     tree = minimum_spanning_tree(-information)
-    drawn = np.full((n_rows, len(columns)), -1)
+    drawn = np.zeros((n_rows, len(columns)), dtype=np.int64)
+    seen: set[int] = set()
     for root in range(len(columns)):
-        if drawn[0, root] >= 0:
+        if root in seen:
             continue
         order, parents = breadth_first_order(tree, root, directed=False)
+        seen.update(order.tolist())
         for j in order:
             given = shares[None, columns[j]]
             if parents[j] >= 0:
                 given = tables[int(parents[j]), int(j)][drawn[:, parents[j]]]
             # One place in each n-th of the line, so that few rows hold a column well.
-            places = (rng.permutation(n_rows) + rng.random(n_rows)) / n_rows
+            steps = torch.randperm(n_rows, generator=generator)
+            places = (steps + torch.rand(n_rows, generator=generator)).numpy()
             ends = given.cumsum(axis=1)
-            below = ends < places[:, None] * ends[:, -1:]
+            below = ends < places[:, None] / max(n_rows, 1) * ends[:, -1:]
             drawn[:, j] = np.minimum(below.sum(axis=1), given.shape[1] - 1)
     return drawn
 

@@ -44,6 +44,7 @@ _MOST_COLUMNS = 120
 # Rows of a class that borrows dependence, as a share of those of the lender: a class
 # that is rarer is taken for something else than the rest.
 _ALIKE = 0.01
+_DENIED = 4.0  # noise deviations from which a number of rows is not that of the tables
 
 
 class PairTables(NamedTuple):
@@ -57,17 +58,20 @@ class PairTables(NamedTuple):
         Where something was.
     noise_std : float
         Standard deviation of the noise of a count, in rows.
+    n_rows : float
+        Known number of rows, or that of the tables if they deny it.
     """
 
     counts: NDArray[np.float32]
     measured: NDArray[np.bool_]
     noise_std: float
+    n_rows: float
 
     @classmethod
-    def nothing(cls, n_bins: int) -> PairTables:
+    def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
         """Stand for a class that bought none."""
         shape = (n_bins, n_bins)
-        return cls(np.zeros(shape, np.float32), np.zeros(shape, bool), 1.0)
+        return cls(np.zeros(shape, np.float32), np.zeros(shape, bool), 1.0, n_rows)
 
 
 def all_pairs(n_columns: int) -> int:
@@ -82,6 +86,8 @@ def planned_tables(n_columns: int) -> int:
 
 def pair_noise_std(n_columns: int, mu: float) -> float:
     """Give the planned noise of a count of a pair table, in rows."""
+    if all_pairs(n_columns) > _CHOSEN_FROM:
+        mu *= math.sqrt(1.0 - CHOICE_SHARE)
     return grid_noise_std(mu, math.sqrt(planned_tables(n_columns)))
 
 
@@ -211,7 +217,14 @@ def buy_pairs(
         scope=scope,
     )
     counts = noisy_pair_tables(codes, sizes, pairs, reservation)
-    return PairTables(counts.astype(np.float32), measured, reservation.noise_std)
+    # Every table counts all rows of the class. What was declared of another table, as
+    # one of its folds would be, must not spoil the fit.
+    counted = counts.sum() / max(len(pairs), 1)
+    std = reservation.noise_std * math.sqrt(measured.sum()) / max(len(pairs), 1)
+    if abs(counted - n_rows) > _DENIED * std + 1.0:
+        n_rows = float(max(counted, 1.0))
+    noise_std = reservation.noise_std
+    return PairTables(counts.astype(np.float32), measured, noise_std, n_rows)
 
 
 def _worth(
@@ -227,7 +240,8 @@ def _worth(
     """
     noise = math.sqrt(2.0 / math.pi) / mu * sizes[pairs].prod(axis=1)
     found, best = np.empty(0, dtype=np.int64), -math.inf
-    for n_tables in np.unique(np.geomspace(1, len(pairs), 60).astype(np.int64)):
+    most = planned_tables(len(sizes))
+    for n_tables in np.unique(np.geomspace(1, most, 60).astype(np.int64)):
         gains = distances - noise * math.sqrt(n_tables)
         chosen = np.argsort(-gains, kind="stable")[:n_tables]
         total = float(gains[chosen].sum())

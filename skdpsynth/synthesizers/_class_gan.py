@@ -61,6 +61,22 @@ class WholeTable(NamedTuple):
     n_classes: int
     largest: float
 
+    def plan_start(self, label: Hashable, n_rows: float, mu: float) -> ClassPlan:
+        """Plan the start of one class, which can pay `mu` for it."""
+        return plan_start(
+            label,
+            n_rows,
+            self.n_continuous,
+            self.n_discrete,
+            mu,
+            largest=self.largest,
+            pairs=self.form == "pairs",
+        )
+
+    def starts(self, plan: ClassPlan) -> bool:
+        """Tell whether a class has the start of the others, or has to borrow."""
+        return self.form != "pairs" or plan.mu_pairs > 0
+
 
 class ClassGAN(GeneratedSynthesizer):
     """Base of the synthesizers that train a generator per class.
@@ -127,15 +143,9 @@ class ClassGAN(GeneratedSynthesizer):
             return replace(ClassPlan(label, n_rows, 0.0, 0.0, 1), **trained)
         # A class that does not train has all for its start.
         left = 1.0 - share if trained and mu < math.inf else 1.0
-        base = plan_start(
-            label,
-            n_rows,
-            whole.n_continuous,
-            whole.n_discrete,
-            mu * math.sqrt(left),
-            largest=whole.largest,
-            pairs=form == "pairs",
-        )
+        base = whole.plan_start(label, n_rows, mu * math.sqrt(left))
+        if trained and self.n_iter == "auto" and not whole.starts(base):
+            return whole.plan_start(label, n_rows, mu)
         return replace(base, **trained)
 
     def _buy_start(

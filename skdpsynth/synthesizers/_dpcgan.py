@@ -125,7 +125,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     without rows is released like any other. Classes are disjoint, have rates of their
     own and compose in parallel. Gradients come from Opacus; the noise is
     floating-point Gaussian noise from the operating system's entropy. Labels, counts,
-    ranges, categories and marginals come out of the same budget.
+    ranges, categories, marginals and pair tables (E of them have L2 sensitivity
+    ``sqrt(E)``) come out of the same budget.
 
     Symbols of the paper ([2]_, Algorithm 1): sigma ``noise_multiplier``, C
     ``max_grad_norm``, B ``batch_size``, m = B (each row is clipped alone), eta
@@ -143,8 +144,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     discriminator looks at products of the score of each column with directions in the
     row. Between two releases the gradient of the real
     rows stays what was released, and that of the fakes follows the generator. A
-    class that cannot pay for training takes the factors of the largest that can,
-    unless it is a hundred times rarer.
+    class that can pay neither for pairs nor for training takes the dependence of the
+    largest that can, unless it is a hundred times rarer.
 
     References
     ----------

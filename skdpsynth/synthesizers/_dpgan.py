@@ -33,8 +33,8 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     """DPGAN for tables: the baseline of several papers.
 
     A Wasserstein GAN with clipped weights, whose critic learns by DP-SGD. Every class
-    has a generator and a critic, and the generator starts from marginals bought with
-    the same budget.
+    has a generator and a critic, and the generator starts from marginals and pair
+    tables of the same budget.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class GPATESynthesizer(ClassGAN):
     Teacher discriminators see disjoint parts of the private rows. They advise one
     student generator, which never sees a row: only the noisy sum of their gradients
     is released. Each class has its own ensemble, and the generator starts from
-    marginals bought with the same budget.
+    marginals and pair tables of the same budget.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ class GPATESynthesizer(ClassGAN):
         4096.
     n_iter : int or "auto", default="auto"
         Steps of the generator. "auto": as many as keep the signal of a step above its
-        noise, up to 40; a class that cannot pay for 4 leaves its budget to the
-        marginals.
+        noise, up to 40; a class that cannot pay for 4 leaves its budget to its
+        start.
     noise_multiplier : float, optional
         Noise of a release over its L2 sensitivity, at most; positive. It fixes the
         number of steps, so it excludes `n_iter`: as many as the budget of a class
@@ -156,7 +156,8 @@ class GPATESynthesizer(ClassGAN):
     of a step is charged (Lemma 3 counts k of them), the test with sensitivity 1 and
     the answer with ``sqrt(2)``, whether or not it is answered. No cost depends on the
     data. Classes are disjoint and compose in parallel. Noise is discrete Gaussian.
-    Labels, counts, ranges, categories and marginals come out of the same budget.
+    Labels, counts, ranges, categories, marginals and pair tables (E of them have L2
+    sensitivity ``sqrt(E)``) come out of the same budget.
 
     Symbols of the paper: N ``n_iter``, n ``n_teachers``, m ``batch_size``, k
     ``projection_dim``, B ``n_bins``, c ``max_grad_norm``, T ``threshold`` times

@@ -57,7 +57,7 @@ class PATETripleGANSynthesizer(ClassGAN):
     Three players: a classifier gives unlabelled rows a label, a discriminator of every
     class tells labelled rows from the generator's and from those, and the generator
     learns from the discriminator alone. Rows whose target is missing are unlabelled.
-    The generator starts from marginals bought with the same budget.
+    The generator starts from marginals and pair tables of the same budget.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         at most 2048.
     n_iter : int or "auto", default="auto"
         Rounds. "auto": as many as keep the signal of a round above its noise. A class
-        that cannot pay for a few leaves its budget to its marginals.
+        that cannot pay for a few leaves its budget to its start.
     batch_size : int, default=512
         "hybrid": generated rows that the teachers vote on in a round, at least 1.
     noise_multiplier : float, optional
@@ -149,15 +149,16 @@ class PATETripleGANSynthesizer(ClassGAN):
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row, labelled or not. Labelled rows pay for what their class buys:
-    marginals; their part in the classifier, one clipped noisy sum per step; and one-bit
-    noisy votes of teachers, of which a row touches one, charged as one block, or
-    clipped noisy sums ("dpsgd"). No vote is on a private row. Unlabelled rows pay for a
-    count and for one clipped noisy sum per round: the classifier is frozen and its
-    weights are released, and their target is the constant "fake", so a row is in a sum
-    as its own term only. A row is labelled or it is not, and either kind has the whole
-    budget; a person with rows of both kinds pays twice. All is reserved without regard
-    to whether there are unlabelled rows. The noise of gradients is floating-point
-    Gaussian noise from the operating system's entropy; all other noise is discrete.
+    marginals and pair tables (E of them have L2 sensitivity ``sqrt(E)``); their part in
+    the classifier, one clipped noisy sum per step; and one-bit noisy votes of teachers,
+    of which a row touches one, charged as one block, or clipped noisy sums ("dpsgd").
+    No vote is on a private row. Unlabelled rows pay for a count and for one clipped
+    noisy sum per round: the classifier is frozen and its weights are released, and
+    their target is the constant "fake", so a row is in a sum as its own term only. A
+    row is labelled or it is not, and either kind has the whole budget; a person with
+    rows of both kinds pays twice. All is reserved without regard to whether there are
+    unlabelled rows. The noise of gradients is floating-point Gaussian noise from the
+    operating system's entropy; all other noise is discrete.
 
     **What the paper does, and why it is not private.** It shows the discriminator
     unlabelled rows with the teachers' majority on them (``r_c``) and labels by a

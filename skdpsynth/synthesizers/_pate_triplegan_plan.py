@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from skdpsynth.preprocessing._plan import ClassPlan, plan_start
+from skdpsynth.preprocessing._plan import ClassPlan
 from skdpsynth.preprocessing._shares import (
     CLASSIFIER_SHARE,
     PSEUDO_LABELS_SHARE,
@@ -138,15 +138,10 @@ def plan_class(
     if started:
         if mu < math.inf:
             left *= math.sqrt(1.0 - share)
-        base = plan_start(
-            label,
-            n_rows,
-            whole.n_continuous,
-            whole.n_discrete,
-            left,
-            largest=whole.largest,
-            pairs=whole.form == "pairs",
-        )
+        base = whole.plan_start(label, n_rows, left)
+        if trained and settings.n_iter == "auto" and not whole.starts(base):
+            spent, trained = 0.0, {}
+            base = whole.plan_start(label, n_rows, mu)
     own = {field.name: getattr(base, field.name) for field in fields(base)}
     return TriplePlan(**(own | trained), mu_classifier=spent)
 

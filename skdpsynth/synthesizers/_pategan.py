@@ -61,8 +61,8 @@ class PATEGANSynthesizer(ClassGAN):
 
     Teacher discriminators see disjoint parts of the private rows and vote on generated
     rows: real or fake. A student discriminator learns from the noisy majorities, and
-    the generator from the student; neither sees a row. Each class has its own
-    teachers, and the generator starts from marginals bought with the same budget.
+    the generator from the student; neither sees a row. Each class has its own teachers,
+    and the generator starts from marginals and pair tables of the same budget.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class PATEGANSynthesizer(ClassGAN):
     n_iter : int or "auto", default="auto"
         Rounds in which labels are bought. "auto": 8 (24 from scratch); a class in
         which strong dependence would not stand out of the noise leaves its budget to
-        the marginals.
+        its start.
     batch_size : int, default=512
         Labels bought per round and class, at least 1.
     noise_multiplier : float, optional
@@ -152,8 +152,9 @@ class PATEGANSynthesizer(ClassGAN):
     one bit, ``votes + noise > n_teachers / 2``. Their number is fixed, all are reserved
     before training, and they are charged as one block: by its exact privacy profile
     against the worst questions, whatever the teachers said before. Classes are disjoint
-    and compose in parallel. Noise is discrete. Labels, counts, ranges, categories and
-    marginals come out of the same budget.
+    and compose in parallel. Noise is discrete. Labels, counts, ranges, categories,
+    marginals and pair tables (E of them have L2 sensitivity ``sqrt(E)``) come out of
+    the same budget.
 
     The paper stops when an epsilon computed from the votes is reached, and publishes
     it. That epsilon is a function of the private votes, as is the time of stopping, so
@@ -170,9 +171,8 @@ class PATEGANSynthesizer(ClassGAN):
     products of columns that it believes of private rows with those of the generator
     at the time of purchase, which are public. The generator is a mixture: a
     latent code, and given the code a distribution over the bins of each column, fitted
-    to the released tables, which stay in its loss (``init="marginals"`` and very wide
-    tables: a few factors of normal scores). Rows without a released label train
-    nothing.
+    to the released tables, which stay in its loss (``init="marginals"``, and tables
+    that pairs do not serve: factors). Rows without a released label train nothing.
 
     References
     ----------

@@ -167,7 +167,7 @@ class PairStart:
         for c, plan in enumerate(plans):
             if not plan.mu_pairs and not plan.n_iter:
                 continue
-            tables = PairTables.nothing(int(self._bins.starts[-1]))
+            tables = PairTables.nothing(int(self._bins.starts[-1]), counts[c])
             if plan.mu_pairs:
                 tables = buy_pairs(
                     rows.of_class(c),
@@ -179,7 +179,7 @@ class PairStart:
                     scope=facts.classes.scopes[c],
                 )
             self._released[c] = ReleasedClass(
-                counts[c], shares[c], plan.noise_std, *tables, device
+                tables.n_rows, shares[c], plan.noise_std, *tables[:3], device
             )
         mixtures = [
             Mixture.independent(share, rank)
@@ -192,7 +192,7 @@ class PairStart:
         if fitted:
             own = fit_mixtures(
                 list(self._released.values()),
-                prior[fitted] / prior[fitted].sum(),
+                prior[fitted],
                 self._heads,
                 seed=seed,
                 device=device,

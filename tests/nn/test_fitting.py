@@ -213,6 +213,18 @@ def test_a_class_keeps_the_components_that_matter_to_it():
             np.testing.assert_allclose(sums, 1, atol=1e-5)
 
 
+def test_a_class_too_rare_for_a_component_of_its_own_is_fitted():
+    """It has no rows to begin at, and takes what the others have."""
+    classes = [released(planted(c)) for c in range(150)]
+    prior = np.full(150, 1e-6)
+    prior[0] = 1.0
+    mixtures = fit(classes, prior=prior)
+    assert len(mixtures) == 150
+    for mixture in mixtures:
+        assert np.isfinite(mixture.probabilities).all()
+        assert mixture.weights.sum() == pytest.approx(1)
+
+
 def test_equal_seeds_give_equal_fits_and_others_do_not():
     first, second, other = (fit([released(planted(0))], seed=s)[0] for s in (0, 0, 1))
     np.testing.assert_array_equal(first.probabilities, second.probabilities)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from skdpsynth.nn._tree import draw_from_tree
 from skdpsynth.privacy._pair_tables import measured_cells
@@ -34,8 +35,8 @@ def shares_of_pairs(codes):
 def draw(joint, shares, std, n_rows=N_ROWS, measured=MEASURED):
     noise = np.random.default_rng(1).normal(0, max(std, 1e-12), joint.shape)
     noisy = np.where(measured, joint + noise, 0.0)
-    rng = np.random.default_rng(2)
-    return draw_from_tree(shares, noisy, measured, std, STARTS, n_rows, rng)
+    generator = torch.Generator().manual_seed(2)
+    return draw_from_tree(shares, noisy, measured, std, STARTS, n_rows, generator)
 
 
 @pytest.mark.parametrize("std", [0.0, 0.0005])
@@ -93,3 +94,8 @@ def test_a_column_that_bought_no_pair_stands_by_itself():
     assert np.abs(found - joint)[:6, 6:12].max() < 0.01
     apart = np.outer(np.diag(joint), np.diag(joint))
     assert np.abs(found - apart)[:12, 12:].max() < 0.012
+
+
+def test_no_rows_are_drawn_of_a_class_that_is_too_rare():
+    joint = shares_of_pairs(rows())
+    assert draw(joint, np.diag(joint), 0.0, n_rows=0).shape == (0, 4)

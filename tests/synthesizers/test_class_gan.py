@@ -183,3 +183,17 @@ def test_without_the_noise_it_would_fail(cls, parameters, trained, monkeypatch):
     )
     noisy, _ = noise_by_release(cls, parameters)
     assert noisy == dict.fromkeys(START | trained, 0)
+
+
+@pytest.mark.parametrize("cls", FIVE)
+def test_a_class_without_pairs_borrows_and_does_not_train(cls):
+    """Where the others have pairs: independent columns would be a mark of the class."""
+    columns = {f"c{j}": Categorical(["u", "v"]) for j in range(10)}
+    columns["t"] = Categorical(["many", "few"])
+    schema = TableSchema(columns, target="t")
+    for few in (300, 500, 700, 1000, 1500, 4000):
+        counts = {"many": 20_000, "few": few}
+        plan = cls(epsilon=1.0, schema=schema).plan(class_counts=counts)
+        plan = plan.set_index("class")
+        assert plan["tables"]["many"] > 0
+        assert plan["n_iter"]["few"] == 0 or plan["tables"]["few"] > 0
