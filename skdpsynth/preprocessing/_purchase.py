@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
 
 
+_WITH_LEVELS = ("categorical", "boolean")  # kinds of columns
+
+
 @dataclass(frozen=True)
 class TableFacts:
     """What is public about a table once everything was bought.
@@ -153,8 +156,9 @@ def bought_columns(
     """Give the columns whose levels, and those whose range, nobody declares."""
     columns = modelled_columns(layout, schema)
     bought = [c for c in columns if declared_domain(c, schema) is None]
-    keyed = [c for c in bought if c.kind in ("categorical", "boolean")]
-    return keyed, [c for c in bought if c not in keyed]
+    # By kind: columns are not compared, since a name may be pandas.NA.
+    keyed = [c for c in bought if c.kind in _WITH_LEVELS]
+    return keyed, [c for c in bought if c.kind not in _WITH_LEVELS]
 
 
 def bought_share(layout: TableLayout, schema: TableSchema | None) -> float:

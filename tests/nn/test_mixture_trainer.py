@@ -46,8 +46,8 @@ def make_released(mixture):
     joint, shares = joint_of(mixture)
     measured = np.triu(joint > 0)
     counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
-    tables = PairTables(counts, measured, 5.0)
-    return ReleasedClass(N_ROWS, shares, 5.0, *tables, CPU)
+    tables = PairTables(counts, measured, 5.0, N_ROWS)
+    return ReleasedClass(N_ROWS, shares, 5.0, *tables[:3], CPU)
 
 
 def components_of(mixture):

@@ -116,7 +116,7 @@ def sums_of(table, cls, **parameters):
         return reference
 
     def no_pairs(rows, bins, *others, **named):
-        return PairTables.nothing(int(bins.starts[-1]))
+        return PairTables.nothing(int(bins.starts[-1]), 100.0)
 
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         patch.setattr(_dp_sgd, "release_float_gaussian", frozen)

@@ -98,7 +98,7 @@ def what_teachers_say(table, **parameters):
         return reference
 
     def no_pairs(rows, bins, *others, **named):
-        return PairTables.nothing(int(bins.starts[-1]))
+        return PairTables.nothing(int(bins.starts[-1]), 100.0)
 
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         patch.setattr(_gpate, "gaussian_sum", frozen_sum)

@@ -133,7 +133,7 @@ def what_is_summed(table, **parameters):
         return reference_marginals()
 
     def no_pairs(rows, bins, *others, **named):
-        return PairTables.nothing(int(bins.starts[-1]))
+        return PairTables.nothing(int(bins.starts[-1]), 100.0)
 
     with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
         for module in FLOAT_RELEASES:
