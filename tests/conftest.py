@@ -53,6 +53,16 @@ def proven_sensitivities(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
 
 
 @pytest.fixture
+def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make fits to pair tables short, for what holds however good they are."""
+    from skdpsynth.nn import _fitting, _mixture_trainer
+
+    monkeypatch.setattr(_fitting, "_STEPS", (20, 20))
+    monkeypatch.setattr(_fitting, "_COMPONENTS", (60, 60))
+    monkeypatch.setattr(_mixture_trainer, "_HELD_LAST", 5)
+
+
+@pytest.fixture
 def global_random_seed() -> int:
     """Give the seed of a test that draws; it must pass for every seed in 0..99."""
     return int(os.environ.get("SKDPSYNTH_TEST_SEED", "42"))

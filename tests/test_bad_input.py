@@ -31,6 +31,8 @@ from skdpsynth.schema import (
     TableSchema,
 )
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 SECRET = 4321.0625  # a value that no message may hold
 
 # The plainest fit all of the odd tables, the others a few.

@@ -19,6 +19,8 @@ from skdpsynth.utils.estimator_checks import (
     synthesizer_checks,
 )
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 
 def test_every_public_synthesizer_is_tested():
     public = {name for name in skdpsynth.__all__ if name.endswith("Synthesizer")}

@@ -15,6 +15,8 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.schema import Identifier, TableSchema
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 N_ROWS = 90
 WITHOUT_NOISE = IndependentSynthesizer(epsilon=math.inf)
 TWO = [WITHOUT_NOISE, PLAIN["GPATESynthesizer"]]

@@ -33,9 +33,6 @@ class Generator(Protocol):
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes, (n_rows, n_columns), in [0, 1]."""
 
-    def lend(self, borrowers: dict[int, int]) -> None:
-        """Give some classes the dependence of others."""
-
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into JSON-safe facts and arrays, for saving."""
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
 __all__ = ["Mixture", "MixtureGenerator"]
+
+_RAKINGS, _TINY = 50, 1e-12
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,42 @@ class Mixture:
         """One component: the columns of a class have nothing to do with each other."""
         return cls(np.ones(1), shares[None].astype(np.float32), ranks)
 
-    def lent(self, starts: NDArray[np.int64]) -> Mixture:
+    def lent(
+        self, own: Mixture, starts: NDArray[np.int64], levels: Sequence[bool]
+    ) -> Mixture:
         """Give the same dependence to a class with marginals of its own.
 
-        Bins become intervals of the ranks that this mixture itself draws, so that
-        every column of the borrower has exactly its own marginal.
+        Every column of the borrower has its own marginal, as `own` has it. `levels`
+        says which columns have no order: there the odds of the bins are changed alike
+        in all components until the shares are right. Of other columns bins become
+        intervals of the ranks that this mixture itself draws.
         """
-        shares = self.weights @ self.probabilities
-        ranks = np.empty_like(self.ranks)
-        for start, end in pairwise(starts.tolist()):
+        probabilities, shares = (
+            self.probabilities.copy(),
+            own.weights @ own.probabilities,
+        )
+        ranks = own.ranks.copy()
+        for unordered, (start, end) in zip(
+            levels, pairwise(starts.tolist()), strict=True
+        ):
+            given = np.maximum(
+                self.probabilities[:, start:end], _TINY, dtype=np.float64
+            )
+            if unordered:
+                odds = np.ones(end - start)
+                for _ in range(_RAKINGS):
+                    tilted = given * odds
+                    tilted /= tilted.sum(axis=1, keepdims=True)
+                    odds *= np.maximum(shares[start:end], _TINY) / (
+                        self.weights @ tilted
+                    )
+                probabilities[:, start:end] = tilted
+                continue
             order = start + np.lexsort(self.ranks[::-1, start:end])
-            ends = np.cumsum(shares[order])
+            ends = np.cumsum((self.weights @ given)[order - start])
             ranks[1, order] = ends / ends[-1]
             ranks[0, order] = np.concatenate(([0.0], ends[:-1] / ends[-1]))
-        return replace(self, ranks=ranks)
+        return replace(self, probabilities=probabilities, ranks=ranks)
 
 
 class MixtureGenerator:
@@ -81,11 +105,6 @@ class MixtureGenerator:
     def __init__(self, mixtures: list[Mixture], starts: NDArray[np.int64]) -> None:
         self.mixtures = mixtures
         self.starts = starts
-
-    def lend(self, borrowers: dict[int, int]) -> None:
-        """Give some classes the dependence of others."""
-        for c, lender in borrowers.items():
-            self.mixtures[c] = self.mixtures[lender].lent(self.starts)
 
     def draw(
         self, members: NDArray[np.int64], rng: np.random.Generator

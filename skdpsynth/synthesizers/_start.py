@@ -238,4 +238,7 @@ class PairStart:
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Let the classes that bought and learnt nothing borrow from one that did."""
         known = [own or c in self._released for c, own in enumerate(learnt)]
-        self.generator.lend(borrowers(known, n_rows))
+        mixtures, levels = self.generator.mixtures, self._bins.levels
+        for c, lender in borrowers(known, n_rows).items():
+            lent = mixtures[lender].lent(mixtures[c], self._bins.starts, levels)
+            mixtures[c] = lent

@@ -137,7 +137,7 @@ def test_a_borrower_keeps_exactly_its_marginals(seed):
     stand in the order of the lender's, and the dependence is the lender's own.
     """
     lender = random_mixture(seed)
-    borrower = lender.lent(STARTS)
+    borrower = lender.lent(random_mixture(9), STARTS, [False] * 3)
     shares = lender.weights @ lender.probabilities
     np.testing.assert_allclose(np.diff(borrower.ranks, axis=0)[0], shares, atol=1e-6)
     for start, end in pairwise(STARTS):
@@ -148,24 +148,42 @@ def test_a_borrower_keeps_exactly_its_marginals(seed):
         assert high[order[-1]] == 1
         assert (low[order[1:]] == high[order[:-1]]).all()
     assert borrower.weights is lender.weights
-    assert borrower.probabilities is lender.probabilities
+    assert (borrower.probabilities == lender.probabilities).all()
 
 
 def test_bins_without_ranks_are_lent_in_a_fixed_order():
     """Of bins that begin at one place the empty one comes first."""
     ranks = np.array([[0.4, 0.0, 0.4], [1.0, 0.4, 0.4]])
     mixture = Mixture(np.ones(1), np.array([[0.5, 0.3, 0.2]], np.float32), ranks)
-    lent = mixture.lent(np.array([0, 3]))
+    lent = mixture.lent(mixture, np.array([0, 3]), [False])
     np.testing.assert_allclose(lent.ranks, [[0.5, 0.0, 0.3], [1.0, 0.3, 0.5]])
 
 
-def test_a_borrower_gets_the_components_of_another_class():
-    mixtures = [random_mixture(seed) for seed in range(3)]
-    generator = of(list(mixtures))
-    generator.lend({0: 2})
-    sources = [mixtures[c].probabilities for c in (2, 1, 2)]
-    for mixture, source in zip(generator.mixtures, sources, strict=True):
-        assert mixture.probabilities is source
+@pytest.mark.parametrize("seed", range(5))
+def test_levels_are_lent_by_their_odds(seed):
+    """Odds ratios are the lender's, shares the borrower's: no order matters."""
+    lender, own = random_mixture(seed), random_mixture(seed + 50)
+    borrower = lender.lent(own, STARTS, [True, False, True])
+    shares = own.weights @ own.probabilities
+    for start, end in ((STARTS[0], STARTS[1]), (STARTS[2], STARTS[3])):
+        found = borrower.probabilities[:, start:end].astype(np.float64)
+        given = lender.probabilities[:, start:end].astype(np.float64)
+        np.testing.assert_allclose(lender.weights @ found, shares[start:end], atol=1e-3)
+        ratios = [part[:, 1:] / part[:, :1] for part in (found, given)]
+        change = ratios[0] / ratios[1]
+        np.testing.assert_allclose(change, change[:1].repeat(len(change), 0), rtol=1e-4)
+        assert (borrower.ranks[:, start:end] == own.ranks[:, start:end]).all()
+
+
+def test_a_level_that_the_lender_never_has_can_be_lent():
+    """Or that the borrower never has: no division by nothing."""
+    starts, ranks = np.array([0, 3]), np.zeros((2, 3))
+    lender, own = (
+        Mixture(np.ones(1), np.array([row], np.float32), ranks)
+        for row in ([0.6, 0.4, 0.0], [0.0, 0.5, 0.5])
+    )
+    found = lender.lent(own, starts, [True]).probabilities[0]
+    np.testing.assert_allclose(found, [0.0, 0.5, 0.5], atol=1e-4)
 
 
 def test_independent_columns_have_one_component():
