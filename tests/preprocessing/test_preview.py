@@ -335,3 +335,15 @@ def test_a_plan_refuses_what_a_fit_refuses(parameters, words):
     synth = IndependentSynthesizer(target="y")
     with pytest.raises(ValueError, match=words):
         synth.plan(class_counts={"m": 60, "n": 40}, **parameters)
+
+
+def test_a_dtype_that_is_category_and_no_more():
+    """Its categories are what the schema says: the plan is that of the text column."""
+    schema = TableSchema({"a": Categorical(["u", "v"]), "b": Continuous(0, 1)})
+    plans = [
+        IndependentSynthesizer(schema=schema).plan(
+            1000, dtypes={"a": a, "b": "float64"}
+        )
+        for a in ("category", "str")
+    ]
+    pd.testing.assert_frame_equal(*plans)
