@@ -95,8 +95,10 @@ def weaker(real, factor, values, reservation, *others):
 def test_less_noise_is_caught(
     factor, choosing, small_table, canary, public_schema, monkeypatch
 ):
+    """Of 64 cells and more half of the noise has probability 1e-9 at most."""
     twin = partial(weaker, _mechanisms._noisy_integers, factor)
     monkeypatch.setattr(_mechanisms, "_noisy_integers", twin)
+    monkeypatch.setattr(_pairs, "_LEAST_BINS", 16)
     found = audit(small_table, canary, public_schema)
     assert any(
         NOISE in finding and "pair tables" in finding for finding in found.findings
