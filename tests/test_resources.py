@@ -78,7 +78,7 @@ def measured(program: str, *arguments: str) -> list[dict[str, float]]:
 def test_a_scaled_kaggle_fit_is_cheap():
     """30,000 x 30, 3 steps: a multiple of the time of the marginals alone.
 
-    On 1 core a fit of the floor takes 0.27 s; with pairs this one takes up to 45 times
+    On 1 core a fit of the floor takes 0.27 s; with pairs this one takes 30 to 50 times
     as much (500 components are fitted to pair tables, whatever the rows). It needs
     150 MB more than what came before, of which the rows are 7 MB. It is the time of the
     process: others may use the machine too.

@@ -19,7 +19,7 @@ __all__ = ["Components", "Heads", "ReleasedClass", "fit_mixtures", "stated_loss"
 
 # At least and at most, and for each bin: components of all classes together, and steps.
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 500), 4.0
-_STEPS, _STEPS_PER_BIN = (300, 800), 2.5
+_STEPS, _STEPS_PER_BIN = (300, 600), 2.5
 _LEARNING_RATE = 0.05
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
