@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Mixture", "MixtureGenerator"]
 
-_RAKINGS, _TINY = 50, 1e-12
+_RAKINGS = 50  # rounds until the shares of lent levels are right
+_TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -59,25 +60,16 @@ class Mixture:
         in all components until the shares are right. Of other columns bins become
         intervals of the ranks that this mixture itself draws.
         """
-        probabilities, shares = (
-            self.probabilities.copy(),
-            own.weights @ own.probabilities,
-        )
-        ranks = own.ranks.copy()
-        for unordered, (start, end) in zip(
-            levels, pairwise(starts.tolist()), strict=True
-        ):
-            given = np.maximum(
-                self.probabilities[:, start:end], _TINY, dtype=np.float64
-            )
-            if unordered:
+        probabilities, ranks = self.probabilities.copy(), own.ranks.copy()
+        wanted = np.maximum(own.weights @ own.probabilities, _TINY)
+        for j, (start, end) in enumerate(pairwise(starts.tolist())):
+            given = np.maximum(self.probabilities[:, start:end].astype(float), _TINY)
+            if levels[j]:
                 odds = np.ones(end - start)
                 for _ in range(_RAKINGS):
                     tilted = given * odds
                     tilted /= tilted.sum(axis=1, keepdims=True)
-                    odds *= np.maximum(shares[start:end], _TINY) / (
-                        self.weights @ tilted
-                    )
+                    odds *= wanted[start:end] / (self.weights @ tilted)
                 probabilities[:, start:end] = tilted
                 continue
             order = start + np.lexsort(self.ranks[::-1, start:end])
