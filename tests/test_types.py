@@ -125,12 +125,12 @@ def test_one_dtype_without_noise(name, holes):
     real = pd.DataFrame({"c": columns()[name]})
     if holes:
         real["c"] = with_holes(real["c"])
-    fake = fit(IndependentSynthesizer(epsilon=math.inf), real).sample(2000)
+    fake = fit(IndependentSynthesizer(epsilon=math.inf), real).sample(20_000)
     assert_same_dtypes(fake, real)
     present, drawn = real["c"].dropna(), fake["c"].dropna()
     # The share of holes within six standard deviations.
     share = real["c"].isna().mean()
-    assert abs(fake["c"].isna().mean() - share) < 6 * math.sqrt(0.25 / 2000)
+    assert abs(fake["c"].isna().mean() - share) < 6 * math.sqrt(0.25 / 20_000)
     if name.startswith(("words", "category", "truth", "bool", "arrow string")):
         assert set(drawn) == set(present)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Components", "Heads", "ReleasedClass", "fit_mixtures", "stated_loss"]
 
 # At least and at most, and for each bin: components of all classes together, and steps.
-_COMPONENTS, _COMPONENTS_PER_BIN = (100, 500), 4.0
+_COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
+_MOST_CELLS = 2.5e8  # of pairs of bins, of all components and classes
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
 _LEARNING_RATE = 0.05
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
@@ -187,11 +188,48 @@ class ReleasedClass:
         Of weights of shape (n_components,) with sum 1, and probabilities of shape
         (n_components, D) as in `Mixture`.
         """
+        return _Distance.apply(
+            weights,
+            probabilities,
+            self._per_cell,
+            self._counts,
+            self.shares,
+            self._per_share,
+        )
+
+
+class _Distance(torch.autograd.Function):
+    """`ReleasedClass.distance`; autograd would take one product of matrices more."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401 - torch's context
+        weights: torch.Tensor,
+        probabilities: torch.Tensor,
+        per_cell: torch.Tensor,
+        counts: torch.Tensor,
+        shares: torch.Tensor,
+        per_share: float,
+    ) -> torch.Tensor:
         pairs = (weights[:, None] * probabilities).T @ probabilities
-        shares = weights @ probabilities
-        off = pairs * self._per_cell - self._counts
-        beside = (shares - self.shares) * self._per_share
+        off = pairs * per_cell - counts
+        beside = (weights @ probabilities - shares) * per_share
+        slopes = off * per_cell
+        by_pairs = probabilities @ (slopes + slopes.T)
+        by_shares = 2.0 * beside * per_share
+        ctx.save_for_backward(
+            (probabilities * (by_pairs + by_shares)).sum(1),
+            weights[:, None] * (2.0 * by_pairs + by_shares),
+        )
         return off.square().sum() + beside.square().sum()
+
+    @staticmethod
+    def backward(
+        ctx: Any,  # noqa: ANN401
+        above: torch.Tensor,
+    ) -> tuple[torch.Tensor | None, ...]:
+        by_weights, by_probabilities = ctx.saved_tensors
+        return above * by_weights, above * by_probabilities, None, None, None, None
 
 
 def stated_loss(
@@ -249,7 +287,9 @@ def fit_mixtures(
     """
     generator = torch.Generator().manual_seed(seed)
     n_classes, n_bins = len(released), int(heads.starts[-1])
-    n_components = int(np.clip(_COMPONENTS_PER_BIN * n_bins, *_COMPONENTS))
+    most = min(_COMPONENTS[1], _MOST_CELLS / n_bins**2 / n_classes)
+    n_components = int(min(_COMPONENTS_PER_BIN * n_bins, max(most, _COMPONENTS[0])))
+    n_components = max(n_components, _COMPONENTS[0])
     n_steps = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS))
     ends = np.cumsum((1.0 - _EVEN) * prior / prior.sum() + _EVEN / n_classes)
     homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)

@@ -146,9 +146,10 @@ class MixtureTrainer:
         self._table = tensor(scores.table)
         self._starts = torch.from_numpy(scores.starts[:-1]).to(device)
         self._heads, self._ranks, self._released = heads, ranks, released
-        self._log_weights = components.log_weights.to(dtype)
-        self._parameters = components.parameters.to(dtype)
-        self._home = components.home.to(dtype)
+        self._log_weights = components.log_weights.float()
+        self._parameters = components.parameters.float()
+        self._home = components.home.float()
+        self._made: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
         self._generator, self._device, self._dtype = generator, device, dtype
         self._step, self._n_steps, self._rate = 0, n_steps, learning_rate
         self._sum = torch.zeros_like(self._flat())
@@ -183,7 +184,7 @@ class MixtureTrainer:
 
     def rows(self, draws: Draws) -> torch.Tensor:
         """Make fakes of shape (n_rows, n_columns)."""
-        return self._rows_of(draws, self._probabilities(self._parameters)[draws.codes])
+        return self._rows_of(draws, self._bins()[2].detach()[draws.codes])
 
     def features(self) -> Products:
         """Say what discriminators look at: products of scores with directions."""
@@ -191,8 +192,8 @@ class MixtureTrainer:
 
     def moments(self) -> torch.Tensor:
         """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
-        weights = self._log_weights.softmax(0)
-        probabilities = self._probabilities(self._parameters)
+        weights = self._weights()
+        probabilities = self._bins()[2].detach().to(self._dtype)
         means = probabilities @ self._table
         second = (weights[:, None] * means).T @ means
         second.diagonal().copy_(weights @ probabilities @ self._table.square())
@@ -204,18 +205,20 @@ class MixtureTrainer:
 
     def gradient(self, draws: Draws, score: Score) -> torch.Tensor:
         """Differentiate the mean score of fakes by the trained parameters."""
-        log_weights, parameters = self._leaves()
+        log_weights, parameters, probabilities = self._bins()
+        rows = self.rows(draws)
         with torch.enable_grad():
-            soft = self._probabilities(parameters)[draws.codes]
-            rows, means = self._rows_of(draws, soft.detach()), soft @ self._table
+            means = (probabilities @ self._table.float())[draws.codes]
             scores = score(rows + (means - means.detach()))
             # The score function of the codes, less a baseline.
             beyond = scores.detach() - scores.detach().mean()
             by_code = log_weights.log_softmax(0)[draws.codes]
             mean = (scores + beyond * by_code).mean()
-            found = torch.autograd.grad(mean, (log_weights, parameters))
+            found = torch.autograd.grad(
+                mean, (log_weights, parameters), retain_graph=True
+            )
         if self._moves is not None:
-            return self._moves.T @ found[0]
+            return self._moves.T @ found[0].to(self._moves)
         return torch.cat([part.flatten() for part in found])
 
     def pull(
@@ -223,7 +226,7 @@ class MixtureTrainer:
     ) -> Callable[[torch.Tensor], torch.Tensor]:
         """Give the map from wanted changes of features to changes of the weights."""
         del draws, features  # the change of the mean features is known without them
-        weights = self._log_weights.softmax(0)
+        weights = self._weights()
         if self._moves is None:
             msg = "Only the weights of components can follow a sum over teachers."
             raise ValueError(msg)
@@ -238,7 +241,7 @@ class MixtureTrainer:
     def ascend(self, update: torch.Tensor) -> None:
         """Take one step along an update, and now and then one on what was released."""
         rate = self._rate * (1.0 - self._step / self._n_steps)
-        self._move(rate * update.to(self._sum))
+        self._move(rate * update.to(self._device))
         self._step += 1
         if self._step % _HELD_EVERY == 0:
             self._hold()
@@ -273,7 +276,7 @@ class MixtureTrainer:
         uniforms = torch.rand((len(codes), len(self._sizes)), generator=self._generator)
         seen = self.features()(self.rows(Draws(codes, uniforms.to(self._device))))
         self._means = seen.reshape(-1, _DRAWS, self.n_features).mean(dim=1)
-        weights = self._log_weights.softmax(0)
+        weights = self._weights()
         centred = self._means - weights @ self._means
         values, vectors = torch.linalg.eigh((weights[:, None] * centred).T @ centred)
         values, vectors = values[-N_MOVES:], vectors[:, -N_MOVES:]
@@ -285,7 +288,8 @@ class MixtureTrainer:
 
     def _hold(self, share: float = 1.0) -> None:
         """Take one step towards the released tables."""
-        log_weights, parameters = self._leaves()
+        log_weights = self._log_weights.detach().requires_grad_()
+        parameters = self._parameters.detach().requires_grad_()
         with torch.enable_grad():
             logs = self._heads(parameters, self._home)
             loss = stated_loss([self._released], log_weights[None], logs, self._home)
@@ -298,16 +302,25 @@ class MixtureTrainer:
             moved = self._flat() + _UPDATE * change
             self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
         else:
-            moved = self._log_weights + self._moves @ change
+            moved = self._log_weights + (self._moves @ change.to(self._moves)).float()
             least, most = self._first - _MOST_CHANGE, self._first + _MOST_CHANGE
-            self._log_weights = moved.clamp(least, most)
+            self._set(torch.cat([moved.clamp(least, most), self._parameters.flatten()]))
 
-    def _leaves(self) -> tuple[torch.Tensor, torch.Tensor]:
-        log_weights = self._log_weights.detach().requires_grad_()
-        return log_weights, self._parameters.detach().requires_grad_()
+    def _weights(self) -> torch.Tensor:
+        return self._log_weights.softmax(0).to(self._dtype)
 
-    def _probabilities(self, parameters: torch.Tensor) -> torch.Tensor:
-        return self._heads(parameters, self._home).exp()
+    def _bins(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Give what is trained, and the probabilities of bins that come of it.
+
+        They are computed once until something is trained.
+        """
+        if self._made is None:
+            log_weights = self._log_weights.detach().requires_grad_()
+            parameters = self._parameters.detach().requires_grad_()
+            with torch.enable_grad():
+                probabilities = self._heads(parameters, self._home).exp()
+            self._made = log_weights, parameters, probabilities
+        return self._made
 
     def _flat(self) -> torch.Tensor:
         return torch.cat([self._log_weights, self._parameters.flatten()])
@@ -316,3 +329,4 @@ class MixtureTrainer:
         n_components = len(self._log_weights)
         self._log_weights = flat[:n_components].clone()
         self._parameters = flat[n_components:].reshape(self._parameters.shape).clone()
+        self._made = None

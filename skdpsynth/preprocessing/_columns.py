@@ -85,13 +85,13 @@ def declared_domain(
     nullable = column.can_be_missing and getattr(spec, "nullable", False)
     if isinstance(spec, Continuous):
         low, high = float(spec.low), float(spec.high)
-        integer = spec.integer or column.kind == "integer"
-        if integer:  # of a column of whole numbers the bounds may be fractions
-            low, high = float(math.ceil(low)), float(math.floor(high))
-            high = max(low, high)
         scale = spec.resolved_scale()
         log, quantile = scale == "log", scale == "quantile"
-        return NumericDomain(low, high, log, integer, nullable, quantile)
+        domain = NumericDomain(low, high, log, False, nullable, quantile)
+        whole = spec.integer or column.kind == "integer"
+        decimals = 0 if whole else spec.decimals
+        # Of a column of whole numbers the bounds may be fractions.
+        return domain.with_decimals(decimals) if isinstance(decimals, int) else domain
     if isinstance(spec, Datetime):
         ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
         step = SECONDS_OF.get(spec.unit or "")

@@ -6,7 +6,8 @@ ever holds a value that was not public or released through a mechanism.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
+_ROUNDING = 1e-6  # of a unit, by which a bound may be off it
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,17 @@ class NumericDomain:
     # Seconds of the unit that times are whole multiples of; the times then count in
     # units, as whole numbers, and `low` and `high` do too.
     step: float | None = None
+    # Decimals of numbers that are all `integer` in units of the last one; `low` and
+    # `high` are in these units too.
+    decimals: int = 0
+
+    def with_decimals(self, decimals: int) -> NumericDomain:
+        """Give the same range for numbers of so many decimals."""
+        low = float(math.ceil(self.low * 10.0**decimals - _ROUNDING))
+        high = float(math.floor(self.high * 10.0**decimals + _ROUNDING))
+        return replace(
+            self, low=low, high=max(low, high), integer=True, decimals=decimals
+        )
 
     @property
     def zero(self) -> float | None:
@@ -51,12 +64,13 @@ class NumericDomain:
             return np.full(values.shape, 0.5)
         if self.step is not None:
             values = np.floor(values / self.step)
+        values = values * 10.0**self.decimals
         # Clamped first: a value far outside must not overflow.
         scaled = np.clip(self._scale(values), start, end)
         return (scaled - start) / (end - start)
 
     def from_unit(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map [0, 1] back to values (times `step`); whole numbers are rounded."""
+        """Map [0, 1] back to values; whole numbers of units are rounded."""
         start, end = self._ends()
         values = self._unscale(start + units * (end - start))
         if self.integer:
@@ -65,6 +79,8 @@ class NumericDomain:
         zero = self.zero
         if zero is not None:  # rounding of the scale must not blur an exact 0
             values[units == zero] = 0.0
+        if self.decimals:  # a division of whole numbers is what a decimal is read as
+            return values / 10.0**self.decimals
         return values if self.step is None else values * self.step
 
     def snap(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -88,10 +104,14 @@ class NumericDomain:
         return float(start), float(end)
 
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.sign(values) * np.log1p(np.abs(values)) if self.log else values
+        if not self.log:
+            return values
+        return np.sign(values) * np.log1p(np.abs(values) / 10.0**self.decimals)
 
     def _unscale(self, scaled: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.sign(scaled) * np.expm1(np.abs(scaled)) if self.log else scaled
+        if not self.log:
+            return scaled
+        return np.sign(scaled) * np.expm1(np.abs(scaled)) * 10.0**self.decimals
 
 
 @lru_cache(maxsize=2048)  # a table of many columns asks for it very often

@@ -6,9 +6,10 @@ What a schema makes unnecessary is not spent, and goes to what follows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
@@ -26,11 +27,14 @@ from skdpsynth.preprocessing._columns import (
     encode_rows,
     public_levels,
 )
-from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain
+from skdpsynth.preprocessing._convert import from_wall
+from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericDomain
+from skdpsynth.preprocessing._grains import buy_grains, needs_grain
 from skdpsynth.preprocessing._sampling import largest_remainder
 from skdpsynth.preprocessing._shares import (
     CLASS_SHARE,
     DISCOVERY_SHARE,
+    GRAINS_SHARE,
     LEVELS_SHARE,
     RANGES_SHARE,
 )
@@ -42,6 +46,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
+from skdpsynth.schema._columns import SECONDS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -71,8 +76,9 @@ class TableFacts:
         domain_of = dict(zip(self.columns, self.domains, strict=True))
         columns: dict[Hashable, Any] = {}
         for column in self.layout.columns:
+            domain = domain_of.get(column)
             if column.name in given:
-                columns[column.name] = given[column.name]
+                columns[column.name] = _completed(given[column.name], domain)
             elif column is not self.layout.target_column:
                 columns[column.name] = _described(column, domain_of[column])
             elif self.classes.levels:
@@ -145,9 +151,15 @@ def buy_facts(
         mu, n_rows = cap * math.sqrt(RANGES_SHARE), float(classes.counts.sum())
         ranges = buy_ranges(frame, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
-    found = [domain for domain in domains.values() if domain is not None]
-    facts = TableFacts(layout, columns, tuple(found), classes)
-    return facts, encode_rows(frame, list(columns), found, members)
+    grained = [column for column in columns if needs_grain(column, schema)]
+    if grained:
+        mu = cap * math.sqrt(GRAINS_SHARE)
+        ungrained = [cast("NumericDomain", domains[column]) for column in grained]
+        found = buy_grains(frame, grained, ungrained, accountant, mu=mu)
+        domains.update(zip(grained, found, strict=True))
+    known = [domain for domain in domains.values() if domain is not None]
+    facts = TableFacts(layout, columns, tuple(known), classes)
+    return facts, encode_rows(frame, list(columns), known, members)
 
 
 def bought_columns(
@@ -164,8 +176,10 @@ def bought_columns(
 def bought_share(layout: TableLayout, schema: TableSchema | None) -> float:
     """Give the share of the budget (in mu^2) that `buy_facts` will spend."""
     keyed, numeric = bought_columns(layout, schema)
+    grained = any(needs_grain(c, schema) for c in modelled_columns(layout, schema))
     share = CLASS_SHARE * class_share(layout.target_column, schema)
-    return share + LEVELS_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
+    share += LEVELS_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
+    return share + GRAINS_SHARE * grained
 
 
 def threshold_delta(
@@ -193,15 +207,31 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         return Categorical(levels, **options) if levels else None
     if column.kind == "datetime":
         zone = getattr(column.dtype, "tz", None)
-        ends = (
-            pd.Timestamp(end, unit="s", tz=zone) for end in (domain.low, domain.high)
+        seconds = np.array([domain.low, domain.high]) * (domain.step or 1.0)
+        if domain.step is not None:
+            seconds = from_wall(seconds, column)
+        ends = (pd.Timestamp(end, unit="s", tz=zone) for end in seconds)
+        spec: Any = Datetime(*ends, nullable=domain.nullable)
+    else:
+        scale: Literal["log", "linear"] = "log" if domain.log else "linear"
+        unit = 10.0**domain.decimals
+        spec = Continuous(
+            domain.low / unit,
+            domain.high / unit,
+            integer=column.kind == "integer",
+            nullable=domain.nullable,
+            scale=scale,
         )
-        return Datetime(*ends, nullable=domain.nullable)
-    scale: Literal["log", "linear"] = "log" if domain.log else "linear"
-    return Continuous(
-        domain.low,
-        domain.high,
-        integer=domain.integer,
-        nullable=domain.nullable,
-        scale=scale,
-    )
+    return _completed(spec, domain)
+
+
+def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 - a column
+    """Add the decimals, or the unit of time, that were bought."""
+    if not isinstance(domain, NumericDomain):
+        return spec
+    if isinstance(spec, Datetime):
+        units: dict[Any, Any] = {step: unit for unit, step in SECONDS_OF.items()}
+        return replace(spec, unit=units.get(domain.step))
+    if spec.integer or spec.decimals is not None:
+        return spec
+    return replace(spec, decimals=domain.decimals if domain.integer else "any")

@@ -22,6 +22,7 @@ SECONDS_OF: dict[str, float] = {"D": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.
 # "auto" is "log" when the range is wider than _WIDE and 0 is inside it, or outside by
 # at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
 _WIDE = 50.0
+_MOST_DECIMALS, EXACT = 9, 2.0**53  # whole numbers that floats hold
 _NEAR = 0.1
 
 
@@ -75,6 +76,11 @@ class Continuous(Column):
         almost alone, at no extra price; "auto" is chosen from the bounds alone, see
         `resolved_scale`.
 
+    decimals : int, "any" or None, default=None
+        Values are multiples of ``10**-decimals``, 0 to 9; others are rounded. Money
+        has 2. "any": as fine as the dtype. None: that of integers, and of floats it
+        is bought for a hundredth of the budget.
+
     See Also
     --------
     Datetime : A column of points in time.
@@ -95,6 +101,7 @@ class Continuous(Column):
     integer: bool = False
     nullable: bool = False
     scale: Scale = "auto"
+    decimals: int | Literal["any"] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,10 +126,34 @@ class Continuous(Column):
                 bound = int(bound)
             object.__setattr__(self, name, bound)
         _check_order(self, self.low, self.high)
+        self._check_decimals()
         if self.scale not in _SCALES:
             raise InvalidSchemaError(
                 f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}."
                 f" Got {self.scale!r} instead."
+            )
+
+    def _check_decimals(self) -> None:
+        decimals = plain(self.decimals)
+        object.__setattr__(self, "decimals", decimals)
+        if decimals is None or decimals == "any":
+            return
+        counted = isinstance(decimals, int) and not isinstance(decimals, bool)
+        if not counted or not 0 <= decimals <= _MOST_DECIMALS:
+            raise InvalidSchemaError(
+                f"The 'decimals' of Continuous must be 'any', None or an int from 0 to"
+                f" {_MOST_DECIMALS}.{blank_hint(decimals)} Got {decimals!r} instead."
+            )
+        if self.integer and decimals:
+            raise InvalidSchemaError(
+                "With integer=True the 'decimals' of Continuous are 0. Got"
+                f" {decimals!r} instead; leave one of them out."
+            )
+        if max(abs(self.low), abs(self.high)) * 10**decimals >= EXACT:
+            raise InvalidSchemaError(
+                "The bounds of Continuous with 'decimals' must be below"
+                f" 2**53 / 10**decimals, what a float holds. Got {self.low!r} and"
+                f" {self.high!r}; give fewer decimals."
             )
 
     def resolved_scale(self) -> Literal["linear", "log", "quantile"]:

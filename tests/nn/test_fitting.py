@@ -85,6 +85,8 @@ def test_the_loss_is_the_squared_distance_in_noise_variances():
                 total += ((model - np.rint(N_ROWS * pairs + noise)[i, j]) / 7.0) ** 2
     weights, own = torch.tensor(weights).float(), torch.tensor(own).float()
     assert float(one.distance(weights, own)) == pytest.approx(total, rel=1e-4)
+    given = [part.double().requires_grad_() for part in (weights, own)]
+    assert torch.autograd.gradcheck(one.distance, given)
     home = torch.tensor(shares_of(pairs)).float().log()
     entropy = _fitting._ENTROPY * (weights @ (own * (own.log() - home)).sum(1))
     logs = own.log(), home.expand(5, -1)

@@ -181,10 +181,10 @@ def test_gradient_is_that_of_the_exact_expected_score(global_random_seed):
     def expected(flat):
         log_weights = flat[:N_COMPONENTS]
         own = flat[N_COMPONENTS:].reshape(N_COMPONENTS, -1)
-        means = trainer._probabilities(own) @ trainer._table
+        means = trainer._heads(own, trainer._home.double()).exp() @ trainer._table
         return float(log_weights.softmax(0) @ (means @ slopes))
 
-    start, step = trainer._flat(), 1e-5
+    start, step = trainer._flat().double(), 1e-5
     exact = []
     for i in range(len(start)):
         move = torch.zeros_like(start)
@@ -215,7 +215,7 @@ def test_pull_is_the_change_of_mean_features_under_a_tilt():
     for k in range(trainer.n_parameters):
         means = []
         for sign in (step, -step):
-            tilted = trainer._log_weights + sign * trainer._moves[:, k]
+            tilted = trainer._log_weights.double() + sign * trainer._moves[:, k]
             means.append(tilted.softmax(0) @ trainer._means)
         changes.append((means[0] - means[1]) / (2 * step))
     expected = wanted.mean(dim=1) @ torch.stack(changes).T
@@ -232,11 +232,11 @@ def test_an_update_moves_features_where_it_points():
     trainer = make_trainer("weights", n_steps=4, learning_rate=0.3)
     wanted = torch.zeros(1, 1, trainer.n_features, dtype=torch.float64)
     wanted[..., 0] = 1.0
-    weights = trainer._log_weights.softmax(0)
+    weights = trainer._weights()
     update = trainer.pull(None, trainer.features())(wanted)[0]
     before = float((weights @ trainer._means)[0])
     trainer.ascend(update)
-    assert float((trainer._log_weights.softmax(0) @ trainer._means)[0]) > before
+    assert float((trainer._weights() @ trainer._means)[0]) > before
 
 
 # --- What holds it ---------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_an_update_that_is_noise_does_not_lead_away_from_the_tables(moves, dtype
     for _ in range(20):
         trainer.ascend(4 * torch.randn(trainer.n_parameters, generator=noise))
     weights = trainer._log_weights.double().softmax(0).numpy()
-    moved = trainer._probabilities(trainer._parameters).float().numpy()
+    moved = trainer._bins()[2].detach().numpy()
     off = distance(trainer, Mixture(weights, moved, np.zeros((2, D))))
     held = getattr(trainer, way)()
     assert off > 30.0

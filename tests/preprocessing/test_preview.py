@@ -31,7 +31,7 @@ def make_table(label="text") -> pd.DataFrame:
     return pd.DataFrame(
         {
             "a": 50 * number / N_ROWS,
-            "b": 3.0 * (number % 7),
+            "b": np.pi * (number % 7),
             "s": np.where(number % 2, "odd", "even"),
             "t": np.where(number % 3, "x", "y"),
             "id": number.astype(str),

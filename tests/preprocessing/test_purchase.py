@@ -255,7 +255,7 @@ def test_one_row_moves_no_release_by_more_than_its_sensitivity(constant_releases
                 assert distance == 0
         # Each row is in exactly one bin of every column: the bounds are attained.
         assert moved == pytest.approx(dict.fromkeys(moved, 1.0))
-        assert len(moved) == 5
+        assert len(moved) == 6
 
 
 def test_facts_that_are_declared_are_not_paid_for():
@@ -269,6 +269,7 @@ def test_facts_that_are_declared_are_not_paid_for():
         "class labels and counts",
         "categories",
         "column ranges",
+        "decimals",
         *marginals,
     }
     counts = frame["label"].value_counts().to_dict()

@@ -82,8 +82,8 @@ def test_pairs_are_learnt_and_paid_and_saved(cls, adult, floor, tmp_path):
 
 SCHEMA = TableSchema(
     {
-        "a": Continuous(-6, 6, scale="linear"),
-        "b": Continuous(-6, 6, scale="linear"),
+        "a": Continuous(-6, 6, scale="linear", decimals="any"),
+        "b": Continuous(-6, 6, scale="linear", decimals="any"),
         "c": Categorical(["p", "q"]),
         "y": Categorical(["u", "v"]),
     },

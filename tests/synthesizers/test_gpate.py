@@ -26,8 +26,8 @@ def make_schema(n_classes=2):
     """Bounds and labels; the counts are left to be bought."""
     return TableSchema(
         {
-            "a": Continuous(-6, 8, scale="linear"),
-            "b": Continuous(-6, 6, scale="linear"),
+            "a": Continuous(-6, 8, scale="linear", decimals="any"),
+            "b": Continuous(-6, 6, scale="linear", decimals="any"),
             "y": Categorical(LABELS[:n_classes]),
         },
         target="y",

@@ -104,15 +104,16 @@ def test_report_lists_what_was_bought(proven_sensitivities):
         ("other class labels", "all rows"),
         ("categories", "all rows"),
         ("column ranges", "all rows"),
+        ("decimals", "all rows"),
         ("coarse marginals", "class 0"),
         ("coarse marginals", "class 1"),
         ("marginals", "class 0"),
         ("marginals", "class 1"),
     ]
     sensitivities = [entry.sensitivity for entry in report.entries]
-    counted = [1, 1, 1, 2]  # squared: columns that a row is counted in
-    assert np.square(sensitivities[:4]) == pytest.approx(counted)
-    for entry in report.entries[4:]:
+    counted = [1, 1, 1, 2, 2]  # squared: columns that a row is counted in
+    assert np.square(sensitivities[:5]) == pytest.approx(counted)
+    for entry in report.entries[5:]:
         proven = proven_sensitivities[entry.name][int(entry.scope.split()[1])]
         assert entry.sensitivity == pytest.approx(proven, rel=1e-5)
         # Less the mean: less than 1 a column, in units of 2^-20 rows.
@@ -124,8 +125,8 @@ def test_public_facts_are_free():
     """With everything declared but the marginals, these are all that is bought."""
     schema = TableSchema(
         {
-            "shifted": Continuous(-5, 8),
-            "skewed": Continuous(0, 2000),
+            "shifted": Continuous(-5, 8, decimals="any"),
+            "skewed": Continuous(0, 2000, decimals="any"),
             "level": Categorical(["x", "y", "z"]),
             "y": Categorical([0, 1]),
         },

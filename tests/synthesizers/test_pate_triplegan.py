@@ -25,8 +25,8 @@ MODES = [{}, {"desensitization": "dpsgd"}]
 def make_schema(n_classes=2):
     return TableSchema(
         {
-            "a": Continuous(-6, 10, scale="linear"),
-            "b": Continuous(-6, 6, scale="linear"),
+            "a": Continuous(-6, 10, scale="linear", decimals="any"),
+            "b": Continuous(-6, 6, scale="linear", decimals="any"),
             "y": Categorical(LABELS[:n_classes]),
         },
         target="y",

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.filterwarnings(
 
 DELTA = 1e-5
 COLUMNS = {
-    "a": Continuous(-6, 8, scale="linear"),
-    "b": Continuous(-6, 6, nullable=True, scale="linear"),
+    "a": Continuous(-6, 8, scale="linear", decimals="any"),
+    "b": Continuous(-6, 6, nullable=True, scale="linear", decimals="any"),
     "c": Categorical(["p", "q", "r"]),
     "y": Categorical(["u", "v"]),
 }
