@@ -127,11 +127,14 @@ class Components(NamedTuple):
         Of their columns.
     home : torch.Tensor of shape (n_components, D)
         Logarithms of the shares that the parameters are added to.
+    n_classes : int
+        How many classes were fitted together.
     """
 
     log_weights: torch.Tensor
     parameters: torch.Tensor
     home: torch.Tensor
+    n_classes: int = 1
 
     def mixture(self, heads: Heads, ranks: NDArray[np.float64]) -> Mixture:
         """Give the generator of the class."""
@@ -237,15 +240,17 @@ def stated_loss(
     log_weights: torch.Tensor,
     logs: torch.Tensor,
     home: torch.Tensor,
+    n_classes: int,
 ) -> torch.Tensor:
     """Give the distances of some classes, and the relative entropy to `home`, per cell.
 
-    Of log-weights of shape (n_classes, n_components) and logarithms of probabilities
-    of shape (n_components, D). Without the entropy noise would be fitted as well.
+    Of log-weights, one row per class, and logarithms of probabilities of shape
+    (n_components, D). Without the entropy, which is that of a mean class of all
+    `n_classes` of the table, noise would be fitted as well.
     """
     probabilities, weights = logs.exp(), log_weights.softmax(1)
     entropies = (probabilities * (logs - home)).sum(1)
-    total = _ENTROPY * (weights.detach() @ entropies).mean()
+    total = _ENTROPY / n_classes * (weights.detach() @ entropies).sum()
     for one, own in zip(released, weights, strict=True):
         total = total + one.distance(own, probabilities)
     return total / len(home.T) ** 2
@@ -312,7 +317,8 @@ def fit_mixtures(
         optimizer, lambda step: min(1.0, 2.0 * (1.0 - step / n_steps))
     )
     for _ in range(n_steps):
-        loss = stated_loss(released, log_weights, heads(parameters, home), home)
+        logs = heads(parameters, home)
+        loss = stated_loss(released, log_weights, logs, home, n_classes)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -321,5 +327,6 @@ def fit_mixtures(
     fitted = []
     for logs in log_weights:
         kept = logs >= np.log(_LEAST_WEIGHT)
-        fitted.append(Components(logs[kept], parameters[kept], home[kept]))
+        own = Components(logs[kept], parameters[kept], home[kept], n_classes)
+        fitted.append(own)
     return fitted

@@ -148,7 +148,7 @@ class MixtureTrainer:
         self._heads, self._ranks, self._released = heads, ranks, released
         self._log_weights = components.log_weights.float()
         self._parameters = components.parameters.float()
-        self._home = components.home.float()
+        self._home, self._n_classes = components.home.float(), components.n_classes
         self._made: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
         self._generator, self._device, self._dtype = generator, device, dtype
         self._step, self._n_steps, self._rate = 0, n_steps, learning_rate
@@ -292,7 +292,9 @@ class MixtureTrainer:
         parameters = self._parameters.detach().requires_grad_()
         with torch.enable_grad():
             logs = self._heads(parameters, self._home)
-            loss = stated_loss([self._released], log_weights[None], logs, self._home)
+            loss = stated_loss(
+                [self._released], log_weights[None], logs, self._home, self._n_classes
+            )
             found = torch.autograd.grad(loss, (log_weights, parameters))
         step = self._adam(-torch.cat([part.flatten() for part in found]))
         self._set(self._flat() + share * _HELD_RATE * step)

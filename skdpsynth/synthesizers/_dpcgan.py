@@ -68,7 +68,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         that sampling amplifies privacy, so that smaller classes are accounted exactly.
     n_discriminator_steps : int, default=1
         Steps of the discriminator per round, at least 1; each is charged.
-    n_generator_steps : int, default=50
+    n_generator_steps : int, default=40
         Steps of the generator per round, at least 1; they cost no privacy.
     latent_dim : int or "auto", default="auto"
         Directions in a row along which discriminators look, at least 1; without pairs
@@ -178,7 +178,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         max_grad_norm: float = 0.5,
         batch_size: int | Literal["auto"] = "auto",
         n_discriminator_steps: int = 1,
-        n_generator_steps: int = 50,
+        n_generator_steps: int = 40,
         latent_dim: int | Literal["auto"] = "auto",
         hidden_dims: Sequence[int] = (),
         learning_rate: float = 0.03,

@@ -90,8 +90,9 @@ def test_the_loss_is_the_squared_distance_in_noise_variances():
     home = torch.tensor(shares_of(pairs)).float().log()
     entropy = _fitting._ENTROPY * (weights @ (own * (own.log() - home)).sum(1))
     logs = own.log(), home.expand(5, -1)
-    found = _fitting.stated_loss([one], weights.log()[None], *logs)
-    assert float(found) == pytest.approx((total + float(entropy)) / 144, rel=1e-4)
+    found = _fitting.stated_loss([one], weights.log()[None], *logs, n_classes=2)
+    # Of the other class nothing is asked here.
+    assert float(found) == pytest.approx((total + float(entropy) / 2) / 144, rel=1e-4)
 
 
 # --- What is found ----------------------------------------------------------------
