@@ -380,7 +380,7 @@ def test_from_dataframe_describes_a_public_table():
         {
             "whole": Continuous(1, 87_654, integer=True),
             "small": Continuous(1, 87, integer=True),
-            "real": Continuous(8765.5, 8765.5, nullable=True),
+            "real": Continuous(8765.5, 8765.5, nullable=True, decimals=1),
             "nullable": Continuous(87_654, 87_654, integer=True, nullable=True),
             "text": Categorical([SECRET], nullable=True),
             "object": Categorical([SECRET], nullable=True),
@@ -388,7 +388,7 @@ def test_from_dataframe_describes_a_public_table():
             "flag": Boolean(),
             "maybe": Boolean(nullable=True),
             "when": Datetime("8765-01-01", "8765-01-01", nullable=True, unit="D"),
-            "span": Continuous(1, 87_654),
+            "span": Continuous(1, 87_654, decimals=0),
             9: Categorical([1, 2]),
         },
         target=9,
@@ -399,7 +399,7 @@ def test_from_dataframe_describes_a_public_table():
 def test_from_dataframe_without_values():
     empty = FRAME.iloc[:0].drop(columns=["level"])
     schema = TableSchema.from_dataframe(empty)
-    assert schema.columns["real"] == Continuous(0, 0)
+    assert schema.columns["real"] == Continuous(0, 0, decimals=0)
     assert schema.columns["text"] == Categorical([], nullable=True)
     assert schema.columns["when"] == Datetime("1970", "1970")
 

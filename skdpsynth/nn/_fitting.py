@@ -134,7 +134,7 @@ class Components(NamedTuple):
     log_weights: torch.Tensor
     parameters: torch.Tensor
     home: torch.Tensor
-    n_classes: int = 1
+    n_classes: int
 
     def mixture(self, heads: Heads, ranks: NDArray[np.float64]) -> Mixture:
         """Give the generator of the class."""
@@ -327,6 +327,5 @@ def fit_mixtures(
     fitted = []
     for logs in log_weights:
         kept = logs >= np.log(_LEAST_WEIGHT)
-        own = Components(logs[kept], parameters[kept], home[kept], n_classes)
-        fitted.append(own)
+        fitted.append(Components(logs[kept], parameters[kept], home[kept], n_classes))
     return fitted

@@ -257,7 +257,9 @@ class MixtureTrainer:
         """Give the mixture as it is, fitted to the released tables again."""
         for step in range(_HELD_LAST):
             self._hold(1.0 - step / _HELD_LAST)
-        kept = Components(self._log_weights, self._parameters, self._home)
+        kept = Components(
+            self._log_weights, self._parameters, self._home, self._n_classes
+        )
         return kept.mixture(self._heads, self._ranks)
 
     def _rows_of(self, draws: Draws, given: torch.Tensor) -> torch.Tensor:

@@ -161,7 +161,9 @@ def _check_marginal(column: MarginalTransform) -> None:
         return
     _require(len(points) == len(cumulative) >= 2 and _rises(points), "a marginal")
     low, high, step = column.domain.low, column.domain.high, column.domain.step
-    _require(column.domain.decimals in range(10), "decimals")
+    decimals = column.domain.decimals
+    _require(type(decimals) is int and 0 <= decimals <= 9, "decimals")
+    _require(decimals == 0 or (column.domain.integer and step is None), "decimals")
     _require(np.isfinite([low, high]).all() and low <= high, "a range")
     _require(step is None or 0 < float(step) < np.inf, "a unit of time")
 

@@ -64,8 +64,9 @@ class NumericDomain:
             return np.full(values.shape, 0.5)
         if self.step is not None:
             values = np.floor(values / self.step)
-        values = values * 10.0**self.decimals
         # Clamped first: a value far outside must not overflow.
+        unit = 10.0**self.decimals
+        values = np.clip(values, (self.low - 1) / unit, (self.high + 1) / unit) * unit
         scaled = np.clip(self._scale(values), start, end)
         return (scaled - start) / (end - start)
 
@@ -74,7 +75,7 @@ class NumericDomain:
         start, end = self._ends()
         values = self._unscale(start + units * (end - start))
         if self.integer:
-            values = np.rint(values)
+            values = np.rint(values) + 0.0  # no negative zero
         values = np.clip(values, self.low, self.high)
         zero = self.zero
         if zero is not None:  # rounding of the scale must not blur an exact 0

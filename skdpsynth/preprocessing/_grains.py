@@ -15,7 +15,8 @@ import numpy as np
 from skdpsynth.preprocessing._convert import numeric_values, to_wall
 from skdpsynth.privacy._aggregators import noisy_histogram
 from skdpsynth.schema import Continuous
-from skdpsynth.schema._columns import EXACT, SECONDS_OF
+from skdpsynth.schema._columns import EXACT, MOST_BOUGHT, SECONDS_OF
+from skdpsynth.schema._values import decimals_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
 
-_DECIMALS = range(5)
-_FINEST = 4.0  # roundings of the dtype that a value may be off its decimals
+_N_DECIMALS = MOST_BOUGHT + 1
 # Values finer than a grain: so many noise deviations are none, and so small a share is
 # rounded to it. What is seen of a grain must be above so many.
 _NONE_BELOW, _SEEN_FROM = 3.0, 5.0
@@ -75,7 +75,7 @@ def buy_grains(
         As they came where no grain is seen above the noise.
     """
     cells = [
-        len(SECONDS_OF if column.kind == "datetime" else _DECIMALS) + 2
+        (len(SECONDS_OF) if column.kind == "datetime" else _N_DECIMALS) + 2
         for column in columns
     ]
     codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
@@ -96,24 +96,19 @@ def _grain_codes(
     series: pd.Series, column: ColumnLayout, n_cells: int
 ) -> NDArray[np.uint8]:
     values, missing = numeric_values(series, column)
-    codes = np.full(len(values), n_cells - 2, dtype=np.uint8)
     if column.kind == "datetime":
         values = to_wall(values, column)
-        steps = list(SECONDS_OF.values())
-        multiples = [values % step == 0.0 for step in steps]
+        codes = np.full(len(values), n_cells - 2)
+        for code, step in reversed(list(enumerate(SECONDS_OF.values()))):
+            codes[values % step == 0.0] = code
     else:
         storage = getattr(column.dtype, "numpy_dtype", column.dtype)
-        exact = np.finfo(storage if storage.kind == "f" else np.float64).eps
-        scaled = [values * 10.0**decimals for decimals in _DECIMALS]
-        multiples = [
-            np.abs(part - np.rint(part)) <= _FINEST * exact * np.abs(part)
-            for part in scaled
-        ]
+        double = np.finfo(np.float64).eps  # what values were turned to
+        own = np.finfo(storage).eps if storage.kind == "f" else double
+        codes = decimals_of(values, float(max(own, double)), MOST_BOUGHT)
         missing = missing | (values == 0.0)
-    for code, multiple in reversed(list(enumerate(multiples))):
-        codes[multiple] = code
     codes[missing] = n_cells - 1
-    return codes
+    return codes.astype(np.uint8)
 
 
 def _coarsest(counts: NDArray[np.int64], noise_std: float) -> int | None:
@@ -129,9 +124,10 @@ def _coarsest(counts: NDArray[np.int64], noise_std: float) -> int | None:
 
 def _on_grain(domain: NumericDomain, column: ColumnLayout, grain: int) -> NumericDomain:
     if column.kind != "datetime":
+        found = domain.with_decimals(grain)
+        inside = domain.low <= found.low / 10.0**grain <= domain.high
         # Where floats are that far apart they are whole numbers anyway.
-        exact = max(-domain.low, domain.high) * 10**grain < EXACT
-        return domain.with_decimals(grain) if exact else domain
+        return found if inside and max(-found.low, found.high) < EXACT else domain
     step = list(SECONDS_OF.values())[grain]
     ends = to_wall(np.array([domain.low, domain.high]), column) / step
     low, high = map(float, np.floor(ends))

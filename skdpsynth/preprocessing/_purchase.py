@@ -77,8 +77,10 @@ class TableFacts:
         columns: dict[Hashable, Any] = {}
         for column in self.layout.columns:
             domain = domain_of.get(column)
-            if column.name in given:
+            if column.name in given and needs_grain(column, declared):
                 columns[column.name] = _completed(given[column.name], domain)
+            elif column.name in given:
+                columns[column.name] = given[column.name]
             elif column is not self.layout.target_column:
                 columns[column.name] = _described(column, domain_of[column])
             elif self.classes.levels:
@@ -232,6 +234,6 @@ def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 -
     if isinstance(spec, Datetime):
         units: dict[Any, Any] = {step: unit for unit, step in SECONDS_OF.items()}
         return replace(spec, unit=units.get(domain.step))
-    if spec.integer or spec.decimals is not None:
+    if spec.integer:
         return spec
     return replace(spec, decimals=domain.decimals if domain.integer else "any")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._columns import (
+    EXACT,
+    MOST_BOUGHT,
     SECONDS_OF,
     Boolean,
     Categorical,
@@ -28,7 +31,7 @@ from skdpsynth.schema._dtypes import (
     known_kind,
     type_of_objects,
 )
-from skdpsynth.schema._values import decode_value, encode_value, plain
+from skdpsynth.schema._values import decimals_of, decode_value, encode_value, plain
 
 
 @dataclass(frozen=True, repr=False)
@@ -342,6 +345,16 @@ def _common_unit(present: pd.Series) -> Unit | None:
     return None
 
 
+def _common_decimals(present: pd.Series, *bounds: float) -> int | Literal["any"]:
+    """Return the fewest decimals that all numbers have; "any" for more than 4."""
+    storage = getattr(present.dtype, "numpy_dtype", present.dtype)
+    exact = float(np.finfo(storage if storage.kind == "f" else np.float64).eps)
+    values = present.to_numpy(dtype=np.float64)
+    found = decimals_of(values, exact, MOST_BOUGHT).max(initial=0)
+    large = max(abs(float(bound)) for bound in bounds) * 10.0**found >= EXACT
+    return "any" if found > MOST_BOUGHT or large else int(found)
+
+
 def _described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     """Describe a column of a public table exactly."""
     kind, _ = column_kind(name, series)
@@ -373,8 +386,13 @@ def _described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
         return Datetime(*bounds, nullable=nullable, unit=_common_unit(present))
     low, high = (present.min(), present.max()) if len(present) else (0, 0)
     try:
+        decimals = None if kind == "integer" else _common_decimals(present, low, high)
         return Continuous(
-            plain(low), plain(high), integer=kind == "integer", nullable=nullable
+            plain(low),
+            plain(high),
+            integer=kind == "integer",
+            nullable=nullable,
+            decimals=decimals,
         )
     except InvalidSchemaError as error:
         raise InvalidTableError(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_TOLD = 0.1  # of a unit
 
 
 def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
@@ -68,6 +73,23 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
     if issubclass(kind, int) and kind is not bool:
         return int.__int__(value)
     return float.__float__(value) + 0.0 if issubclass(kind, float) else value
+
+
+def decimals_of(
+    values: NDArray[np.float64], exact: float, most: int
+) -> NDArray[np.int64]:
+    """Give the decimals with which each number is written; ``most + 1`` if it has more.
+
+    `exact` is the machine epsilon of the dtype that held the numbers. A number so large
+    that its dtype rounds a tenth of a unit counts only where it is exact.
+    """
+    found = np.full(values.shape, most + 1, dtype=np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for decimals in reversed(range(most + 1)):
+            scaled = values * 10.0**decimals
+            off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
+            found[(off <= rounding) & ((rounding < _TOLD) | (off == 0))] = decimals
+    return found
 
 
 def is_finite(value: object) -> bool:

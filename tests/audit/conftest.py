@@ -10,8 +10,8 @@ from _instances import PRIVATE
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 COLUMNS = {
-    "a": Continuous(-6, 8, scale="linear"),
-    "b": Continuous(-6, 6, nullable=True, scale="linear"),
+    "a": Continuous(-6, 8, scale="linear", decimals="any"),
+    "b": Continuous(-6, 6, nullable=True, scale="linear", decimals="any"),
     "c": Categorical(["p", "q", "r"]),
     "y": Categorical(["u", "v"]),
 }

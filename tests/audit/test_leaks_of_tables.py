@@ -34,7 +34,7 @@ PAST = "past all releases"
 OTHERS = "the canary changes which releases are made"
 LABEL = {"y": Categorical(["u", "v"])}
 COUNTS = {"u": 90, "v": 60}
-NUMBER = {"a": Continuous(-6, 8, scale="linear")}
+NUMBER = {"a": Continuous(-6, 8, scale="linear", decimals="any")}
 LABELLED = TableSchema(LABEL, target="y", class_counts=COUNTS)
 UNCOUNTED = TableSchema(NUMBER | LABEL, target="y")
 DECLARED = TableSchema(NUMBER | LABEL, target="y", class_counts=COUNTS)
@@ -137,7 +137,7 @@ def test_exact_missing_values_are_caught(module, name, twin, words, table, monke
     """The canary has the first missing value; or one more, of a declared column."""
     schema, missing = LABELLED, CANARY | {"a": np.nan}
     if twin is exact_missing:
-        number = Continuous(-6, 8, scale="linear", nullable=True)
+        number = Continuous(-6, 8, scale="linear", nullable=True, decimals="any")
         schema = TableSchema({"a": number} | LABEL, target="y", class_counts=COUNTS)
     assert findings(IndependentSynthesizer(), schema, table, missing) == ()
     monkeypatch.setattr(module, name, twin)

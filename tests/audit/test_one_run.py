@@ -38,10 +38,12 @@ def identity(rows):
 
 
 def reserved(epsilon, rate, n_steps):
-    accountant = PrivacyAccountant(epsilon, DELTA)
+    accountant = PrivacyAccountant(
+        epsilon, DELTA, discovery_delta=DELTA / 100, amplified=True
+    )
     mu = accountant.mu_cap / math.sqrt(n_steps) * (1 - 1e-9)
     return accountant.reserve_sampled_gaussian(
-        "steps", mu=mu, sampling_rate=rate, count=n_steps
+        "steps", mu=mu, sampling_rate=rate, count=n_steps, tail_delta=0.99 * DELTA / 100
     )
 
 

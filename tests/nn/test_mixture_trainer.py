@@ -58,7 +58,7 @@ def components_of(mixture):
     unit = heads(torch.eye(D).double(), torch.zeros(D, D).double())
     unit = float(unit[0, 0] - unit[0, 1])  # of a logit
     weights = torch.from_numpy(mixture.weights).log()
-    return heads, Components(weights, (logs - home) / unit, home)
+    return heads, Components(weights, (logs - home) / unit, home, 1)
 
 
 def make_trainer(moves="all", *, seed=0, dtype=torch.float64, n_steps=20, **changes):
