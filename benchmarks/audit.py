@@ -35,7 +35,9 @@ _END = "<!-- to here -->"
 _RUNS = Path(tempfile.gettempdir()) / "skdpsynth-audit"  # of audits broken off
 
 # Two rows in one corner of the domain, and the canary in the opposite one.
-_COLUMNS = {name: Continuous(-10, 10, scale="linear") for name in ("a", "b")}
+_COLUMNS = {
+    name: Continuous(-10, 10, scale="linear", decimals="any") for name in ("a", "b")
+}
 SCHEMA = TableSchema(_COLUMNS, n_rows=2)
 TABLE = pd.DataFrame({"a": [-8.2, -8.9], "b": [-8.5, -8.1]})
 CANARY = {"a": 9.5, "b": 9.5}

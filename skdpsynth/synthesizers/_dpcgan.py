@@ -125,8 +125,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     without rows is released like any other. Classes are disjoint, have rates of their
     own and compose in parallel. Gradients come from Opacus; the noise is
     floating-point Gaussian noise from the operating system's entropy. Labels, counts,
-    ranges, categories, marginals and pair tables (E of them have L2 sensitivity
-    ``sqrt(E)``) come out of the same budget.
+    ranges, decimals, categories, marginals and pair tables (E of them have L2
+    sensitivity ``sqrt(E)``) come out of the same budget.
 
     Symbols of the paper ([2]_, Algorithm 1): sigma ``noise_multiplier``, C
     ``max_grad_norm``, B ``batch_size``, m = B (each row is clipped alone), eta

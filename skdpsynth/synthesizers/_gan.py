@@ -95,8 +95,8 @@ class GANSynthesizer(AdversarialSynthesizer):
     **Privacy guarantee.** None: `epsilon_` is infinite, and the report says so. Do not
     publish what it makes of private rows.
 
-    Labels, ranges, categories and marginals are measured by the code that other
-    synthesizers buy them with, at infinite epsilon.
+    Labels, ranges, decimals, categories and marginals are measured by the code that
+    other synthesizers buy them with, at infinite epsilon.
 
     References
     ----------

@@ -156,8 +156,8 @@ class GPATESynthesizer(ClassGAN):
     of a step is charged (Lemma 3 counts k of them), the test with sensitivity 1 and
     the answer with ``sqrt(2)``, whether or not it is answered. No cost depends on the
     data. Classes are disjoint and compose in parallel. Noise is discrete Gaussian.
-    Labels, counts, ranges, categories, marginals and pair tables (E of them have L2
-    sensitivity ``sqrt(E)``) come out of the same budget.
+    Labels, counts, ranges, decimals, categories, marginals and pair tables (E of them
+    have L2 sensitivity ``sqrt(E)``) come out of the same budget.
 
     Symbols of the paper: N ``n_iter``, n ``n_teachers``, m ``batch_size``, k
     ``projection_dim``, B ``n_bins``, c ``max_grad_norm``, T ``threshold`` times

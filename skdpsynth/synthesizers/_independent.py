@@ -71,8 +71,8 @@ class IndependentSynthesizer(BaseSynthesizer):
     class, less the mean of each column of B bins, has L2 sensitivity ``sqrt(sum(1 -
     1/B))``, and the number of rows adds the square of its weight. Classes are disjoint
     and compose in parallel. The noise is the discrete Gaussian. Class labels and
-    counts, ranges and categories that no schema declares are bought from the same
-    budget. Dtypes and column names are public.
+    counts, ranges, decimals and categories that no schema declares are bought from the
+    same budget. Dtypes and column names are public.
 
     Bins follow the noisy counts: a coarse round finds where the rows are, a second
     round counts as many bins as a class can fill, at quantiles of the first. One smooth

@@ -84,8 +84,8 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
     pairs are chosen: by the noisy L1 distance of every pair's table to the whole
     numbers that independent columns would have by the released marginals, of which a
     row moves each by at most 1. Classes are disjoint and compose in parallel. The
-    noise is the discrete Gaussian. Labels, counts, ranges, categories and marginals
-    come out of the same budget. The generator is fitted to what was released, so the
+    noise is the discrete Gaussian. Labels, counts, ranges, decimals, categories and
+    marginals come out of the same budget. The generator is fitted to what was released, so the
     number of its steps costs nothing.
 
     The generator draws a code, one of 500 at most, and given the code every column

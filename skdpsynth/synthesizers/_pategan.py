@@ -152,9 +152,9 @@ class PATEGANSynthesizer(ClassGAN):
     one bit, ``votes + noise > n_teachers / 2``. Their number is fixed, all are reserved
     before training, and they are charged as one block: by its exact privacy profile
     against the worst questions, whatever the teachers said before. Classes are disjoint
-    and compose in parallel. Noise is discrete. Labels, counts, ranges, categories,
-    marginals and pair tables (E of them have L2 sensitivity ``sqrt(E)``) come out of
-    the same budget.
+    and compose in parallel. Noise is discrete. Labels, counts, ranges, decimals,
+    categories, marginals and pair tables (E of them have L2 sensitivity ``sqrt(E)``)
+    come out of the same budget.
 
     The paper stops when an epsilon computed from the votes is reached, and publishes
     it. That epsilon is a function of the private votes, as is the time of stopping, so
