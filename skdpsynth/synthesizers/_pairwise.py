@@ -85,8 +85,8 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
     numbers that independent columns would have by the released marginals, of which a
     row moves each by at most 1. Classes are disjoint and compose in parallel. The
     noise is the discrete Gaussian. Labels, counts, ranges, decimals, categories and
-    marginals come out of the same budget. The generator is fitted to what was released, so the
-    number of its steps costs nothing.
+    marginals come out of the same budget. The generator is fitted to what was released,
+    so the number of its steps costs nothing.
 
     The generator draws a code, one of 500 at most, and given the code every column
     takes a bin by itself: a softmax per column, which is a network with a one-hot code
