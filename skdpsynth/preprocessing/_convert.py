@@ -35,14 +35,28 @@ def numeric_values(
     present = series[~missing]
     values = np.zeros(len(series))
     if column.kind in ("datetime", "timedelta"):
-        is_datetime = column.kind == "datetime"
-        index = (pd.DatetimeIndex if is_datetime else pd.TimedeltaIndex)(present)
+        ticks, per_second = _whole_ticks(present, column)
         # Two steps: int64 nanoseconds lose bits when they become a float at once.
-        seconds, rest = np.divmod(index.asi8, _PER_SECOND[index.unit])
-        values[~missing] = seconds + rest / _PER_SECOND[index.unit]
+        seconds, rest = np.divmod(ticks, per_second)
+        values[~missing] = seconds + rest / per_second
     else:
         values[~missing] = present.to_numpy(dtype=np.float64)
     return values, missing
+
+
+def _whole_ticks(
+    present: pd.Series, column: ColumnLayout
+) -> tuple[NDArray[np.int64], int]:
+    """Return times or durations as whole ticks, and how many of them are a second."""
+    if isinstance(column.dtype, pd.ArrowDtype):
+        import pyarrow as pa
+
+        # Not by way of pandas, whose nanoseconds end in the years 1677 and 2262.
+        ticks = pa.array(present.array).cast(pa.int64()).to_numpy()
+        return ticks, _PER_SECOND[column.dtype.pyarrow_dtype.unit]
+    is_datetime = column.kind == "datetime"
+    index = (pd.DatetimeIndex if is_datetime else pd.TimedeltaIndex)(present)
+    return index.asi8, _PER_SECOND[index.unit]
 
 
 def to_series(

@@ -252,6 +252,19 @@ def test_microseconds_survive(unit):
     assert np.array_equal(back.to_numpy(), series.to_numpy())
 
 
+@pytest.mark.parametrize("kind", ["timestamp", "duration"])
+def test_times_of_arrow_need_no_calendar(kind):
+    """Seconds beyond what nanoseconds hold, in a zone."""
+    arrow = (
+        pa.timestamp("s", tz="Asia/Tokyo") if kind == "timestamp" else pa.duration("s")
+    )
+    seconds = [253_402_214_400, None, -62_000_000_000]
+    series = pd.Series(pd.arrays.ArrowExtensionArray(pa.array(seconds, type=arrow)))
+    values, missing = numeric_values(series, ColumnLayout.of("a", series))
+    assert values.tolist() == [253_402_214_400.0, 0.0, -62_000_000_000.0]
+    assert missing.tolist() == [False, True, False]
+
+
 def test_missing_numbers_are_zero_with_a_mask():
     for series in (
         pd.Series([2.0, None]),
