@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.preprocessing._density import Histogram, fit_spiked, shrunk_distributions
+from skdpsynth.preprocessing._density import (
+    Histogram,
+    fit_smooth,
+    fit_spiked,
+    shrunk_distributions,
+)
 from skdpsynth.preprocessing._domains import (
     ColumnDomain,
     LevelDomain,
@@ -32,6 +37,7 @@ _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may diff
 # Rows, in noise deviations of a count, from which a class's shares of a few numbers are
 # drawn to those of all. With fewer rows no difference could stand out, and the noise of
 # other columns would decide instead.
+_WIDE = 120  # columns
 _POOLED_FROM = 5.0
 # Noise deviations from which an exact zero is real, and a declared count is not.
 _ZERO_FROM, _DECLARED_UNTIL = 3.0, 3.0
@@ -171,13 +177,18 @@ def _masses(
     atoms: dict[int, Floats],
     cells: dict[int, Floats],
 ) -> list[dict[int, Floats]]:
-    """Fit the densities of the numeric columns of each class."""
+    """Fit the densities of the numeric columns of each class.
+
+    Of many columns what stands out is left in the density: its noise, which differs by
+    class in every column, is more than a classifier gains.
+    """
+    fit = fit_spiked if len(cells) < _WIDE else fit_smooth
     fitted = []
     for c in range(max(map(len, parts.values()), default=0)):
         own = [parts[j][c] for j in cells]
         shares = np.array([1.0 - atoms[j][c].sum() for j in cells])
         totals = np.array([rounds[-1].total for rounds in own]) * shares
-        masses = fit_spiked(
+        masses = fit(
             [[part.histogram for part in rounds] for rounds in own],
             list(cells.values()),
             np.maximum(totals, 1.0),

@@ -13,6 +13,7 @@ from scipy.stats import norm, poisson
 from skdpsynth.preprocessing._density import (
     Histogram,
     fit_masses,
+    fit_smooth,
     fit_spiked,
     nearest_distribution,
     shrunk_distributions,
@@ -272,6 +273,17 @@ def test_spiked_masses_are_a_distribution_that_keeps_to_its_bins(
     if noise_std == 0 and counts.max() > 0:
         shares = mass.reshape(12, -1).sum(axis=1)
         assert (shares[counts < -10] < 1e-2).all()  # even ones: 8e-2
+
+
+def test_a_smooth_fit_follows_no_spike():
+    """One number has 30 % of the rows: what a wide table is not to follow."""
+    part = Histogram(FINE, TOTAL * spiked(0.3), 20.0)
+    (smooth,), (kept,) = (
+        fit([[part]], [FINE], np.array([TOTAL])) for fit in (fit_smooth, fit_spiked)
+    )
+    assert smooth.sum() == pytest.approx(1.0)
+    assert kept.max() > 0.25
+    assert smooth.max() < 0.15
 
 
 def test_spiked_columns_fitted_together_are_fitted_alone():
