@@ -292,9 +292,9 @@ def fit_mixtures(
     """
     generator = torch.Generator().manual_seed(seed)
     n_classes, n_bins = len(released), int(heads.starts[-1])
-    most = min(_COMPONENTS[1], _MOST_CELLS / n_bins**2 / n_classes)
-    n_components = int(min(_COMPONENTS_PER_BIN * n_bins, max(most, _COMPONENTS[0])))
-    n_components = max(n_components, _COMPONENTS[0])
+    least, most = _COMPONENTS
+    wanted = min(_COMPONENTS_PER_BIN * n_bins, _MOST_CELLS / n_bins**2 / n_classes)
+    n_components = int(np.clip(wanted, least, most))
     n_steps = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS))
     ends = np.cumsum((1.0 - _EVEN) * prior / prior.sum() + _EVEN / n_classes)
     homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)

@@ -268,7 +268,9 @@ def encode_rows(
         if isinstance(domain, NumericDomain):
             values, missing = numeric_values(series, column)
             if domain.step is not None:
-                values = to_wall(values, column)
+                low, high = domain.low * domain.step, domain.high * domain.step
+                room = 2 * SECONDS_OF["D"] + domain.step  # more than zones differ by
+                values = to_wall(np.clip(values, low - room, high + room), column)
             units[:, position] = domain.to_unit(values)
             if domain.zero is not None:
                 category_codes[values == 0.0, position] = ZERO

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdpsynth.schema._columns import ROUNDING
 from skdpsynth.schema._values import decode_value, encode_value
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
-_ROUNDING = 1e-6  # of a unit, by which a bound may be off it
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class NumericDomain:
 
     def with_decimals(self, decimals: int) -> NumericDomain:
         """Give the same range for numbers of so many decimals."""
-        low = float(math.ceil(self.low * 10.0**decimals - _ROUNDING))
-        high = float(math.floor(self.high * 10.0**decimals + _ROUNDING))
+        low = float(math.ceil(self.low * 10.0**decimals - ROUNDING))
+        high = float(math.floor(self.high * 10.0**decimals + ROUNDING))
         return replace(
             self, low=low, high=max(low, high), integer=True, decimals=decimals
         )

@@ -37,8 +37,8 @@ _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may diff
 # Rows, in noise deviations of a count, from which a class's shares of a few numbers are
 # drawn to those of all. With fewer rows no difference could stand out, and the noise of
 # other columns would decide instead.
-_WIDE = 120  # columns
 _POOLED_FROM = 5.0
+_WIDE = 120  # numeric columns, from which on densities are smooth
 # Noise deviations from which an exact zero is real, and a declared count is not.
 _ZERO_FROM, _DECLARED_UNTIL = 3.0, 3.0
 

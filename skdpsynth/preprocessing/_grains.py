@@ -56,7 +56,7 @@ def buy_grains(
 
     One noisy histogram per column over its grains, from coarse to fine: a value is in
     the cell of the first grain that it is a multiple of, in the next to last one if of
-    none, and in the last one if it is missing, or 0 and so says nothing.
+    none, and in the last one if it says nothing: missing, 0, or a time out of range.
 
     Parameters
     ----------
@@ -79,8 +79,10 @@ def buy_grains(
         for column in columns
     ]
     codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
-    for position, column in enumerate(columns):
-        codes[:, position] = _grain_codes(frame[column.name], column, cells[position])
+    for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+        codes[:, position] = _grain_codes(
+            frame[column.name], column, domain, cells[position]
+        )
     reservation = accountant.reserve_gaussian(
         "decimals", mu=mu, sensitivity=math.sqrt(len(columns))
     )
@@ -93,11 +95,14 @@ def buy_grains(
 
 
 def _grain_codes(
-    series: pd.Series, column: ColumnLayout, n_cells: int
+    series: pd.Series, column: ColumnLayout, domain: NumericDomain, n_cells: int
 ) -> NDArray[np.uint8]:
     values, missing = numeric_values(series, column)
     if column.kind == "datetime":
-        values = to_wall(values, column)
+        # Clocks of pandas 2 break at the ends of the calendar.
+        inside = np.clip(values, domain.low, domain.high)
+        missing = missing | (inside != values)
+        values = to_wall(inside, column)
         codes = np.full(len(values), n_cells - 2)
         for code, step in reversed(list(enumerate(SECONDS_OF.values()))):
             codes[values % step == 0.0] = code

@@ -22,12 +22,9 @@ SECONDS_OF: dict[str, float] = {"D": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.
 # "auto" is "log" when the range is wider than _WIDE and 0 is inside it, or outside by
 # at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
 _WIDE = 50.0
-_OF_INTEGERS = (
-    "With integer=True the 'decimals' of Continuous are 0. Got {!r} instead; leave"
-    " one of them out."
-)
 _MOST_DECIMALS = 9
 MOST_BOUGHT = 4  # of decimals
+ROUNDING = 1e-6  # of a unit of decimals, by which a bound may be off it
 EXACT = 2.0**53  # whole numbers below it are floats
 _NEAR = 0.1
 
@@ -142,27 +139,28 @@ class Continuous(Column):
     def _check_decimals(self) -> None:
         decimals = plain(self.decimals)
         object.__setattr__(self, "decimals", decimals)
-        counted = isinstance(decimals, int) and not isinstance(decimals, bool)
-        if counted and not 0 <= decimals <= _MOST_DECIMALS:
-            counted = False
-        elif decimals is None or (isinstance(decimals, str) and decimals == "any"):
-            if self.integer and decimals is not None:
-                raise InvalidSchemaError(_OF_INTEGERS.format(decimals))
+        if decimals is None:
             return
-        if not counted:
+        free = isinstance(decimals, str) and decimals == "any"
+        if not free and not (type(decimals) is int and 0 <= decimals <= _MOST_DECIMALS):
             raise InvalidSchemaError(
                 f"The 'decimals' of Continuous must be 'any', None or an int from 0 to"
                 f" {_MOST_DECIMALS}.{blank_hint(decimals)} Got {decimals!r} instead."
             )
         if self.integer and decimals:
-            raise InvalidSchemaError(_OF_INTEGERS.format(decimals))
-        unit = 10.0**decimals
-        if math.ceil(self.low * unit - 1e-6) > math.floor(self.high * unit + 1e-6):
+            raise InvalidSchemaError(
+                "With integer=True the 'decimals' of Continuous are 0. Got"
+                f" {decimals!r} instead; leave one of them out."
+            )
+        if free:
+            return
+        low, high = self.low * 10.0**decimals, self.high * 10.0**decimals
+        if math.ceil(low - ROUNDING) > math.floor(high + ROUNDING):
             raise InvalidSchemaError(
                 "Between the bounds of Continuous there must be a number of so many"
                 f" 'decimals'. Got {self.low!r}, {self.high!r} and decimals={decimals}."
             )
-        if max(abs(self.low), abs(self.high)) * 10**decimals >= EXACT:
+        if max(-low, high) >= EXACT:
             raise InvalidSchemaError(
                 "The bounds of Continuous with 'decimals' must be below"
                 f" 2**53 / 10**decimals, what a float holds. Got {self.low!r} and"

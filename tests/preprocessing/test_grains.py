@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,7 @@ def written(decimals, n=N, seed=0):
 
 def codes_of(values, dtype="float64"):
     series = pd.Series(values).astype(dtype)
-    return _grain_codes(series, ColumnLayout.of("a", series), 7).tolist()
+    return _grain_codes(series, ColumnLayout.of("a", series), WIDE, 7).tolist()
 
 
 # --- The cell of a value ----------------------------------------------------------
@@ -152,6 +153,25 @@ def test_units_of_time_are_found(freq, step, zone):
     assert found.integer
 
 
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_times_at_the_end_of_the_calendar_are_clamped(zone):
+    """9999-12-31 stands for "never": it says nothing, and comes back as the bound."""
+    days = pd.Series(pd.date_range("2019-01-01", periods=N, freq="D", tz=zone))
+    days = days.dt.as_unit("s")
+    ends = pd.to_datetime(
+        ["9999-12-31 17:30:01", "0001-01-02 03:04:05"], format="ISO8601"
+    )
+    some = pd.Series(ends.tz_localize(zone))
+    frame = pd.DataFrame({"t": pd.concat([days, *[some] * 100], ignore_index=True)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        synth = IndependentSynthesizer(epsilon=5.0, random_state=0).fit(frame)
+    assert synth.schema_.columns["t"].unit == "D"
+    fake = synth.sample(500)["t"]
+    assert (fake == fake.dt.normalize()).all()
+    assert fake.dt.year.between(1899, 2102).all()
+
+
 def test_times_that_are_finer_than_seconds_keep_their_domain():
     times = pd.to_datetime(np.random.default_rng(0).integers(0, 10**18, N))
     domain = NumericDomain(0.0, 4e9, log=False, integer=False, nullable=False)
@@ -172,7 +192,7 @@ def test_the_sensitivity_is_that_of_all_columns():
 def exact_grains(frame, columns, domains, accountant, **settings):
     """The broken twin: the noisy counts are paid for, and the true ones read."""
     _real(frame, columns, domains, accountant, **settings)
-    codes = [_grain_codes(frame[c.name], c, 7) for c in columns]
+    codes = [_grain_codes(frame[c.name], c, WIDE, 7) for c in columns]
     counts = [np.bincount(part, minlength=7)[:-1] for part in codes]
     grains = [_coarsest(part, 1.0) for part in counts]
     return [
