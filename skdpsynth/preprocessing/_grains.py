@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _N_DECIMALS = MOST_BOUGHT + 1
 # Values finer than a grain: so many noise deviations are none, and so small a share is
 # rounded to it. What is seen of a grain must be above so many.
-_NONE_BELOW, _SEEN_FROM = 3.0, 5.0
+_NONE_BELOW, _SEEN_FROM = 4.0, 5.0
 _RARE = 0.01
 
 

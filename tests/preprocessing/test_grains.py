@@ -158,14 +158,14 @@ def test_times_at_the_end_of_the_calendar_are_clamped(zone):
     """9999-12-31 stands for "never": it says nothing, and comes back as the bound."""
     days = pd.Series(pd.date_range("2019-01-01", periods=N, freq="D", tz=zone))
     days = days.dt.as_unit("s")
-    ends = pd.to_datetime(
-        ["9999-12-31 17:30:01", "0001-01-02 03:04:05"], format="ISO8601"
-    )
-    some = pd.Series(ends.tz_localize(zone))
+    ends = ["9999-12-31T17:30:01", "0001-01-02T03:04:05"]
+    some = pd.Series(np.array(ends, dtype="M8[s]"))
+    if zone is not None:
+        some = some.dt.tz_localize("UTC").dt.tz_convert(zone)
     frame = pd.DataFrame({"t": pd.concat([days, *[some] * 100], ignore_index=True)})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        synth = IndependentSynthesizer(epsilon=5.0, random_state=0).fit(frame)
+        synth = IndependentSynthesizer(epsilon=50.0, random_state=0).fit(frame)
     assert synth.schema_.columns["t"].unit == "D"
     fake = synth.sample(500)["t"]
     assert (fake == fake.dt.normalize()).all()
@@ -228,7 +228,7 @@ def test_grains_of_the_values_themselves_would_be_seen(twin, first, new, monkeyp
     one_more = pd.concat([whole, pd.DataFrame({"a": [new]})], ignore_index=True)
 
     def specs():
-        synth = IndependentSynthesizer(epsilon=5.0, random_state=0)
+        synth = IndependentSynthesizer(epsilon=50.0, random_state=0)
         with insecure_randomness(3), recorded() as history:
             first = clone(synth).fit(whole).schema_
         with insecure_randomness(3), replayed(history):
@@ -281,14 +281,14 @@ def test_a_value_far_outside_says_nothing(huge, decimals):
     series = written(2)
     series[0] = huge
     columns = {} if decimals is None else {"a": Continuous(0, 300, decimals=decimals)}
-    synth = IndependentSynthesizer(epsilon=5.0, schema=TableSchema(columns))
+    synth = IndependentSynthesizer(epsilon=50.0, schema=TableSchema(columns))
     synth.fit(pd.DataFrame({"a": series}))
     assert synth.schema_.columns["a"].decimals == 2
 
 
 def test_no_zero_is_negative():
     series = pd.Series(np.rint(np.random.default_rng(0).normal(0, 3, N)))
-    fake = IndependentSynthesizer(epsilon=5.0).fit(pd.DataFrame({"a": series}))
+    fake = IndependentSynthesizer(epsilon=50.0).fit(pd.DataFrame({"a": series}))
     zeros = fake.sample(3000)["a"].pipe(lambda a: a[a == 0])
     assert len(zeros) > 100
     assert not np.signbit(zeros).any()
@@ -304,7 +304,7 @@ def test_no_zero_is_negative():
 )
 def test_bounds_that_hold_no_grain_stay(values, bounds):
     schema = TableSchema({"a": Continuous(*bounds)})
-    synth = IndependentSynthesizer(epsilon=5.0, schema=schema)
+    synth = IndependentSynthesizer(epsilon=50.0, schema=schema)
     synth.fit(pd.DataFrame({"a": values}))
     spec = synth.schema_.columns["a"]
     assert (spec.low, spec.high) == bounds
@@ -335,7 +335,7 @@ def test_a_declared_grain_is_not_bought(decimals):
     frame = pd.DataFrame({"a": written(2)})
     schema = TableSchema({"a": Continuous(0, 300, decimals=decimals)})
     schema = TableSchema.from_dict(schema.to_dict())
-    synth = IndependentSynthesizer(epsilon=5.0, schema=schema).fit(frame)
+    synth = IndependentSynthesizer(epsilon=50.0, schema=schema).fit(frame)
     names = {entry.name for entry in synth.privacy_report().entries}
     assert ("decimals" in names) == (decimals is None)
     fake = synth.sample(500)["a"]
@@ -349,9 +349,9 @@ def test_a_declared_time_is_as_fine_as_its_unit_says():
     """None is as fine as the dtype, as ever, and nothing is bought."""
     days = pd.DataFrame({"t": pd.date_range("2020-01-01", periods=N, freq="D")})
     schema = TableSchema({"t": Datetime("2020-01-01", "2040-01-01")})
-    synth = IndependentSynthesizer(epsilon=5.0, schema=schema).fit(days)
+    synth = IndependentSynthesizer(epsilon=50.0, schema=schema).fit(days)
     assert "decimals" not in {entry.name for entry in synth.privacy_report().entries}
-    found = IndependentSynthesizer(epsilon=5.0).fit(days)
+    found = IndependentSynthesizer(epsilon=50.0).fit(days)
     assert found.schema_.columns["t"].unit == "D"
     fake = found.sample(200)["t"]
     assert (fake == fake.dt.normalize()).all()
@@ -367,7 +367,7 @@ def test_codes_read_as_floats_stay_codes():
     """Spikes at whole numbers: with fractions, most values would be of no row."""
     codes = np.random.default_rng(1).choice([1.0, 2.0, 3.0, 12.0, 40.0], N)
     frame = pd.DataFrame({"a": np.where(np.arange(N) % 9, codes, np.nan)})
-    synth = IndependentSynthesizer(epsilon=3.0, random_state=0).fit(frame)
+    synth = IndependentSynthesizer(epsilon=30.0, random_state=0).fit(frame)
     fake = synth.sample(4000)["a"]
     assert fake.isin([1.0, 2.0, 3.0, 12.0, 40.0])[fake.notna()].mean() > 0.95
 
