@@ -351,7 +351,8 @@ class AboveItsRange(Sound):
             described, dtype = self.schema_.columns.get(name), fake.dtypes.iloc[place]
             if isinstance(described, Continuous) and dtype.kind == "f":
                 above = np.full(len(fake), 2.0 * abs(described.high) + 1)
-                fake.isetitem(place, pd.Series(above).astype(dtype))
+                with np.errstate(over="ignore"):  # infinite in a small dtype
+                    fake.isetitem(place, pd.Series(above).astype(dtype))
         return fake
 
 
