@@ -117,24 +117,12 @@ class Heads:
 
 
 class Components(NamedTuple):
-    """The components of one class, with the parameters that `Heads` reads.
+    """The components of one class, with the parameters that `Heads` reads."""
 
-    Parameters
-    ----------
-    log_weights : torch.Tensor of shape (n_components,)
-        Logarithms of their probabilities, up to a constant.
-    parameters : torch.Tensor of shape (n_components, n_parameters)
-        Of their columns.
-    home : torch.Tensor of shape (n_components, D)
-        Logarithms of the shares that the parameters are added to.
-    n_classes : int
-        How many classes were fitted together.
-    """
-
-    log_weights: torch.Tensor
-    parameters: torch.Tensor
-    home: torch.Tensor
-    n_classes: int
+    log_weights: torch.Tensor  # (n_components,), of probabilities, up to a constant
+    parameters: torch.Tensor  # (n_components, n_parameters)
+    home: torch.Tensor  # (n_components, D), logarithms of the shares they start from
+    n_classes: int  # that were fitted together
 
     def mixture(self, heads: Heads, ranks: NDArray[np.float64]) -> Mixture:
         """Give the generator of the class."""
@@ -146,20 +134,9 @@ class Components(NamedTuple):
 class ReleasedClass:
     """What was released of one class, as the fit reads it.
 
-    Parameters
-    ----------
-    n_rows : float
-        Number of rows.
-    shares : ndarray of shape (D,), float64
-        Share of each bin in its column, from the marginals.
-    share_std : float
-        Noise of a count of the marginals, in rows.
-    counts, measured : ndarray of shape (D, D)
-        Noisy counts of pairs of bins, and where they were bought.
-    noise_std : float
-        Their noise, in rows.
-    device : torch.device
-        Where the fit reads it.
+    `shares` (D,) are those of the bins in their columns, by the marginals, whose counts
+    have noise `share_std`; `counts` and `measured` (D, D) are those of `PairTables`,
+    with `noise_std`. Noise is in rows.
     """
 
     def __init__(
@@ -266,29 +243,10 @@ def fit_mixtures(
 ) -> list[Components]:
     """Fit one set of components to all classes, each with weights of its own.
 
-    Parameters
-    ----------
-    released : sequence of n_classes ReleasedClass
-        What was bought of the classes that bought pairs.
-    prior : ndarray of shape (n_classes,), float64
-        Their shares, with sum 1.
-    heads : Heads
-        The form of a component's columns.
-    seed : int
-        Of the first parameters.
-    device : torch.device
-        Where it is fitted.
-
-    Returns
-    -------
-    list of n_classes Components
-        Each with the components that matter to it.
-
-    Notes
-    -----
     Minimises the squared distances in units of the noise's variance, and, for each
     component, the relative entropy of its columns to the marginals of the class that
-    it starts in.
+    it starts in. `prior` (n_classes,) are the shares of the classes; what comes back of
+    each are the components that matter to it.
     """
     generator = torch.Generator().manual_seed(seed)
     n_classes, n_bins = len(released), int(heads.starts[-1])

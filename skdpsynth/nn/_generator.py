@@ -123,24 +123,10 @@ def teacher_gradients(
     draws: Any,  # noqa: ANN401
     features: Features,
 ) -> NDArray[np.float32]:
-    """Give each teacher's update of the generator, one vector per teacher.
+    """Give each teacher's update of the generator, (n_teachers, n_parameters).
 
-    Parameters
-    ----------
-    teachers : TeacherEnsemble
-        Trained on private rows.
-    trainer : Trainer
-        The generator of the class.
-    draws : Draws
-        What the fakes are made of.
-    features : callable
-        What teachers look at.
-
-    Returns
-    -------
-    ndarray of shape (n_teachers, n_parameters), float32
-        Mean over the fakes of the gradient of log D(G(z)) with respect to the trained
-        parameters. Private: row i is computed from teacher i alone.
+    It is the mean over the fakes of the gradient of log D(G(z)) by the trained
+    parameters. Private: row i is computed from teacher i alone.
     """
     pull = trainer.pull(draws, features)
     fakes = trainer.rows(draws)

@@ -80,19 +80,7 @@ class Mixture:
 
 
 class MixtureGenerator:
-    """The generators of all classes.
-
-    Parameters
-    ----------
-    mixtures : list of n_classes Mixture
-        One per class.
-    starts : ndarray of shape (n_columns + 1,), int64
-        Where the bins of each column begin, and the last ones end.
-
-    Notes
-    -----
-    Everything here is public: initial values, and what was released.
-    """
+    """The generators of all classes: public, initial values and what was released."""
 
     def __init__(self, mixtures: list[Mixture], starts: NDArray[np.int64]) -> None:
         self.mixtures = mixtures
@@ -101,20 +89,7 @@ class MixtureGenerator:
     def draw(
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Draw the ranks of rows of given classes.
-
-        Parameters
-        ----------
-        members : ndarray of shape (n_rows,), int64
-            Class of each row.
-        rng : numpy.random.Generator
-            Public stream.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns), float64
-            In [0, 1).
-        """
+        """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
         ranks = np.empty((len(members), len(self.starts) - 1))
         for c, mixture in enumerate(self.mixtures):
             rows = np.flatnonzero(members == c)

@@ -94,28 +94,10 @@ class Draws(NamedTuple):
 class MixtureTrainer:
     """The generator of one class while it is trained: a `Trainer`.
 
-    Parameters
-    ----------
-    components : Components
-        The start.
-    heads : Heads
-        Their form.
-    ranks : ndarray of shape (2, D)
-        As in `Mixture`.
-    scores : BinScores
-        What discriminators see of a bin.
-    released : ReleasedClass
-        What was bought of the class; it stays in the loss.
-    moves : {"all", "weights"}
-        Whether all parameters follow the updates, or only the weights of the components
-        along a few directions, which a noisy sum can carry.
-    n_factors : int
-        Directions in which the features of `Products` look.
-    n_steps, learning_rate, generator, device, dtype
-        As for `FactorTrainer`.
+    What was `released` of the class stays in the loss. With `moves` "weights" only the
+    weights of the components follow the updates, along a few directions, which a noisy
+    sum can carry. The features look in `n_factors` directions.
 
-    Notes
-    -----
     All of it is public. Fakes are rows of bins; gradients pass through them as if they
     were their expectation given the code (straight through), and to the weights of the
     codes by the score function.

@@ -34,20 +34,8 @@ def draw_from_tree(
 ) -> NDArray[np.int64]:
     """Draw bins of shape (n_rows, n_columns) from what was released of a class.
 
-    Parameters
-    ----------
-    shares : ndarray of shape (D,), float64
-        Share of each bin in its column.
-    noisy, measured : ndarray of shape (D, D)
-        Shares of pairs of bins, above the diagonal, and where they were bought.
-    std : float
-        Their noise.
-    starts : ndarray of shape (n_columns + 1,), int64
-        Where the bins of each column begin, and the last ones end.
-    n_rows : int
-        Rows to draw.
-    generator : torch.Generator
-        Public stream.
+    `shares` (D,) are those of the bins in their columns; `noisy` (D, D), with noise
+    `std`, those of pairs of bins above the diagonal, where they were `measured`.
     """
     columns = [slice(start, end) for start, end in pairwise(starts.tolist())]
     tables: dict[tuple[int, int], NDArray[np.float64]] = {}

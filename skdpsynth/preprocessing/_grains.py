@@ -58,21 +58,8 @@ def buy_grains(
     the cell of the first grain that it is a multiple of, in the next to last one if of
     none, and in the last one if it says nothing: missing, 0, or a time out of range.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The private rows.
-    columns, domains : list
-        Those of `needs_grain`.
-    accountant : PrivacyAccountant
-        Pays for one release of sensitivity ``sqrt(n_columns)``.
-    mu : float
-        Its Gaussian-DP parameter.
-
-    Returns
-    -------
-    list of NumericDomain
-        As they came where no grain is seen above the noise.
+    The release has sensitivity ``sqrt(n_columns)``. Domains come back as they were
+    where no grain is seen above the noise.
     """
     cells = [
         (len(SECONDS_OF) if column.kind == "datetime" else _N_DECIMALS) + 2

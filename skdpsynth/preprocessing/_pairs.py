@@ -48,24 +48,12 @@ _DENIED = 4.0  # noise deviations from which a number of rows is not that of the
 
 
 class PairTables(NamedTuple):
-    """What was released of the pairs of columns in one class.
+    """What was released of the pairs of columns in one class."""
 
-    Parameters
-    ----------
-    counts : ndarray of shape (D, D), float32
-        Noisy counts above the diagonal, 0 where nothing was measured.
-    measured : ndarray of shape (D, D), bool
-        Where something was.
-    noise_std : float
-        Standard deviation of the noise of a count, in rows.
-    n_rows : float
-        Known number of rows, or that of the tables if they deny it.
-    """
-
-    counts: NDArray[np.float32]
-    measured: NDArray[np.bool_]
-    noise_std: float
-    n_rows: float
+    counts: NDArray[np.float32]  # (D, D), above the diagonal; 0 if not measured
+    measured: NDArray[np.bool_]  # (D, D)
+    noise_std: float  # of a count, in rows
+    n_rows: float  # as known, or that of the tables if they deny it
 
     @classmethod
     def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
@@ -101,22 +89,7 @@ def bins_of_pairs(rows_per_noise: float, n_columns: int) -> int:
 
 
 def pairs_pay(n_rows: float, n_columns: int, mu: float) -> bool:
-    """Tell whether a class can pay for pair tables, from public numbers.
-
-    Parameters
-    ----------
-    n_rows : float
-        Planned number of rows of the class.
-    n_columns : int
-        Modelled columns.
-    mu : float
-        Gaussian-DP parameter of its pair tables.
-
-    Returns
-    -------
-    bool
-        Whether its rows stand out of the noise of a count.
-    """
+    """Tell whether the planned rows of a class stand out of the noise of a count."""
     if not 2 <= n_columns < _MOST_COLUMNS:
         return False
     return n_rows * mu >= _ROWS_FROM * math.sqrt(planned_tables(n_columns))
@@ -134,22 +107,11 @@ def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
 
 
 def borrowers(known: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
-    """Say which classes take over the dependence of another one, and whose.
+    """Say which classes take the dependence of the largest that knows its own.
 
     Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it.
-
-    Parameters
-    ----------
-    known : sequence of n_classes bools
-        Which classes know how their columns depend on each other.
-    n_rows : sequence of n_classes floats
-        Planned numbers of rows; public.
-
-    Returns
-    -------
-    dict of int to int
-        Position of each borrower to that of the largest class that can lend.
+    that the rows do not have, and classifiers learn it. Keys are the positions of the
+    borrowers, values those of the lender; `n_rows` are planned, so public.
     """
     lenders = [c for c, own in enumerate(known) if own]
     if not lenders:
@@ -170,30 +132,11 @@ def buy_pairs(
     mu: float,
     scope: Hashable,
 ) -> PairTables:
-    """Buy the tables of the pairs of columns in one class.
+    """Buy the tables of the pairs of columns in one class, for `mu` together.
 
-    Parameters
-    ----------
-    rows : PrivateRows
-        The private rows of the class.
-    bins : TableBins
-        Functions of earlier releases.
-    shares : ndarray of shape (D,), float64
-        Released share of each bin in its column.
-    n_rows : float
-        Released number of rows of the class.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-    mu : float
-        Gaussian-DP parameter that the class may use.
-    scope : hashable
-        Key of the class.
-
-    Returns
-    -------
-    PairTables
-        Of all pairs; in a wide table of those that differ most from what independent
-        columns would have, beyond the noise that their tables would get.
+    All pairs; in a wide table those that differ most from what independent columns
+    would have, beyond the noise that their tables would get. `shares` (D,) are those of
+    the bins in their columns: like `bins` and `n_rows` they are released before.
     """
     codes, sizes = bins.encode(rows), bins.sizes
     pairs = np.stack(np.triu_indices(len(sizes), 1), axis=1)

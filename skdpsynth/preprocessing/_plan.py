@@ -165,22 +165,7 @@ def plan_facts(
     facts: TableFacts,
     accountant: PrivacyAccountant,
 ) -> list[ClassPlan]:
-    """Plan every class of a table with what was bought.
-
-    Parameters
-    ----------
-    plan_classes : callable
-        The algorithm's ``_plan_classes``.
-    facts : TableFacts
-        What is public about the table by now.
-    accountant : PrivacyAccountant
-        Ledger of the fit.
-
-    Returns
-    -------
-    list of ClassPlan
-        One per class.
-    """
+    """Plan every class of a table by the algorithm, with what was bought."""
     classes = facts.classes
     n_continuous = sum(is_continuous(domain) for domain in facts.domains)
     n_discrete = len(facts.domains) - n_continuous
@@ -193,21 +178,10 @@ def plan_facts(
 def with_cells(
     plans: list[ClassPlan], domains: Sequence[ColumnDomain | None], count_std: float
 ) -> list[ClassPlan]:
-    """Complete plans by what the domains of the columns say.
+    """Complete plans by the noise of marginals with the cells that domains say.
 
-    Parameters
-    ----------
-    plans : list of ClassPlan
-        Of all classes of the table.
-    domains : sequence of ColumnDomain or None
-        One per column; None for levels that are not known yet.
-    count_std : float
-        Standard deviation of the noise of the known class counts.
-
-    Returns
-    -------
-    list of ClassPlan
-        With the noise of marginals whose columns have as many cells as the domains say.
+    A domain is None for levels that are not known yet; `count_std` is the noise of the
+    known class counts.
     """
     most = max(len(a.levels) if isinstance(a, LevelDomain) else 0 for a in domains)
     n_continuous = sum(
@@ -228,20 +202,7 @@ def with_cells(
 
 
 def table_bins(plans: Sequence[ClassPlan], n_columns: int) -> int:
-    """Choose the bins of a column for the pair tables of all classes.
-
-    Parameters
-    ----------
-    plans : sequence of ClassPlan
-        Of all classes.
-    n_columns : int
-        Modelled columns.
-
-    Returns
-    -------
-    int
-        As many as the class that can pay best fills against the noise.
-    """
+    """Choose the bins of a column: what the class that can pay best fills."""
     rows = [
         plan.n_rows / max(pair_noise_std(n_columns, plan.mu_pairs), 1.0)
         for plan in plans

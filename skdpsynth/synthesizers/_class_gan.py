@@ -41,25 +41,13 @@ POSITIVE = [Interval(Real, 0, None, closed="neither")]
 
 
 class WholeTable(NamedTuple):
-    """What the plan of a class has to know of the whole table; public.
+    """What the plan of a class has to know of the whole table; public."""
 
-    Parameters
-    ----------
-    form : {"pairs", "marginals", "random"}
-        The start that `init` stands for here.
-    n_continuous, n_discrete : int
-        Numbers of numeric columns whose rows must be found first, and of all others.
-    n_classes : int
-        Number of classes.
-    largest : float
-        Planned rows of the largest one.
-    """
-
-    form: Init
-    n_continuous: int
-    n_discrete: int
+    form: Init  # what `init` stands for here
+    n_continuous: int  # numeric columns whose rows must be found first
+    n_discrete: int  # all others
     n_classes: int
-    largest: float
+    largest: float  # planned rows of the largest class
 
     def plan_start(self, label: Hashable, n_rows: float, mu: float) -> ClassPlan:
         """Plan the start of one class, which can pay `mu` for it."""

@@ -64,17 +64,7 @@ class Start(Protocol):
 
 
 class FactorStart:
-    """Bought or flat marginals, and factors that nobody has trained yet.
-
-    Parameters
-    ----------
-    rows, facts, plans, accountant
-        As for `PairStart`.
-    n_factors : int
-        Factors of a class at most.
-    seed : int
-        Of the first loadings.
-    """
+    """Bought or flat marginals, and factors that nobody has trained yet."""
 
     def __init__(
         self,
@@ -130,20 +120,7 @@ class FactorStart:
 class PairStart:
     """Marginals, pair tables, and a mixture that is fitted to both.
 
-    Parameters
-    ----------
-    rows : PrivateRows
-        The private table.
-    facts : TableFacts
-        What is public by now.
-    plans : sequence of ClassPlan
-        What each class pays for.
-    accountant : PrivacyAccountant
-        Ledger of the fit. Classes pay in parallel: a row is in one class.
-    seed : int
-        Of the generator's first parameters.
-    device : torch.device
-        Where it is fitted.
+    Classes pay in parallel: a row is in one class.
     """
 
     def __init__(
