@@ -39,6 +39,7 @@ _COLUMNS = {
     name: Continuous(-10, 10, scale="linear", decimals="any") for name in ("a", "b")
 }
 SCHEMA = TableSchema(_COLUMNS, n_rows=2)
+_MANY = TableSchema(_COLUMNS, n_rows=300)  # wrongly declared: pair tables are bought
 TABLE = pd.DataFrame({"a": [-8.2, -8.9], "b": [-8.5, -8.1]})
 CANARY = {"a": 9.5, "b": 9.5}
 
@@ -52,6 +53,7 @@ _LABELS = {
 }
 CASES: dict[str, tuple[str, dict[str, object]]] = {
     "independent": ("IndependentSynthesizer", {}),
+    "pairs": ("PairwiseSynthesizer", {"schema": _MANY}),
     "G-PATE": ("GPATESynthesizer", {**_G_PATE, "n_teachers": 4, "n_iter": 4}),
     "G-PATE, one teacher": ("GPATESynthesizer", {**_G_PATE, **_ALONE}),
     "G-PATE, votes": ("GPATESynthesizer", {**_G_PATE, **_ALONE, **_VOTES}),
@@ -71,9 +73,8 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
 def synthesizer(name: str, epsilon: float = EPSILON) -> BaseSynthesizer:
     """Make the unfitted synthesizer of a case."""
     cls, settings = CASES[name]
-    made: BaseSynthesizer = getattr(skdpsynth, cls)(
-        epsilon=epsilon, delta=DELTA, schema=SCHEMA, random_state=0, **settings
-    )
+    fixed = {"epsilon": epsilon, "delta": DELTA, "schema": SCHEMA, "random_state": 0}
+    made: BaseSynthesizer = getattr(skdpsynth, cls)(**{**fixed, **settings})
     return made
 
 

@@ -153,8 +153,9 @@ def buy_pairs(
         mu = mu * math.sqrt(1.0 - CHOICE_SHARE)
         pairs = pairs[_worth(distances, pairs, np.array(sizes), mu)]
     measured = measured_cells(sizes, pairs)
+    tables = "1 pair table" if len(pairs) == 1 else f"{len(pairs)} pair tables"
     reservation = accountant.reserve_gaussian(
-        f"{len(pairs)} pair tables, {measured.sum()} cells",
+        f"{tables}, {measured.sum()} cells",
         mu=mu,
         sensitivity=math.sqrt(len(pairs)),
         scope=scope,

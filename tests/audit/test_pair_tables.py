@@ -61,7 +61,7 @@ def test_pair_tables_are_sound(choosing, small_table, canary, public_schema):
     """A row moves E tables by sqrt(E), all of the sensitivity, in its own class."""
     found = audit(small_table, canary, public_schema)
     assert found.findings == ()
-    tables = lines_of(found, "pair tables")
+    tables = lines_of(found, "pair table")
     assert [line.scope for line in tables] == ["class u", "class v"]
     assert [line.shift for line in tables] == [pytest.approx(1.0), 0.0]
     choices = lines_of(found, "choice of pairs")
@@ -76,7 +76,7 @@ def test_missing_and_unknown_values_are_in_a_cell(small_table, canary, public_sc
     odd = canary | {"a": np.nan, "b": np.nan, "c": "never seen"}
     found = audit(small_table, odd, public_schema)
     assert found.findings == ()
-    tables = lines_of(found, "pair tables")
+    tables = lines_of(found, "pair table")
     assert [line.shift for line in tables] == [pytest.approx(1.0), 0.0]
 
 
@@ -101,7 +101,7 @@ def test_less_noise_is_caught(
     monkeypatch.setattr(_pairs, "_LEAST_BINS", 16)
     found = audit(small_table, canary, public_schema)
     assert any(
-        NOISE in finding and "pair tables" in finding for finding in found.findings
+        NOISE in finding and "pair table" in finding for finding in found.findings
     ), found.findings
 
 
@@ -120,7 +120,7 @@ def test_a_table_is_not_bought_twice(small_table, canary, public_schema, monkeyp
 def unseen_second(real, values, reservation, *others):
     """The same below the ledger: two draws, of which one is charged."""
     first = real(values, reservation, *others)
-    if "pair tables" not in reservation.name:
+    if "pair table" not in reservation.name:
         return first
     return (first + real(values, reservation, *others)) // 2
 

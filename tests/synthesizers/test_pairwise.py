@@ -175,7 +175,7 @@ def test_the_report_names_every_release_and_they_add_up(schema):
         assert sum(e.share for e in (*shared, *own)) == pytest.approx(100, abs=1e-3)
         assert gdp_epsilon(math.sqrt(paid), 1e-5) <= 2.0
         assert gdp_epsilon(math.sqrt(paid), 1e-5) == pytest.approx(2.0, rel=0.02)
-        tables = [e.mu_total**2 for e in own if "pair tables" in e.name]
+        tables = [e.mu_total**2 for e in own if "pair table" in e.name]
         assert tables == [pytest.approx(0.75 * sum(e.mu_total**2 for e in own))]
 
 
@@ -187,7 +187,7 @@ def test_tables_are_noisy():
     synth = PairwiseSynthesizer(2.0, schema=SCHEMA, random_state=0)
     table, scopes = planted(N_ROWS), []
     for release in releases(synth, table):
-        if "pair tables" in release.reservation.name:
+        if "pair table" in release.reservation.name:
             scopes.append(release.reservation.scope)
             noise = release.noisy - release.exact
             assert len(noise) > 500
@@ -204,7 +204,7 @@ def test_the_plan_is_what_the_fit_does(epsilon):
     seen = [
         release
         for release in releases(synth, planted(N_ROWS))
-        if "pair tables" in release.reservation.name
+        if "pair table" in release.reservation.name
     ]
     assert len(seen) == (plan["tables"] > 0).sum()
     for release in seen:
