@@ -26,6 +26,7 @@ __all__ = ["N_MOVES", "BinScores", "MixtureTrainer"]
 # Of a bin: rarer ones would be noise, and no other bin had a score beside theirs.
 _LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
 _UPDATE = 0.2  # of an update of unit size, for logits
+_WEIGHTS_UPDATE = 0.05  # for logarithms of weights; more spoils what tables say
 _DRAWS = 16  # rows of a component that show its mean features
 N_MOVES = 32  # directions in which teachers can move the weights
 # Of a move of one component, and of what noise can do to the logarithm of its weight:
@@ -288,7 +289,8 @@ class MixtureTrainer:
             moved = self._flat() + _UPDATE * change
             self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
         else:
-            moved = self._log_weights + (self._moves @ change.to(self._moves)).float()
+            by_component = _WEIGHTS_UPDATE * self._moves @ change.to(self._moves)
+            moved = self._log_weights + by_component.float()
             least, most = self._first - _MOST_CHANGE, self._first + _MOST_CHANGE
             self._set(torch.cat([moved.clamp(least, most), self._parameters.flatten()]))
 

@@ -14,7 +14,7 @@ GRAINS_SHARE = 0.01  # decimals of numbers, and units of times
 
 # Of what is then left to a class that trains, if it starts from something. The rest of
 # the class's budget is for its start, and all of it if it cannot pay for training.
-GPATE_SHARES = {"pairs": 0.08, "marginals": 0.3}
+GPATE_SHARES = {"pairs": 0.05, "marginals": 0.3}
 PATEGAN_SHARES = {"pairs": 0.05, "marginals": 0.25}
 DPSGD_SHARES = (0.02, 0.1)  # at least and at most: as much as the signal needs
 TRIPLE_SHARES = (0.02, 0.03, 0.05, 0.1)  # the first one that is enough

@@ -153,7 +153,7 @@ def test_every_sum_is_drawn_once_per_step_and_class(mode, monkeypatch):
 
 
 @pytest.mark.usefixtures("pairs_for_all")
-@pytest.mark.parametrize(("init", "share"), [("pairs", 0.08), ("marginals", 0.3)])
+@pytest.mark.parametrize(("init", "share"), [("pairs", 0.05), ("marginals", 0.3)])
 def test_every_vote_of_every_fake_is_charged(init, share, monkeypatch):
     """m * k tests and answers per step, not k: batch 8, 2 dimensions, 10 bins."""
     _, draws = fit_spied(monkeypatch, n_iter=3, init=init, **VOTES)
