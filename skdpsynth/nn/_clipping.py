@@ -10,12 +10,12 @@ import torch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["clipped_sums", "padded", "poisson_sample"]
+__all__ = ["ROUNDING_ROOM", "clipped_sums", "padded", "poisson_sample"]
 
 # Gradients are computed in double precision, so a row's differs by less than 1e-13 of
 # its size when another row leaves and its place in a chunk changes. This room below the
 # clipping norm covers that for ten million rows.
-_ROUNDING_ROOM = 1e-6
+ROUNDING_ROOM = 1e-6
 
 
 def poisson_sample(
@@ -55,7 +55,7 @@ def clipped_sums(
     flat = [g.flatten(1).double() for g in gradients]
     norms = torch.stack([g.square().sum(dim=1) for g in flat]).sum(dim=0).sqrt()
     usable = norms.isfinite()
-    clip = max_grad_norm * (1.0 - _ROUNDING_ROOM)
+    clip = max_grad_norm * (1.0 - ROUNDING_ROOM)
     factors = torch.where(usable, clip / norms.clamp_min(clip), 0.0)
     return [
         (factors @ g.where(usable[:, None], 0.0)).reshape(gradient.shape[1:])

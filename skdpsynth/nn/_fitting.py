@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Components", "Heads", "ReleasedClass", "fit_mixtures", "stated_loss"]
+    from skdpsynth.nn._cells import SeenCells
+
+__all__ = ["Components", "Fit", "Heads", "ReleasedClass", "stated_loss"]
 
 # At least and at most, and for each bin: components of all classes together, and steps.
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
@@ -153,7 +155,9 @@ class ReleasedClass:
             return torch.as_tensor(values, dtype=torch.float32, device=device)
 
         n_rows = max(n_rows, 1.0)
+        self.n_rows = n_rows
         self.tables = shares, counts / n_rows, measured, noise_std / n_rows
+        self.seen: SeenCells | None = None  # what discriminators saw of it since
         self.shares = tensor(shares)
         self._per_share = n_rows / max(share_std, _LEAST_NOISE)
         noise_std = max(noise_std, _LEAST_NOISE)
@@ -168,7 +172,7 @@ class ReleasedClass:
         Of weights of shape (n_components,) with sum 1, and probabilities of shape
         (n_components, D) as in `Mixture`.
         """
-        return _Distance.apply(
+        total: torch.Tensor = _Distance.apply(
             weights,
             probabilities,
             self._per_cell,
@@ -176,6 +180,9 @@ class ReleasedClass:
             self.shares,
             self._per_share,
         )
+        if self.seen is not None:
+            total = total + self.seen.distance(weights, probabilities)
+        return total
 
 
 class _Distance(torch.autograd.Function):
@@ -233,57 +240,82 @@ def stated_loss(
     return total / len(home.T) ** 2
 
 
-def fit_mixtures(
-    released: Sequence[ReleasedClass],
-    prior: NDArray[np.float64],
-    heads: Heads,
-    *,
-    seed: int,
-    device: torch.device,
-) -> list[Components]:
-    """Fit one set of components to all classes, each with weights of its own.
+class Fit:
+    """One set of components for all classes, each with weights of its own.
 
     Minimises the squared distances in units of the noise's variance, and, for each
     component, the relative entropy of its columns to the marginals of the class that
-    it starts in. `prior` (n_classes,) are the shares of the classes; what comes back of
-    each are the components that matter to it.
+    it starts in. `prior` (n_classes,) are the shares of the classes. If more will be
+    released, it stops half-way, with the rate as it is, and `finish` ends it.
     """
-    generator = torch.Generator().manual_seed(seed)
-    n_classes, n_bins = len(released), int(heads.starts[-1])
-    least, most = _COMPONENTS
-    wanted = min(_COMPONENTS_PER_BIN * n_bins, _MOST_CELLS / n_bins**2 / n_classes)
-    n_components = int(np.clip(wanted, least, most))
-    n_steps = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS))
-    ends = np.cumsum((1.0 - _EVEN) * prior / prior.sum() + _EVEN / n_classes)
-    homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
-    own = torch.from_numpy(np.minimum(homes, n_classes - 1))
-    home = torch.stack([one.shares for one in released])[own].clamp_min(_LEAST_SHARE)
-    home = home.log()
-    spread = torch.randn((n_components, heads.n_parameters), generator=generator)
-    spread[:, n_bins:] = 0.0
-    bins = [
-        draw_from_tree(*one.tables, heads.starts, int((own == c).sum()), generator)
-        for c, one in enumerate(released)
-    ]
-    parameters = heads.at(np.concatenate(bins), home) + _SPREAD * spread.to(device)
-    parameters.requires_grad_()
-    first = torch.full((n_classes, n_components), _ELSEWHERE)
-    first[own, torch.arange(n_components)] = 0.0
-    log_weights = first.to(device).requires_grad_()
-    optimizer = torch.optim.Adam([parameters, log_weights], lr=_LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, 2.0 * (1.0 - step / n_steps))
-    )
-    for _ in range(n_steps):
-        logs = heads(parameters, home)
-        loss = stated_loss(released, log_weights, logs, home, n_classes)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    parameters, log_weights = parameters.detach(), log_weights.detach().log_softmax(1)
-    fitted = []
-    for logs in log_weights:
-        kept = logs >= np.log(_LEAST_WEIGHT)
-        fitted.append(Components(logs[kept], parameters[kept], home[kept], n_classes))
-    return fitted
+
+    def __init__(
+        self,
+        released: Sequence[ReleasedClass],
+        prior: NDArray[np.float64],
+        heads: Heads,
+        *,
+        more_comes: bool,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        n_classes, n_bins = len(released), int(heads.starts[-1])
+        least, most = _COMPONENTS
+        wanted = min(_COMPONENTS_PER_BIN * n_bins, _MOST_CELLS / n_bins**2 / n_classes)
+        n_components = int(np.clip(wanted, least, most))
+        ends = np.cumsum((1.0 - _EVEN) * prior / prior.sum() + _EVEN / n_classes)
+        homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
+        own = torch.from_numpy(np.minimum(homes, n_classes - 1))
+        home = torch.stack([one.shares for one in released])[own]
+        self._home = home.clamp_min(_LEAST_SHARE).log()
+        spread = torch.randn((n_components, heads.n_parameters), generator=generator)
+        spread[:, n_bins:] = 0.0
+        bins = [
+            draw_from_tree(*one.tables, heads.starts, int((own == c).sum()), generator)
+            for c, one in enumerate(released)
+        ]
+        parameters = heads.at(np.concatenate(bins), self._home)
+        self._parameters = (parameters + _SPREAD * spread.to(device)).requires_grad_()
+        first = torch.full((n_classes, n_components), _ELSEWHERE)
+        first[own, torch.arange(n_components)] = 0.0
+        self._log_weights = first.to(device).requires_grad_()
+        self._released, self._heads = released, heads
+        trained = [self._parameters, self._log_weights]
+        self._optimizer = torch.optim.Adam(trained, lr=_LEARNING_RATE)
+        self._half = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)) // 2
+        self.descend(self._half)
+        if not more_comes:
+            self.finish()
+
+    def finish(self) -> None:
+        """Take the last steps, with a rate that falls to 0."""
+        self.descend(self._half, falling=True)
+
+    def descend(self, n_steps: int, *, falling: bool = False) -> None:
+        """Take some steps of Adam."""
+        for step in range(n_steps):
+            if falling:
+                rate = _LEARNING_RATE * (1.0 - step / n_steps)
+                self._optimizer.param_groups[0]["lr"] = rate
+            logs = self._heads(self._parameters, self._home)
+            loss = stated_loss(
+                self._released,
+                self._log_weights,
+                logs,
+                self._home,
+                len(self._released),
+            )
+            self._optimizer.zero_grad()
+            loss.backward()
+            self._optimizer.step()
+
+    def components(self) -> list[Components]:
+        """Give each class the components that matter to it."""
+        parameters, n_classes = self._parameters.detach(), len(self._released)
+        found = []
+        for logs in self._log_weights.detach().log_softmax(1):
+            kept = logs >= np.log(_LEAST_WEIGHT)
+            own = parameters[kept], self._home[kept]
+            found.append(Components(logs[kept], *own, n_classes))
+        return found

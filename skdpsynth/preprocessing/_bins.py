@@ -145,6 +145,31 @@ class TableBins:
         even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without levels
         return np.where(totals > 0, shares / np.maximum(totals, 1e-12), even)
 
+    def groups(self, shares: NDArray[np.float64], n_groups: int) -> NDArray[np.int64]:
+        """Put the bins of every column into a few groups, of shape (D,).
+
+        Intervals at quantiles of the shares (D,), and of levels the most frequent
+        alone. Exact zeros and missing values are a group where they are many.
+        """
+        found = np.zeros(len(shares), dtype=np.int64)
+        for start, end, column in zip(
+            self.starts[:-1], self.starts[1:], self.columns, strict=True
+        ):
+            own, n_intervals = shares[start:end], max(len(column.edges) - 1, 0)
+            beside = n_intervals and own[n_intervals:].sum() > 0.5 / n_groups
+            if n_intervals:
+                present = own[:n_intervals] if beside else own
+                n_inside = max(n_groups - 1, 1) if beside else n_groups
+                middles = (np.cumsum(present) - 0.5 * present) / present.sum()
+                of_bin = np.minimum((n_inside * middles).astype(np.int64), n_inside - 1)
+                found[start : start + len(present)] = of_bin
+                found[start + len(present) : end] = n_groups - 1
+            else:
+                order = np.argsort(-own, kind="stable")
+                ranks = np.minimum(np.arange(len(own)), n_groups - 1)
+                found[start + order] = ranks
+        return found
+
     def normal_scores(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give the normal score of the middle of each interval; NaN elsewhere.
 

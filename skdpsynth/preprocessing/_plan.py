@@ -61,6 +61,9 @@ class ClassPlan:
         Teachers, and steps they advise; 0 if the class does not train.
     n_queries : int
         Releases of one step.
+    n_groups : int
+        Groups of a column's bins, where discriminators look at cells of three columns;
+        0 where they look at something else.
     mu_step : float
         Gaussian-DP parameter of one step.
     step_noise_std : float
@@ -79,6 +82,7 @@ class ClassPlan:
     n_teachers: int = 0
     n_iter: int = 0
     n_queries: int = 1
+    n_groups: int = 0
     mu_step: float = 0.0
     step_noise_std: float = 0.0
     sampling_rate: float = 0.0

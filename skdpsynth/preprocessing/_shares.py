@@ -17,6 +17,7 @@ GRAINS_SHARE = 0.01  # decimals of numbers, and units of times
 GPATE_SHARES = {"pairs": 0.05, "marginals": 0.3}
 PATEGAN_SHARES = {"pairs": 0.05, "marginals": 0.25}
 DPSGD_SHARES = (0.02, 0.1)  # at least and at most: as much as the signal needs
+CELLS_SHARE = 0.25  # of a class whose discriminator looks at three columns at once
 TRIPLE_SHARES = (0.02, 0.03, 0.05, 0.1)  # the first one that is enough
 CLASSIFIER_SHARE = 0.05  # PATE-TripleGAN's classifier, at most
 PSEUDO_LABELS_SHARE = 0.05  # of what unlabelled rows pay: counts of pseudo-labels

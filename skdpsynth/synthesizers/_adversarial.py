@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from tqdm.auto import tqdm
 
+from skdpsynth.nn._cells import CellDiscriminator
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.preprocessing._shares import CELLS_SHARE
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._class_gan import (
     AT_LEAST_ONE,
@@ -23,11 +25,13 @@ from skdpsynth.synthesizers._class_gan import (
     ClassGAN,
 )
 from skdpsynth.synthesizers._dpcgan_plan import (
+    cell_groups,
     n_factors,
     plan_training,
     reserve_steps,
     training_share,
 )
+from skdpsynth.synthesizers._start import PairStart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,11 +106,32 @@ class AdversarialSynthesizer(ClassGAN):
         start = self._buy_start(
             rows, facts, plans, accountant, n_factors=max(factors), seed=seed
         )
+        settings: dict[int, dict[str, Any]] = {
+            c: {
+                "loss": self._loss,
+                "max_grad_norm": self.max_grad_norm,
+                "expected_batch_size": plans[c].sampling_rate
+                * max(plans[c].n_rows, 1.0),
+                "reservation": reservation,
+                "rng": secret_generator(),
+                "device": device,
+            }
+            for c, reservation in reserved.items()
+        }
+        looking = {c: own for c, own in settings.items() if plans[c].n_groups}
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
-            for c, reservation in reserved.items():
+            if looking and isinstance(start, PairStart):
+                self._train_on_cells(start, rows, plans, looking, public, progress)
+            for c in settings.keys() - looking:
                 plan = plans[c]
+
+                def rounds(n_iter: int = plan.n_iter) -> Iterator[int]:
+                    for step in range(n_iter):
+                        yield step
+                        progress.update()
+
                 generator = start.trainer(
                     c,
                     n_factors=factors[c],
@@ -120,26 +145,55 @@ class AdversarialSynthesizer(ClassGAN):
                     start.encode(rows.of_class(c), c),
                     n_features=generator.n_features,
                     hidden_dims=tuple(self.hidden_dims),
-                    loss=self._loss,
                     learning_rate=self.discriminator_learning_rate,
                     weight_bound=self._weight_bound,
-                    max_grad_norm=self.max_grad_norm,
-                    expected_batch_size=plan.sampling_rate * max(plan.n_rows, 1.0),
-                    reservation=reservation,
-                    rng=secret_generator(),
                     generator=public,
-                    device=device,
+                    **settings[c],
                 )
-
-                def rounds(n_iter: int = plan.n_iter) -> Iterator[int]:
-                    for step in range(n_iter):
-                        yield step
-                        progress.update()
-
                 self._train_class(generator, discriminator, rounds())
                 start.keep(c, generator.result())
         self._collect(start, plans)
         return start.model
+
+    def _train_on_cells(
+        self,
+        start: PairStart,
+        rows: PrivateRows,
+        plans: list[ClassPlan],
+        settings: dict[int, dict[str, Any]],
+        public: torch.Generator,
+        progress: tqdm[Any],
+    ) -> None:
+        """Train against linear discriminators of cells of three columns.
+
+        It is the loop of the algorithm, where a discriminator takes one step from zero,
+        follows the generator exactly, and what it has seen stays. One generator serves
+        all classes, conditional on the label.
+        """
+        discriminators = {}
+        for c, own in settings.items():
+            seen, groups = start.see(
+                c, rows.of_class(c), plans[c].n_groups, plans[c].n_iter, public
+            )
+            discriminators[c] = seen, CellDiscriminator(groups, **own)
+        for step in range(max(plans[c].n_iter for c in settings)):
+            for c, (seen, discriminator) in discriminators.items():
+                if step < plans[c].n_iter:
+                    cells = seen.next_cells()
+                    # Sample X; clip the gradients of real rows; noise to their sum.
+                    seen.add(cells, *discriminator.release(cells))
+                    progress.update()
+            # theta_d is the difference of real rows and fakes, at each step of theta_g.
+            start.descend(self.n_generator_steps)
+        start.finish()
+
+    def _n_groups(self, form: Init, n_rows: float, n_columns: int, mu: float) -> int:
+        """Give the groups of a column in cells; 0 where they are not looked at."""
+        if form != "pairs" or len(self.hidden_dims) or self.n_discriminator_steps > 1:
+            return 0
+        found = cell_groups(n_rows, n_columns, mu)
+        asked = self.n_iter != "auto" or self.noise_multiplier is not None
+        return max(found, 2) if asked and n_columns > 2 else found
 
     def _n_factors(self, plan: ClassPlan, n_columns: int) -> int:
         mu = plan.mu_step * math.sqrt(plan.n_iter * plan.n_queries)
@@ -148,6 +202,10 @@ class AdversarialSynthesizer(ClassGAN):
     def _training_share(
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> float:
+        if form == "pairs" and mu < math.inf and self.noise_multiplier is None:
+            mu_cells = mu * math.sqrt(CELLS_SHARE)
+            if self._n_groups(form, n_rows, n_columns, mu_cells):
+                return CELLS_SHARE
         return training_share(
             n_rows,
             n_columns,
@@ -161,12 +219,18 @@ class AdversarialSynthesizer(ClassGAN):
     def _plan_training(
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
+        n_groups = self._n_groups(form, n_rows, n_columns, mu)
+        linear = not len(self.hidden_dims) and self.n_discriminator_steps == 1
+        asked = self.n_iter != "auto" or self.noise_multiplier is not None
+        if form == "pairs" and linear and not (n_groups or asked):
+            return {}  # what it could look at, the tables know
         return plan_training(
             n_rows,
             n_columns,
             mu,
             tail_delta=self._tail_delta,
             optional=form != "random",
+            n_groups=n_groups,
             latent_dim=self.latent_dim,
             batch_size=self.batch_size,
             n_discriminator_steps=self.n_discriminator_steps,

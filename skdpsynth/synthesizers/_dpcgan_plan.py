@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
 
-__all__ = ["n_factors", "plan_training", "reserve_steps", "training_share"]
+__all__ = [
+    "cell_groups",
+    "n_factors",
+    "plan_training",
+    "reserve_steps",
+    "training_share",
+]
 
 _AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
@@ -26,6 +32,23 @@ _STEPS_LIMIT = 10**6
 # Of the squared mu of a class that starts from marginals: what training may take. It
 # takes no more than the least where a step has this squared signal-to-noise ratio.
 (_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
+# Groups of a column in cells of three of them, and of all columns together.
+_LEAST_GROUPS, _MOST_GROUPS, _ALL_GROUPS = 3, 4, 64
+_PER_CELL = 4.0  # rows of a mean cell, in noise deviations
+_CELL_ROUNDS = 4
+
+
+def cell_groups(n_rows: float, n_columns: int, mu: float) -> int:
+    """Give the groups of a column whose cells stand out of the noise; 0 for too few.
+
+    A cell is one of three columns, and training may use `mu` for all triples.
+    """
+    if n_columns < 3:
+        return 0
+    noise = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)
+    clear = int((n_rows / (_PER_CELL * noise)) ** (1 / 3))
+    found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
+    return found if found >= _LEAST_GROUPS else 0
 
 
 def n_factors(
@@ -72,6 +95,7 @@ def plan_training(
     *,
     tail_delta: float,
     optional: bool,
+    n_groups: int,
     latent_dim: int | Literal["auto"],
     batch_size: int | Literal["auto"],
     n_discriminator_steps: int,
@@ -82,7 +106,7 @@ def plan_training(
 
     Training may use `mu`, and `tail_delta` beside it; 0 to charge a step as if it saw
     every row. `optional`: the class starts from marginals, so that training only adds
-    dependence between columns.
+    dependence between columns. With `n_groups` it looks at cells of three columns.
     """
     if n_columns < (2 if optional else 1):
         return {}
@@ -91,6 +115,8 @@ def plan_training(
     if noise_multiplier is not None:
         count = _affordable(mu, rate, noise_multiplier, tail_delta)
         n_iter = count // n_discriminator_steps
+    elif n_iter == "auto" and n_groups:
+        n_iter = _CELL_ROUNDS
     elif n_iter == "auto":
         each = n_factors(n_rows, n_columns, mu, latent_dim) + (0 if optional else 2)
         rounds = _rounds(n_rows, n_columns, mu) / each / n_discriminator_steps
@@ -108,6 +134,7 @@ def plan_training(
     return {
         "n_iter": n_iter,
         "n_queries": n_discriminator_steps,
+        "n_groups": n_groups,
         "mu_step": mu / math.sqrt(count),
         "sampling_rate": rate,
         "step_noise_std": noise,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from skdpsynth.nn._cells import SeenCells
 from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
-from skdpsynth.nn._fitting import Components, Heads, ReleasedClass, fit_mixtures
+from skdpsynth.nn._fitting import Components, Fit, Heads, ReleasedClass
 from skdpsynth.nn._mixture import Mixture, MixtureGenerator
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
 from skdpsynth.preprocessing._bins import choose_bins
@@ -139,8 +140,9 @@ class PairStart:
         self._bins, marginals = choose_bins(facts.domains, marginals, prior, n_bins)
         self.model = TableModel(facts, marginals)
         ranks = [self._bins.ranks(own) for own in marginals]
-        shares = [self._bins.shares(own) for own in ranks]
+        shares = self._shares = [self._bins.shares(own) for own in ranks]
         self._released: dict[int, ReleasedClass] = {}
+        self._device = device
         for c, plan in enumerate(plans):
             if not plan.mu_pairs and not plan.n_iter:
                 continue
@@ -162,27 +164,37 @@ class PairStart:
             Mixture.independent(share, rank)
             for share, rank in zip(shares, ranks, strict=True)
         ]
+        self.generator = MixtureGenerator(mixtures, self._bins.starts)
         fitted = list(self._released)
         scores = self._bins.normal_scores(prior @ np.array(shares))
         self._heads = Heads(self._bins.starts, scores, device)
         self._components: dict[int, Components] = {}
+        self._fit: Fit | None = None
         if fitted:
-            own = fit_mixtures(
-                list(self._released.values()),
+            own = list(self._released.values())
+            more_comes = any(plan.n_groups for plan in plans)
+            self._fit = Fit(
+                own,
                 prior[fitted],
                 self._heads,
+                more_comes=more_comes,
                 seed=seed,
                 device=device,
             )
-            self._components = dict(zip(fitted, own, strict=True))
-        for c, components in self._components.items():
-            mixtures[c] = components.mixture(self._heads, ranks[c])
-        self.generator = MixtureGenerator(mixtures, self._bins.starts)
+            self._take_components()
         self._scores = {
             c: BinScores(mixtures[c], self._bins.starts)
             for c in fitted
-            if plans[c].n_iter
+            if plans[c].n_iter and not plans[c].n_groups
         }
+
+    def _take_components(self) -> None:
+        assert self._fit is not None
+        own = self._fit.components()
+        self._components = dict(zip(self._released, own, strict=True))
+        mixtures = self.generator.mixtures
+        for c, components in self._components.items():
+            mixtures[c] = components.mixture(self._heads, mixtures[c].ranks)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give the scores of the bins of the rows of a class."""
@@ -207,6 +219,39 @@ class PairStart:
             n_factors=n_factors,
             **training,
         )
+
+    def see(
+        self,
+        position: int,
+        rows: PrivateRows,
+        n_groups: int,
+        n_rounds: int,
+        generator: torch.Generator,
+    ) -> tuple[SeenCells, NDArray[np.uint8]]:
+        """Let discriminators look at cells; give these, and the private groups."""
+        groups = self._bins.groups(self._shares[position], n_groups)
+        seen = SeenCells(
+            self._bins.starts,
+            groups,
+            n_groups,
+            self._released[position].n_rows,
+            n_rounds=n_rounds,
+            generator=generator,
+            device=self._device,
+        )
+        self._released[position].seen = seen
+        return seen, seen.encode(self._bins.encode(rows))
+
+    def descend(self, n_steps: int) -> None:
+        """Fit the generator of all classes further, to all that was released."""
+        assert self._fit is not None
+        self._fit.descend(n_steps)
+
+    def finish(self) -> None:
+        """Take the last steps of the fit."""
+        assert self._fit is not None
+        self._fit.finish()
+        self._take_components()
 
     def keep(self, position: int, result: Mixture) -> None:
         """Take back the mixture of a class."""

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from skdpsynth.nn import _fitting
-from skdpsynth.nn._fitting import _BUMP, _LOGIT, Heads, ReleasedClass, fit_mixtures
+from skdpsynth.nn._fitting import _BUMP, _LOGIT, Fit, Heads, ReleasedClass
 from skdpsynth.privacy._pair_tables import measured_cells
 
 CPU = torch.device("cpu")
@@ -51,7 +51,8 @@ def heads_of(scores=None):
 
 def fit(classes, prior=(1.0,), seed=0, scores=None):
     heads = heads_of(scores)
-    found = fit_mixtures(classes, np.array(prior), heads, seed=seed, device=CPU)
+    settings = {"more_comes": False, "seed": seed, "device": CPU}
+    found = Fit(classes, np.array(prior), heads, **settings).components()
     return [components.mixture(heads, np.zeros((2, 12))) for components in found]
 
 

@@ -131,7 +131,7 @@ def plan_of(n_rows, **parameters):
 
 def test_a_plan_spends_what_the_marginals_leave():
     """Squared mu: 4 % for the counts; of the rest 2 % where that is clear, or 10 %."""
-    plan = plan_of(None, class_counts={"u": 100_000, "v": 1000})
+    plan = plan_of(None, class_counts={"u": 100_000, "v": 1000}, init="marginals")
     mu_squared = plan["n_iter"] / plan["step_noise_std"] ** 2
     rest = 0.96 * PrivacyAccountant(1.0, 1e-5).mu_cap ** 2
     np.testing.assert_allclose(mu_squared, [0.02 * rest, 0.1 * rest], rtol=1e-6)
@@ -227,7 +227,11 @@ def test_samples_at_infinite_epsilon_have_the_batch_size(monkeypatch):
         lambda given, rows: drawn.setdefault(given[0], []).append(len(rows)),
     )
     DPCGANSynthesizer(
-        epsilon=math.inf, schema=make_schema(4), batch_size=200, n_generator_steps=1
+        epsilon=math.inf,
+        schema=make_schema(4),
+        batch_size=200,
+        n_generator_steps=1,
+        init="marginals",
     ).fit(table)
     sizes = table["y"].value_counts()
     assert set(drawn) == set(sizes)

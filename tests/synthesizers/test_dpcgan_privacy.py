@@ -18,7 +18,8 @@ import torch
 from _twins import after_encoding
 
 from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer, IndependentSynthesizer
-from skdpsynth.nn import _discriminator, _dp_sgd
+from skdpsynth.nn import _cells, _discriminator, _dp_sgd
+from skdpsynth.nn._cells import CellDiscriminator, SeenCells
 from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.preprocessing import _model
 from skdpsynth.preprocessing._columns import PrivateRows
@@ -50,6 +51,11 @@ SMALL = {
     "max_grad_norm": CLIP,
     "random_state": 0,
     "delta": DELTA,
+}
+# What makes discriminators look at scores, and not at cells of three columns.
+SCORES = {
+    "pairs": {"init": "pairs", "n_discriminator_steps": 2},
+    "marginals": {"init": "marginals"},
 }
 # What training changes in a generator.
 LEARNT = {"pairs": "generator.0.weights", "marginals": "generator.0.loadings"}
@@ -202,7 +208,19 @@ def shuffled(n_rows, rate, rng):
     return rng.permutation(n_rows)[: int(rate * n_rows)]
 
 
-clipped_sums = _dp_sgd.clipped_sums
+def twice_the_rows(self, cells):
+    """A row is in two cells of a triple."""
+    self._rows = self._rows.repeat(2, 1)
+    return release_of_cells(self, cells)
+
+
+def sorted_together(self, bins):
+    """Groups by rank among the rows."""
+    ranks = bins.argsort(axis=0).argsort(axis=0)
+    return (ranks * 2 // max(len(bins), 1)).astype(np.uint8)
+
+
+clipped_sums, release_of_cells = _dp_sgd.clipped_sums, CellDiscriminator.release
 
 
 @pytest.mark.parametrize(
@@ -210,11 +228,19 @@ clipped_sums = _dp_sgd.clipped_sums
     [
         (PrivateRows, "of_class", all_rows, {}),
         (PrivateRows, "of_class", all_rows, {"init": "marginals"}),
-        (_dp_sgd, "clipped_sums", clipped_pairs, TIGHT),
+        (_dp_sgd, "clipped_sums", clipped_pairs, TIGHT | SCORES["pairs"]),
         (_dp_sgd, "clipped_sums", clipped_pairs, {"init": "marginals"}),
-        (_discriminator, "poisson_sample", shuffled, {"batch_size": 45}),
+        (_cells, "poisson_sample", shuffled, {"batch_size": 45}),
+        (
+            _discriminator,
+            "poisson_sample",
+            shuffled,
+            SCORES["pairs"] | {"batch_size": 45},
+        ),
+        (CellDiscriminator, "release", twice_the_rows, {}),
+        (SeenCells, "encode", sorted_together, {}),
         *(
-            (*twin, TIGHT | {"init": init})
+            (*twin, TIGHT | SCORES[init])
             for init, twin in after_encoding(standardised_together).items()
         ),
     ],
@@ -357,6 +383,22 @@ class RealisedDivisor(Discriminator):
         super().__init__(rows, expected_batch_size=size, **settings)
 
 
+class DivisorOfCells(CellDiscriminator):
+    """Divides by the number of rows, as `make_private` does."""
+
+    def __init__(self, rows, *, expected_batch_size, **settings):
+        size = max(len(rows), 1)
+        super().__init__(rows, expected_batch_size=size, **settings)
+
+
+class ExactCells(CellDiscriminator):
+    """Gives the shares of the rows beside the noisy sum."""
+
+    def release(self, cells):
+        _, noise = super().release(cells)
+        return cells.counts(self._rows) / 1.0 / max(len(self._rows), 1), noise
+
+
 class FakesOfTheBatch(Discriminator):
     """L^t = Y^t: as many fakes of the class as the real batch has rows of it."""
 
@@ -379,17 +421,20 @@ class PublicDrawsByRow(Discriminator):
         (_adversarial, "Discriminator", RealisedDivisor),
         (_adversarial, "Discriminator", FakesOfTheBatch),
         (_adversarial, "Discriminator", PublicDrawsByRow),
+        (_adversarial, "CellDiscriminator", DivisorOfCells),
+        (_adversarial, "CellDiscriminator", ExactCells),
     ],
 )
 @pytest.mark.parametrize("init", LEARNT)
 def test_flow_round_the_mechanism_is_caught(where, name, twin, init, monkeypatch):
+    mode = {} if name == "CellDiscriminator" else SCORES[init]
     if twin is exact_sum:  # round the record: what is recorded is noisy
         monkeypatch.setattr(
             _dp_sgd.ReservedOptimizer, "add_noise", add_noise_of(exact_sum)
         )
     else:
         monkeypatch.setattr(where, name, twin)
-    ours, theirs = fit_twice(monkeypatch, init=init, **NOTHING_GIVEN)
+    ours, theirs = fit_twice(monkeypatch, **mode, **NOTHING_GIVEN)
     with pytest.raises(AssertionError):
         assert_equal_results(ours, theirs)
 
@@ -424,7 +469,7 @@ def test_real_rows_never_reach_the_generator(init, monkeypatch):
     follow = Discriminator.follow
     monkeypatch.setattr(*after_encoding(mark_all)[init])
     monkeypatch.setattr(Discriminator, "follow", check)
-    fit(make_table(), init=init)
+    fit(make_table(), **SCORES[init])
     assert sum(marked) == 150
 
 
@@ -480,10 +525,11 @@ def test_what_is_printed_does_not_depend_on_the_run():
     assert reports[0].epsilon == pytest.approx(0.9995, abs=1e-4)
 
 
-def test_the_divisor_is_rate_times_the_planned_count(monkeypatch):
+@pytest.mark.parametrize("base", [CellDiscriminator, Discriminator])
+def test_the_divisor_is_rate_times_the_planned_count(base, monkeypatch):
     seen = {}
 
-    class Seen(Discriminator):
+    class Seen(base):
         def __init__(self, rows, *, expected_batch_size, reservation, **settings):
             seen[reservation.scope] = expected_batch_size, reservation.sampling_rate
             super().__init__(
@@ -493,8 +539,9 @@ def test_the_divisor_is_rate_times_the_planned_count(monkeypatch):
                 **settings,
             )
 
-    monkeypatch.setattr(_adversarial, "Discriminator", Seen)
-    fit(make_table(), batch_size=75, n_iter=3, epsilon=0.5)
+    monkeypatch.setattr(_adversarial, base.__name__, Seen)
+    mode = {} if base is CellDiscriminator else SCORES["pairs"]
+    fit(make_table(), batch_size=75, n_iter=3, epsilon=0.5, **mode)
     (size_u, rate_u), (size_v, rate_v) = seen["u"], seen["v"]
     assert rate_u == pytest.approx(75 / 90)
     assert rate_v == 1.0

@@ -58,7 +58,8 @@ def test_its_samples_have_the_batch_size(monkeypatch):
         return rows
 
     monkeypatch.setattr(_discriminator, "poisson_sample", recorder)
-    GANSynthesizer(target="y", batch_size=200, n_iter=6, n_generator_steps=1).fit(table)
+    settings = {"batch_size": 200, "n_iter": 6, "n_generator_steps": 1}
+    GANSynthesizer(target="y", init="marginals", **settings).fit(table)
     sizes = table["y"].value_counts()
     assert set(drawn) == set(sizes)
     for n_rows in sizes:
