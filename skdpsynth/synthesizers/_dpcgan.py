@@ -53,9 +53,9 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
-        `n_generator_steps` of the generator. "auto": as many as keep the signal of a
-        step above its noise, up to 12; a class that cannot pay for 3 leaves its
-        budget to the marginals.
+        `n_generator_steps` of the generator. "auto": 4 on pairs, otherwise as many as
+        keep the signal of a step above its noise, up to 12; a class for which training
+        does not pay leaves its budget to the start.
     noise_multiplier : float, optional
         Noise of a step in clipping norms, positive. It fixes the number of rounds, so
         it excludes `n_iter`.
@@ -140,10 +140,13 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
 
     The generator is a mixture: a latent code, and given the code a distribution over
     the bins of each column. It is fitted to the released tables, which stay in its loss
-    (``init="marginals"``, and tables that pairs do not serve: factors). The
-    discriminator looks at products of the score of each column with directions in the
-    row. Between two releases the gradient of the real
-    rows stays what was released, and that of the fakes follows the generator. A
+    (``init="marginals"``, and tables that pairs do not serve: factors). Where that pays
+    the discriminator is linear in coarse cells of three columns, all triples in four
+    rounds, and starts each from zero: the gradient of a row is then its features times
+    a public number. What it was told stays in the loss. With hidden layers, several
+    steps, or without pairs it looks at products of the score of each column with
+    directions in the row. Between two releases the gradient of the real rows stays what
+    was released, and that of the fakes follows the generator. A
     class that can pay neither for pairs nor for training takes the dependence of the
     largest that can, unless it is a hundred times rarer.
 
