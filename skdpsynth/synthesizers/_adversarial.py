@@ -124,7 +124,9 @@ class AdversarialSynthesizer(ClassGAN):
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
             if looking and isinstance(start, PairStart):
                 self._train_on_cells(start, rows, plans, looking, public, progress)
-            for c in settings.keys() - looking:
+            for c in settings:
+                if c in looking:
+                    continue
                 plan = plans[c]
 
                 def rounds(n_iter: int = plan.n_iter) -> Iterator[int]:

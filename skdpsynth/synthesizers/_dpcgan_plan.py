@@ -34,7 +34,7 @@ _STEPS_LIMIT = 10**6
 (_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
 # Groups of a column in cells of three of them, and of all columns together.
 _LEAST_GROUPS, _MOST_GROUPS, _ALL_GROUPS = 3, 4, 64
-_PER_CELL = 4.0  # rows of a mean cell, in noise deviations
+_PER_CELL = 8.0  # rows of a mean cell, in noise deviations
 _CELL_ROUNDS = 4
 
 
