@@ -49,10 +49,11 @@ class Cells(NamedTuple):
         n_triples, n, *_ = self.shape
         n_cells = n_triples * n**3
         total = torch.zeros(n_cells, dtype=torch.int64, device=rows.device)
-        offsets = n**3 * torch.arange(n_triples, device=rows.device)
+        offsets = n**3 * torch.arange(n_triples, dtype=torch.int32, device=rows.device)
         for part in rows.split(max(1, _CHUNK // n_triples)):
-            first, second, third = (part[:, own].long() for own in self.triples.T)
-            codes = (first * n + second) * n + third + offsets
+            by_column = part.T.to(torch.int32).contiguous()
+            first, second, third = (by_column[own] for own in self.triples.T)
+            codes = (first * n + second) * n + third + offsets[:, None]
             total += torch.bincount(codes.flatten(), minlength=n_cells)
         return total.reshape(self.shape)
 

@@ -53,7 +53,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
-        `n_generator_steps` of the generator. "auto": 4 on pairs, otherwise as many as
+        `n_generator_steps` of the generator. "auto": 2 on pairs, otherwise as many as
         keep the signal of a step above its noise, up to 12; a class for which training
         does not pay leaves its budget to the start.
     noise_multiplier : float, optional
@@ -141,7 +141,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     The generator is a mixture: a latent code, and given the code a distribution over
     the bins of each column. It is fitted to the released tables, which stay in its loss
     (``init="marginals"``, and tables that pairs do not serve: factors). Where that pays
-    the discriminator is linear in coarse cells of three columns, all triples in four
+    the discriminator is linear in coarse cells of three columns, all triples in two
     rounds, and starts each from zero: the gradient of a row is then its features times
     a public number. What it was told stays in the loss. With hidden layers, several
     steps, or without pairs it looks at products of the score of each column with

@@ -33,9 +33,9 @@ _STEPS_LIMIT = 10**6
 # takes no more than the least where a step has this squared signal-to-noise ratio.
 (_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
 # Groups of a column in cells of three of them, and of all columns together.
-_LEAST_GROUPS, _MOST_GROUPS, _ALL_GROUPS = 3, 4, 64
+_LEAST_GROUPS, _MOST_GROUPS, _ALL_GROUPS = 3, 4, 57
 _PER_CELL = 8.0  # rows of a mean cell, in noise deviations
-_CELL_ROUNDS = 4
+_CELL_ROUNDS = 2
 
 
 def cell_groups(n_rows: float, n_columns: int, mu: float) -> int:
