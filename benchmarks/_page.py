@@ -37,8 +37,8 @@ marginals of every column in every class with the same budget, and no dependence
 real data are as many real training rows as rows are sampled, or all where there are
 fewer (for Kaggle Credit 20,000 and all frauds). Published figures are the papers',
 with their own splits, settings and accounting. "Missed" names what is required and not
-reached, then what is aimed at and not reached. Below each table stands when its rows were made,
-and of whom the code has changed since.
+reached, then what is aimed at and not reached. Below each table stands when its rows
+were made, and whose code has changed since.
 """
 
 _EXAMPLE = """## How one figure is made

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy import Reservation
 
-__all__ = ["CellDiscriminator", "Cells", "SeenCells"]
+__all__ = ["SLOPES", "CellDiscriminator", "Cells", "SeenCells"]
 
-_SLOPES = {"logistic": 0.5, "wasserstein": 1.0}  # of a loss at a logit of 0
+SLOPES = {"logistic": 0.5, "wasserstein": 1.0}  # of a loss at a logit of 0
 _CHUNK = 2**22  # cells of rows that are counted at a time
 _LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers
 
@@ -83,7 +83,7 @@ class CellDiscriminator:
         device: torch.device,
     ) -> None:
         self._rows = torch.from_numpy(rows).to(device)
-        self._norm = min(_SLOPES[loss], max_grad_norm) * (1.0 - ROUNDING_ROOM)
+        self._norm = min(SLOPES[loss], max_grad_norm) * (1.0 - ROUNDING_ROOM)
         self._clip, self._expected = max_grad_norm, expected_batch_size
         self._reservation, self._rng = reservation, rng
 
@@ -94,10 +94,11 @@ class CellDiscriminator:
         )
         raise TypeError(msg)
 
-    def release(self, cells: Cells) -> tuple[torch.Tensor, float]:
+    def release(self, cells: Cells) -> tuple[torch.Tensor, torch.Tensor]:
         """Release the gradient of the real rows, one step of DP-SGD.
 
-        Returns what it says of the share of real rows in each cell, and its noise.
+        Returns what it says of the share of real rows in each cell, and how far off
+        that is as a rule, by noise and by sampling.
         """
         # Opacus takes a second to import, and other algorithms do not need it.
         from skdpsynth.nn._dp_sgd import ReservedOptimizer
@@ -119,9 +120,11 @@ class CellDiscriminator:
         per_row = -self._norm * len(cells.triples) ** -0.5
         weight.summed_grad = per_row * counts.double()  # type: ignore[attr-defined]
         optimizer.release()
-        noise = self._reservation.noise_std * self._clip / self._expected
+        noise = self._reservation.noise_std * self._clip / self._expected / per_row
         assert weight.grad is not None
-        return (weight.grad / per_row).float(), noise / abs(per_row)
+        shares = (weight.grad / per_row).float()
+        sampled = shares.clamp_min(0.0) * (1.0 - rate) / self._expected
+        return shares, (noise**2 + sampled).sqrt()
 
 
 class SeenCells:
@@ -170,12 +173,12 @@ class SeenCells:
         """Say which cells the next discriminator looks at."""
         return Cells(next(self._rounds), self._n_groups)
 
-    def add(self, cells: Cells, shares: torch.Tensor, noise_std: float) -> None:
+    def add(self, cells: Cells, shares: torch.Tensor, std: torch.Tensor) -> None:
         """Remember what a discriminator says; what was seen twice is averaged."""
         first, second, third = cells.triples.T
         place = self._place[first, second], slice(None), slice(None), third
         known = self._per_share[place] ** 2
-        more = max(noise_std, self._least_noise) ** -2
+        more = std.to(known).clamp_min(self._least_noise) ** -2
         both = known * self._shares[place] + more * shares.to(known)
         self._shares[place] = both / (known + more)
         self._per_share[place] = (known + more).sqrt()

@@ -160,7 +160,8 @@ class TableBins:
             if n_intervals:
                 present = own[:n_intervals] if beside else own
                 n_inside = max(n_groups - 1, 1) if beside else n_groups
-                middles = (np.cumsum(present) - 0.5 * present) / present.sum()
+                total = max(present.sum(), 1e-12)  # a class may have no value here
+                middles = (np.cumsum(present) - 0.5 * present) / total
                 of_bin = np.minimum((n_inside * middles).astype(np.int64), n_inside - 1)
                 found[start : start + len(present)] = of_bin
                 found[start + len(present) : end] = n_groups - 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.nn._cells import CellDiscriminator
+from skdpsynth.nn._cells import SLOPES, CellDiscriminator
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.preprocessing._shares import CELLS_SHARE
@@ -118,7 +118,11 @@ class AdversarialSynthesizer(ClassGAN):
             }
             for c, reservation in reserved.items()
         }
-        looking = {c: own for c, own in settings.items() if plans[c].n_groups}
+        looking = {
+            c: own
+            for c, own in settings.items()
+            if plans[c].n_groups and isinstance(start, PairStart)
+        }
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
@@ -193,9 +197,10 @@ class AdversarialSynthesizer(ClassGAN):
         """Give the groups of a column in cells; 0 where they are not looked at."""
         if form != "pairs" or len(self.hidden_dims) or self.n_discriminator_steps > 1:
             return 0
-        found = cell_groups(n_rows, n_columns, mu)
         asked = self.n_iter != "auto" or self.noise_multiplier is not None
-        return max(found, 2) if asked and n_columns > 2 else found
+        # The norm of every row, and what its noise is for.
+        used = min(SLOPES[self._loss], self.max_grad_norm) / self.max_grad_norm
+        return cell_groups(n_rows, n_columns, mu * used, least=2 if asked else 3)
 
     def _n_factors(self, plan: ClassPlan, n_columns: int) -> int:
         mu = plan.mu_step * math.sqrt(plan.n_iter * plan.n_queries)
@@ -204,7 +209,7 @@ class AdversarialSynthesizer(ClassGAN):
     def _training_share(
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> float:
-        if form == "pairs" and mu < math.inf and self.noise_multiplier is None:
+        if mu < math.inf and self.noise_multiplier is None:
             mu_cells = mu * math.sqrt(CELLS_SHARE)
             if self._n_groups(form, n_rows, n_columns, mu_cells):
                 return CELLS_SHARE

@@ -123,7 +123,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     releases and on public numbers, for their label is that of the class. The sum is
     divided by a public constant (sampling rate times planned count), and a sample
     without rows is released like any other. Classes are disjoint, have rates of their
-    own and compose in parallel. Gradients come from Opacus; the noise is
+    own and compose in parallel. Gradients come from Opacus, or, where every row's is a
+    public number times its features (below), from exact counts; the noise is
     floating-point Gaussian noise from the operating system's entropy. Labels, counts,
     ranges, decimals, categories, marginals and pair tables (E of them have L2
     sensitivity ``sqrt(E)``) come out of the same budget.
@@ -143,10 +144,12 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     (``init="marginals"``, and tables that pairs do not serve: factors). Where that pays
     the discriminator is linear in coarse cells of three columns, all triples in two
     rounds, and starts each from zero: the gradient of a row is then its features times
-    a public number. What it was told stays in the loss. With hidden layers, several
-    steps, or without pairs it looks at products of the score of each column with
-    directions in the row. Between two releases the gradient of the real rows stays what
-    was released, and that of the fakes follows the generator. A
+    a public number, and no fakes are clipped. What it was told stays in the loss; the
+    generator's steps are then those of the start's fit, so that `learning_rate`,
+    `discriminator_learning_rate` and `latent_dim` have no say. With hidden layers,
+    several steps, or without pairs it looks at products of the score of each column
+    with directions in the row. Between two releases the gradient of the real rows stays
+    what was released, and that of the fakes follows the generator. A
     class that can pay neither for pairs nor for training takes the dependence of the
     largest that can, unless it is a hundred times rarer.
 

@@ -33,22 +33,22 @@ _STEPS_LIMIT = 10**6
 # takes no more than the least where a step has this squared signal-to-noise ratio.
 (_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
 # Groups of a column in cells of three of them, and of all columns together.
-_LEAST_GROUPS, _MOST_GROUPS, _ALL_GROUPS = 3, 4, 57
+_MOST_GROUPS, _ALL_GROUPS = 4, 57
 _PER_CELL = 8.0  # rows of a mean cell, in noise deviations
 _CELL_ROUNDS = 2
 
 
-def cell_groups(n_rows: float, n_columns: int, mu: float) -> int:
-    """Give the groups of a column whose cells stand out of the noise; 0 for too few.
+def cell_groups(n_rows: float, n_columns: int, mu: float, least: int) -> int:
+    """Give the groups of a column whose cells stand out of the noise; 0 below `least`.
 
     A cell is one of three columns, and training may use `mu` for all triples.
     """
-    if n_columns < 3:
+    if n_columns < 3 or mu == 0:
         return 0
     noise = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)
     clear = int((n_rows / (_PER_CELL * noise)) ** (1 / 3))
     found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
-    return found if found >= _LEAST_GROUPS else 0
+    return found if found >= least else 0
 
 
 def n_factors(
@@ -112,6 +112,8 @@ def plan_training(
         return {}
     wanted_rows = _AUTO_BATCH if batch_size == "auto" else float(batch_size)
     rate = min(1.0, wanted_rows / max(n_rows, 1.0))
+    if n_groups and batch_size == "auto":
+        rate = 1.0  # exact counts are cheap, and have no error of sampling
     if noise_multiplier is not None:
         count = _affordable(mu, rate, noise_multiplier, tail_delta)
         n_iter = count // n_discriminator_steps

@@ -122,6 +122,9 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     exact, the divisor is public, and classes compose in parallel. The noise is
     floating-point Gaussian noise from the operating system's entropy.
 
+    Where it pays the critic looks at three columns at once, as in `DPCGANSynthesizer`;
+    `weight_clip`, `latent_dim` and both learning rates have then no say.
+
     Symbols of the paper ([1]_, Algorithm 1): sigma_n ``noise_multiplier``, c_g
     ``max_grad_norm``, c_p ``weight_clip``, m ``batch_size``, n_d
     ``n_discriminator_steps``, n_g ``n_iter``, alpha_d ``discriminator_learning_rate``,

@@ -206,6 +206,7 @@ def _plan_training(
             n_rows,
             n_columns,
             mu,
+            n_groups=0,
             latent_dim=wanted,
             batch_size="auto",
             n_discriminator_steps=1,

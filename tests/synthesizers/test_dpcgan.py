@@ -173,6 +173,29 @@ def test_the_parity_of_three_columns_is_learnt():
         assert least <= (odd != (fake["y"] == "odd")).mean() <= most
 
 
+def test_a_class_without_any_value_of_a_column_trains(pairs_for_all):
+    table = make_table(400)
+    table["c"] = np.where(table["y"] == "u", np.nan, np.arange(400) % 7)
+    columns = {name: Continuous(-9, 9, nullable=True) for name in "abc"}
+    labels = Categorical(sorted(set(table["y"])))
+    schema = TableSchema(columns | {"y": labels}, target="y")
+    settings = {"n_iter": 2, "n_generator_steps": 1, "schema": schema}
+    fake = DPCGANSynthesizer(epsilon=math.inf, **settings).fit(table).sample(200)
+    assert fake.loc[fake["y"] == "u", "c"].isna().all()
+
+
+@pytest.mark.parametrize("n_rows", [300, 450, 600, 1000])
+def test_what_is_reserved_is_used_where_pairs_hardly_pay(n_rows):
+    """The start may turn out to be factors where cells were planned."""
+    columns = {name: Continuous(-6, 6, scale="linear") for name in "abcd"}
+    schema = TableSchema(columns, n_rows=n_rows)
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(n_rows, 4)))
+    table.columns = list(columns)
+    synthesizer = DPCGANSynthesizer(schema=schema, n_iter=3, n_generator_steps=1)
+    report = synthesizer.fit(table).privacy_report()
+    assert all(entry.used == entry.releases for entry in report.entries)
+
+
 def test_training_pays_for_a_clear_signal_and_not_for_more():
     """Between the two bounds, the share falls as the squared number of rows."""
     settings = {

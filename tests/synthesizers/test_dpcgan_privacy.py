@@ -257,7 +257,7 @@ def test_broken_twins_move_more(where, name, twin, mode, monkeypatch):
     assert caught > 0
 
 
-def samples_of(monkeypatch):
+def samples_of(monkeypatch, init, home):
     """Rows drawn in two fits with equal `random_state`."""
     drawn = []
 
@@ -265,22 +265,27 @@ def samples_of(monkeypatch):
         drawn.append(poisson_sample(n_rows, rate, rng))
         return drawn[-1]
 
-    poisson_sample = _discriminator.poisson_sample
-    monkeypatch.setattr(_discriminator, "poisson_sample", keep)
+    poisson_sample = home.poisson_sample
+    monkeypatch.setattr(home, "poisson_sample", keep)
     for _ in range(2):
-        fit(make_table(), batch_size=20, init="random", n_iter=1)
+        fit(make_table(), batch_size=20, init=init, n_iter=1)
     return drawn[0], drawn[2]
 
 
-def test_samples_are_secret(monkeypatch):
-    ours, theirs = samples_of(monkeypatch)
+HOMES = [("random", _discriminator), ("pairs", _cells)]
+
+
+@pytest.mark.parametrize(("init", "home"), HOMES)
+def test_samples_are_secret(init, home, monkeypatch):
+    ours, theirs = samples_of(monkeypatch, init, home)
     assert not np.array_equal(ours, theirs)
 
 
-def test_the_twin_that_seeds_them_is_caught(monkeypatch):
+@pytest.mark.parametrize(("init", "home"), HOMES)
+def test_the_twin_that_seeds_them_is_caught(init, home, monkeypatch):
     twin = lambda: np.random.default_rng(0)  # noqa: E731
     monkeypatch.setattr(_adversarial, "secret_generator", twin)
-    ours, theirs = samples_of(monkeypatch)
+    ours, theirs = samples_of(monkeypatch, init, home)
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -564,7 +569,8 @@ def test_noise_of_a_sampled_step_is_at_least_3_clipping_norms(n_rows):
 
 def test_auto_batches_claim_no_amplification():
     """Noise 1 / mu at any rate, so that whole classes are exact."""
-    synthesizer = DPCGANSynthesizer(schema=TableSchema(COLUMNS, target="y"))
+    schema = TableSchema(COLUMNS, target="y")
+    synthesizer = DPCGANSynthesizer(schema=schema, init="marginals")
     (plan,) = synthesizer._plan_classes(["u"], np.array([1e7]), 2, 1, 0.25)
     assert plan.sampling_rate == pytest.approx(2**18 / 1e7)
     assert plan.step_noise_std == pytest.approx(1 / plan.mu_step)
