@@ -38,7 +38,7 @@ real data are as many real training rows as rows are sampled, or all where there
 fewer (for Kaggle Credit 20,000 and all frauds). Published figures are the papers',
 with their own splits, settings and accounting. "Missed" names what is required and not
 reached, then what is aimed at and not reached. Below each table stands when its rows
-were made, and whose code has changed since.
+were made, and whose code is newer.
 """
 
 _EXAMPLE = """## How one figure is made

@@ -25,6 +25,7 @@ from skdpsynth.synthesizers._class_gan import (
     ClassGAN,
 )
 from skdpsynth.synthesizers._dpcgan_plan import (
+    CELL_COLUMNS,
     cell_groups,
     n_factors,
     plan_training,
@@ -229,8 +230,9 @@ class AdversarialSynthesizer(ClassGAN):
         n_groups = self._n_groups(form, n_rows, n_columns, mu)
         linear = not len(self.hidden_dims) and self.n_discriminator_steps == 1
         asked = self.n_iter != "auto" or self.noise_multiplier is not None
-        if form == "pairs" and linear and not (n_groups or asked):
-            return {}  # what it could look at, the tables know
+        cells = form == "pairs" and linear and n_columns in CELL_COLUMNS
+        if cells and not (n_groups or asked):
+            return {}  # what else it could look at, the tables know
         return plan_training(
             n_rows,
             n_columns,

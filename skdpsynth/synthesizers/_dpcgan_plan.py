@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, Reservation
 
 __all__ = [
+    "CELL_COLUMNS",
     "cell_groups",
     "n_factors",
     "plan_training",
@@ -34,6 +35,7 @@ _STEPS_LIMIT = 10**6
 (_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
 # Groups of a column in cells of three of them, and of all columns together.
 _MOST_GROUPS, _ALL_GROUPS = 4, 57
+CELL_COLUMNS = range(3, 20)  # of tables whose triples can be looked at
 _PER_CELL = 8.0  # rows of a mean cell, in noise deviations
 _CELL_ROUNDS = 2
 
@@ -43,7 +45,7 @@ def cell_groups(n_rows: float, n_columns: int, mu: float, least: int) -> int:
 
     A cell is one of three columns, and training may use `mu` for all triples.
     """
-    if n_columns < 3 or mu == 0:
+    if n_columns not in CELL_COLUMNS or mu == 0:
         return 0
     noise = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)
     clear = int((n_rows / (_PER_CELL * noise)) ** (1 / 3))

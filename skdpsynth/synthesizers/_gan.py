@@ -43,8 +43,8 @@ class GANSynthesizer(AdversarialSynthesizer):
         scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
-        `n_generator_steps` of the generator. "auto": 2 on pairs (none with fewer than 3
-        columns or more than 19), otherwise 12.
+        `n_generator_steps` of the generator. "auto": 2 where it looks at cells of three
+        columns (pairs, 3 to 19 columns), otherwise 12.
     batch_size : int or "auto", default="auto"
         Expected rows of a class's sample, at least 1. "auto": 2**18.
     n_discriminator_steps : int, default=1
