@@ -119,11 +119,9 @@ class AdversarialSynthesizer(ClassGAN):
             }
             for c, reservation in reserved.items()
         }
-        looking = {
-            c: own
-            for c, own in settings.items()
-            if plans[c].n_groups and isinstance(start, PairStart)
-        }
+        looking = {}
+        if isinstance(start, PairStart):
+            looking = {c: own for c, own in settings.items() if plans[c].n_groups}
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
@@ -194,14 +192,23 @@ class AdversarialSynthesizer(ClassGAN):
             start.descend(self.n_generator_steps)
         start.finish()
 
+    @property
+    def _asked(self) -> bool:
+        """Whether training was asked for, be there signal or not."""
+        return self.n_iter != "auto" or self.noise_multiplier is not None
+
+    def _looks_at_cells(self, form: Init, n_columns: int) -> bool:
+        """Tell whether discriminators look at cells, where these stand out."""
+        one_step = not len(self.hidden_dims) and self.n_discriminator_steps == 1
+        return form == "pairs" and one_step and n_columns in CELL_COLUMNS
+
     def _n_groups(self, form: Init, n_rows: float, n_columns: int, mu: float) -> int:
         """Give the groups of a column in cells; 0 where they are not looked at."""
-        if form != "pairs" or len(self.hidden_dims) or self.n_discriminator_steps > 1:
+        if not self._looks_at_cells(form, n_columns):
             return 0
-        asked = self.n_iter != "auto" or self.noise_multiplier is not None
         # The norm of every row, and what its noise is for.
         used = min(SLOPES[self._loss], self.max_grad_norm) / self.max_grad_norm
-        return cell_groups(n_rows, n_columns, mu * used, least=2 if asked else 3)
+        return cell_groups(n_rows, n_columns, mu * used, least=2 if self._asked else 3)
 
     def _n_factors(self, plan: ClassPlan, n_columns: int) -> int:
         mu = plan.mu_step * math.sqrt(plan.n_iter * plan.n_queries)
@@ -228,10 +235,7 @@ class AdversarialSynthesizer(ClassGAN):
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
         n_groups = self._n_groups(form, n_rows, n_columns, mu)
-        linear = not len(self.hidden_dims) and self.n_discriminator_steps == 1
-        asked = self.n_iter != "auto" or self.noise_multiplier is not None
-        cells = form == "pairs" and linear and n_columns in CELL_COLUMNS
-        if cells and not (n_groups or asked):
+        if self._looks_at_cells(form, n_columns) and not (n_groups or self._asked):
             return {}  # what else it could look at, the tables know
         return plan_training(
             n_rows,

@@ -296,6 +296,24 @@ def test_intervals_have_the_normal_scores_of_their_middles():
     assert np.isfinite(empty[:5]).all()
 
 
+def test_groups_are_quantiles_the_most_frequent_levels_and_what_is_missing():
+    """Twelve intervals; with 40 % missing beside them; none at all; five levels."""
+    edges, plain = np.linspace(0, 1, 13), np.array([-1, -1, -1])
+    numbers = ColumnBins(edges, plain, 12)
+    nullable = ColumnBins(edges, np.array([-1, -1, 12]), 13)
+    levels = ColumnBins(np.empty(0), np.array([0, 1, 2, 3, 4, 4]), 5)
+    bins = TableBins([numbers, nullable, nullable, levels])
+    even, none = np.full(12, 1 / 12), np.append(np.zeros(12), 1.0)
+    shares = [even, np.append(0.6 * even, 0.4), none, [0.1, 0.4, 0.05, 0.25, 0.2]]
+    found = bins.groups(np.concatenate(shares), 4)
+    quarters, thirds, sole, ranked = np.split(found, np.cumsum([12, 13, 13]))
+    assert quarters.tolist() == np.repeat([0, 1, 2, 3], 3).tolist()
+    assert thirds.tolist() == [*np.repeat([0, 1, 2], 4).tolist(), 3]
+    assert sole[-1] == 3
+    assert ((found >= 0) & (found < 4)).all()
+    assert ranked.tolist() == [3, 0, 3, 1, 2]
+
+
 def test_bins_are_functions_of_releases():
     """No private row can reach `choose_bins`; only `encode` reads rows."""
     names = set(inspect.signature(choose_bins).parameters)
