@@ -15,9 +15,9 @@ from skdpsynth.datasets import load_cervical_cancer
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 DEFAULTS = [type(synthesizer) for synthesizer in TRAINED.values()]
-# The table of Kaggle Credit: 29 numbers and a label.
+# The most columns whose triples are looked at, and a label.
 WIDE = TableSchema(
-    {f"x{i}": Continuous(-10, 10) for i in range(29)} | {"y": Categorical([0, 1])},
+    {f"x{i}": Continuous(-10, 10) for i in range(19)} | {"y": Categorical([0, 1])},
     target="y",
 )
 
@@ -56,7 +56,7 @@ def test_ten_million_rows_are_planned_in_a_moment(synthesizer):
     plan = plan_of(synthesizer, 10**7)
     assert time.process_time() - start < 10
     assert plan["rows"].sum() == 10**7
-    assert (plan["n_iter"] >= 3).all()
+    assert (plan["n_iter"] >= 2).all()
 
 
 @pytest.mark.parametrize("synthesizer", DEFAULTS)
@@ -65,7 +65,7 @@ def test_more_rows_are_planned_no_worse(synthesizer):
     few, many = (plan_of(synthesizer, n_rows) for n_rows in (10**5, 10**7))
     assert (many["n_iter"] >= few["n_iter"]).all()
     assert (many["signal_to_noise"] > 50 * few["signal_to_noise"]).all()
-    # Training takes a tenth of the squared mu at most from the start.
+    # Training takes a quarter of the squared mu at most from the start.
     alone = plan_of(PairwiseSynthesizer, 10**7)
     ratio = many["noise_std"] / alone["noise_std"]
     assert ((ratio >= 1) & (ratio < 1.5)).all()
@@ -76,10 +76,10 @@ def test_a_rare_class_of_ten_million_rows_trains_or_leaves_it(synthesizer):
     """As rare as frauds in Kaggle Credit; without training, all is for the start."""
     counts = {0: 10**7 - 17_000, 1: 17_000}
     plan = plan_of(synthesizer, None, counts)
-    assert plan["n_iter"][0] >= 3
+    assert plan["n_iter"][0] >= 2
     if plan["n_iter"][1] == 0:
         alone = plan_of(PairwiseSynthesizer, None, counts)
         # A thousandth: labels have a tail of delta of their own.
         assert plan["noise_std"][1] == pytest.approx(alone["noise_std"][1], rel=1e-3)
     else:
-        assert plan["n_iter"][1] >= 3
+        assert plan["n_iter"][1] >= 2

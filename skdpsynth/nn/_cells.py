@@ -44,17 +44,27 @@ class Cells(NamedTuple):
         n = self.n_groups
         return len(self.triples), n, n, n
 
-    def counts(self, rows: torch.Tensor) -> torch.Tensor:
-        """Count the rows of every cell; private if the rows are, and exact."""
+    def counts(
+        self, rows: torch.Tensor, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Count the rows of every cell; private if the rows are, and exact.
+
+        With weights they are added up: whole numbers whose sum is below 2**53.
+        """
         n_triples, n, *_ = self.shape
         n_cells = n_triples * n**3
         total = torch.zeros(n_cells, dtype=torch.int64, device=rows.device)
         offsets = n**3 * torch.arange(n_triples, dtype=torch.int32, device=rows.device)
-        for part in rows.split(max(1, _CHUNK // n_triples)):
-            by_column = part.T.to(torch.int32).contiguous()
+        step = max(1, _CHUNK // n_triples)
+        for start in range(0, len(rows), step):
+            by_column = rows[start : start + step].T.to(torch.int32).contiguous()
             first, second, third = (by_column[own] for own in self.triples.T)
             codes = (first * n + second) * n + third + offsets[:, None]
-            total += torch.bincount(codes.flatten(), minlength=n_cells)
+            added = None
+            if weights is not None:  # doubles add whole numbers exactly
+                own = weights[start : start + step].double()
+                added = own.expand(codes.shape).flatten()
+            total += torch.bincount(codes.flatten(), added, n_cells).to(torch.int64)
         return total.reshape(self.shape)
 
 

@@ -41,7 +41,7 @@ class Trainer(Protocol):
     """The generator of one class while it is trained. It never sees a private row.
 
     Rows are vectors of `n_columns` scores; what discriminators look at are features.
-    Gradients and updates have shape (n_parameters,).
+    Gradients and updates have a number per trained parameter.
     """
 
     @property
@@ -51,10 +51,6 @@ class Trainer(Protocol):
     @property
     def n_features(self) -> int:
         """Length of the features of a row."""
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of an update."""
 
     @property
     def only_pairs(self) -> bool:
@@ -95,10 +91,18 @@ class Trainer(Protocol):
         draws: Any,  # noqa: ANN401
         features: Features,
     ) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Give the map from gradients by the features of fakes to updates.
+        """Give the map from gradients by the features of fakes to what teachers send.
 
-        From shape (n_teachers, n_rows, n_features) to (n_teachers, n_parameters).
+        From shape (n_teachers, n_rows, n_features) to (n_teachers, n_pulled).
         """
+
+    def push(
+        self,
+        draws: Any,  # noqa: ANN401
+        features: Features,
+        pulled: torch.Tensor,
+    ) -> torch.Tensor:
+        """Turn a sum of what teachers send, (n_pulled,), into an update."""
 
     def pull_back(
         self,
@@ -123,10 +127,11 @@ def teacher_gradients(
     draws: Any,  # noqa: ANN401
     features: Features,
 ) -> NDArray[np.float32]:
-    """Give each teacher's update of the generator, (n_teachers, n_parameters).
+    """Give what each teacher would change of the generator, (n_teachers, n_pulled).
 
-    It is the mean over the fakes of the gradient of log D(G(z)) by the trained
-    parameters. Private: row i is computed from teacher i alone.
+    It is the mean over the fakes of the gradient of log D(G(z)) by the parameters of
+    factors, and by the features of fakes for a mixture, which has too many. Private:
+    row i is computed from teacher i alone.
     """
     pull = trainer.pull(draws, features)
     fakes = trainer.rows(draws)

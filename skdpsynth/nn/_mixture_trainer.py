@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -21,17 +21,11 @@ if TYPE_CHECKING:
     from skdpsynth.nn._generator import Features, Score
     from skdpsynth.nn._mixture import Mixture
 
-__all__ = ["N_MOVES", "BinScores", "MixtureTrainer"]
+__all__ = ["BinScores", "MixtureTrainer"]
 
 # Of a bin: rarer ones would be noise, and no other bin had a score beside theirs.
 _LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
 _UPDATE = 0.2  # of an update of unit size, for logits
-_WEIGHTS_UPDATE = 0.05  # for logarithms of weights; more spoils what tables say
-_DRAWS = 16  # rows of a component that show its mean features
-N_MOVES = 32  # directions in which teachers can move the weights
-# Of a move of one component, and of what noise can do to the logarithm of its weight:
-# a component that outweighed all others would be the whole class.
-_MOST_MOVE, _MOST_CHANGE = 4.0, 2.0
 _MOST_LOGIT = 30.0
 _HELD_EVERY = 5  # steps of an adversary, for one step on the released tables
 _HELD_RATE = 0.05  # of those steps
@@ -95,9 +89,8 @@ class Draws(NamedTuple):
 class MixtureTrainer:
     """The generator of one class while it is trained: a `Trainer`.
 
-    What was `released` of the class stays in the loss. With `moves` "weights" only the
-    weights of the components follow the updates, along a few directions, which a noisy
-    sum can carry. The features look in `n_factors` directions.
+    What was `released` of the class stays in the loss. The features look in `n_factors`
+    directions.
 
     All of it is public. Fakes are rows of bins; gradients pass through them as if they
     were their expectation given the code (straight through), and to the weights of the
@@ -114,7 +107,6 @@ class MixtureTrainer:
         scores: BinScores,
         released: ReleasedClass,
         *,
-        moves: Literal["all", "weights"],
         n_factors: int,
         n_steps: int,
         learning_rate: float,
@@ -146,10 +138,6 @@ class MixtureTrainer:
         order = values.abs().argsort(descending=True)
         self.directions = vectors[:, order[:n_factors]]
         self.n_features = self.directions.numel()
-        self._moves: torch.Tensor | None = None
-        self.n_parameters = self._sum.numel()
-        if moves == "weights":
-            self._look_at_components()
 
     def latent(self, *shape: int) -> torch.Tensor:
         """Draw standard normal numbers from the public stream."""
@@ -200,22 +188,23 @@ class MixtureTrainer:
             found = torch.autograd.grad(
                 mean, (log_weights, parameters), retain_graph=True
             )
-        if self._moves is not None:
-            return self._moves.T @ found[0].to(self._moves)
         return torch.cat([part.flatten() for part in found])
 
     def pull(
         self, draws: Draws, features: Features
     ) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Give the map from wanted changes of features to changes of the weights."""
-        del draws, features  # the change of the mean features is known without them
-        weights = self._weights()
-        if self._moves is None:
-            msg = "Only the weights of components can follow a sum over teachers."
-            raise ValueError(msg)
-        centred = self._means - weights @ self._means
-        change = (weights[:, None] * centred).T @ self._moves
-        return lambda wanted: wanted.mean(dim=1) @ change
+        """Give the mean of wanted changes of features, not of all parameters."""
+        del draws, features
+        return lambda wanted: wanted.mean(dim=1)
+
+    def push(
+        self, draws: Draws, features: Features, pulled: torch.Tensor
+    ) -> torch.Tensor:
+        """Turn a change of the mean features into one of the parameters, as large."""
+        along = pulled.to(self._table)
+        found = self.gradient(draws, lambda rows: features(rows) @ along)
+        size = along.square().mean() / found.square().mean().clamp_min(1e-18)
+        return size.sqrt() * found
 
     def pull_back(self, draws: Draws, directions: torch.Tensor) -> torch.Tensor:
         """Turn a wanted change of every fake into one of the parameters."""
@@ -224,7 +213,8 @@ class MixtureTrainer:
     def ascend(self, update: torch.Tensor) -> None:
         """Take one step along an update, and now and then one on what was released."""
         rate = self._rate * (1.0 - self._step / self._n_steps)
-        self._move(rate * update.to(self._device))
+        moved = self._flat() + _UPDATE * rate * update.to(self._device)
+        self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
         self._step += 1
         if self._step % _HELD_EVERY == 0:
             self._hold()
@@ -254,23 +244,6 @@ class MixtureTrainer:
         bins = torch.minimum(torch.maximum(bins, self._starts), last)
         return self._table[bins, shift]
 
-    def _look_at_components(self) -> None:
-        """Find the directions in which components differ most in their features."""
-        codes = torch.arange(len(self._log_weights), device=self._device)
-        codes = codes.repeat_interleave(_DRAWS)
-        uniforms = torch.rand((len(codes), len(self._sizes)), generator=self._generator)
-        seen = self.features()(self.rows(Draws(codes, uniforms.to(self._device))))
-        self._means = seen.reshape(-1, _DRAWS, self.n_features).mean(dim=1)
-        weights = self._weights()
-        centred = self._means - weights @ self._means
-        values, vectors = torch.linalg.eigh((weights[:, None] * centred).T @ centred)
-        values, vectors = values[-N_MOVES:], vectors[:, -N_MOVES:]
-        # Each move has variance 1 over the components.
-        moves = centred @ (vectors / values.clamp_min(1e-9).sqrt())
-        self._moves = moves.clamp(-_MOST_MOVE, _MOST_MOVE)
-        self._first = self._log_weights
-        self.n_parameters = self._moves.shape[1]
-
     def _hold(self, share: float = 1.0) -> None:
         """Take one step towards the released tables."""
         log_weights = self._log_weights.detach().requires_grad_()
@@ -283,16 +256,6 @@ class MixtureTrainer:
             found = torch.autograd.grad(loss, (log_weights, parameters))
         step = self._adam(-torch.cat([part.flatten() for part in found]))
         self._set(self._flat() + share * _HELD_RATE * step)
-
-    def _move(self, change: torch.Tensor) -> None:
-        if self._moves is None:
-            moved = self._flat() + _UPDATE * change
-            self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
-        else:
-            by_component = _WEIGHTS_UPDATE * self._moves @ change.to(self._moves)
-            moved = self._log_weights + by_component.float()
-            least, most = self._first - _MOST_CHANGE, self._first + _MOST_CHANGE
-            self._set(torch.cat([moved.clamp(least, most), self._parameters.flatten()]))
 
     def _weights(self) -> torch.Tensor:
         return self._log_weights.softmax(0).to(self._dtype)

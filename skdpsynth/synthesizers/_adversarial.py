@@ -25,8 +25,6 @@ from skdpsynth.synthesizers._class_gan import (
     ClassGAN,
 )
 from skdpsynth.synthesizers._dpcgan_plan import (
-    CELL_COLUMNS,
-    cell_groups,
     n_factors,
     plan_training,
     reserve_steps,
@@ -192,23 +190,13 @@ class AdversarialSynthesizer(ClassGAN):
             start.descend(self.n_generator_steps)
         start.finish()
 
-    @property
-    def _asked(self) -> bool:
-        """Whether training was asked for, be there signal or not."""
-        return self.n_iter != "auto" or self.noise_multiplier is not None
-
     def _looks_at_cells(self, form: Init, n_columns: int) -> bool:
-        """Tell whether discriminators look at cells, where these stand out."""
-        one_step = not len(self.hidden_dims) and self.n_discriminator_steps == 1
-        return form == "pairs" and one_step and n_columns in CELL_COLUMNS
+        one_step = self.n_discriminator_steps == 1
+        return one_step and super()._looks_at_cells(form, n_columns)
 
-    def _n_groups(self, form: Init, n_rows: float, n_columns: int, mu: float) -> int:
-        """Give the groups of a column in cells; 0 where they are not looked at."""
-        if not self._looks_at_cells(form, n_columns):
-            return 0
-        # The norm of every row, and what its noise is for.
-        used = min(SLOPES[self._loss], self.max_grad_norm) / self.max_grad_norm
-        return cell_groups(n_rows, n_columns, mu * used, least=2 if self._asked else 3)
+    def _heard(self, n_rows: float) -> float:
+        del n_rows
+        return min(SLOPES[self._loss], self.max_grad_norm) / self.max_grad_norm
 
     def _n_factors(self, plan: ClassPlan, n_columns: int) -> int:
         mu = plan.mu_step * math.sqrt(plan.n_iter * plan.n_queries)

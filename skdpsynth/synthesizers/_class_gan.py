@@ -17,6 +17,7 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.preprocessing._pairs import pairs_serve
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
+from skdpsynth.synthesizers._cell_plan import CELL_COLUMNS, cell_groups
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._start import FactorStart, PairStart, Start
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
@@ -89,6 +90,28 @@ class ClassGAN(GeneratedSynthesizer):
     noise_multiplier: float | None
     hidden_dims: Sequence[int]
     device: str | torch.device
+
+    @property
+    def _asked(self) -> bool:
+        """Whether training was asked for, be there signal or not."""
+        return self.n_iter != "auto" or self.noise_multiplier is not None
+
+    def _looks_at_cells(self, form: Init, n_columns: int) -> bool:
+        """Tell whether discriminators look at cells, where these stand out."""
+        return (
+            form == "pairs" and not len(self.hidden_dims) and n_columns in CELL_COLUMNS
+        )
+
+    def _n_groups(self, form: Init, n_rows: float, n_columns: int, mu: float) -> int:
+        """Give the groups of a column in cells; 0 where they are not looked at."""
+        if not self._looks_at_cells(form, n_columns):
+            return 0
+        heard = mu * self._heard(n_rows)
+        return cell_groups(n_rows, n_columns, heard, least=2 if self._asked else 3)
+
+    def _heard(self, n_rows: float) -> float:
+        """Give what a row is in a release on cells, in units of its sensitivity."""
+        raise NotImplementedError
 
     def _training_share(
         self, form: Init, n_rows: float, n_columns: int, mu: float

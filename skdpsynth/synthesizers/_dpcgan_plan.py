@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from skdpsynth.preprocessing._shares import DPSGD_SHARES
 from skdpsynth.privacy._blocks import sampled_noise_multiplier, steps_mu
+from skdpsynth.synthesizers._cell_plan import CELL_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, Reservation
 
 __all__ = [
-    "CELL_COLUMNS",
-    "cell_groups",
     "n_factors",
     "plan_training",
     "reserve_steps",
@@ -33,24 +32,6 @@ _STEPS_LIMIT = 10**6
 # Of the squared mu of a class that starts from marginals: what training may take. It
 # takes no more than the least where a step has this squared signal-to-noise ratio.
 (_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
-# Groups of a column in cells of three of them, and of all columns together.
-_MOST_GROUPS, _ALL_GROUPS = 4, 57
-CELL_COLUMNS = range(3, 20)  # of tables whose triples can be looked at
-_PER_CELL = 8.0  # rows of a mean cell, in noise deviations
-_CELL_ROUNDS = 2
-
-
-def cell_groups(n_rows: float, n_columns: int, mu: float, least: int) -> int:
-    """Give the groups of a column whose cells stand out of the noise; 0 below `least`.
-
-    A cell is one of three columns, and training may use `mu` for all triples.
-    """
-    if mu == 0:
-        return 0
-    noise = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)
-    clear = int((n_rows / (_PER_CELL * noise)) ** (1 / 3))
-    found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
-    return found if found >= least else 0
 
 
 def n_factors(
@@ -120,7 +101,7 @@ def plan_training(
         count = _affordable(mu, rate, noise_multiplier, tail_delta)
         n_iter = count // n_discriminator_steps
     elif n_iter == "auto" and n_groups:
-        n_iter = _CELL_ROUNDS
+        n_iter = CELL_ROUNDS
     elif n_iter == "auto":
         each = n_factors(n_rows, n_columns, mu, latent_dim) + (0 if optional else 2)
         rounds = _rounds(n_rows, n_columns, mu) / each / n_discriminator_steps

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from skdpsynth.nn._cell_teachers import CellTeachers, kept_share
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.nn._generator import teacher_gradients
-from skdpsynth.nn._mixture_trainer import N_MOVES
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.nn._votes import decode_answers, projected_votes, random_projections
-from skdpsynth.preprocessing._shares import GPATE_SHARES
+from skdpsynth.preprocessing._shares import CELLS_SHARE, GPATE_SHARES
 from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._class_gan import (
@@ -26,14 +26,16 @@ from skdpsynth.synthesizers._class_gan import (
     Init,
 )
 from skdpsynth.synthesizers._gpate_plan import (
+    cell_teachers,
     plan_training,
     reserve_sums,
     reserve_votes,
 )
+from skdpsynth.synthesizers._start import PairStart
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from skdpsynth.nn._generator import Features, Trainer
     from skdpsynth.preprocessing._columns import PrivateRows
@@ -42,11 +44,13 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
+    from skdpsynth.synthesizers._start import Start
 
 __all__ = ["GPATESynthesizer"]
 
 _POOL = 512  # fakes that teachers draw theirs from
 _TEACHER_BATCH = 32
+_CELL_STEPS = 50  # of the generator after a sum of cells
 # Logistic teachers learn anew at every step; hidden layers need their weights.
 _WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 0.05
 
@@ -78,21 +82,22 @@ class GPATESynthesizer(ClassGAN):
         Start from bought marginals and pair tables, from marginals alone, or from
         scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_teachers : int or "auto", default="auto"
-        Teachers of each class. "auto": one for 8 rows of the noisy count, at most
-        4096.
+        Teachers of each class. "auto": as many as rows where teachers look at cells
+        (see Notes), else one for 8 rows of the noisy count, at most 4096.
     n_iter : int or "auto", default="auto"
-        Steps of the generator. "auto": as many as keep the signal of a step above its
-        noise, up to 40; a class that cannot pay for 4 leaves its budget to its
-        start.
+        Steps of the generator. "auto": 2 where teachers look at cells, none on pairs
+        else; without pairs as many as keep the signal of a step above its noise, up to
+        40. A class that cannot pay for 4 leaves its budget to its start.
     noise_multiplier : float, optional
         Noise of a release over its L2 sensitivity, at most; positive. It fixes the
         number of steps, so it excludes `n_iter`: as many as the budget of a class
-        pays for (none where it does not pay for one, and at most a million). They
-        spend all of it, so what is left over after whole steps lowers the noise. On
-        votes the discrete noise has a variance higher by 4, and of at least 9.
+        pays for, at most a million. They spend all of it, so what is left over after
+        whole steps lowers the noise. On votes the discrete noise has a variance higher
+        by 4, and of at least 9.
     max_grad_norm : float, default=0.01
         Clipping norm of a teacher's vector; for "confident_gnmax" the bound of each
-        projected coordinate. Positive.
+        projected coordinate. Positive. On cells vectors have norm 1 without clipping,
+        and neither this nor the next six parameters matter.
     batch_size : int, default=32
         Fakes per step of the generator, at least 1.
     latent_dim : int, default=4
@@ -152,10 +157,11 @@ class GPATESynthesizer(ClassGAN):
     draw, and can change that teacher's vector from any clipped vector to any other, so
     the sum has L2 sensitivity 2C, whatever the number of fakes or columns ([1]_,
     Algorithm 1 calls its aggregator for every fake; here the whole batch is one
-    release). With "confident_gnmax" every one of the m*k threshold tests and answers
-    of a step is charged (Lemma 3 counts k of them), the test with sensitivity 1 and
-    the answer with ``sqrt(2)``, whether or not it is answered. No cost depends on the
-    data. Classes are disjoint and compose in parallel. Noise is discrete Gaussian.
+    release). A teacher of cells sends a mean over its rows, which one row more or less
+    moves by its norm C at most (`CellTeachers` has the proof). With "confident_gnmax"
+    every one of the m*k threshold tests and answers of a step is charged (Lemma 3
+    counts k of them), the test with sensitivity 1 and the answer with ``sqrt(2)``,
+    whether or not it is answered. No cost depends on the data. Classes are disjoint and compose in parallel. Noise is discrete Gaussian.
     Labels, counts, ranges, decimals, categories, marginals and pair tables (E of them
     have L2 sensitivity ``sqrt(E)``) come out of the same budget.
 
@@ -165,10 +171,13 @@ class GPATESynthesizer(ClassGAN):
 
     The generator is a mixture: a latent code, and given the code a distribution over
     the bins of each column. It is fitted to the released tables, which stay in its loss
-    (``init="marginals"``, and tables that pairs do not serve: factors). Where
+    (``init="marginals"``, and tables that pairs do not serve: factors). What pairs do
+    not know is in three columns. So in tables of 3 to 19 columns, where it stands out
+    of the noise, teachers without hidden layers look at coarse cells of all triples:
+    a quarter of the class's squared mu buys two sums, which stay in the loss too. Where
     the paper projects gradients by a random matrix, "gaussian_sum" projects them on
-    moves of the generator: of the weights of its codes along at most 32 directions, or
-    of the factors. They are public. Rows without a released label train nothing.
+    moves of the generator: of its cells, of the means that teachers look at, or of the
+    factors. They are public. Rows without a released label train nothing.
 
     References
     ----------
@@ -256,24 +265,88 @@ class GPATESynthesizer(ClassGAN):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        device, hidden_dims = resolve_device(self.device), tuple(self.hidden_dims)
         public = torch.Generator().manual_seed(seed)
         scopes = facts.classes.scopes
         # The whole run is reserved before anything is trained.
-        training = [c for c, plan in enumerate(plans) if plan.n_iter]
         sums = self.aggregator == "gaussian_sum"
         reserve = reserve_sums if sums else reserve_votes
-        reserved = {c: reserve(plans[c], scopes[c], accountant) for c in training}
+        reserved = {
+            c: reserve(plan, scopes[c], accountant)
+            for c, plan in enumerate(plans)
+            if plan.n_iter
+        }
         start = self._buy_start(
             rows, facts, plans, accountant, n_factors=self.latent_dim, seed=seed
         )
+        total = sum(plan.n_iter for plan in plans)
+        with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
+            if isinstance(start, PairStart) and any(plan.n_groups for plan in plans):
+                self._train_on_cells(start, rows, plans, reserved, public, progress)
+            self._train(start, rows, plans, reserved, public, progress)
+        self._collect(start, plans)
+        self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
+        return start.model
+
+    def _train_on_cells(
+        self,
+        start: PairStart,
+        rows: PrivateRows,
+        plans: list[ClassPlan],
+        reserved: Mapping[int, tuple[Reservation, Reservation | None]],
+        public: torch.Generator,
+        progress: tqdm[Any],
+    ) -> None:
+        """Train with linear teachers of cells (Algorithm 1, for all classes together).
+
+        A teacher takes one step from zero and its mean over the fakes is exact, so one
+        sum has all that it can say of some triples, and it stays in the loss.
+        """
+        ensembles = {}
+        for c, (reservation, _) in reserved.items():
+            plan = plans[c]
+            if not plan.n_groups:
+                continue
+            seen, groups = start.see(
+                c, rows.of_class(c), plan.n_groups, plan.n_iter, public
+            )
+            ensembles[c] = (
+                seen,
+                CellTeachers(
+                    groups,
+                    plan.n_teachers,
+                    expected_rows=plan.n_rows,
+                    reservation=reservation,
+                    rng=secret_generator(),
+                    device=resolve_device(self.device),
+                ),
+            )
+        for step in range(max(plans[c].n_iter for c in ensembles)):  # line 1
+            for c, (seen, teachers) in ensembles.items():
+                if step < plans[c].n_iter:
+                    cells = seen.next_cells()
+                    seen.add(cells, *teachers.release(cells))  # lines 2-12
+                    progress.update()
+            start.descend(_CELL_STEPS)  # line 13
+        start.finish()
+
+    def _train(
+        self,
+        start: Start,
+        rows: PrivateRows,
+        plans: list[ClassPlan],
+        reserved: Mapping[int, tuple[Reservation, Reservation | None]],
+        public: torch.Generator,
+        progress: tqdm[Any],
+    ) -> None:
+        """Train class by class, but for those that look at cells (Algorithm 1)."""
+        device, hidden_dims = resolve_device(self.device), tuple(self.hidden_dims)
+        training = [c for c in reserved if not plans[c].n_groups]
         generators: dict[int, Trainer] = {}
         ensembles = {}
         for c in training:
             generators[c] = start.trainer(
                 c,
                 n_factors=self.latent_dim,
-                moves="weights" if sums else "all",
                 n_steps=plans[c].n_iter,
                 learning_rate=self.learning_rate,
                 generator=public,
@@ -291,28 +364,23 @@ class GPATESynthesizer(ClassGAN):
                 generator=public,
                 device=device,
             )
-        n_steps = max(plan.n_iter for plan in plans)
-        total = sum(plan.n_iter for plan in plans)
-        with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            for step in range(n_steps):  # Algorithm 1, line 1
-                for c, teachers in ensembles.items():
-                    if step >= plans[c].n_iter:
-                        continue
-                    generator = generators[c]
-                    features = generator.features()
-                    fakes = generator.rows(generator.draw(_POOL))  # lines 2-4
-                    for _ in range(self.n_teacher_steps):
-                        teachers.train_step(fakes, features)  # lines 5-8
-                    update = self._aggregate(
-                        teachers, generator, features, plans[c], *reserved[c]
-                    )  # lines 9-12
-                    generator.ascend(update)  # line 13
-                    progress.update()
+        n_steps = max((plans[c].n_iter for c in training), default=0)
+        for step in range(n_steps):  # line 1
+            for c, teachers in ensembles.items():
+                if step >= plans[c].n_iter:
+                    continue
+                generator = generators[c]
+                features = generator.features()
+                fakes = generator.rows(generator.draw(_POOL))  # lines 2-4
+                for _ in range(self.n_teacher_steps):
+                    teachers.train_step(fakes, features)  # lines 5-8
+                update = self._aggregate(
+                    teachers, generator, features, plans[c], *reserved[c]
+                )  # lines 9-12
+                generator.ascend(update)  # line 13
+                progress.update()
         for c, generator in generators.items():
             start.keep(c, generator.result())
-        self._collect(start, plans)
-        self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
-        return start.model
 
     def _aggregate(
         self,
@@ -329,7 +397,8 @@ class GPATESynthesizer(ClassGAN):
             vectors = teacher_gradients(teachers, generator, draws, features)
             released = gaussian_sum(vectors, self.max_grad_norm, reservation)
             mean = released / (plan.n_teachers * self.max_grad_norm)
-            return torch.from_numpy(mean * math.sqrt(generator.n_parameters))
+            unit = torch.from_numpy(mean * math.sqrt(len(mean)))
+            return generator.push(draws, features, unit)
         fakes = generator.rows(draws)
         n_projected = plan.n_queries // self.batch_size
         projections = random_projections(len(fakes), n_projected, generator)
@@ -349,26 +418,38 @@ class GPATESynthesizer(ClassGAN):
         directions = decode_answers(answers, projections, self.n_bins) / scales
         return generator.pull_back(draws, directions)
 
+    def _looks_at_cells(self, form: Init, n_columns: int) -> bool:
+        sums = self.aggregator == "gaussian_sum"
+        return sums and super()._looks_at_cells(form, n_columns)
+
+    def _heard(self, n_rows: float) -> float:
+        n_teachers = cell_teachers(n_rows, self.n_teachers)
+        return kept_share(n_rows / n_teachers)
+
     def _training_share(
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> float:
+        mu_cells = mu * math.sqrt(CELLS_SHARE)
+        if self._n_groups(form, n_rows, n_columns, mu_cells):
+            return CELLS_SHARE
         return GPATE_SHARES[form]
 
     def _plan_training(
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
-        n_parameters = n_columns * (self.latent_dim + (2 if form == "random" else 0))
+        n_groups = self._n_groups(form, n_rows, n_columns, mu)
+        if form == "pairs" and not (n_groups or self._asked):
+            return {}  # what else teachers could look at, the tables know
         n_votes = None
         if self.aggregator == "confident_gnmax":
             n_votes = self.batch_size * min(self.projection_dim, n_columns)
-        elif form == "pairs":
-            n_parameters = min(N_MOVES, n_parameters)
         return plan_training(
             n_rows,
             n_columns,
             mu,
-            n_parameters=n_parameters,
+            n_parameters=n_columns * (self.latent_dim + (2 if form == "random" else 0)),
             n_votes=n_votes,
+            n_groups=n_groups,
             optional=form != "random",
             n_teachers=self.n_teachers,
             n_iter=self.n_iter,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skdpsynth.privacy._aggregators import GRID
+from skdpsynth.synthesizers._cell_plan import CELL_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
 
-__all__ = ["plan_training", "reserve_sums", "reserve_votes"]
+__all__ = ["cell_teachers", "plan_training", "reserve_sums", "reserve_votes"]
 
 _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to an answer's
 _VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
@@ -27,6 +28,11 @@ _COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norm
 _STEPS_LIMIT = 10**6
 
 
+def cell_teachers(n_rows: float, n_teachers: int | Literal["auto"]) -> int:
+    """Give the number of teachers that look at cells: by default one for each row."""
+    return max(int(n_rows), 1) if n_teachers == "auto" else n_teachers
+
+
 def plan_training(
     n_rows: float,
     n_columns: int,
@@ -34,6 +40,7 @@ def plan_training(
     *,
     n_parameters: int,
     n_votes: int | None,
+    n_groups: int,
     optional: bool,
     n_teachers: int | Literal["auto"],
     n_iter: int | Literal["auto"],
@@ -43,21 +50,28 @@ def plan_training(
 
     `n_parameters` is the length of a teacher's vector; `n_votes` counts the votes of a
     step, None where one sum is released. `optional`: the class starts from marginals,
-    so that training only adds dependence between columns.
+    so that training only adds dependence between columns. With `n_groups` teachers look
+    at cells of three columns.
     """
     if n_columns < (2 if optional else 1):
         return {}
-    if n_teachers == "auto":
+    if n_groups:
+        n_teachers = cell_teachers(n_rows, n_teachers)
+    elif n_teachers == "auto":
         n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
-    # Squared mu of a step at noise 1. Sum: sensitivity 2. Votes: every answer has
-    # sensitivity sqrt(2), every test 1.
-    unit_cost = 4.0 if n_votes is None else n_votes * (2.0 + _TEST_NOISE**-2)
-    if n_iter == "auto" and mu == math.inf:
+    # Squared mu of a step at noise 1. Sum: sensitivity 2, of cells 1. Votes: every
+    # answer has sensitivity sqrt(2), every test 1.
+    unit_cost = 1.0 if n_groups else 4.0
+    if n_votes is not None:
+        unit_cost = n_votes * (2.0 + _TEST_NOISE**-2)
+    if n_iter == "auto" and n_groups and noise_multiplier is None:
+        n_iter = CELL_ROUNDS
+    elif n_iter == "auto" and mu == math.inf:
         n_iter = _MAX_STEPS
     elif n_iter == "auto":
         # The noise wanted in a step: given, the paper's, or that of signal 1.
         if noise_multiplier is not None:
-            wanted = noise_multiplier * math.sqrt(4.0 if n_votes is None else 2.0)
+            wanted = noise_multiplier * math.sqrt(unit_cost if n_votes is None else 2.0)
         elif n_votes is not None:
             wanted = _VOTE_NOISE * n_teachers
         else:
@@ -72,6 +86,7 @@ def plan_training(
         "n_teachers": n_teachers,
         "n_iter": int(n_iter),
         "n_queries": n_votes or 1,
+        "n_groups": n_groups,
         "mu_step": mu / math.sqrt(n_iter),
         "step_noise_std": math.sqrt(unit_cost * n_iter) / mu,
     }
@@ -80,11 +95,15 @@ def plan_training(
 def reserve_sums(
     plan: ClassPlan, scope: Hashable, accountant: PrivacyAccountant
 ) -> tuple[Reservation, None]:
-    """Set aside a sum of clipped vectors per step: sensitivity 2C (`gaussian_sum`)."""
+    """Set aside a sum of the teachers' vectors per step.
+
+    Sensitivity: 2C (`gaussian_sum`), or C where teachers are linear in cells, whose
+    vectors a row can move by no more (`CellTeachers`).
+    """
     sums = accountant.reserve_gaussian(
         "sums of teachers' gradients",
         mu=plan.mu_step,
-        sensitivity=2 * GRID,
+        sensitivity=GRID if plan.n_groups else 2 * GRID,
         count=plan.n_iter,
         scope=scope,
     )

@@ -6,7 +6,7 @@ what it hands out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -52,7 +52,6 @@ class Start(Protocol):
         position: int,
         *,
         n_factors: int,
-        moves: Literal["all", "weights"] = "all",
         **training: Any,  # noqa: ANN401 - what all trainers take
     ) -> Trainer:
         """Hand out the generator of a class for training."""
@@ -98,11 +97,9 @@ class FactorStart:
         position: int,
         *,
         n_factors: int,
-        moves: Literal["all", "weights"] = "all",
         **training: Any,  # noqa: ANN401
     ) -> FactorTrainer:
-        """Hand out the generator of a class; `moves` is for mixtures."""
-        del moves
+        """Hand out the generator of a class."""
         own = dict(self.generator.parameters[position])
         own["loadings"] = self._first[position][:, :n_factors]
         return FactorTrainer(own, self._trained, **training)
@@ -205,7 +202,6 @@ class PairStart:
         position: int,
         *,
         n_factors: int,
-        moves: Literal["all", "weights"] = "all",
         **training: Any,  # noqa: ANN401
     ) -> MixtureTrainer:
         """Hand out the mixture of a class."""
@@ -215,7 +211,6 @@ class PairStart:
             self.generator.mixtures[position].ranks,
             self._scores[position],
             self._released[position],
-            moves=moves,
             n_factors=n_factors,
             **training,
         )

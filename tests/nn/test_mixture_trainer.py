@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 from skdpsynth.nn._fitting import Components, Heads, ReleasedClass
 from skdpsynth.nn._mixture import Mixture
-from skdpsynth.nn._mixture_trainer import N_MOVES, BinScores, MixtureTrainer
+from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
 from skdpsynth.preprocessing._pairs import PairTables
 
 STARTS = np.array([0, 3, 5, 9])
@@ -61,7 +61,7 @@ def components_of(mixture):
     return heads, Components(weights, (logs - home) / unit, home, 1)
 
 
-def make_trainer(moves="all", *, seed=0, dtype=torch.float64, n_steps=20, **changes):
+def make_trainer(*, seed=0, dtype=torch.float64, n_steps=20, **changes):
     mixture = make_mixture()
     settings = {"n_factors": 2, "learning_rate": 0.1} | changes
     heads, components = components_of(mixture)
@@ -71,7 +71,6 @@ def make_trainer(moves="all", *, seed=0, dtype=torch.float64, n_steps=20, **chan
         mixture.ranks,
         BinScores(mixture, STARTS),
         make_released(mixture),
-        moves=moves,
         n_steps=n_steps,
         generator=torch.Generator().manual_seed(seed),
         device=CPU,
@@ -205,38 +204,20 @@ def test_gradient_is_that_of_the_exact_expected_score(global_random_seed):
     assert np.abs(exact[N_COMPONENTS:]).max() > 5 * error[N_COMPONENTS:].max()
 
 
-def test_pull_is_the_change_of_mean_features_under_a_tilt():
-    """Of the same rows for every component, so that nothing is left to chance."""
-    trainer = make_trainer("weights")
-    assert trainer.n_parameters == min(N_MOVES, trainer.n_features)
-    pull = trainer.pull(None, trainer.features())
-    wanted = torch.randn(4, 10, trainer.n_features, dtype=torch.float64)
-    step, changes = 1e-6, []
-    for k in range(trainer.n_parameters):
-        means = []
-        for sign in (step, -step):
-            tilted = trainer._log_weights.double() + sign * trainer._moves[:, k]
-            means.append(tilted.softmax(0) @ trainer._means)
-        changes.append((means[0] - means[1]) / (2 * step))
-    expected = wanted.mean(dim=1) @ torch.stack(changes).T
-    torch.testing.assert_close(pull(wanted), expected, rtol=1e-6, atol=1e-8)
-
-
-def test_pull_by_logits_is_refused():
-    with pytest.raises(ValueError, match="Only the weights"):
-        make_trainer("all").pull(None, make_trainer().features())
-
-
-def test_an_update_moves_features_where_it_points():
-    """The released sum of gradients by features raises the mean it is about."""
-    trainer = make_trainer("weights", n_steps=4, learning_rate=0.3)
-    wanted = torch.zeros(1, 1, trainer.n_features, dtype=torch.float64)
-    wanted[..., 0] = 1.0
-    weights = trainer._weights()
-    update = trainer.pull(None, trainer.features())(wanted)[0]
-    before = float((weights @ trainer._means)[0])
+def test_a_push_moves_features_where_teachers_point():
+    """Teachers send means of wanted changes; the step is as large as what they sent."""
+    trainer = make_trainer(n_steps=4, learning_rate=0.3)
+    features, draws = trainer.features(), trainer.draw(2000)
+    wanted = torch.zeros(1, 5, trainer.n_features, dtype=torch.float64)
+    wanted[..., 1] = torch.arange(5.0)
+    pulled = trainer.pull(draws, features)(wanted)
+    assert pulled.tolist() == [[0.0, 2.0] + [0.0] * (trainer.n_features - 2)]
+    update = trainer.push(draws, features, pulled[0])
+    assert update.square().mean() == pytest.approx(float(pulled.square().mean()))
+    before = features(trainer.rows(draws)).mean(dim=0)[1]
     trainer.ascend(update)
-    assert float((trainer._weights() @ trainer._means)[0]) > before
+    again = trainer.draw(2000)
+    assert features(trainer.rows(again)).mean(dim=0)[1] > before
 
 
 # --- What holds it ---------------------------------------------------------------
@@ -249,15 +230,14 @@ def distance(trainer, mixture):
     return float(trainer._released.distance(weights, probabilities))
 
 
-@pytest.mark.parametrize("moves", ["all", "weights"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("way", ["result", "present"])
-def test_an_update_that_is_noise_does_not_lead_away_from_the_tables(moves, dtype, way):
+def test_an_update_that_is_noise_does_not_lead_away_from_the_tables(dtype, way):
     """The start has distance 0, the mixture that the noise has moved thousands."""
-    trainer = make_trainer(moves, dtype=dtype, n_steps=20)
+    trainer = make_trainer(dtype=dtype, n_steps=20)
     noise = torch.Generator().manual_seed(1)
     for _ in range(20):
-        trainer.ascend(4 * torch.randn(trainer.n_parameters, generator=noise))
+        trainer.ascend(4 * torch.randn(len(trainer._flat()), generator=noise))
     weights = trainer._log_weights.double().softmax(0).numpy()
     moved = trainer._bins()[2].detach().numpy()
     off = distance(trainer, Mixture(weights, moved, np.zeros((2, D))))
@@ -271,25 +251,20 @@ def test_an_update_that_is_noise_does_not_lead_away_from_the_tables(moves, dtype
     assert held.weights.dtype == np.float64
 
 
-@pytest.mark.parametrize("moves", ["all", "weights"])
-def test_pure_noise_cannot_make_one_component_the_class(moves):
-    """And all stays finite; before, one fit of G-PATE in eight lost a class so."""
-    trainer = make_trainer(moves, dtype=torch.float32, n_steps=4)
+def test_pure_noise_leaves_all_finite():
+    trainer = make_trainer(dtype=torch.float32, n_steps=4)
     for sign in (1, -1, 1, 1):
-        trainer.ascend(torch.full((trainer.n_parameters,), sign * 1e12))
+        trainer.ascend(torch.full((len(trainer._flat()),), sign * 1e12))
     held = trainer.result()
     assert np.isfinite(held.weights).all()
     assert np.isfinite(held.probabilities).all()
-    if moves == "weights":
-        assert held.weights.max() < 0.7
-        assert (held.weights > 0.1 * make_mixture().weights).any()
 
 
 def test_the_twin_that_forgets_the_tables_is_caught(monkeypatch):
     monkeypatch.setattr(MixtureTrainer, "_hold", lambda *_: None)
     with pytest.raises(AssertionError):
         test_an_update_that_is_noise_does_not_lead_away_from_the_tables(
-            "all", torch.float64, "present"
+            torch.float64, "present"
         )
 
 
@@ -324,7 +299,7 @@ def test_global_generators_are_neither_read_nor_set():
     for seed in (1, 2):
         torch.random.default_generator.manual_seed(seed)
         before = torch.get_rng_state()
-        make_trainer("weights").draw(3)
+        make_trainer().draw(3)
         results.append(train_a_little(0))
         assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(results[0].weights, results[1].weights)
@@ -342,7 +317,6 @@ def test_what_was_given_is_left_as_it_was():
         mixture.ranks,
         BinScores(mixture, STARTS),
         make_released(mixture),
-        moves="all",
         n_factors=2,
         n_steps=4,
         learning_rate=1.0,
@@ -350,7 +324,7 @@ def test_what_was_given_is_left_as_it_was():
         device=CPU,
         dtype=torch.float64,
     )
-    trainer.ascend(torch.ones(trainer.n_parameters))
+    trainer.ascend(torch.ones(len(trainer._flat())))
     trainer.present()
     for part, old in zip(components[:3], before, strict=True):
         assert torch.equal(part, old)

@@ -8,27 +8,32 @@ seeded noise. Each is caught here or in `tests/nn/test_dp_sgd.py`.
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _small_table import (
+    COLUMNS,
+    COUNTED,
+    all_rows,
+    assert_equal_results,
+    frozen_start,
+    make_table,
+)
 from _twins import after_encoding
 
-from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer, IndependentSynthesizer
+from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer
 from skdpsynth.nn import _cells, _discriminator, _dp_sgd
 from skdpsynth.nn._cells import CellDiscriminator, SeenCells
 from skdpsynth.nn._discriminator import Discriminator
-from skdpsynth.preprocessing import _model
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.preprocessing._pairs import PairTables
 from skdpsynth.privacy import _aggregators, _pair_tables
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _adversarial, _start
+from skdpsynth.schema import TableSchema
+from skdpsynth.synthesizers import _adversarial
 
 pytestmark = [
     pytest.mark.usefixtures("pairs_for_all"),  # however small the tables
@@ -37,13 +42,6 @@ pytestmark = [
 
 DELTA = 1e-5
 CLIP = 0.5
-COLUMNS = {
-    "a": Continuous(-6, 8, scale="linear"),
-    "b": Continuous(-6, 6, nullable=True, scale="linear"),
-    "c": Categorical(["p", "q", "r"]),
-    "y": Categorical(["u", "v"]),
-}
-COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
 SMALL = {
     "n_iter": 3,
     "n_generator_steps": 2,
@@ -74,34 +72,11 @@ MODES = [
 TIGHT = {"max_grad_norm": 0.02}
 
 
-def make_table(n_rows=150, seed=0):
-    rng = np.random.default_rng(seed)
-    label = rng.random(n_rows) < 0.4
-    a = rng.normal(size=n_rows)
-    b = np.where(label, -a, a) + 0.4 * rng.normal(size=n_rows)
-    b[rng.random(n_rows) < 0.1] = np.nan
-    return pd.DataFrame(
-        {
-            "a": a + label,
-            "b": b,
-            "c": np.array(["p", "q", "r"])[rng.integers(3, size=n_rows)],
-            "y": np.where(label, "v", "u"),
-        }
-    )
-
-
 def fit(table, cls=DPCGANSynthesizer, **parameters):
     return cls(**(SMALL | {"schema": COUNTED} | parameters)).fit(table)
 
 
 # --- Influence -------------------------------------------------------------------
-
-
-@functools.cache
-def reference_marginals():
-    """Marginals of another table: public."""
-    settings = {"epsilon": math.inf, "schema": COUNTED}
-    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.marginals
 
 
 def sums_of(table, cls, **parameters):
@@ -116,18 +91,8 @@ def sums_of(table, cls, **parameters):
         sums.append((reservation.scope, total.copy()))
         return np.random.default_rng(len(sums)).normal(0, 30 * clip, total.shape)
 
-    reference = reference_marginals()  # before anything is patched
-
-    def no_purchase(rows, domains, classes, accountant, *, mus):
-        return reference
-
-    def no_pairs(rows, bins, *others, **named):
-        return PairTables.nothing(int(bins.starts[-1]), 100.0)
-
-    with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
+    with frozen_start() as patch, insecure_randomness(7):
         patch.setattr(_dp_sgd, "release_float_gaussian", frozen)
-        patch.setattr(_model, "buy_marginals", no_purchase)
-        patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, cls, **parameters)
     return sums
 
@@ -187,10 +152,6 @@ def test_one_row_moves_the_sums_of_its_class_by_the_clipping_norm(label, mode, c
     pairs = influences(cls, label, **mode)
     clip = mode.get("max_grad_norm", CLIP)
     assert sum(assert_small_influence(*pair, label, clip) for pair in pairs) > 0
-
-
-def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.category_codes, rows.members)
 
 
 def standardised_together(scores):
@@ -347,14 +308,6 @@ def fit_twice(monkeypatch, **parameters):
     theirs = fit(make_table(2500, seed=2), **parameters)
     assert not released
     return everything_public(ours), everything_public(theirs)
-
-
-def assert_equal_results(ours, theirs):
-    for mine, other in zip(ours.pop("arrays"), theirs.pop("arrays"), strict=True):
-        np.testing.assert_array_equal(mine, other)
-    for name in ("sample", "stream"):
-        pd.testing.assert_frame_equal(ours.pop(name), theirs.pop(name))
-    assert ours == theirs
 
 
 NOTHING_GIVEN = {"schema": None, "target": "y", "epsilon": 8.0}

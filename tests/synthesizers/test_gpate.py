@@ -141,20 +141,22 @@ def plan_of(n_rows, **parameters):
     return synthesizer.plan(n_rows, class_counts=counts).set_index("class")
 
 
-@pytest.mark.parametrize(("init", "share"), [("pairs", 0.05), ("marginals", 0.3)])
-def test_a_plan_spends_what_the_start_leaves(init, share):
+@pytest.mark.parametrize(
+    ("share", "mode"), [(0.05, {"init": "pairs", "n_iter": 10}), (0.3, FACTORS)]
+)
+def test_a_plan_spends_what_the_start_leaves(share, mode):
     """Squared mu: 4 % for the counts, a share of the rest for n_iter sums at 2C."""
-    plan = plan_of(100_000, init=init)
+    plan = plan_of(100_000, **mode)
     mu_squared = 4 * plan["n_iter"] / plan["step_noise_std"] ** 2
     expected = share * 0.96 * PrivacyAccountant(1.0, 1e-5).mu_cap ** 2
     np.testing.assert_allclose(mu_squared, expected, rtol=1e-9)
 
 
 def test_teachers_and_steps_follow_the_counts():
-    plan = plan_of(None, class_counts={"u": 300_000, "v": 20_000})
+    plan = plan_of(None, class_counts={"u": 300_000, "v": 20_000}, **FACTORS)
     assert list(plan["n_teachers"]) == [4096, 2500]
     assert plan["n_iter"]["u"] == plan["n_iter"]["v"] == 40
-    less = plan_of(None, class_counts={"u": 300_000, "v": 8000})
+    less = plan_of(None, class_counts={"u": 300_000, "v": 4000}, **FACTORS)
     assert 4 <= less["n_iter"]["v"] < 40 == less["n_iter"]["u"]
 
 
@@ -170,7 +172,7 @@ def test_a_class_with_little_signal_gives_its_budget_to_the_marginals():
 def test_signal_of_a_planned_step_is_above_its_noise():
     """Norm of the teachers' mean at the nominal coherence, per parameter."""
     for n_rows in (20_000, 100_000, 10**7):
-        plan = plan_of(n_rows)
+        plan = plan_of(n_rows, **FACTORS)
         signal = 0.25 * plan["n_teachers"] / math.sqrt(2 * 4)
         assert (plan["n_iter"] >= 4).all()
         assert (signal >= plan["step_noise_std"] * (1 - 1e-9)).all()

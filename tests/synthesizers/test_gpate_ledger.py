@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
+from _small_table import make_table
 from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 from scipy.stats import chi2
@@ -38,22 +38,6 @@ UNCOUNTED = TableSchema(COLUMNS, target="y")
 VOTES = {"aggregator": "confident_gnmax", "projection_dim": 2}
 FACTORS = {"init": "marginals"}
 SMALL = {"batch_size": 8, "latent_dim": 2, "random_state": 0, "delta": DELTA}
-
-
-def make_table(n_rows=150, seed=0):
-    rng = np.random.default_rng(seed)
-    label = rng.random(n_rows) < 0.4
-    a = rng.normal(size=n_rows)
-    b = np.where(label, -a, a) + 0.4 * rng.normal(size=n_rows)
-    b[rng.random(n_rows) < 0.1] = np.nan
-    return pd.DataFrame(
-        {
-            "a": a + label,
-            "b": b,
-            "c": np.array(["p", "q", "r"])[rng.integers(3, size=n_rows)],
-            "y": np.where(label, "v", "u"),
-        }
-    )
 
 
 def fit(table, **parameters):

@@ -7,25 +7,28 @@ in `test_gpate_ledger.py`.
 
 from __future__ import annotations
 
-import functools
-import math
-
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _small_table import (
+    COLUMNS,
+    COUNTED,
+    all_rows,
+    assert_equal_results,
+    frozen_start,
+    make_table,
+)
 from _twins import after_encoding
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer
-from skdpsynth.nn import _teachers
-from skdpsynth.preprocessing import _model
+from skdpsynth import GPATESynthesizer
+from skdpsynth.nn import _cell_teachers, _teachers
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.preprocessing._pairs import PairTables
 from skdpsynth.privacy import _aggregators, _pair_tables
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _gpate, _start
+from skdpsynth.schema import TableSchema
+from skdpsynth.synthesizers import _gpate
 
 pytestmark = [
     pytest.mark.usefixtures("pairs_for_all"),  # however small the tables
@@ -33,32 +36,9 @@ pytestmark = [
 ]
 
 DELTA = 1e-5
-COLUMNS = {
-    "a": Continuous(-6, 8, scale="linear"),
-    "b": Continuous(-6, 6, nullable=True, scale="linear"),
-    "c": Categorical(["p", "q", "r"]),
-    "y": Categorical(["u", "v"]),
-}
 UNCOUNTED = TableSchema(COLUMNS, target="y")
-COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
 VOTES = {"aggregator": "confident_gnmax", "projection_dim": 2}
 SMALL = {"batch_size": 8, "latent_dim": 2, "random_state": 0, "delta": DELTA}
-
-
-def make_table(n_rows=150, seed=0):
-    rng = np.random.default_rng(seed)
-    label = rng.random(n_rows) < 0.4
-    a = rng.normal(size=n_rows)
-    b = np.where(label, -a, a) + 0.4 * rng.normal(size=n_rows)
-    b[rng.random(n_rows) < 0.1] = np.nan
-    return pd.DataFrame(
-        {
-            "a": a + label,
-            "b": b,
-            "c": np.array(["p", "q", "r"])[rng.integers(3, size=n_rows)],
-            "y": np.where(label, "v", "u"),
-        }
-    )
 
 
 def fit(table, **parameters):
@@ -66,13 +46,6 @@ def fit(table, **parameters):
 
 
 # --- Influence -------------------------------------------------------------------
-
-
-@functools.cache
-def reference_marginals():
-    """Marginals of another table: public."""
-    settings = {"epsilon": math.inf, "schema": COUNTED}
-    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.marginals
 
 
 def what_teachers_say(table, **parameters):
@@ -92,19 +65,9 @@ def what_teachers_say(table, **parameters):
         said.append((answers.scope, votes.copy()))
         return np.random.default_rng(len(said)).integers(-1, 10, size=len(votes))
 
-    reference = reference_marginals()  # before anything is patched
-
-    def no_purchase(rows, domains, classes, accountant, *, mus):
-        return reference
-
-    def no_pairs(rows, bins, *others, **named):
-        return PairTables.nothing(int(bins.starts[-1]), 100.0)
-
-    with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
+    with frozen_start() as patch, insecure_randomness(7):
         patch.setattr(_gpate, "gaussian_sum", frozen_sum)
         patch.setattr(_gpate, "confident_gnmax", frozen_votes)
-        patch.setattr(_model, "buy_marginals", no_purchase)
-        patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, **({"n_teachers": 12, "n_iter": 4} | parameters))
     return said
 
@@ -144,9 +107,17 @@ def neighbours(table, label):
     }
 
 
+# On pairs, linear teachers look at cells: `test_gpate_cells.py`.
+SCORES = {"init": "pairs", "hidden_dims": (4,)}
 FACTORS = {"init": "marginals"}
 MANY_VOTES = VOTES | {"batch_size": 64}  # so that some of them move
-MODES = [{}, FACTORS, {"init": "random"}, {"hidden_dims": (4,)}, MANY_VOTES]
+MODES = [
+    SCORES,
+    FACTORS,
+    {"init": "random"},
+    FACTORS | {"hidden_dims": (4,)},
+    MANY_VOTES,
+]
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
@@ -158,7 +129,7 @@ def test_one_row_moves_one_teacher_of_its_class(label, mode):
         assert_one_teacher_moves(before, what_teachers_say(other, **mode), label)
 
 
-@pytest.mark.parametrize("mode", [{}, FACTORS], ids=str)
+@pytest.mark.parametrize("mode", [SCORES, FACTORS], ids=str)
 def test_most_teachers_have_something_to_say(mode):
     """The test above would also pass if one teacher had all rows."""
     for _, vectors in what_teachers_say(make_table(), **mode):
@@ -183,10 +154,6 @@ def standardised_together(scores):
     return scores / np.float32(scores.std())
 
 
-def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.category_codes, rows.members)
-
-
 teacher_gradients = _gpate.teacher_gradients
 TWINS = [
     (_teachers, "assign_teachers", slices),
@@ -206,11 +173,11 @@ TWINS = [
 )
 def test_broken_twins_move_more(where, name, twin, init, monkeypatch):
     monkeypatch.setattr(where, name, twin)
-    table = make_table()
-    before = what_teachers_say(table, init=init)
+    table, mode = make_table(), SCORES if init == "pairs" else FACTORS
+    before = what_teachers_say(table, **mode)
     caught = 0
     for other in neighbours(table, "u").values():
-        after = what_teachers_say(other, init=init)
+        after = what_teachers_say(other, **mode)
         try:
             assert_one_teacher_moves(before, after, "u")
         except AssertionError:
@@ -288,7 +255,7 @@ def fit_twice(monkeypatch, **parameters):
         assert noisy.shape == values.shape
         return noisy
 
-    homes = (_aggregators, _pair_tables)
+    homes = (_aggregators, _pair_tables, _cell_teachers)
     for home in homes:
         monkeypatch.setattr(home, "release_gaussian", record)
     ours = fit(make_table(4000, seed=1), **parameters)
@@ -299,14 +266,6 @@ def fit_twice(monkeypatch, **parameters):
     return everything_public(ours), everything_public(theirs)
 
 
-def assert_equal_results(ours, theirs):
-    for mine, other in zip(ours.pop("arrays"), theirs.pop("arrays"), strict=True):
-        np.testing.assert_array_equal(mine, other)
-    for name in ("sample", "stream"):
-        pd.testing.assert_frame_equal(ours.pop(name), theirs.pop(name))
-    assert ours == theirs
-
-
 NOTHING_GIVEN = {"schema": None, "target": "y", "n_iter": 3}
 
 
@@ -314,6 +273,7 @@ NOTHING_GIVEN = {"schema": None, "target": "y", "n_iter": 3}
     "mode",
     [
         {},
+        SCORES,
         FACTORS,
         {"init": "random"},
         VOTES,
@@ -321,7 +281,16 @@ NOTHING_GIVEN = {"schema": None, "target": "y", "n_iter": 3}
         {"schema": UNCOUNTED, "target": None},
         {"target": None},
     ],
-    ids=["sums", "marginals", "random", "votes", "auto", "declared", "no target"],
+    ids=[
+        "cells",
+        "sums",
+        "marginals",
+        "random",
+        "votes",
+        "auto",
+        "declared",
+        "no target",
+    ],
 )
 def test_the_result_is_a_function_of_the_releases(mode, monkeypatch):
     """Other rows, another number of rows, other secrets: the same result to the bit.
@@ -337,6 +306,21 @@ def exact_sum(vectors, clip, reservation):
     return vectors.sum(axis=0, dtype=np.float64)
 
 
+class ExactShares(_cell_teachers.CellTeachers):
+    """Gives the shares of the rows beside the noisy sum."""
+
+    def release(self, cells):
+        _, std = super().release(cells)
+        return cells.counts(self._rows) / max(len(self._rows), 1), std
+
+
+class RealisedSize(_cell_teachers.CellTeachers):
+    """Says how far off shares are by the number of rows that there are."""
+
+    def __init__(self, rows, n_teachers, *, expected_rows, **settings):
+        super().__init__(rows, n_teachers, expected_rows=len(rows), **settings)
+
+
 class PublicDrawsByRow(_gpate.TeacherEnsemble):
     """Uses the public stream once per row; the projections come from it later."""
 
@@ -348,8 +332,10 @@ class PublicDrawsByRow(_gpate.TeacherEnsemble):
 @pytest.mark.parametrize(
     ("name", "twin", "mode"),
     [
-        ("gaussian_sum", exact_sum, {}),
+        ("gaussian_sum", exact_sum, SCORES),
         ("gaussian_sum", exact_sum, FACTORS),
+        ("CellTeachers", ExactShares, {}),
+        ("CellTeachers", RealisedSize, {}),
         ("TeacherEnsemble", PublicDrawsByRow, VOTES),
     ],
 )

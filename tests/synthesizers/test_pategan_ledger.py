@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
+from _small_table import make_table
 from scipy.stats import binomtest
 
 from skdpsynth import PATEGANSynthesizer
@@ -43,22 +43,6 @@ SMALL = {
 }
 LABELS = "labels by vote"
 GRID = 1e-5  # of losses: what it rounds up adds to what is found, vote by vote
-
-
-def make_table(n_rows=150, seed=0):
-    rng = np.random.default_rng(seed)
-    label = rng.random(n_rows) < 0.4
-    a = rng.normal(size=n_rows)
-    b = np.where(label, -a, a) + 0.4 * rng.normal(size=n_rows)
-    b[rng.random(n_rows) < 0.1] = np.nan
-    return pd.DataFrame(
-        {
-            "a": a + label,
-            "b": b,
-            "c": np.array(["p", "q", "r"])[rng.integers(3, size=n_rows)],
-            "y": np.where(label, "v", "u"),
-        }
-    )
 
 
 def fit(table, **parameters):

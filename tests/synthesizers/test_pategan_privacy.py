@@ -31,26 +31,27 @@ are faults of quality: `test_pategan.py` asks for the dependence that is there.
 
 from __future__ import annotations
 
-import functools
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _small_table import (
+    all_rows,
+    assert_equal_results,
+    frozen_start,
+    make_table,
+)
 from _twins import after_encoding
 
-from skdpsynth import IndependentSynthesizer, PATEGANSynthesizer
+from skdpsynth import PATEGANSynthesizer
 from skdpsynth.nn import _teachers
 from skdpsynth.nn._factors import FactorTrainer
 from skdpsynth.nn._mixture_trainer import MixtureTrainer
-from skdpsynth.preprocessing import _model
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.preprocessing._pairs import PairTables
 from skdpsynth.privacy import _aggregators, _pair_tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _pategan, _start
+from skdpsynth.synthesizers import _pategan
 
 pytestmark = [
     pytest.mark.usefixtures("pairs_for_all"),  # however small the tables
@@ -77,34 +78,11 @@ SMALL = {
 }
 
 
-def make_table(n_rows=150, seed=0):
-    rng = np.random.default_rng(seed)
-    label = rng.random(n_rows) < 0.4
-    a = rng.normal(size=n_rows)
-    b = np.where(label, -a, a) + 0.4 * rng.normal(size=n_rows)
-    b[rng.random(n_rows) < 0.1] = np.nan
-    return pd.DataFrame(
-        {
-            "a": a + label,
-            "b": b,
-            "c": np.array(["p", "q", "r"])[rng.integers(3, size=n_rows)],
-            "y": np.where(label, "v", "u"),
-        }
-    )
-
-
 def fit(table, **parameters):
     return PATEGANSynthesizer(**(SMALL | {"schema": COUNTED} | parameters)).fit(table)
 
 
 # --- Influence -------------------------------------------------------------------
-
-
-@functools.cache
-def reference_marginals():
-    """Marginals of another table: public."""
-    settings = {"epsilon": math.inf, "schema": COUNTED}
-    return IndependentSynthesizer(**settings).fit(make_table(3000, 9))._model.marginals
 
 
 def what_teachers_say(table, **parameters):
@@ -125,19 +103,9 @@ def what_teachers_say(table, **parameters):
         np.testing.assert_array_equal(votes, (said[-1] > 0).sum(axis=0))
         return np.random.default_rng(len(scopes)).random(len(votes)) < 0.5
 
-    reference = reference_marginals()  # before anything is patched
-
-    def no_purchase(rows, domains, classes, accountant, *, mus):
-        return reference
-
-    def no_pairs(rows, bins, *others, **named):
-        return PairTables.nothing(int(bins.starts[-1]), 100.0)
-
-    with pytest.MonkeyPatch.context() as patch, insecure_randomness(7):
+    with frozen_start() as patch, insecure_randomness(7):
         patch.setattr(_teachers.TeacherEnsemble, "logits", keep)
         patch.setattr(_pategan, "noisy_votes", frozen)
-        patch.setattr(_model, "buy_marginals", no_purchase)
-        patch.setattr(_start, "buy_pairs", no_pairs)
         fit(table, **({"n_teachers": 12} | parameters))
     return list(zip(scopes, said, strict=True))
 
@@ -222,10 +190,6 @@ def slices(n_units, n_teachers, rng):
 
 def standardised_together(scores):
     return scores / np.float32(scores.std())
-
-
-def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.category_codes, rows.members)
 
 
 TWINS = [
@@ -342,14 +306,6 @@ def fit_twice(monkeypatch, **parameters):
     theirs = fit(make_table(2500, seed=2), **parameters)
     assert not released
     return everything_public(ours), everything_public(theirs)
-
-
-def assert_equal_results(ours, theirs):
-    for mine, other in zip(ours.pop("arrays"), theirs.pop("arrays"), strict=True):
-        np.testing.assert_array_equal(mine, other)
-    for name in ("sample", "stream"):
-        pd.testing.assert_frame_equal(ours.pop(name), theirs.pop(name))
-    assert ours == theirs
 
 
 NOTHING_GIVEN = {"schema": None, "target": "y", "n_teachers": 200}

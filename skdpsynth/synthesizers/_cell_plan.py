@@ -1,0 +1,26 @@
+"""Whether the discriminators of a class can look at three columns at once."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["CELL_COLUMNS", "CELL_ROUNDS", "cell_groups"]
+
+CELL_COLUMNS = range(3, 20)  # of tables whose triples can be looked at
+CELL_ROUNDS = 2
+# Groups of a column in cells of three of them, and of all columns together.
+_MOST_GROUPS, _ALL_GROUPS = 4, 57
+_PER_CELL = 8.0  # rows of a mean cell, in noise deviations
+
+
+def cell_groups(n_rows: float, n_columns: int, mu: float, least: int) -> int:
+    """Give the groups of a column whose cells stand out of the noise; 0 below `least`.
+
+    A cell is one of three columns, and training may use `mu` for all triples.
+    """
+    if mu == 0:
+        return 0
+    noise = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)
+    clear = int((n_rows / (_PER_CELL * noise)) ** (1 / 3))
+    found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
+    return found if found >= least else 0
