@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["COMBINED", "Verdict", "attack"]
-
 #: Name of the score that is a linear function of all others, learnt while choosing.
 COMBINED = "all scores combined"
 

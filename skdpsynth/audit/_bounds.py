@@ -17,16 +17,6 @@ from scipy.stats import beta, binom
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "detectable_epsilon",
-    "epsilon_bounds",
-    "epsilon_lower_bound",
-    "mu_bounds",
-    "mu_lower_bound",
-    "one_run_lower_bound",
-    "rate_upper_bound",
-]
-
 _BISECTIONS = 60
 _MAX_EPSILON = 64.0  # no number of runs that fits in memory proves more
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-__all__ = ["audit_generator"]
-
 _MIN_RUNS = 4
 
 

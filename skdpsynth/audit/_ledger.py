@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-__all__ = ["LedgerAudit", "ReleaseCheck", "audit_ledger"]
-
 _ROUNDING = 1e-9
 _SAMPLED_ROWS = 100
 _NOTHING_FOUND = (

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     Mechanism = Callable[[Any, Reservation], NDArray[Any]]
 
-__all__ = ["MechanismAudit", "audit_mechanism", "is_vote"]
-
 _ROUNDING = 1e-9
 _PLENTY = 10**12  # releases of a line that is counted, not limited
 _NOTHING_FOUND = (

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._reservation import Kind
 
-__all__ = ["flip_rates", "noise_test", "rejected_scale", "smallest_ratio", "vote_test"]
-
 # Tails of the noise beyond so many scales are below 1e-14.
 _SCALES = 36
 _FEW = 16  # entries that may all be 0 by chance

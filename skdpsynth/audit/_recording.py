@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Release", "SequenceError", "recorded", "replayed"]
-
 
 class SequenceError(Exception):
     """The second fit asks for other releases than the first; says how."""

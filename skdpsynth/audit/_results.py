@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-__all__ = ["POWER", "GeneratorAudit"]
-
 #: Probability with which the leak that `power` names would have been rejected.
 POWER = 0.8
 

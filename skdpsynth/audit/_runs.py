@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.audit._scores import CanaryScores
 
-__all__ = ["describe", "fresh", "run_worlds"]
-
 _README = "Scores of finished runs of skdpsynth.audit.audit_generator, one file each.\n"
 _WORLDS = ("absent", "present")
 

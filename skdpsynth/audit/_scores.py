@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CanaryScores", "canary_row"]
-
 # Half the width of a cell around the canary, as a share of a number column's range.
 _CELLS = {"narrow": 0.05, "wide": 0.25}
 _WIDTH = 0.1  # of the kernel of the density, in the same unit

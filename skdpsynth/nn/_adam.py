@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["Adam"]
-
 _BETAS = (0.9, 0.99)
 
 

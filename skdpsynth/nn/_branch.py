@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from skdpsynth.nn._generator import Features
     from skdpsynth.privacy import Reservation
 
-__all__ = [
-    "BranchedDiscriminator",
-    "BranchedStudentDiscriminator",
-    "UnlabelledBranch",
-]
-
 _CHUNK = 2048  # rows that pass at once, always as many; bounds the memory
 
 

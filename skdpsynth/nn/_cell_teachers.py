@@ -16,7 +16,8 @@ import torch
 from scipy.stats import poisson
 
 from skdpsynth.nn._teachers import assign_teachers
-from skdpsynth.privacy._aggregators import GRID, require_sensitivity
+from skdpsynth.privacy._aggregators import require_sensitivity
+from skdpsynth.privacy._counts import GRID
 from skdpsynth.privacy._mechanisms import release_gaussian
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._cells import Cells
     from skdpsynth.privacy import Reservation
-
-__all__ = ["CellTeachers", "kept_share"]
 
 _MOST_ROWS = 1024  # of a teacher that are looked at
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy import Reservation
 
-__all__ = ["SLOPES", "CellDiscriminator", "Cells", "SeenCells"]
-
 SLOPES = {"logistic": 0.5, "wasserstein": 1.0}  # of a loss at a logit of 0
 _CHUNK = 2**22  # cells of rows that are counted at a time
 _LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy import Reservation
 
-__all__ = ["Classifier", "pseudo_label_rows"]
-
 _CHUNK = 8192  # rows that pass at once, always as many; bounds the memory
 
 

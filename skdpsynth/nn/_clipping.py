@@ -10,8 +10,6 @@ import torch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ROUNDING_ROOM", "clipped_sums", "padded", "poisson_sample"]
-
 # Gradients are computed in double precision, so a row's differs by less than 1e-13 of
 # its size when another row leaves and its place in a chunk changes. This room below the
 # clipping norm covers that for ten million rows.

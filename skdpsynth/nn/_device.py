@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["resolve_device"]
-
 
 def resolve_device(device: str | torch.device) -> torch.device:
     """Give the device to train on; a ValueError where PyTorch cannot use it here."""

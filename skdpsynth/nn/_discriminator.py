@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from skdpsynth.nn._generator import Features
     from skdpsynth.privacy import Reservation
 
-__all__ = ["Discriminator"]
-
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096
 

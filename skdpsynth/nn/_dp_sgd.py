@@ -20,8 +20,6 @@ from skdpsynth.privacy._mechanisms import release_float_gaussian
 if TYPE_CHECKING:
     from skdpsynth.privacy import Reservation
 
-__all__ = ["ReservedOptimizer"]
-
 
 class ReservedOptimizer(DPOptimizer):
     """Opacus's optimizer, with noise that a reservation pays for, one release per step.

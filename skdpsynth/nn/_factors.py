@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._generator import Features, Parameters
 
-__all__ = ["FactorGenerator", "FactorTrainer"]
-
 # What noise can do at most: beyond, rows would overflow.
 _BOUNDS = {"loadings": 100.0, "location": 3.0, "log_scale": 5.0}
 

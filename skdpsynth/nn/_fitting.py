@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._cells import SeenCells
 
-__all__ = ["Components", "Fit", "Heads", "ReleasedClass", "stated_loss"]
-
 # At least and at most, and for each bin: components of all classes together, and steps.
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
 _MOST_CELLS = 2.5e8  # of pairs of bins, of all components and classes

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._teachers import TeacherEnsemble
 
-__all__ = ["Generator", "Trainer", "teacher_gradients"]
-
 Parameters = dict[str, torch.Tensor]
 Features = Callable[[torch.Tensor], torch.Tensor]
 Score = Callable[[torch.Tensor], torch.Tensor]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Mixture", "MixtureGenerator"]
-
 _RAKINGS = 50  # rounds until the shares of lent levels are right
 _TINY = 1e-12
 

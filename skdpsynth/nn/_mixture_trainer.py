@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from skdpsynth.nn._generator import Features, Score
     from skdpsynth.nn._mixture import Mixture
 
-__all__ = ["BinScores", "MixtureTrainer"]
-
 # Of a bin: rarer ones would be noise, and no other bin had a score beside theirs.
 _LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
 _UPDATE = 0.2  # of an update of unit size, for logits

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["Products"]
-
 
 @dataclass(frozen=True)
 class Products:

@@ -18,16 +18,6 @@ from skdpsynth.nn._adam import Adam
 if TYPE_CHECKING:
     from skdpsynth.nn._generator import Trainer
 
-__all__ = [
-    "GeneratorAscent",
-    "LabelBuffer",
-    "StudentDiscriminator",
-    "View",
-    "label_slope",
-    "noise_of_moments",
-    "view_size",
-]
-
 _MOST_COLUMNS = 48  # up to here discriminators look at the product of every pair
 _LOGIT_PER_STD = 1.6  # a logistic curve with this slope is close to a normal one
 _AGREEMENT = 0.125  # what teachers have in common beyond the model, as a share of them

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._generator import Features
 
-__all__ = ["TeacherEnsemble", "assign_teachers"]
-
 # Entries of one tensor of a chunk of teachers; bounds the memory of a call.
 _CHUNK_ENTRIES = 2**21
 

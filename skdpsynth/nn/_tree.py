@@ -17,8 +17,6 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["draw_from_tree"]
-
 _LEAST_SHARE = 1e-9  # of a cell
 _LEAST_INFORMATION = 1e-6  # nats: less is rounding
 

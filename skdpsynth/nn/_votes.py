@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from skdpsynth.nn._generator import Features, Trainer
     from skdpsynth.nn._teachers import TeacherEnsemble
 
-__all__ = ["decode_answers", "projected_votes", "random_projections"]
-
 
 def random_projections(
     n_fakes: int, n_dimensions: int, trainer: Trainer

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._domains import ColumnDomain
 
-__all__ = ["ColumnBins", "TableBins", "choose_bins", "most_bins"]
-
 _SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
 _FAR = 1e-6  # rank of what counts as the end of a column
 _LEAST_INTERVALS = 3  # beside an exact zero

@@ -19,7 +19,6 @@ from skdpsynth.preprocessing._estimates import (
     Counted,
     Round,
     estimate,
-    flat_marginals,
     known_sizes,
 )
 from skdpsynth.preprocessing._shares import COARSE_SHARE
@@ -37,16 +36,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
 
     Floats = NDArray[np.float64]
-
-__all__ = [
-    "N_CELLS",
-    "bins_for",
-    "buy_marginals",
-    "coarse_share",
-    "fine_plan",
-    "flat_marginals",
-    "size_weight",
-]
 
 N_CELLS = 256  # cells of the final density of a numeric column, at most
 _TWO_ROUNDS_FROM = 20.0  # bins that the largest class must be able to fill

@@ -11,8 +11,9 @@ import pandas as pd
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._convert import from_wall, to_category_series, to_series
 from skdpsynth.preprocessing._domains import LevelDomain, domain_from_dict
+from skdpsynth.preprocessing._estimates import flat_marginals
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
-from skdpsynth.preprocessing._marginals import buy_marginals, flat_marginals
+from skdpsynth.preprocessing._marginals import buy_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._transforms import MarginalTransform
 from skdpsynth.schema._values import decode_value, encode_value, plain

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = [
-    "PairTables",
-    "all_pairs",
-    "bins_of_pairs",
-    "borrowers",
-    "buy_pairs",
-    "pair_noise_std",
-    "pairs_pay",
-    "pairs_serve",
-    "planned_tables",
-]
-
 _CHOSEN_FROM = 300  # pairs: with fewer, all of them are bought
 _LEAST_BINS, _MOST_BINS = 4, 500  # of a column, and of all columns together
 _ROWS_FROM = 40.0  # of a class, in noise deviations of a count

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["ClassPlan", "plan_facts", "plan_start", "table_bins", "with_cells"]
-
 _SIGNAL_FROM = 1.0
 
 

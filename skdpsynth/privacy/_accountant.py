@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy._budget import PrivacyBudget
     from skdpsynth.privacy._reservation import Kind
 
-__all__ = ["PrivacyAccountant"]
-
 
 class PrivacyAccountant:
     """The ledger of one fit.

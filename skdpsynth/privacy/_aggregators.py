@@ -30,17 +30,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._reservation import Reservation
 
-__all__ = [
-    "GRID",
-    "centred_histogram",
-    "confident_gnmax",
-    "gaussian_sum",
-    "noisy_counts",
-    "noisy_histogram",
-    "noisy_votes",
-    "thresholded_counts",
-]
-
 # Entries of teacher vectors that are worked on at a time.
 _CHUNK_ENTRIES = 2**20
 

@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
     from numpy.typing import NDArray
 
-__all__ = [
-    "VoteNoise",
-    "likely_vote_noise_std",
-    "sampled_noise_multiplier",
-    "steps_mu",
-    "vote_noise_std",
-    "votes_mu",
-]
-
 VoteNoise = Literal["gaussian", "laplace"]
 
 # Outside of these the arithmetic is too coarse, and every release is charged alone.

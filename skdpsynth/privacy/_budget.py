@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["PrivacyBudget"]
-
 # Long enough for many processes that charge at once; a charge takes milliseconds.
 _LOCK_TIMEOUT_S = 60.0
 

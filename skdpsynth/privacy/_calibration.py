@@ -26,15 +26,6 @@ from scipy.special import log_ndtr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "certified_epsilon",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_mu",
-    "grid_noise_std",
-    "replace_one_epsilon",
-]
-
 # `gdp_delta` is a difference of nearly equal numbers. Over epsilon in [1e-4, 1e3] and
 # delta in [1e-15, 0.5] its relative error stays below a tenth of this; the inverses
 # leave this much room.

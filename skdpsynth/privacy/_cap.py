@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from skdpsynth.privacy._calibration import certified_epsilon, gdp_mu
 
-__all__ = ["Cap", "fixed_cap"]
-
 # The plan aims a little below the epsilon asked for, so that the pessimistic
 # certificate of the loss distributions still stays within it.
 _CERTIFICATE_ROOM = 5e-4

@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "GRID",
-    "CentredCounts",
-    "centred_numbers",
-    "centred_sensitivity",
-    "exact_counts",
-]
-
 # Number of grid cells per clipping norm, or per row: a clipped vector has integer
 # norm <= GRID.
 GRID = 2**20

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from opendp.mod import Measurement
 
-__all__ = ["release_float_gaussian", "release_gaussian", "release_votes"]
-
 
 def release_gaussian(
     values: NDArray[np.int64], reservation: Reservation, n_releases: int = 1

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Observer = Callable[["Release"], NDArray[Any] | None]
 
-__all__ = ["Release", "observed"]
-
 _T = TypeVar("_T", bound="np.generic")
 
 # Set by `skdpsynth.privacy.testing.observe_releases` alone. A new thread or process

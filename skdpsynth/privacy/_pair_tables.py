@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._reservation import Reservation
 
-__all__ = [
-    "exact_pair_counts",
-    "measured_cells",
-    "noisy_pair_distances",
-    "noisy_pair_tables",
-]
-
 # Entries of codes that are worked on at a time.
 _CHUNK_ENTRIES = 2**20
 

@@ -17,8 +17,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["insecure_randomness_active", "rounded_normal", "secret_generator"]
-
 _SEED_BITS = 256
 
 # The default pool of a SeedSequence keeps 128 bits only; eight words keep all 256.

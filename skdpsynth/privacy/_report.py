@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy._cap import Cap
     from skdpsynth.privacy._reservation import Entry, Ledger
 
-__all__ = ["PrivacyReport", "ReportEntry", "build_report"]
-
 _VERSION = 2  # of what `to_dict` gives
 _RELATION = "add or remove one row"
 _UNIT = "one row of the training table"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._report import PrivacyReport
 
-__all__ = ["ReportEntry", "check_ranges", "fields_from_json", "fields_to_json"]
-
 # Far above what a fit can have; beyond, the search for an epsilon would not end.
 _MAX_MU = 1e5
 

@@ -13,20 +13,8 @@ from skdpsynth.privacy._reservation import UNLABELLED
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from skdpsynth.privacy._report import PrivacyReport, ReportEntry
-
-__all__ = [
-    "ALL_ROWS",
-    "FLOAT_NOISE",
-    "INSECURE",
-    "NOT_COVERED",
-    "NO_NOISE",
-    "as_html",
-    "as_text",
-    "claim",
-    "scope_words",
-    "statement",
-]
+    from skdpsynth.privacy._report import PrivacyReport
+    from skdpsynth.privacy._report_json import ReportEntry
 
 ALL_ROWS = "all rows"
 

@@ -15,8 +15,6 @@ from skdpsynth.privacy._random import insecure_randomness_active
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["UNLABELLED", "Entry", "Kind", "Ledger", "Reservation"]
-
 Kind = Literal["gaussian", "sampled gaussian", "gaussian vote", "laplace vote"]
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._cap import Cap
 
-__all__ = ["Spending", "check_request"]
-
 # Rounding of the shares of a plan that uses exactly the cap.
 _ROUNDING = 1e-9
 

@@ -6,8 +6,6 @@ import math
 
 from scipy.special import log_ndtr, ndtri
 
-__all__ = ["MIN_KEY_COUNT", "discovery_threshold", "key_threshold"]
-
 # Keys seen once are never considered, so a key's smallest considered count is this.
 MIN_KEY_COUNT = 2
 

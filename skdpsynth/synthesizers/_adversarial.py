@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.synthesizers._class_gan import Init
 
-__all__ = ["AdversarialSynthesizer"]
-
 
 class AdversarialSynthesizer(ClassGAN):
     """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`.

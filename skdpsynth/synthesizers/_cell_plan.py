@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["CELL_COLUMNS", "CELL_ROUNDS", "cell_groups"]
-
 CELL_COLUMNS = range(3, 20)  # of tables whose triples can be looked at
 CELL_ROUNDS = 2
 # Groups of a column in cells of three of them, and of all columns together.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["AT_LEAST_ONE", "ONE_OR_AUTO", "POSITIVE", "ClassGAN", "Init", "WholeTable"]
-
 Init = Literal["pairs", "marginals", "random"]
 
 AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._class_gan import Init
 
-__all__ = ["DPCGANSynthesizer"]
-
 _FAKES = 512  # of every step: a public constant
 # A linear discriminator learns anew in every round, since what it looks at has
 # turned; hidden layers need their weights.

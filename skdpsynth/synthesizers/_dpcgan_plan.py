@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
 
-__all__ = [
-    "n_factors",
-    "plan_training",
-    "reserve_steps",
-    "training_share",
-]
-
 _AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
 _MAX_FACTORS = 8

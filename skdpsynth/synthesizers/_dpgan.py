@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._class_gan import Init
 
-__all__ = ["DPGANSynthesizer"]
-
 _FAKES = 512  # of every step: a public constant
 # A linear critic learns anew in every round, since what it looks at has turned.
 _FORGET, _HIDDEN_FORGET = 1.0, 0.05

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._class_gan import Init
 
-__all__ = ["GANSynthesizer"]
-
 _FAKES = 512
 _FORGET, _HIDDEN_FORGET = 1.0, 0.05
 

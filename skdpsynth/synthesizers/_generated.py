@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._generator import Generator
 
-__all__ = ["GeneratedSynthesizer"]
-
 _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
 
 

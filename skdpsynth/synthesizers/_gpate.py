@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._start import Start
 
-__all__ = ["GPATESynthesizer"]
-
 _POOL = 512  # fakes that teachers draw theirs from
 _TEACHER_BATCH = 32
 _CELL_STEPS = 50  # of the generator after a sum of cells
@@ -161,9 +159,10 @@ class GPATESynthesizer(ClassGAN):
     moves by its norm C at most (`CellTeachers` has the proof). With "confident_gnmax"
     every one of the m*k threshold tests and answers of a step is charged (Lemma 3
     counts k of them), the test with sensitivity 1 and the answer with ``sqrt(2)``,
-    whether or not it is answered. No cost depends on the data. Classes are disjoint and compose in parallel. Noise is discrete Gaussian.
-    Labels, counts, ranges, decimals, categories, marginals and pair tables (E of them
-    have L2 sensitivity ``sqrt(E)``) come out of the same budget.
+    whether or not it is answered. No cost depends on the data. Classes are disjoint
+    and compose in parallel. Noise is discrete Gaussian. Labels, counts, ranges,
+    decimals, categories, marginals and pair tables (E of them have L2 sensitivity
+    ``sqrt(E)``) come out of the same budget.
 
     Symbols of the paper: N ``n_iter``, n ``n_teachers``, m ``batch_size``, k
     ``projection_dim``, B ``n_bins``, c ``max_grad_norm``, T ``threshold`` times

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skdpsynth.privacy._aggregators import GRID
+from skdpsynth.privacy._counts import GRID
 from skdpsynth.synthesizers._cell_plan import CELL_ROUNDS
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
-
-__all__ = ["cell_teachers", "plan_training", "reserve_sums", "reserve_votes"]
 
 _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to an answer's
 _VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
 
-__all__ = ["IndependentSynthesizer"]
-
 
 class IndependentSynthesizer(BaseSynthesizer):
     """Synthetic tables from noisy marginals of every column in every class.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
 
-__all__ = ["PairwiseSynthesizer"]
-
 
 class PairwiseSynthesizer(GeneratedSynthesizer):
     """Synthetic tables from noisy marginals and pair tables of every class.

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from skdpsynth.synthesizers._class_gan import WholeTable
     from skdpsynth.synthesizers._pate_triplegan_players import Player
 
-__all__ = ["PATETripleGANSynthesizer"]
-
 
 class PATETripleGANSynthesizer(ClassGAN):
     """PATE-TripleGAN for tables of which some rows have no label.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._transforms import MarginalTransform
     from skdpsynth.privacy import Reservation
 
-__all__ = ["Evidence", "pseudo_labels", "train_classifier"]
-
 _CELLS = 128  # of a numeric column
 _BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
 _MOST = 3.0  # log odds that one column can give

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, Reservation
     from skdpsynth.synthesizers._class_gan import WholeTable
 
-__all__ = [
-    "CLASSIFIER_STEPS",
-    "TriplePlan",
-    "TripleSettings",
-    "classifier_mu",
-    "plan_class",
-    "reserve_branch",
-    "reserve_classifier",
-    "reserve_pseudo_labels",
-    "sampling_rate",
-]
-
 CLASSIFIER_STEPS = 4
 _CLEAR = 3.0  # the share of training is the least whose signal is so far above noise
 _AUTO_FACTORS = 4  # of a generator that learns from votes

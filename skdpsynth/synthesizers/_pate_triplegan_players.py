@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from skdpsynth.synthesizers._pate_triplegan_plan import TriplePlan, TripleSettings
     from skdpsynth.synthesizers._start import Start
 
-__all__ = ["Player", "StepPlayer", "VotePlayer", "make_branch", "make_players"]
-
 _POOL = 512  # fakes that teachers draw theirs from
 _FAKES = 512  # of every step of a discriminator: a public constant
 # As in DP-CGAN: a linear discriminator learns anew in every round.

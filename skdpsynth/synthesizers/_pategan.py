@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
 
-__all__ = ["PATEGANSynthesizer"]
-
 _POOL = 512  # fakes that teachers draw theirs from
 
 

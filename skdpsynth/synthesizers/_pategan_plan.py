@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
 
-__all__ = [
-    "TEACHER_BATCH",
-    "TEACHER_DECAY",
-    "plan_training",
-    "reserve_labels",
-    "teacher_rows",
-]
-
 TEACHER_BATCH = 32
 TEACHER_DECAY = 0.3  # share of its weights that a teacher forgets at a step
 _MAX_TEACHERS = 2048

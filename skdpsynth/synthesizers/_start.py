@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
-__all__ = ["FactorStart", "PairStart", "Start"]
-
 
 class Start(Protocol):
     """The generator of all classes, before and while it is trained."""

@@ -18,7 +18,7 @@ from skdpsynth.nn import _cell_teachers
 from skdpsynth.nn._cell_teachers import CellTeachers, kept_share
 from skdpsynth.nn._cells import Cells
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._aggregators import GRID
+from skdpsynth.privacy._counts import GRID
 
 CPU = torch.device("cpu")
 TRIPLES = torch.tensor(list(combinations(range(4), 3)))

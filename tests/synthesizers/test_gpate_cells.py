@@ -18,7 +18,7 @@ from skdpsynth.nn._cell_teachers import CellTeachers
 from skdpsynth.nn._cells import SeenCells
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.preprocessing._shares import CELLS_SHARE
-from skdpsynth.privacy._aggregators import GRID
+from skdpsynth.privacy._counts import GRID
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.synthesizers import _gpate
 
