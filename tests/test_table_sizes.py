@@ -10,7 +10,7 @@ import pytest
 from _instances import PLAIN, TRAINED
 from sklearn.base import clone
 
-from skdpsynth import GANSynthesizer, PairwiseSynthesizer
+from skdpsynth import GANSynthesizer, PairwiseSynthesizer, PATEGANSynthesizer
 from skdpsynth.datasets import load_cervical_cancer
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -39,6 +39,11 @@ def test_858_rows_give_a_table_of_the_same_shape(synthesizer):
         assert 0.98 <= synth.epsilon_ <= 1
 
 
+def trains(synthesizer):
+    """Votes of PATE-GAN are about two columns, which pair tables know."""
+    return synthesizer is not PATEGANSynthesizer
+
+
 def plan_of(synthesizer, n_rows, counts=None):
     """Plan; every number of it is finite."""
     plan = synthesizer(schema=WIDE).plan(n_rows, class_counts=counts)
@@ -56,7 +61,7 @@ def test_ten_million_rows_are_planned_in_a_moment(synthesizer):
     plan = plan_of(synthesizer, 10**7)
     assert time.process_time() - start < 10
     assert plan["rows"].sum() == 10**7
-    assert (plan["n_iter"] >= 2).all()
+    assert (plan["n_iter"] >= 2 * trains(synthesizer)).all()
 
 
 @pytest.mark.parametrize("synthesizer", DEFAULTS)
@@ -76,7 +81,7 @@ def test_a_rare_class_of_ten_million_rows_trains_or_leaves_it(synthesizer):
     """As rare as frauds in Kaggle Credit; without training, all is for the start."""
     counts = {0: 10**7 - 17_000, 1: 17_000}
     plan = plan_of(synthesizer, None, counts)
-    assert plan["n_iter"][0] >= 2
+    assert plan["n_iter"][0] >= 2 * trains(synthesizer)
     if plan["n_iter"][1] == 0:
         alone = plan_of(PairwiseSynthesizer, None, counts)
         # A thousandth: labels have a tail of delta of their own.

@@ -83,9 +83,9 @@ class PATEGANSynthesizer(ClassGAN):
         Teachers of each class. "auto": one for 4 rows of the noisy count, at most
         2048.
     n_iter : int or "auto", default="auto"
-        Rounds in which labels are bought. "auto": 8 (24 from scratch); a class in
-        which strong dependence would not stand out of the noise leaves its budget to
-        its start.
+        Rounds in which labels are bought. "auto": none on pairs, where the tables know
+        what labels could tell; else 8 (24 from scratch), and a class in which strong
+        dependence would not stand out of the noise leaves its budget to its start.
     batch_size : int, default=512
         Labels bought per round and class, at least 1.
     noise_multiplier : float, optional
@@ -345,6 +345,8 @@ class PATEGANSynthesizer(ClassGAN):
     def _plan_training(
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
+        if form == "pairs" and not self._asked:
+            return {}  # votes are about products of two columns: the tables know more
         return plan_training(
             n_rows,
             n_columns,

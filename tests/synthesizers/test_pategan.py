@@ -9,7 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
-from skdpsynth import IndependentSynthesizer, PATEGANSynthesizer
+from skdpsynth import (
+    IndependentSynthesizer,
+    PairwiseSynthesizer,
+    PATEGANSynthesizer,
+)
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.nn._factors import FactorTrainer
 from skdpsynth.nn._mixture_trainer import MixtureTrainer
@@ -134,13 +138,26 @@ def plan_of(n_rows, **parameters):
 
 
 def test_teachers_follow_the_counts_and_labels_do_not():
-    plan = plan_of(None, class_counts={"u": 300_000, "v": 4000})
+    plan = plan_of(None, class_counts={"u": 300_000, "v": 4000}, **FACTORS)
     assert list(plan["n_teachers"]) == [2048, 1000]
     assert list(plan["n_iter"]) == [8, 8]
 
 
+def test_on_pairs_labels_are_bought_where_they_are_asked_for():
+    """Votes are about products of two columns, and the tables know more of these."""
+    alone = PairwiseSynthesizer(schema=make_schema()).plan(10**6)
+    plan = plan_of(10**6)
+    assert (plan["n_iter"] == 0).all()
+    # A thousandth: labels would have a tail of delta of their own.
+    np.testing.assert_allclose(
+        plan["table_noise_std"], alone["table_noise_std"], rtol=1e-3
+    )
+    assert (plan_of(10**6, n_iter=3)["n_iter"] == 3).all()
+    assert (plan_of(10**6, noise_multiplier=100.0)["n_iter"] > 0).all()
+
+
 def test_a_class_with_little_signal_gives_its_budget_to_the_marginals():
-    plan = plan_of(None, class_counts={"u": 300_000, "v": 300})
+    plan = plan_of(None, class_counts={"u": 300_000, "v": 300}, **FACTORS)
     assert plan["n_iter"]["v"] == plan["n_teachers"]["v"] == 0 < plan["n_iter"]["u"]
     assert plan["noise_std"]["v"] < plan["noise_std"]["u"]
 
