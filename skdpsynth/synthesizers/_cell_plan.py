@@ -7,7 +7,7 @@ import math
 CELL_COLUMNS = range(3, 20)  # of tables whose triples can be looked at
 CELL_ROUNDS = 2
 # Groups of a column in cells of three of them, and of all columns together.
-_MOST_GROUPS, _ALL_GROUPS = 4, 57
+_MOST_GROUPS, _ALL_GROUPS = 6, 84
 _PER_CELL = 8.0  # rows of a mean cell, in noise deviations
 
 

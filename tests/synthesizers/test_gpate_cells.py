@@ -161,7 +161,7 @@ def test_a_quarter_is_for_cells_where_they_stand_out():
     few, many = planned(1e3), planned(1e5)
     assert few.n_iter == few.n_groups == 0
     assert few.mu_pairs > 0
-    assert many.n_groups == 4
+    assert many.n_groups == 6
     assert many.n_iter == 2
     assert many.n_iter * many.mu_step**2 == pytest.approx(CELLS_SHARE * 1.9**2)
     start = many.mu_pairs**2 + many.mu_marginals**2
