@@ -64,11 +64,13 @@ class CellTeachers:
     ) -> None:
         assigned = assign_teachers(len(rows), n_teachers, rng)
         order = np.argsort(assigned, kind="stable")
-        sizes = np.bincount(assigned, minlength=n_teachers)
-        place = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        order = order[place < _MOST_ROWS]
-        self._rows = torch.from_numpy(rows[order]).to(device)
-        looked_at = np.minimum(sizes[assigned[order]], _MOST_ROWS)
+        # Of teachers that have a row: there may be many more of them than rows.
+        _, starts, sizes = np.unique(
+            assigned[order], return_index=True, return_counts=True
+        )
+        kept = np.arange(len(rows)) - np.repeat(starts, sizes) < _MOST_ROWS
+        self._rows = torch.from_numpy(rows[order[kept]]).to(device)
+        looked_at = np.minimum(np.repeat(sizes, sizes)[kept], _MOST_ROWS)
         self._looked_at = torch.from_numpy(looked_at).to(device)
         self._reservation = reservation
         self._expected_rows = max(expected_rows, 1.0)

@@ -80,7 +80,7 @@ class GPATESynthesizer(ClassGAN):
         Start from bought marginals and pair tables, from marginals alone, or from
         scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_teachers : int or "auto", default="auto"
-        Teachers of each class. "auto": as many as rows where teachers look at cells
+        Teachers of each class. "auto": 16 for each row where teachers look at cells
         (see Notes), else one for 8 rows of the noisy count, at most 4096.
     n_iter : int or "auto", default="auto"
         Steps of the generator. "auto": 2 where teachers look at cells, none on pairs

@@ -20,6 +20,7 @@ _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to an answe
 _VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
 _MAX_TEACHERS = 4096
 _ROWS_PER_TEACHER = 8
+_PER_ROW = 16  # teachers of cells
 _MAX_STEPS = 40
 _MIN_STEPS = 4  # what cannot pay for so many leaves its budget to the marginals
 _COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norms
@@ -27,8 +28,12 @@ _STEPS_LIMIT = 10**6
 
 
 def cell_teachers(n_rows: float, n_teachers: int | Literal["auto"]) -> int:
-    """Give the number of teachers that look at cells: by default one for each row."""
-    return max(int(n_rows), 1) if n_teachers == "auto" else n_teachers
+    """Give the number of teachers that look at cells.
+
+    A teacher has one voice. By default most rows have one of their own, since it is the
+    same error in all triples where two rows share one.
+    """
+    return max(int(_PER_ROW * n_rows), 1) if n_teachers == "auto" else n_teachers
 
 
 def plan_training(
