@@ -1,28 +1,24 @@
-"""A linear discriminator of three columns at once, and the generator that learns of it.
+"""Cells of three columns at once, and what discriminators have seen of them.
 
-Pair tables know nothing of three columns. Here a discriminator looks at coarse cells of
-some triples of columns, and starts from zero. Its first step of DP-SGD says how many
-real rows are in each cell, and its logits are the differences to the fakes. They follow
-the generator exactly, so what each discriminator has seen stays in the loss for good.
+Pair tables know nothing of three columns. A linear discriminator that looks at coarse
+cells of some triples says how many real rows are in each, and its logits are the
+differences to the fakes. They follow the generator exactly, so what each discriminator
+has seen stays in the loss for good.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
-from skdpsynth.nn._clipping import ROUNDING_ROOM, poisson_sample
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skdpsynth.privacy import Reservation
 
-SLOPES = {"logistic": 0.5, "wasserstein": 1.0}  # of a loss at a logit of 0
-_CHUNK = 2**22  # cells of rows that are counted at a time
+_CHUNK, _CHUNK_ROWS = 2**22, 2**16  # cells and rows that are counted at a time
 _LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers
 
 
@@ -30,7 +26,7 @@ class Cells(NamedTuple):
     """Cells of some triples of columns; public.
 
     A row has its group in each column, (n_rows, n_columns), and is in one cell of every
-    triple. Features are 1 there, over the root of the number of triples.
+    triple. Features are 1 there.
     """
 
     triples: torch.Tensor  # (n_triples, 3), columns
@@ -42,18 +38,31 @@ class Cells(NamedTuple):
         n = self.n_groups
         return len(self.triples), n, n, n
 
-    def counts(
+    @property
+    def squared_norm(self) -> int:
+        """Of the features of a row."""
+        return len(self.triples)
+
+    def variances(self, means: torch.Tensor) -> torch.Tensor:
+        """Give the variances of features of these means, at most."""
+        return means.clamp_min(0.0)
+
+    def scaled(self, means: torch.Tensor) -> torch.Tensor:
+        """Let the cells of a triple add up to 1, on average."""
+        return means / (means.sum() / len(self.triples)).clamp_min(0.5)
+
+    def sums(
         self, rows: torch.Tensor, weights: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Count the rows of every cell; private if the rows are, and exact.
 
-        With weights they are added up: whole numbers whose sum is below 2**53.
+        With weights they are added up: whole numbers of at most 2**36.
         """
         n_triples, n, *_ = self.shape
         n_cells = n_triples * n**3
         total = torch.zeros(n_cells, dtype=torch.int64, device=rows.device)
         offsets = n**3 * torch.arange(n_triples, dtype=torch.int32, device=rows.device)
-        step = max(1, _CHUNK // n_triples)
+        step = min(max(1, _CHUNK // n_triples), _CHUNK_ROWS)
         for start in range(0, len(rows), step):
             by_column = rows[start : start + step].T.to(torch.int32).contiguous()
             first, second, third = (by_column[own] for own in self.triples.T)
@@ -64,75 +73,6 @@ class Cells(NamedTuple):
                 added = own.expand(codes.shape).flatten()
             total += torch.bincount(codes.flatten(), added, n_cells).to(torch.int64)
         return total.reshape(self.shape)
-
-
-class CellDiscriminator:
-    """Linear discriminators of cells, from zero, each with one step of DP-SGD.
-
-    `rows` are the private groups of one class, of shape (n_rows, n_columns), maybe
-    none. The reservation pays for one noisy sum per step, and `expected_batch_size` is
-    its public divisor. `rng` is secret and draws the Poisson samples.
-
-    *Privacy.* At a logit of 0 the loss has one slope for all rows, so the gradient of a
-    row is its features times a public number. Its norm is the slope, and clipping
-    multiplies all rows alike. So the clipped sum is a public multiple of exact counts,
-    and a row moves it by the clipping norm at most.
-    """
-
-    def __init__(
-        self,
-        rows: NDArray[np.uint8],
-        *,
-        loss: Literal["logistic", "wasserstein"],
-        max_grad_norm: float,
-        expected_batch_size: float,
-        reservation: Reservation,
-        rng: np.random.Generator,
-        device: torch.device,
-    ) -> None:
-        self._rows = torch.from_numpy(rows).to(device)
-        self._norm = min(SLOPES[loss], max_grad_norm) * (1.0 - ROUNDING_ROOM)
-        self._clip, self._expected = max_grad_norm, expected_batch_size
-        self._reservation, self._rng = reservation, rng
-
-    def __getstate__(self) -> NoReturn:
-        msg = (
-            "A CellDiscriminator holds private rows and cannot be pickled, copied or "
-            "saved. Keep the generator instead."
-        )
-        raise TypeError(msg)
-
-    def release(self, cells: Cells) -> tuple[torch.Tensor, torch.Tensor]:
-        """Release the gradient of the real rows, one step of DP-SGD.
-
-        Returns what it says of the share of real rows in each cell, and how far off
-        that is as a rule, by noise and by sampling.
-        """
-        # Opacus takes a second to import, and other algorithms do not need it.
-        from skdpsynth.nn._dp_sgd import ReservedOptimizer
-
-        weight = torch.zeros(
-            cells.shape, dtype=torch.float64, device=self._rows.device
-        ).requires_grad_()
-        optimizer = ReservedOptimizer(
-            torch.optim.SGD([weight], lr=1.0),
-            max_grad_norm=self._clip,
-            expected_batch_size=self._expected,
-            reservation=self._reservation,
-        )
-        # A stream per step: where one ends is a function of the number of rows.
-        (rng,) = self._rng.spawn(1)
-        rate = self._reservation.sampling_rate
-        drawn = torch.from_numpy(poisson_sample(len(self._rows), rate, rng))
-        counts = cells.counts(self._rows[drawn.to(self._rows.device)])
-        per_row = -self._norm * len(cells.triples) ** -0.5
-        weight.summed_grad = per_row * counts.double()  # type: ignore[attr-defined]
-        optimizer.release()
-        noise = self._reservation.noise_std * self._clip / self._expected / per_row
-        assert weight.grad is not None
-        shares = (weight.grad / per_row).float()
-        sampled = shares.clamp_min(0.0) * (1.0 - rate) / self._expected
-        return shares, (noise**2 + sampled).sqrt()
 
 
 class SeenCells:
@@ -177,7 +117,7 @@ class SeenCells:
         """Give the groups of rows of bins; private if the rows are."""
         return self._groups[bins + self._starts[:-1]].astype(np.uint8)
 
-    def next_cells(self) -> Cells:
+    def next_look(self) -> Cells:
         """Say which cells the next discriminator looks at."""
         return Cells(next(self._rounds), self._n_groups)
 

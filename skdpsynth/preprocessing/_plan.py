@@ -60,8 +60,8 @@ class ClassPlan:
     n_queries : int
         Releases of one step.
     n_groups : int
-        Groups of a column's bins, where discriminators look at cells of three columns;
-        0 where they look at something else.
+        Groups of a column's bins, where linear discriminators look at cells of three
+        columns; 1 where they look at products of two scores, 0 where there are none.
     mu_step : float
         Gaussian-DP parameter of one step.
     step_noise_std : float

@@ -8,7 +8,7 @@ into a value by the inverse of F, so the bought marginals survive any training.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MAX_SCORE = 3.0  # scores are kept within this distance of 0
+_GRID = 1000  # ranks that stand for all
+
+
+class ScoreMoments(NamedTuple):
+    """Of the scores of all columns, by their released marginals; public."""
+
+    means: Floats
+    stds: Floats
+    slopes: Floats
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,28 @@ class MarginalTransform:
         shares = np.empty(len(self.points))
         shares[self.points.astype(np.int64)] = np.diff(self.cumulative)
         return shares
+
+    def score_moments(self) -> tuple[float, float, float]:
+        """Give mean and deviation of the scores, and their slope.
+
+        That is their covariance with the normal numbers that they are made of.
+        """
+        ranks = (np.arange(_GRID) + 0.5) / _GRID
+        present = np.maximum(ranks - self.missing, 0.0) / max(1 - self.missing, 1e-12)
+        if isinstance(self.domain, NumericDomain):
+            middle = present.copy()
+            for at in np.flatnonzero(np.diff(self.points) == 0):  # an exact zero
+                below, up_to = self.cumulative[at : at + 2]
+                middle[(present >= below) & (present < up_to)] = (below + up_to) / 2
+        else:
+            place = np.searchsorted(self.cumulative[1:-1], present, side="right")
+            middle = (self.cumulative[place] + self.cumulative[place + 1]) / 2
+        middle = self.missing + (1.0 - self.missing) * middle
+        middle = np.where(ranks < self.missing, self.missing / 2, middle)
+        lowest = ndtr(-MAX_SCORE)
+        scores = ndtri(np.clip(middle, lowest, 1 - lowest))
+        slope = ((scores - scores.mean()) * ndtri(ranks)).mean()
+        return float(scores.mean()), float(scores.std()), float(slope)
 
     def decode(self, ranks: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Turn ranks in [0, 1] into numbers or level codes, and where one is missing.

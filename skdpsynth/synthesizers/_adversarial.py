@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.nn._cells import SLOPES, CellDiscriminator
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.nn._discriminator import Discriminator
-from skdpsynth.preprocessing._shares import CELLS_SHARE
+from skdpsynth.nn._linear_discriminator import SLOPES, LinearDiscriminator
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._class_gan import (
     AT_LEAST_ONE,
@@ -30,7 +29,6 @@ from skdpsynth.synthesizers._dpcgan_plan import (
     reserve_steps,
     training_share,
 )
-from skdpsynth.synthesizers._start import PairStart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.synthesizers._class_gan import Init
+    from skdpsynth.synthesizers._start import Start
 
 
 class AdversarialSynthesizer(ClassGAN):
@@ -101,7 +100,13 @@ class AdversarialSynthesizer(ClassGAN):
         }
         factors = [self._n_factors(plan, len(facts.columns)) for plan in plans]
         start = self._buy_start(
-            rows, facts, plans, accountant, n_factors=max(factors), seed=seed
+            rows,
+            facts,
+            plans,
+            accountant,
+            n_factors=max(factors),
+            most_factors=None if self.latent_dim == "auto" else self.latent_dim,
+            seed=seed,
         )
         settings: dict[int, dict[str, Any]] = {
             c: {
@@ -115,14 +120,12 @@ class AdversarialSynthesizer(ClassGAN):
             }
             for c, reservation in reserved.items()
         }
-        looking = {}
-        if isinstance(start, PairStart):
-            looking = {c: own for c, own in settings.items() if plans[c].n_groups}
+        looking = {c: own for c, own in settings.items() if plans[c].n_groups}
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
-            if looking and isinstance(start, PairStart):
-                self._train_on_cells(start, rows, plans, looking, public, progress)
+            if looking:
+                self._train_linear(start, rows, plans, looking, public, progress)
             for c in settings:
                 if c in looking:
                     continue
@@ -156,16 +159,16 @@ class AdversarialSynthesizer(ClassGAN):
         self._collect(start, plans)
         return start.model
 
-    def _train_on_cells(
+    def _train_linear(
         self,
-        start: PairStart,
+        start: Start,
         rows: PrivateRows,
         plans: list[ClassPlan],
         settings: dict[int, dict[str, Any]],
         public: torch.Generator,
         progress: tqdm[Any],
     ) -> None:
-        """Train against linear discriminators of cells of three columns.
+        """Train against linear discriminators, of cells or of products of scores.
 
         It is the loop of the algorithm, where a discriminator takes one step from zero,
         follows the generator exactly, and what it has seen stays. One generator serves
@@ -173,24 +176,23 @@ class AdversarialSynthesizer(ClassGAN):
         """
         discriminators = {}
         for c, own in settings.items():
-            seen, groups = start.see(
+            seen, encoded = start.see(
                 c, rows.of_class(c), plans[c].n_groups, plans[c].n_iter, public
             )
-            discriminators[c] = seen, CellDiscriminator(groups, **own)
+            discriminators[c] = seen, LinearDiscriminator(encoded, **own)
         for step in range(max(plans[c].n_iter for c in settings)):
             for c, (seen, discriminator) in discriminators.items():
                 if step < plans[c].n_iter:
-                    cells = seen.next_cells()
+                    look = seen.next_look()
                     # Sample X; clip the gradients of real rows; noise to their sum.
-                    seen.add(cells, *discriminator.release(cells))
+                    seen.add(look, *discriminator.release(look))
                     progress.update()
             # theta_d is the difference of real rows and fakes, at each step of theta_g.
             start.descend(self.n_generator_steps)
         start.finish()
 
-    def _looks_at_cells(self, form: Init, n_columns: int) -> bool:
-        one_step = self.n_discriminator_steps == 1
-        return one_step and super()._looks_at_cells(form, n_columns)
+    def _looks(self, form: Init, n_columns: int) -> bool:
+        return self.n_discriminator_steps == 1 and super()._looks(form, n_columns)
 
     def _heard(self, n_rows: float) -> float:
         del n_rows
@@ -203,10 +205,8 @@ class AdversarialSynthesizer(ClassGAN):
     def _training_share(
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> float:
-        if mu < math.inf and self.noise_multiplier is None:
-            mu_cells = mu * math.sqrt(CELLS_SHARE)
-            if self._n_groups(form, n_rows, n_columns, mu_cells):
-                return CELLS_SHARE
+        if share := self._look_share(form, n_rows, n_columns, mu):
+            return share
         return training_share(
             n_rows,
             n_columns,
@@ -221,7 +221,7 @@ class AdversarialSynthesizer(ClassGAN):
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
         n_groups = self._n_groups(form, n_rows, n_columns, mu)
-        if self._looks_at_cells(form, n_columns) and not (n_groups or self._asked):
+        if self._looks(form, n_columns) and not (n_groups or self._asked):
             return {}  # what else it could look at, the tables know
         return plan_training(
             n_rows,

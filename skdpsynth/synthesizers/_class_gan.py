@@ -17,8 +17,14 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.preprocessing._pairs import pairs_serve
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
-from skdpsynth.synthesizers._cell_plan import CELL_COLUMNS, cell_groups
+from skdpsynth.preprocessing._shares import CELLS_SHARE, PRODUCT_SHARES
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
+from skdpsynth.synthesizers._look_plan import (
+    CELL_COLUMNS,
+    PRODUCT_COLUMNS,
+    cell_groups,
+    products_clear,
+)
 from skdpsynth.synthesizers._start import FactorStart, PairStart, Start
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
@@ -36,6 +42,7 @@ Init = Literal["pairs", "marginals", "random"]
 
 AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
 ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
+_CLEAR = 20.0  # a share of products is enough where they stand out so far
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 
 
@@ -94,21 +101,38 @@ class ClassGAN(GeneratedSynthesizer):
         """Whether training was asked for, be there signal or not."""
         return self.n_iter != "auto" or self.noise_multiplier is not None
 
-    def _looks_at_cells(self, form: Init, n_columns: int) -> bool:
-        """Tell whether discriminators look at cells, where these stand out."""
-        return (
-            form == "pairs" and not len(self.hidden_dims) and n_columns in CELL_COLUMNS
-        )
+    def _looks(self, form: Init, n_columns: int) -> bool:
+        """Tell whether linear discriminators look at something that may stand out."""
+        columns = {"pairs": CELL_COLUMNS, "marginals": PRODUCT_COLUMNS, "random": ()}
+        return not len(self.hidden_dims) and n_columns in columns[form]
 
     def _n_groups(self, form: Init, n_rows: float, n_columns: int, mu: float) -> int:
-        """Give the groups of a column in cells; 0 where they are not looked at."""
-        if not self._looks_at_cells(form, n_columns):
+        """Give the groups of a column in cells: 1 for products of two scores.
+
+        0 where linear discriminators do not look, or see nothing beyond the noise.
+        """
+        if not self._looks(form, n_columns):
             return 0
         heard = mu * self._heard(n_rows)
+        if form == "marginals":
+            clear = products_clear(n_rows, n_columns, heard) >= 1.0
+            return int(clear or self._asked)
         return cell_groups(n_rows, n_columns, heard, least=2 if self._asked else 3)
 
+    def _look_share(
+        self, form: Init, n_rows: float, n_columns: int, mu: float
+    ) -> float:
+        """Give the share of its squared mu that a class looks with, maybe none."""
+        share = CELLS_SHARE
+        if form == "marginals":
+            seen = products_clear(n_rows, n_columns, mu * self._heard(n_rows))
+            least, most = PRODUCT_SHARES
+            share = min(max((_CLEAR / max(seen, 1e-9)) ** 2, least), most)
+        groups = self._n_groups(form, n_rows, n_columns, mu * math.sqrt(share))
+        return share if groups else 0.0
+
     def _heard(self, n_rows: float) -> float:
-        """Give what a row is in a release on cells, in units of its sensitivity."""
+        """Give what a row is in a release of a look, in units of its sensitivity."""
         raise NotImplementedError
 
     def _training_share(
@@ -165,13 +189,20 @@ class ClassGAN(GeneratedSynthesizer):
         accountant: PrivacyAccountant,
         *,
         n_factors: int,
+        most_factors: int | None = None,
         seed: int,
     ) -> Start:
         if any(plan.mu_pairs for plan in plans):
             device = resolve_device(self.device)
             return PairStart(rows, facts, plans, accountant, seed=seed, device=device)
         return FactorStart(
-            rows, facts, plans, accountant, n_factors=n_factors, seed=seed
+            rows,
+            facts,
+            plans,
+            accountant,
+            n_factors=n_factors,
+            most_factors=most_factors,
+            seed=seed,
         )
 
     def _collect(self, start: Start, plans: Sequence[ClassPlan]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from skdpsynth.preprocessing._shares import DPSGD_SHARES
 from skdpsynth.privacy._blocks import sampled_noise_multiplier, steps_mu
-from skdpsynth.synthesizers._cell_plan import CELL_ROUNDS
+from skdpsynth.synthesizers._look_plan import CELL_ROUNDS, PRODUCT_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -94,7 +94,7 @@ def plan_training(
         count = _affordable(mu, rate, noise_multiplier, tail_delta)
         n_iter = count // n_discriminator_steps
     elif n_iter == "auto" and n_groups:
-        n_iter = CELL_ROUNDS
+        n_iter = CELL_ROUNDS if n_groups > 1 else PRODUCT_ROUNDS
     elif n_iter == "auto":
         each = n_factors(n_rows, n_columns, mu, latent_dim) + (0 if optional else 2)
         rounds = _rounds(n_rows, n_columns, mu) / each / n_discriminator_steps

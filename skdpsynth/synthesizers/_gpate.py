@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.nn._cell_teachers import CellTeachers, kept_share
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.nn._generator import teacher_gradients
+from skdpsynth.nn._linear_teachers import LinearTeachers, kept_share
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.nn._votes import decode_answers, projected_votes, random_projections
-from skdpsynth.preprocessing._shares import CELLS_SHARE, GPATE_SHARES
+from skdpsynth.preprocessing._shares import GPATE_SHARES
 from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._class_gan import (
@@ -26,12 +26,11 @@ from skdpsynth.synthesizers._class_gan import (
     Init,
 )
 from skdpsynth.synthesizers._gpate_plan import (
-    cell_teachers,
+    linear_teachers,
     plan_training,
     reserve_sums,
     reserve_votes,
 )
-from skdpsynth.synthesizers._start import PairStart
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
 
 _POOL = 512  # fakes that teachers draw theirs from
 _TEACHER_BATCH = 32
-_CELL_STEPS = 50  # of the generator after a sum of cells
+_LINEAR_STEPS = 50  # of the generator after a sum of linear teachers
+_FACTORS = 4
 # Logistic teachers learn anew at every step; hidden layers need their weights.
 _WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 0.05
 
@@ -98,9 +98,9 @@ class GPATESynthesizer(ClassGAN):
         and neither this nor the next six parameters matter.
     batch_size : int, default=32
         Fakes per step of the generator, at least 1.
-    latent_dim : int, default=4
+    latent_dim : int or "auto", default="auto"
         Directions in a row along which discriminators look, at least 1; without pairs
-        also the generator's factors.
+        also the generator's factors. "auto": those that stand out of the noise, or 4.
     hidden_dims : tuple of int, default=()
         Widths of the teachers' hidden layers. Without any they are logistic.
     learning_rate : float, default=0.3
@@ -156,7 +156,7 @@ class GPATESynthesizer(ClassGAN):
     the sum has L2 sensitivity 2C, whatever the number of fakes or columns ([1]_,
     Algorithm 1 calls its aggregator for every fake; here the whole batch is one
     release). A teacher of cells sends a mean over its rows, which one row more or less
-    moves by its norm C at most (`CellTeachers` has the proof). With "confident_gnmax"
+    moves by its norm C at most (`LinearTeachers` has the proof). With "confident_gnmax"
     every one of the m*k threshold tests and answers of a step is charged (Lemma 3
     counts k of them), the test with sensitivity 1 and the answer with ``sqrt(2)``,
     whether or not it is answered. No cost depends on the data. Classes are disjoint
@@ -198,7 +198,7 @@ class GPATESynthesizer(ClassGAN):
         "aggregator": [StrOptions({"gaussian_sum", "confident_gnmax"})],
         "n_teachers": ONE_OR_AUTO,
         "batch_size": AT_LEAST_ONE,
-        "latent_dim": AT_LEAST_ONE,
+        "latent_dim": ONE_OR_AUTO,
         "n_teacher_steps": AT_LEAST_ONE,
         "teacher_learning_rate": POSITIVE,
         "projection_dim": AT_LEAST_ONE,
@@ -220,7 +220,7 @@ class GPATESynthesizer(ClassGAN):
         noise_multiplier: float | None = None,
         max_grad_norm: float = 0.01,
         batch_size: int = 32,
-        latent_dim: int = 4,
+        latent_dim: int | Literal["auto"] = "auto",
         hidden_dims: Sequence[int] = (),
         learning_rate: float = 0.3,
         n_teacher_steps: int = 2,
@@ -275,43 +275,49 @@ class GPATESynthesizer(ClassGAN):
             if plan.n_iter
         }
         start = self._buy_start(
-            rows, facts, plans, accountant, n_factors=self.latent_dim, seed=seed
+            rows,
+            facts,
+            plans,
+            accountant,
+            n_factors=self._n_factors,
+            most_factors=None if self.latent_dim == "auto" else self.latent_dim,
+            seed=seed,
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            if isinstance(start, PairStart) and any(plan.n_groups for plan in plans):
-                self._train_on_cells(start, rows, plans, reserved, public, progress)
+            if any(plan.n_groups for plan in plans):
+                self._train_linear(start, rows, plans, reserved, public, progress)
             self._train(start, rows, plans, reserved, public, progress)
         self._collect(start, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
         return start.model
 
-    def _train_on_cells(
+    def _train_linear(
         self,
-        start: PairStart,
+        start: Start,
         rows: PrivateRows,
         plans: list[ClassPlan],
         reserved: Mapping[int, tuple[Reservation, Reservation | None]],
         public: torch.Generator,
         progress: tqdm[Any],
     ) -> None:
-        """Train with linear teachers of cells (Algorithm 1, for all classes together).
+        """Train with linear teachers (Algorithm 1, for all classes together).
 
         A teacher takes one step from zero and its mean over the fakes is exact, so one
-        sum has all that it can say of some triples, and it stays in the loss.
+        sum has all that it can say of what it looks at, and that stays in the loss.
         """
         ensembles = {}
         for c, (reservation, _) in reserved.items():
             plan = plans[c]
             if not plan.n_groups:
                 continue
-            seen, groups = start.see(
+            seen, encoded = start.see(
                 c, rows.of_class(c), plan.n_groups, plan.n_iter, public
             )
             ensembles[c] = (
                 seen,
-                CellTeachers(
-                    groups,
+                LinearTeachers(
+                    encoded,
                     plan.n_teachers,
                     expected_rows=plan.n_rows,
                     reservation=reservation,
@@ -322,10 +328,10 @@ class GPATESynthesizer(ClassGAN):
         for step in range(max(plans[c].n_iter for c in ensembles)):  # line 1
             for c, (seen, teachers) in ensembles.items():
                 if step < plans[c].n_iter:
-                    cells = seen.next_cells()
-                    seen.add(cells, *teachers.release(cells))  # lines 2-12
+                    look = seen.next_look()
+                    seen.add(look, *teachers.release(look))  # lines 2-12
                     progress.update()
-            start.descend(_CELL_STEPS)  # line 13
+            start.descend(_LINEAR_STEPS)  # line 13
         start.finish()
 
     def _train(
@@ -337,7 +343,7 @@ class GPATESynthesizer(ClassGAN):
         public: torch.Generator,
         progress: tqdm[Any],
     ) -> None:
-        """Train class by class, but for those that look at cells (Algorithm 1)."""
+        """Train class by class, but for those of linear teachers (Algorithm 1)."""
         device, hidden_dims = resolve_device(self.device), tuple(self.hidden_dims)
         training = [c for c in reserved if not plans[c].n_groups]
         generators: dict[int, Trainer] = {}
@@ -345,7 +351,7 @@ class GPATESynthesizer(ClassGAN):
         for c in training:
             generators[c] = start.trainer(
                 c,
-                n_factors=self.latent_dim,
+                n_factors=self._n_factors,
                 n_steps=plans[c].n_iter,
                 learning_rate=self.learning_rate,
                 generator=public,
@@ -417,28 +423,31 @@ class GPATESynthesizer(ClassGAN):
         directions = decode_answers(answers, projections, self.n_bins) / scales
         return generator.pull_back(draws, directions)
 
-    def _looks_at_cells(self, form: Init, n_columns: int) -> bool:
+    @property
+    def _n_factors(self) -> int:
+        return _FACTORS if self.latent_dim == "auto" else self.latent_dim
+
+    def _looks(self, form: Init, n_columns: int) -> bool:
         sums = self.aggregator == "gaussian_sum"
-        return sums and super()._looks_at_cells(form, n_columns)
+        return sums and super()._looks(form, n_columns)
 
     def _heard(self, n_rows: float) -> float:
-        n_teachers = cell_teachers(n_rows, self.n_teachers)
+        n_teachers = linear_teachers(n_rows, self.n_teachers)
         return kept_share(n_rows / n_teachers)
 
     def _training_share(
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> float:
-        mu_cells = mu * math.sqrt(CELLS_SHARE)
-        if self._n_groups(form, n_rows, n_columns, mu_cells):
-            return CELLS_SHARE
-        return GPATE_SHARES[form]
+        share = self._look_share(form, n_rows, n_columns, mu)
+        return share or GPATE_SHARES[form]
 
     def _plan_training(
         self, form: Init, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
         n_groups = self._n_groups(form, n_rows, n_columns, mu)
-        if form == "pairs" and not (n_groups or self._asked):
-            return {}  # what else teachers could look at, the tables know
+        silent = form == "pairs" or self._looks(form, n_columns)
+        if silent and not (n_groups or self._asked):
+            return {}  # what else teachers could look at, the start knows
         n_votes = None
         if self.aggregator == "confident_gnmax":
             n_votes = self.batch_size * min(self.projection_dim, n_columns)
@@ -446,7 +455,7 @@ class GPATESynthesizer(ClassGAN):
             n_rows,
             n_columns,
             mu,
-            n_parameters=n_columns * (self.latent_dim + (2 if form == "random" else 0)),
+            n_parameters=n_columns * (self._n_factors + (2 if form == "random" else 0)),
             n_votes=n_votes,
             n_groups=n_groups,
             optional=form != "random",

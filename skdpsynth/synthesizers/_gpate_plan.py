@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skdpsynth.nn._linear_teachers import SUM_GRID
 from skdpsynth.privacy._counts import GRID
-from skdpsynth.synthesizers._cell_plan import CELL_ROUNDS
+from skdpsynth.synthesizers._look_plan import CELL_ROUNDS, PRODUCT_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -20,18 +21,18 @@ _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to an answe
 _VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
 _MAX_TEACHERS = 4096
 _ROWS_PER_TEACHER = 8
-_PER_ROW = 16  # teachers of cells
+_PER_ROW = 16  # linear teachers
 _MAX_STEPS = 40
 _MIN_STEPS = 4  # what cannot pay for so many leaves its budget to the marginals
 _COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norms
 _STEPS_LIMIT = 10**6
 
 
-def cell_teachers(n_rows: float, n_teachers: int | Literal["auto"]) -> int:
-    """Give the number of teachers that look at cells.
+def linear_teachers(n_rows: float, n_teachers: int | Literal["auto"]) -> int:
+    """Give the number of linear teachers.
 
     A teacher has one voice. By default most rows have one of their own, since it is the
-    same error in all triples where two rows share one.
+    same error in all features where two rows share one.
     """
     return max(int(_PER_ROW * n_rows), 1) if n_teachers == "auto" else n_teachers
 
@@ -53,13 +54,13 @@ def plan_training(
 
     `n_parameters` is the length of a teacher's vector; `n_votes` counts the votes of a
     step, None where one sum is released. `optional`: the class starts from marginals,
-    so that training only adds dependence between columns. With `n_groups` teachers look
-    at cells of three columns.
+    so that training only adds dependence between columns. With `n_groups` they are
+    linear (`LinearTeachers`).
     """
     if n_columns < (2 if optional else 1):
         return {}
     if n_groups:
-        n_teachers = cell_teachers(n_rows, n_teachers)
+        n_teachers = linear_teachers(n_rows, n_teachers)
     elif n_teachers == "auto":
         n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
     # Squared mu of a step at noise 1. Sum: sensitivity 2, of cells 1. Votes: every
@@ -68,7 +69,7 @@ def plan_training(
     if n_votes is not None:
         unit_cost = n_votes * (2.0 + _TEST_NOISE**-2)
     if n_iter == "auto" and n_groups and noise_multiplier is None:
-        n_iter = CELL_ROUNDS
+        n_iter = CELL_ROUNDS if n_groups > 1 else PRODUCT_ROUNDS
     elif n_iter == "auto" and mu == math.inf:
         n_iter = _MAX_STEPS
     elif n_iter == "auto":
@@ -100,13 +101,13 @@ def reserve_sums(
 ) -> tuple[Reservation, None]:
     """Set aside a sum of the teachers' vectors per step.
 
-    Sensitivity: 2C (`gaussian_sum`), or C where teachers are linear in cells, whose
-    vectors a row can move by no more (`CellTeachers`).
+    Sensitivity: 2C (`gaussian_sum`), or C where teachers are linear and send means,
+    which a row can move by no more (`LinearTeachers`).
     """
     sums = accountant.reserve_gaussian(
         "sums of teachers' gradients",
         mu=plan.mu_step,
-        sensitivity=GRID if plan.n_groups else 2 * GRID,
+        sensitivity=SUM_GRID if plan.n_groups else 2 * GRID,
         count=plan.n_iter,
         scope=scope,
     )

@@ -15,6 +15,7 @@ from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
 from skdpsynth.nn._fitting import Components, Fit, Heads, ReleasedClass
 from skdpsynth.nn._mixture import Mixture, MixtureGenerator
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
+from skdpsynth.nn._score_products import SeenProducts
 from skdpsynth.preprocessing._bins import choose_bins
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._pairs import PairTables, borrowers, buy_pairs
@@ -27,10 +28,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.nn._generator import Generator, Trainer
+    from skdpsynth.nn._linear_discriminator import Look
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
+
+
+class Seen(Protocol):
+    """What linear discriminators of a class look at, and have seen."""
+
+    def next_look(self) -> Look:
+        """Say what the next discriminator looks at."""
+
+    def add(self, look: Any, means: torch.Tensor, std: torch.Tensor) -> None:  # noqa: ANN401
+        """Remember what a discriminator says of the mean features of real rows."""
 
 
 class Start(Protocol):
@@ -54,6 +66,22 @@ class Start(Protocol):
     ) -> Trainer:
         """Hand out the generator of a class for training."""
 
+    def see(
+        self,
+        position: int,
+        rows: PrivateRows,
+        n_groups: int,
+        n_rounds: int,
+        generator: torch.Generator,
+    ) -> tuple[Seen, NDArray[np.integer]]:
+        """Let linear discriminators look; give what they see, and the private rows."""
+
+    def descend(self, n_steps: int) -> None:
+        """Fit the generator of all classes further, to all that was released."""
+
+    def finish(self) -> None:
+        """Fit it to what linear discriminators have seen, at last."""
+
     def keep(self, position: int, result: Any) -> None:  # noqa: ANN401
         """Take back what a trainer made."""
 
@@ -72,9 +100,12 @@ class FactorStart:
         accountant: PrivacyAccountant,
         *,
         n_factors: int,
+        most_factors: int | None = None,
         seed: int,
     ) -> None:
         self.model = TableModel.bought(rows, facts, plans, accountant)
+        self._most_factors = most_factors
+        self._seen: dict[int, SeenProducts] = {}
         bought = any(plan.mu_marginals for plan in plans)
         self._trained: tuple[str, ...] = ("loadings",)
         if not bought:
@@ -101,6 +132,32 @@ class FactorStart:
         own = dict(self.generator.parameters[position])
         own["loadings"] = self._first[position][:, :n_factors]
         return FactorTrainer(own, self._trained, **training)
+
+    def see(
+        self,
+        position: int,
+        rows: PrivateRows,
+        n_groups: int,
+        n_rounds: int,
+        generator: torch.Generator,
+    ) -> tuple[SeenProducts, NDArray[np.int32]]:
+        """Let discriminators look at products of scores; give the private rows too."""
+        del n_groups, n_rounds, generator
+        seen = self._seen[position] = SeenProducts(self.model.score_moments(position))
+        return seen, seen.encode(self.encode(rows, position))
+
+    def descend(self, n_steps: int) -> None:
+        """Do nothing: the factors follow from all that was seen at once."""
+
+    def finish(self) -> None:
+        """Find the factors of what was seen."""
+        own = self.generator.parameters
+        for c, seen in self._seen.items():
+            own[c]["loadings"] = seen.loadings(self._most_factors)
+        most = max(each["loadings"].shape[1] for each in own)
+        for each in own:
+            beyond = most - each["loadings"].shape[1]
+            each["loadings"] = np.pad(each["loadings"], ((0, 0), (0, beyond)))
 
     def keep(self, position: int, result: dict[str, NDArray[np.float64]]) -> None:
         """Take back the parameters of a class."""

@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
+from skdpsynth.nn._cell_teachers import CellTeachers, kept_share
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.nn import _cell_teachers
-from skdpsynth.nn._cell_teachers import CellTeachers, kept_share
 from skdpsynth.nn._cells import Cells
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._counts import GRID

@@ -1,11 +1,13 @@
-"""Whether the discriminators of a class can look at three columns at once."""
+"""What linear discriminators can look at: what stands out of the noise."""
 
 from __future__ import annotations
 
 import math
 
 CELL_COLUMNS = range(3, 20)  # of tables whose triples can be looked at
-CELL_ROUNDS = 2
+PRODUCT_COLUMNS = range(2, 5000)
+CELL_ROUNDS, PRODUCT_ROUNDS = 2, 1
+_STRONGEST = 0.1  # nominal share of the variance that the strongest factor has
 # Groups of a column in cells of three of them, and of all columns together.
 _MOST_GROUPS, _ALL_GROUPS = 6, 84
 _PER_CELL = 8.0  # rows of a mean cell, in noise deviations
@@ -22,3 +24,13 @@ def cell_groups(n_rows: float, n_columns: int, mu: float, least: int) -> int:
     clear = int((n_rows / (_PER_CELL * noise)) ** (1 / 3))
     found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
     return found if found >= least else 0
+
+
+def products_clear(n_rows: float, n_columns: int, mu: float) -> float:
+    """Give the strongest factor of all columns, over what noise alone would show.
+
+    Rows are clipped at twice their mean squared length (`SeenProducts`), and their
+    products have half the squared norm of a matrix; see its `loadings` for the noise.
+    """
+    noise = 2.0 * math.sqrt(n_columns) * 2.0 / math.sqrt(2.0)
+    return _STRONGEST * n_rows * mu / noise

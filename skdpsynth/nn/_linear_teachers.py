@@ -1,9 +1,8 @@
-"""Linear teachers of three columns at once, each from its own rows.
+"""Linear teachers, each from its own rows.
 
-A teacher looks at coarse cells of some triples of columns, starts from zero and takes
-one step on its rows: its logits are the mean cells of these rows less those of the
-fakes. That is also how it would have the generator's cells change, so the sum over
-teachers is all that the student is told.
+A teacher starts from zero and takes one step on its rows: its logits are their mean
+features less those of the fakes. That is also how it would have the generator's mean
+features change, so the sum over teachers is all that the student is told.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from scipy.stats import poisson
 
 from skdpsynth.nn._teachers import assign_teachers
 from skdpsynth.privacy._aggregators import require_sensitivity
-from skdpsynth.privacy._counts import GRID
 from skdpsynth.privacy._mechanisms import release_gaussian
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._cells import Cells
+    from skdpsynth.nn._linear_discriminator import Look
     from skdpsynth.privacy import Reservation
 
+SUM_GRID = 2**36  # the sensitivity of a sum
 _MOST_ROWS = 1024  # of a teacher that are looked at
 
 
@@ -34,27 +33,27 @@ def kept_share(rows_per_teacher: float) -> float:
     return float(-np.expm1(-rows_per_teacher) / max(rows_per_teacher, 1e-9))
 
 
-class CellTeachers:
-    """Linear teachers of cells, and the release of the sum of their vectors.
+class LinearTeachers:
+    """Linear teachers, and the release of the sum of their vectors.
 
-    `rows` are the private groups of one class, of shape (n_rows, n_columns), maybe
-    none, and `expected_rows` is their public number. `rng` is secret and draws the
-    teacher of every row. The reservation pays for one sum per step.
+    `rows` are those of one class as a look takes them, (n_rows, n_columns), private and
+    maybe none, and `expected_rows` is their public number. `rng` is secret and draws
+    the teacher of every row. The reservation pays for one sum per step.
 
-    *Privacy.* Let K be GRID, and T the triples of a step. A teacher of k rows sends the
-    counts of its cells times ``floor(W / k)``, with ``W = floor(K / sqrt(T))``, and
-    zeros without a row. What fakes are in the cells is public, so it is left out. A row
-    is in one part, by its own draw. If it is alone there, it adds one vector of norm at
-    most W in each triple. If k rows are there already, it moves their mean by ``(row -
-    mean) / (k + 1)``: by at most ``sqrt(2) W / (k + 1)``, and rounding by at most
-    ``k + 1``. Of more than 1024 rows a teacher looks at the first, and a row can push
-    one out of them: ``sqrt(2) W / 1024``. So the sum moves by at most W in each triple
-    as long as W is 2**12 or more, and by K in all. Sums are of whole numbers.
+    *Privacy.* Let K be SUM_GRID, and N the norm of a row's features at most, which are
+    whole numbers. A teacher of k rows sends their sum times ``floor(W / k)``, with ``W
+    = floor(K / N) - 2``, and zeros without a row. What the fakes' features are is
+    public, so it is left out. A row is in one part, by its own draw. If it is alone
+    there, it adds a vector of norm W N at most. If k rows are there already, it moves
+    their mean by ``(row - mean) / (k + 1)``: by ``2 W N / (k + 1)`` at most, and
+    rounding by ``(k + 1) N``. Of more than 1024 rows a teacher looks at the first, and
+    a row can push one out of them: ``2 W N / 1024``. So the sum moves by K at most as
+    long as W is 2**12 or more. Sums are of whole numbers.
     """
 
     def __init__(
         self,
-        rows: NDArray[np.uint8],
+        rows: NDArray[np.integer],
         n_teachers: int,
         *,
         expected_rows: float,
@@ -78,31 +77,29 @@ class CellTeachers:
 
     def __getstate__(self) -> NoReturn:
         msg = (
-            "CellTeachers hold private rows and cannot be pickled, copied or saved. "
+            "LinearTeachers hold private rows and cannot be pickled, copied or saved. "
             "Keep the generator instead."
         )
         raise TypeError(msg)
 
-    def release(self, cells: Cells) -> tuple[torch.Tensor, torch.Tensor]:
+    def release(self, look: Look) -> tuple[torch.Tensor, torch.Tensor]:
         """Release the sum of the teachers' vectors.
 
-        Returns what it says of the share of real rows in each cell, and how far off
-        that is as a rule, by noise and because teachers, not rows, have one voice.
+        Returns what it says of the mean features of real rows, and how far off that is
+        as a rule, by noise and because teachers, not rows, have one voice.
         """
-        n_triples = len(cells.triples)
-        most = math.isqrt(GRID**2 // n_triples)
+        most = math.isqrt(SUM_GRID**2 // look.squared_norm) - 2
         if most < 4 * _MOST_ROWS:
-            msg = f"Expected fewer triples of columns. Got {n_triples}."
+            msg = f"Expected features of a smaller norm than {look.squared_norm}**0.5."
             raise ValueError(msg)
-        require_sensitivity(self._reservation, GRID)
-        summed = cells.counts(self._rows, most // self._looked_at)
+        require_sensitivity(self._reservation, SUM_GRID)
+        summed = look.sums(self._rows, most // self._looked_at)
         released = release_gaussian(summed.cpu().numpy(), self._reservation)
-        # Every teacher with a row adds as much to each triple.
-        voices = max(float(released.sum()) / n_triples, float(most))
-        shares = torch.from_numpy(released / voices).to(self._rows.device)
-        uneven = shares.clamp_min(0.0) * (self._spread() / self._expected_rows)
+        voices = most * self._expected_rows * kept_share(self._per_row)
+        means = torch.from_numpy(released / voices).to(self._rows.device)
+        uneven = look.variances(means) * (self._spread() / self._expected_rows)
         noise = self._reservation.noise_std / voices
-        return shares.float(), (noise**2 + uneven).sqrt().float()
+        return look.scaled(means).float(), (noise**2 + uneven).sqrt().float()
 
     def _spread(self) -> float:
         """Give the squared variation of the weights of rows over their mean."""

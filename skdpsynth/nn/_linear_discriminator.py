@@ -1,0 +1,115 @@
+"""A linear discriminator that takes one step of DP-SGD from zero, and what it looks at.
+
+Its first step says what the mean features of the real rows are, and its logits are the
+differences to the fakes. They follow the generator exactly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NoReturn, Protocol
+
+import torch
+
+from skdpsynth.nn._clipping import ROUNDING_ROOM, poisson_sample
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy import Reservation
+
+SLOPES = {"logistic": 0.5, "wasserstein": 1.0}  # of a loss at a logit of 0
+
+
+class Look(Protocol):
+    """What linear discriminators look at: whole-number features of a row; public."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the features of a row."""
+
+    @property
+    def squared_norm(self) -> int:
+        """Squared L2 norm of the features of a row, at most."""
+
+    def sums(
+        self, rows: torch.Tensor, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Add up the features of rows, exactly; private if the rows are."""
+
+    def variances(self, means: torch.Tensor) -> torch.Tensor:
+        """Give the variances of features of these means, at most."""
+
+    def scaled(self, means: torch.Tensor) -> torch.Tensor:
+        """Use what is known of the mean features of any rows."""
+
+
+class LinearDiscriminator:
+    """Linear discriminators, from zero, each with one step of DP-SGD.
+
+    `rows` are those of one class as a look takes them, (n_rows, n_columns), private and
+    maybe none. The reservation pays for one noisy sum per step, and
+    `expected_batch_size` is its public divisor. `rng` is secret and draws the Poisson
+    samples.
+
+    *Privacy.* At a logit of 0 the loss has one slope for all rows, so the gradient of a
+    row is its features times a public number. These are whole numbers of a known norm
+    at most, scaled so that it is the slope, and clipping multiplies all rows alike. So
+    the clipped sum is a public multiple of exact sums, and a row moves it by the
+    clipping norm at most.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.integer],
+        *,
+        loss: Literal["logistic", "wasserstein"],
+        max_grad_norm: float,
+        expected_batch_size: float,
+        reservation: Reservation,
+        rng: np.random.Generator,
+        device: torch.device,
+    ) -> None:
+        self._rows = torch.from_numpy(rows).to(device)
+        self._norm = min(SLOPES[loss], max_grad_norm) * (1.0 - ROUNDING_ROOM)
+        self._clip, self._expected = max_grad_norm, expected_batch_size
+        self._reservation, self._rng = reservation, rng
+
+    def __getstate__(self) -> NoReturn:
+        msg = (
+            "A LinearDiscriminator holds private rows and cannot be pickled, copied or "
+            "saved. Keep the generator instead."
+        )
+        raise TypeError(msg)
+
+    def release(self, look: Look) -> tuple[torch.Tensor, torch.Tensor]:
+        """Release the gradient of the real rows, one step of DP-SGD.
+
+        Returns what it says of the mean features of real rows, and how far off that is
+        as a rule, by noise and by sampling.
+        """
+        # Opacus takes a second to import, and other algorithms do not need it.
+        from skdpsynth.nn._dp_sgd import ReservedOptimizer
+
+        weight = torch.zeros(
+            look.shape, dtype=torch.float64, device=self._rows.device
+        ).requires_grad_()
+        optimizer = ReservedOptimizer(
+            torch.optim.SGD([weight], lr=1.0),
+            max_grad_norm=self._clip,
+            expected_batch_size=self._expected,
+            reservation=self._reservation,
+        )
+        # A stream per step: where one ends is a function of the number of rows.
+        (rng,) = self._rng.spawn(1)
+        rate = self._reservation.sampling_rate
+        drawn = torch.from_numpy(poisson_sample(len(self._rows), rate, rng))
+        summed = look.sums(self._rows[drawn.to(self._rows.device)])
+        per_row = -self._norm * look.squared_norm**-0.5
+        weight.summed_grad = per_row * summed.double()  # type: ignore[attr-defined]
+        optimizer.release()
+        noise = self._reservation.noise_std * self._clip / self._expected / per_row
+        assert weight.grad is not None
+        means = (weight.grad / per_row).float()
+        sampled = look.variances(means) * (1.0 - rate) / self._expected
+        return means, (noise**2 + sampled).sqrt()
