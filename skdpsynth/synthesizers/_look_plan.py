@@ -10,7 +10,7 @@ CELL_ROUNDS, PRODUCT_ROUNDS = 2, 1
 _STRONGEST = 0.1  # nominal share of the variance that the strongest factor has
 # Groups of a column in cells of three of them, and of all columns together.
 _MOST_GROUPS, _ALL_GROUPS = 6, 84
-_PER_CELL = 8.0  # rows of a mean cell, in noise deviations
+_PER_CELL = 12.0  # rows of a mean cell, in noise deviations
 
 
 def cell_groups(n_rows: float, n_columns: int, mu: float, least: int) -> int:

@@ -101,6 +101,9 @@ def plan_class(
 
     A class whose discriminator does not train has all for its start.
     """
+    asked = settings.n_iter != "auto" or settings.noise_multiplier is not None
+    if whole.form == "pairs" and not asked:  # the tables know more
+        return TriplePlan(**vars(whole.plan_start(label, n_rows, mu)))
     n_columns, started = whole.n_continuous + whole.n_discrete, whole.form != "random"
     # Without a label there is nothing to classify.
     n_labels = 0 if label is None else whole.n_classes

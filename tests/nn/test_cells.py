@@ -12,8 +12,9 @@ from scipy.stats import chi2
 from torch.nn import functional
 
 from skdpsynth.nn import _dp_sgd
-from skdpsynth.nn._cells import CellDiscriminator, Cells, SeenCells
+from skdpsynth.nn._cells import Cells, SeenCells
 from skdpsynth.nn._fitting import Fit, Heads, ReleasedClass
+from skdpsynth.nn._linear_discriminator import LinearDiscriminator
 from skdpsynth.privacy import PrivacyAccountant
 
 CPU = torch.device("cpu")
@@ -44,7 +45,7 @@ def looking(rows, *, loss="logistic", clip=0.5, epsilon=5.0, count=1, rate=1.0):
         "gradients", mu=mu, sampling_rate=rate, count=count
     )
     expected = rate * max(len(rows), 1)
-    return CellDiscriminator(
+    return LinearDiscriminator(
         rows,
         loss=loss,
         max_grad_norm=clip,
@@ -66,7 +67,7 @@ def seen_cells(n_rounds=1, n_rows=1000.0):
 def test_counts_are_those_of_a_loop(n_rows, monkeypatch):
     monkeypatch.setattr("skdpsynth.nn._cells._CHUNK", 400)  # several parts
     rows = rows_of(n_rows)
-    found = CELLS.counts(torch.from_numpy(rows))
+    found = CELLS.sums(torch.from_numpy(rows))
     np.testing.assert_array_equal(found, counted(rows))
 
 
@@ -169,7 +170,7 @@ def test_it_cannot_be_saved():
 @pytest.mark.parametrize("n_rounds", [1, 2, 3, 9])
 def test_every_triple_is_looked_at(n_rounds):
     seen = seen_cells(n_rounds)
-    looked = [seen.next_cells().triples.tolist() for _ in range(n_rounds)]
+    looked = [seen.next_look().triples.tolist() for _ in range(n_rounds)]
     assert len({len(triples) for triples in looked}) == 1  # noise is for one size
     flat = {tuple(triple) for triples in looked for triple in triples}
     assert flat == {tuple(triple) for triple in TRIPLES.tolist()}
@@ -202,7 +203,7 @@ def test_the_distance_is_that_of_shares_by_loops():
     exact = shares_of(weights, probabilities)
     off = np.random.default_rng(1).normal(0, 0.01, exact.shape)
     seen = seen_cells()
-    order = seen.next_cells()
+    order = seen.next_look()
     place = [TRIPLES.tolist().index(triple) for triple in order.triples.tolist()]
     shares = torch.from_numpy((exact + off)[place])
     seen.add(order, shares, torch.tensor(0.02))
@@ -240,7 +241,7 @@ def test_a_fit_learns_the_parity_of_three_columns(told):
     if told:
         released.seen = seen
         seen.add(
-            seen.next_cells(), torch.from_numpy(0.25 * parity[None]), torch.tensor(1e-4)
+            seen.next_look(), torch.from_numpy(0.25 * parity[None]), torch.tensor(1e-4)
         )
     fit.finish()
     (components,) = fit.components()

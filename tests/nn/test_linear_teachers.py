@@ -12,11 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
-from skdpsynth.nn._cell_teachers import CellTeachers, kept_share
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.nn import _cell_teachers
+from skdpsynth.nn import _linear_teachers
 from skdpsynth.nn._cells import Cells
+from skdpsynth.nn._linear_teachers import LinearTeachers, kept_share
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._counts import GRID
 
@@ -42,7 +42,7 @@ def one_hot(rows):
 def ensemble(rows, n_teachers, *, epsilon=5.0, sensitivity=GRID, count=1, seed=0):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mu = math.inf if epsilon == math.inf else accountant.mu_cap * 0.9 / count**0.5
-    return CellTeachers(
+    return LinearTeachers(
         rows,
         n_teachers,
         expected_rows=len(rows),
@@ -59,7 +59,7 @@ def summed(monkeypatch, teachers):
     found = []
     with monkeypatch.context() as patch:
         patch.setattr(
-            _cell_teachers,
+            _linear_teachers,
             "release_gaussian",
             lambda values, reservation: found.append(values.copy()) or values,
         )
@@ -69,7 +69,9 @@ def summed(monkeypatch, teachers):
 
 def assigned_to(monkeypatch, parts):
     monkeypatch.setattr(
-        _cell_teachers, "assign_teachers", lambda n_units, *_: np.array(parts)[:n_units]
+        _linear_teachers,
+        "assign_teachers",
+        lambda n_units, *_: np.array(parts)[:n_units],
     )
 
 
@@ -104,7 +106,7 @@ def test_a_row_moves_the_sum_by_the_grid_at_most(
     place = min(place, n_rows)
     more = np.insert(rows, place, row, axis=0).astype(np.uint8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_cell_teachers, "_MOST_ROWS", most_rows)
+        patch.setattr(_linear_teachers, "_MOST_ROWS", most_rows)
         assigned_to(patch, parts)
         before = summed(patch, ensemble(rows.astype(np.uint8), n_teachers))
         assigned_to(patch, np.insert(parts, place, rng.integers(n_teachers)))
@@ -120,7 +122,7 @@ def test_a_row_alone_moves_it_by_all_of_that(monkeypatch):
 def test_the_bound_holds_for_every_number_of_rows_that_are_looked_at():
     """In one triple: k rows in a cell and one more there or elsewhere, in integers."""
     most = math.isqrt(GRID**2 // math.comb(19, 3))  # of the widest tables
-    k = np.arange(1, _cell_teachers._MOST_ROWS, dtype=np.int64)
+    k = np.arange(1, _linear_teachers._MOST_ROWS, dtype=np.int64)
     before, after = most // k, most // (k + 1)
     together = (before - after) * k
     assert (together**2 + after**2 <= most**2).all()  # elsewhere
@@ -129,7 +131,7 @@ def test_the_bound_holds_for_every_number_of_rows_that_are_looked_at():
 
 
 def test_teachers_look_at_so_many_rows(monkeypatch):
-    monkeypatch.setattr(_cell_teachers, "_MOST_ROWS", 5)
+    monkeypatch.setattr(_linear_teachers, "_MOST_ROWS", 5)
     rows = rows_of(40)
     assigned_to(monkeypatch, [0] * 40)
     found = summed(monkeypatch, ensemble(rows, 1))

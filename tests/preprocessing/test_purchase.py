@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PairwiseSynthesizer
-from skdpsynth.nn import _cell_teachers
+from skdpsynth.nn import _linear_teachers
 from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.preprocessing._purchase import (
     buy_facts,
@@ -75,7 +75,7 @@ def constant_releases(monkeypatch, request):
         kept.append((reservation.name, reservation.scope, values.copy(), reservation))
         return np.full(values.shape, constant, dtype=np.int64)
 
-    for module in (_aggregators, _pair_tables, _cell_teachers):
+    for module in (_aggregators, _pair_tables, _linear_teachers):
         monkeypatch.setattr(module, "release_gaussian", release)
     return kept
 

@@ -26,8 +26,9 @@ from _twins import after_encoding
 
 from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer
 from skdpsynth.nn import _cells, _discriminator, _dp_sgd
-from skdpsynth.nn._cells import CellDiscriminator, SeenCells
+from skdpsynth.nn._cells import SeenCells
 from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.nn._linear_discriminator import LinearDiscriminator
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.privacy import _aggregators, _pair_tables
 from skdpsynth.privacy._calibration import gdp_mu
@@ -53,7 +54,7 @@ SMALL = {
 # What makes discriminators look at scores, and not at cells of three columns.
 SCORES = {
     "pairs": {"init": "pairs", "n_discriminator_steps": 2},
-    "marginals": {"init": "marginals"},
+    "marginals": {"init": "marginals", "n_discriminator_steps": 2},
 }
 # What training changes in a generator.
 LEARNT = {"pairs": "generator.0.weights", "marginals": "generator.0.loadings"}
@@ -181,7 +182,7 @@ def sorted_together(self, bins):
     return (ranks * 2 // max(len(bins), 1)).astype(np.uint8)
 
 
-clipped_sums, release_of_cells = _dp_sgd.clipped_sums, CellDiscriminator.release
+clipped_sums, release_of_cells = _dp_sgd.clipped_sums, LinearDiscriminator.release
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ clipped_sums, release_of_cells = _dp_sgd.clipped_sums, CellDiscriminator.release
             shuffled,
             SCORES["pairs"] | {"batch_size": 45},
         ),
-        (CellDiscriminator, "release", twice_the_rows, {}),
+        (LinearDiscriminator, "release", twice_the_rows, {}),
         (SeenCells, "encode", sorted_together, {}),
         *(
             (*twin, TIGHT | SCORES[init])
@@ -341,7 +342,7 @@ class RealisedDivisor(Discriminator):
         super().__init__(rows, expected_batch_size=size, **settings)
 
 
-class DivisorOfCells(CellDiscriminator):
+class DivisorOfCells(LinearDiscriminator):
     """Divides by the number of rows, as `make_private` does."""
 
     def __init__(self, rows, *, expected_batch_size, **settings):
@@ -349,12 +350,12 @@ class DivisorOfCells(CellDiscriminator):
         super().__init__(rows, expected_batch_size=size, **settings)
 
 
-class ExactCells(CellDiscriminator):
+class ExactCells(LinearDiscriminator):
     """Gives the shares of the rows beside the noisy sum."""
 
     def release(self, cells):
         _, noise = super().release(cells)
-        return cells.counts(self._rows) / 1.0 / max(len(self._rows), 1), noise
+        return cells.sums(self._rows) / 1.0 / max(len(self._rows), 1), noise
 
 
 class FakesOfTheBatch(Discriminator):
@@ -379,13 +380,13 @@ class PublicDrawsByRow(Discriminator):
         (_adversarial, "Discriminator", RealisedDivisor),
         (_adversarial, "Discriminator", FakesOfTheBatch),
         (_adversarial, "Discriminator", PublicDrawsByRow),
-        (_adversarial, "CellDiscriminator", DivisorOfCells),
-        (_adversarial, "CellDiscriminator", ExactCells),
+        (_adversarial, "LinearDiscriminator", DivisorOfCells),
+        (_adversarial, "LinearDiscriminator", ExactCells),
     ],
 )
 @pytest.mark.parametrize("init", LEARNT)
 def test_flow_round_the_mechanism_is_caught(where, name, twin, init, monkeypatch):
-    mode = {} if name == "CellDiscriminator" else SCORES[init]
+    mode = {} if name == "LinearDiscriminator" else SCORES[init]
     if twin is exact_sum:  # round the record: what is recorded is noisy
         monkeypatch.setattr(
             _dp_sgd.ReservedOptimizer, "add_noise", add_noise_of(exact_sum)
@@ -483,7 +484,7 @@ def test_what_is_printed_does_not_depend_on_the_run():
     assert reports[0].epsilon == pytest.approx(0.9995, abs=1e-4)
 
 
-@pytest.mark.parametrize("base", [CellDiscriminator, Discriminator])
+@pytest.mark.parametrize("base", [LinearDiscriminator, Discriminator])
 def test_the_divisor_is_rate_times_the_planned_count(base, monkeypatch):
     seen = {}
 
@@ -498,7 +499,7 @@ def test_the_divisor_is_rate_times_the_planned_count(base, monkeypatch):
             )
 
     monkeypatch.setattr(_adversarial, base.__name__, Seen)
-    mode = {} if base is CellDiscriminator else SCORES["pairs"]
+    mode = {} if base is LinearDiscriminator else SCORES["pairs"]
     fit(make_table(), batch_size=75, n_iter=3, epsilon=0.5, **mode)
     (size_u, rate_u), (size_v, rate_v) = seen["u"], seen["v"]
     assert rate_u == pytest.approx(75 / 90)

@@ -1,6 +1,6 @@
 """G-PATE's teachers of cells: influence, flow and plan, with broken twins.
 
-What a row does to one sum is in `tests/nn/test_cell_teachers.py`.
+What a row does to one sum is in `tests/nn/test_linear_teachers.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from _small_table import COUNTED, all_rows, frozen_start, make_table
-from skdpsynth.nn._cell_teachers import CellTeachers
 
 from skdpsynth import GPATESynthesizer
-from skdpsynth.nn import _cell_teachers
+from skdpsynth.nn import _linear_teachers
 from skdpsynth.nn._cells import SeenCells
+from skdpsynth.nn._linear_teachers import LinearTeachers
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.preprocessing._shares import CELLS_SHARE
 from skdpsynth.privacy._counts import GRID
@@ -41,7 +41,7 @@ def sums_of(table, **parameters):
         return np.random.default_rng(len(sums)).integers(-GRID, 9 * GRID, values.shape)
 
     with frozen_start() as patch, insecure_randomness(7):
-        patch.setattr(_cell_teachers, "release_gaussian", frozen)
+        patch.setattr(_linear_teachers, "release_gaussian", frozen)
         fit(table, **({"n_iter": 3} | parameters))
     return sums
 
@@ -94,9 +94,9 @@ def sorted_together(self, bins):
     return (ranks * 2 // max(len(bins), 1)).astype(np.uint8)
 
 
-release = CellTeachers.release
+release = LinearTeachers.release
 TWINS = [
-    (CellTeachers, "release", twice_the_rows, "auto"),
+    (LinearTeachers, "release", twice_the_rows, "auto"),
     (SeenCells, "encode", sorted_together, "auto"),
     (PrivateRows, "of_class", all_rows, "auto"),
 ]
@@ -125,13 +125,13 @@ def test_broken_twins_move_more(where, name, twin, n_teachers, monkeypatch):
 
 def parts_of(monkeypatch):
     """Give the teachers of rows in two fits with equal `random_state`."""
-    found, assign_teachers = [], _cell_teachers.assign_teachers
+    found, assign_teachers = [], _linear_teachers.assign_teachers
 
     def keep(*arguments):
         found.append(assign_teachers(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(_cell_teachers, "assign_teachers", keep)
+    monkeypatch.setattr(_linear_teachers, "assign_teachers", keep)
     for _ in range(2):
         fit(make_table(), n_iter=1)
     return found[0], found[2]

@@ -23,7 +23,7 @@ from _small_table import (
 from _twins import after_encoding
 
 from skdpsynth import GPATESynthesizer
-from skdpsynth.nn import _cell_teachers, _teachers
+from skdpsynth.nn import _linear_teachers, _teachers
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.privacy import _aggregators, _pair_tables
 from skdpsynth.privacy.testing import insecure_randomness
@@ -107,7 +107,7 @@ def neighbours(table, label):
     }
 
 
-# On pairs, linear teachers look at cells: `test_gpate_cells.py`.
+# On pairs, linear teachers look at cells: `test_gpate_looks.py`.
 SCORES = {"init": "pairs", "hidden_dims": (4,)}
 FACTORS = {"init": "marginals"}
 MANY_VOTES = VOTES | {"batch_size": 64}  # so that some of them move
@@ -255,7 +255,7 @@ def fit_twice(monkeypatch, **parameters):
         assert noisy.shape == values.shape
         return noisy
 
-    homes = (_aggregators, _pair_tables, _cell_teachers)
+    homes = (_aggregators, _pair_tables, _linear_teachers)
     for home in homes:
         monkeypatch.setattr(home, "release_gaussian", record)
     ours = fit(make_table(4000, seed=1), **parameters)
@@ -306,15 +306,15 @@ def exact_sum(vectors, clip, reservation):
     return vectors.sum(axis=0, dtype=np.float64)
 
 
-class ExactShares(_cell_teachers.CellTeachers):
+class ExactShares(_linear_teachers.LinearTeachers):
     """Gives the shares of the rows beside the noisy sum."""
 
     def release(self, cells):
         _, std = super().release(cells)
-        return cells.counts(self._rows) / max(len(self._rows), 1), std
+        return cells.sums(self._rows) / max(len(self._rows), 1), std
 
 
-class RealisedSize(_cell_teachers.CellTeachers):
+class RealisedSize(_linear_teachers.LinearTeachers):
     """Says how far off shares are by the number of rows that there are."""
 
     def __init__(self, rows, n_teachers, *, expected_rows, **settings):
@@ -334,8 +334,8 @@ class PublicDrawsByRow(_gpate.TeacherEnsemble):
     [
         ("gaussian_sum", exact_sum, SCORES),
         ("gaussian_sum", exact_sum, FACTORS),
-        ("CellTeachers", ExactShares, {}),
-        ("CellTeachers", RealisedSize, {}),
+        ("LinearTeachers", ExactShares, {}),
+        ("LinearTeachers", RealisedSize, {}),
         ("TeacherEnsemble", PublicDrawsByRow, VOTES),
     ],
 )
