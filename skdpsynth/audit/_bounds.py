@@ -115,8 +115,7 @@ def epsilon_lower_bound(
     """
     _check_counts(false_alarms, misses, n_runs, alpha)
     if not 0 <= delta < 1:
-        msg = f"delta must be in [0, 1). Got {delta!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"delta must be in [0, 1). Got {delta!r} instead.")
     errors = (np.asarray(false_alarms), np.asarray(misses))
     return float(epsilon_bounds(*errors, n_runs, delta, alpha))
 
@@ -164,14 +163,12 @@ def mu_lower_bound(
 
 def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> None:
     if not (0 <= false_alarms <= n_runs and 0 <= misses <= n_runs and n_runs >= 1):
-        msg = (
+        raise ValueError(
             "Expected false_alarms and misses in [0, n_runs] and n_runs >= 1. Got "
             f"{false_alarms!r}, {misses!r} and {n_runs!r} instead."
         )
-        raise ValueError(msg)
     if not 0 < alpha < 1:
-        msg = f"alpha must be in (0, 1). Got {alpha!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"alpha must be in (0, 1). Got {alpha!r} instead.")
 
 
 def detectable_epsilon(
@@ -254,17 +251,15 @@ def one_run_lower_bound(
     """
     canaries = n_guesses if n_canaries is None else n_canaries
     if not 0 <= n_correct <= n_guesses <= canaries or n_guesses < 1:
-        msg = (
+        raise ValueError(
             "Expected 0 <= n_correct <= n_guesses <= n_canaries and n_guesses >= 1. "
             f"Got {n_correct!r}, {n_guesses!r} and {canaries!r} instead."
         )
-        raise ValueError(msg)
     if not (0 <= delta < 1 and 0 < alpha < 1):
-        msg = (
+        raise ValueError(
             "Expected delta in [0, 1) and alpha in (0, 1). "
             f"Got {delta!r} and {alpha!r} instead."
         )
-        raise ValueError(msg)
 
     def is_rejected(epsilon: float) -> bool:
         return _one_run_tail(n_correct, n_guesses, canaries, epsilon, delta) < alpha

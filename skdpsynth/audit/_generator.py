@@ -170,15 +170,13 @@ def _claim(made: object, name: str, given: float | None) -> float:
     """Take what was given, or the estimator's own parameter."""
     value = getattr(made, name, None) if given is None else given
     if value is None:
-        msg = (
+        raise ValueError(
             f"{type(made).__name__} has no parameter {name!r}, so the claim is "
             f"unknown. Give audit_generator the {name} that is claimed."
         )
-        raise ValueError(msg)
     return float(value)
 
 
 def _check_range(name: str, value: object, holds: bool, expected: str) -> None:
     if not holds:
-        msg = f"{name} must be {expected}. Got {value!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be {expected}. Got {value!r} instead.")

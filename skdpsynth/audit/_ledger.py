@@ -227,14 +227,12 @@ def audit_ledger(
     False
     """
     if not isinstance(synthesizer, BaseSynthesizer):
-        msg = (
+        raise TypeError(
             "Expected a BaseSynthesizer, which has a ledger. Got "
             f"{type(synthesizer).__name__} instead; use audit_generator for it."
         )
-        raise TypeError(msg)
     if not 0 < alpha < 1:
-        msg = f"alpha must be in (0, 1). Got {alpha!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"alpha must be in (0, 1). Got {alpha!r} instead.")
     row = canary_row(table, canary)
     other = pd.concat([table, row], ignore_index=True)
     ready = clone(synthesizer).set_params(budget=None)

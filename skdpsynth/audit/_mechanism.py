@@ -226,11 +226,10 @@ def audit_mechanism(
     (False, 1.0)
     """
     if not (unit > 0 and n_draws >= 2 and 0 < delta < 1 and 0 < alpha < 1):
-        msg = (
+        raise ValueError(
             "Expected unit > 0, n_draws >= 2, and delta and alpha in (0, 1). Got "
             f"{unit!r}, {n_draws!r}, {delta!r} and {alpha!r} instead."
         )
-        raise ValueError(msg)
     check = _audit_votes if is_vote(reservation.kind) else _audit_noise
     return check(mechanism, data, neighbour, reservation, unit, n_draws, delta, alpha)
 

@@ -39,11 +39,10 @@ def fresh(make: Any) -> Any:  # noqa: ANN401 - anybody's object
     else:
         made = make() if callable(make) else make
     if not (hasattr(made, "fit") and hasattr(made, "sample")):
-        msg = (
+        raise TypeError(
             "Expected an object with fit(table) and sample(n_rows), or a callable that "
             f"makes one. Got {type(made).__name__} instead."
         )
-        raise TypeError(msg)
     return made
 
 
@@ -62,13 +61,12 @@ def describe(made: Any) -> list[str]:  # noqa: ANN401 - anybody's object
     with suppress(Exception):  # anybody's object may raise anything
         digest, other = joblib.hash(parts), joblib.hash(copy.deepcopy(parts))
     if not digest or digest != other:
-        msg = (
+        raise ValueError(
             "Expected parameters or attributes that can be pickled, to tell the runs "
             f"in `folder` from those of another configuration of {name}. Got something "
             "that has no pickle, or one that changes with every copy. Give the object "
             "a get_params of plain values, or audit it without `folder`."
         )
-        raise ValueError(msg)
     return [name, str(digest)]
 
 
@@ -134,19 +132,17 @@ def _one_run(
     if not isinstance(sample, pd.DataFrame):
         rows = np.asarray(sample)
         if rows.ndim != 2 or rows.shape[1] != table.shape[1]:
-            msg = (
+            raise TypeError(
                 f"Expected sample({n_samples}) to give a DataFrame with the columns "
                 f"{list(table)}. Got {type(sample).__name__} of shape {rows.shape} "
                 "instead. Wrap the object so that it does."
             )
-            raise TypeError(msg)
         sample = pd.DataFrame(rows, columns=list(table))
     if len(sample) != n_samples or set(sample) != set(table):
-        msg = (
+        raise ValueError(
             f"Expected sample({n_samples}) to give as many rows with the columns "
             f"{list(table)}. Got {len(sample)} rows with the columns {list(sample)}. "
             "Wrap the object so that it does: by its number of rows a sample would "
             "show in which world it is."
         )
-        raise ValueError(msg)
     return world, run, scores(sample)

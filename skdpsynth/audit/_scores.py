@@ -27,11 +27,10 @@ def canary_row(
     else:
         row = pd.DataFrame({name: [value] for name, value in canary.items()})
     if len(row) != 1 or set(row) != set(table):
-        msg = (
+        raise ValueError(
             "Expected a canary of one row with the columns of the table. Got "
             f"{len(row)} rows and the columns {list(row)} instead of {list(table)}."
         )
-        raise ValueError(msg)
     columns = {}
     for name in table:
         dtype, value = table[name].dtype, row[name].iloc[0]

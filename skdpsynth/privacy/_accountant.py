@@ -231,11 +231,10 @@ class PrivacyAccountant:
             As `reserve_gaussian`.
         """
         if tail_delta > 0 and not self._cap.amplified:
-            msg = (
+            raise ValueError(
                 "Sampling counts only where the accountant was told so in advance. "
                 "Make it with amplified=True, or leave out tail_delta."
             )
-            raise ValueError(msg)
         return self._reserve(
             name,
             "sampled gaussian",

@@ -136,11 +136,10 @@ def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> floa
     mu.
     """
     if noise not in _LIMIT or count < 1:
-        msg = (
+        raise ValueError(
             'Expected noise "gaussian" or "laplace" and at least 1 vote. Got '
             f"{noise!r} and {count!r} instead."
         )
-        raise ValueError(msg)
     if mu == math.inf:
         return 0.0
     alone = _vote_alone_std(mu / math.sqrt(count), noise)

@@ -38,11 +38,10 @@ def exact_counts(
     """
     bins = [int(n) for n in n_bins]
     if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
-        msg = (
+        raise ValueError(
             "Expected codes of shape (n_rows, n_columns) and one positive number of "
             f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
         )
-        raise ValueError(msg)
     limits = np.asarray(bins, dtype=np.int64)
     out_of_range = "Expected integer codes in [0, n_bins[j]) in column j."
     if not np.issubdtype(codes.dtype, np.integer):

@@ -66,11 +66,10 @@ def rounded_normal(std: float, size: int) -> NDArray[np.int64]:
     beyond 2**62 are cut.
     """
     if not insecure_randomness_active():
-        msg = (
+        raise RuntimeError(
             "rounded_normal works inside insecure_randomness only; "
             "use release_gaussian for private noise."
         )
-        raise RuntimeError(msg)
     limit = float(2**62)
     draws = np.rint(secret_generator().normal(0.0, std, size))
     return np.clip(draws, -limit, limit).astype(np.int64)

@@ -152,11 +152,10 @@ class PrivacyReport:
         low = self.discovery_delta
         if not _is_number(delta) or not low < delta < 1:
             spent = "; the lower end is set aside for keys and tails" if low else ""
-            msg = (
+            raise ValueError(
                 f"delta must be a number in ({low:.6g}, 1){spent}. Got {delta!r} "
                 f"instead; give one such as {self.delta:.6g}, the total of the fit."
             )
-            raise ValueError(msg)
         if not self.private:
             return math.inf
         return gdp_epsilon(self.mu, float(delta) - self.discovery_delta)
@@ -185,8 +184,7 @@ class PrivacyReport:
         >>> report.assert_within(epsilon=1.2, delta=1e-6)
         """
         if not _is_number(epsilon) or not epsilon >= 0:
-            msg = f"epsilon must be a number >= 0. Got {epsilon!r} instead."
-            raise ValueError(msg)
+            raise ValueError(f"epsilon must be a number >= 0. Got {epsilon!r} instead.")
         if not _is_number(delta) or not 0 < delta < 1:
             msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
             raise ValueError(msg)
@@ -197,14 +195,13 @@ class PrivacyReport:
             found = min(found, self.epsilon)
         if found <= epsilon:
             return
-        msg = (
+        raise BudgetExceededError(
             f"Expected a fit within epsilon = {epsilon:.6g} at delta = {delta:.6g}. "
             f"Got epsilon = {claim(found)} at that delta; the fit was made for "
             f"epsilon = {claim(self.epsilon)} at delta = {claim(self.delta)}. Publish "
             "it under what it spent, or fit with a smaller budget: what this fit spent "
             "stays spent."
         )
-        raise BudgetExceededError(msg)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold.
@@ -260,12 +257,10 @@ class PrivacyReport:
         """
         try:
             if values["report_version"] != _VERSION:
-                msg = "another version"
-                raise ValueError(msg)
+                raise ValueError("another version")
             own = {k: v for k, v in values.items() if k not in _DERIVED}
             if len(own) != len(values) - len(_DERIVED):
-                msg = "other fields"
-                raise ValueError(msg)
+                raise ValueError("other fields")
             entries = tuple(
                 ReportEntry(**fields_from_json(ReportEntry, entry))
                 for entry in own["entries"]
@@ -279,12 +274,11 @@ class PrivacyReport:
             TypeError,
             ValueError,
         ) as error:
-            msg = (
+            raise PersistenceError(
                 f"Expected the fields of a privacy report of version {_VERSION}. "
                 "Something else came. If a newer version of skdpsynth wrote it, "
                 "upgrade; else write it again by to_dict."
-            )
-            raise PersistenceError(msg) from error
+            ) from error
         return report
 
     def __str__(self) -> str:

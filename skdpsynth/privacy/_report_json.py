@@ -62,8 +62,7 @@ def fields_from_json(
     """
     kinds = {field.name: str(field.type) for field in fields(cls)}
     if set(values) != set(kinds):
-        msg = "other fields"
-        raise ValueError(msg)
+        raise ValueError("other fields")
     return {name: _read(kinds[name], value) for name, value in values.items()}
 
 
@@ -79,8 +78,7 @@ def check_ranges(report: PrivacyReport) -> None:
         and all(0 < entry.sampling_rate <= 1 for entry in report.entries)
         and all(entry.used <= entry.releases for entry in report.entries)
     ):
-        msg = "out of range"
-        raise ValueError(msg)
+        raise ValueError("out of range")
 
 
 def _written(value: object) -> object:
@@ -101,36 +99,31 @@ def _number(value: object) -> float:
     if value == "inf":
         return math.inf
     if type(value) not in (int, float) or not 0 <= value < math.inf:  # type: ignore[operator]
-        msg = "no number >= 0"
-        raise ValueError(msg)
+        raise ValueError("no number >= 0")
     return float(value)  # type: ignore[arg-type]
 
 
 def _whole(value: object) -> int:
     if type(value) is not int or value < 0:
-        msg = "no whole number >= 0"
-        raise ValueError(msg)
+        raise ValueError("no whole number >= 0")
     return value
 
 
 def _text(value: object) -> str:
     if type(value) is not str:
-        msg = "no text"
-        raise ValueError(msg)
+        raise ValueError("no text")
     return value
 
 
 def _flag(value: object) -> bool:
     if type(value) is not bool:
-        msg = "neither true nor false"
-        raise ValueError(msg)
+        raise ValueError("neither true nor false")
     return value
 
 
 def _texts(value: object) -> tuple[str, ...]:
     if type(value) is not list:
-        msg = "no list"
-        raise ValueError(msg)
+        raise ValueError("no list")
     return tuple(_text(part) for part in value)
 
 

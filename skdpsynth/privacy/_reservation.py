@@ -134,15 +134,13 @@ class Reservation:
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        msg = f"A Reservation is read-only: {name!r} cannot be set."
-        raise AttributeError(msg)
+        raise AttributeError(f"A Reservation is read-only: {name!r} cannot be set.")
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        msg = (
+        raise ReservationError(
             "A Reservation cannot be copied or pickled. "
             "Draw every release in the process and from the object that reserved it."
         )
-        raise ReservationError(msg)
 
     @property
     def _entry(self) -> Entry:
@@ -249,22 +247,20 @@ class Ledger:
             msg = f"The fit is over: nothing more can be released for {name!r}."
             raise ReservationError(msg)
         if os.getpid() != self._process:
-            msg = (
+            raise ReservationError(
                 f"Another process asks for {name!r}. "
                 "Reserve and draw in the process that started the fit."
             )
-            raise ReservationError(msg)
 
     def note_insecure(self) -> None:
         """Remember for good that the insecure context was active."""
         self._insecure = self._insecure or insecure_randomness_active()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        msg = (
+        raise ReservationError(
             "The ledger of a fit cannot be copied or pickled, since that would spend "
             "its budget twice. Keep the accountant's report() instead."
         )
-        raise ReservationError(msg)
 
     def _entry_of(self, reservation: Reservation) -> Entry:
         entry = self._entries.get(id(reservation))
@@ -275,17 +271,15 @@ class Ledger:
     def _draw_down(self, reservation: Reservation, n: int) -> None:
         n = operator.index(n)
         if n < 1:
-            msg = f"The number of releases must be >= 1. Got {n} instead."
-            raise ValueError(msg)
+            raise ValueError(f"The number of releases must be >= 1. Got {n} instead.")
         with self.lock:
             entry = self._entry_of(reservation)
             self.refuse_if_over(entry.name)
             if entry.used + n > entry.count:
-                msg = (
+                raise ReservationError(
                     f"The reservation {entry.name!r} holds {entry.count} releases and "
                     f"{entry.used} are used, but {n} more were asked for. "
                     "Reserve all releases of the plan."
                 )
-                raise ReservationError(msg)
             entry.used += n
             self.note_insecure()
