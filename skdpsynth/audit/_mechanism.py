@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -243,18 +243,8 @@ def _line_like(
     reservation: Reservation, count: int, *, noise: bool = True
 ) -> Reservation:
     """Copy a line into a ledger of its own, with or without its noise."""
-    return Ledger().issue(
-        reservation.name,
-        scope=reservation.scope,
-        mu=reservation.mu if noise else math.inf,
-        sensitivity=reservation.sensitivity,
-        noise_std=reservation.noise_std if noise else 0.0,
-        count=count,
-        delta=reservation.delta,
-        kind=reservation.kind,
-        sampling_rate=reservation.sampling_rate,
-        n_teachers=reservation.n_teachers,
-    )
+    line = replace(reservation._entry, count=count, used=0)
+    return Ledger().issue(line if noise else replace(line, mu=math.inf, noise_std=0.0))
 
 
 def _charged(used: int, expected: int) -> list[str]:

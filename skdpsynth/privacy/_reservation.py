@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, NoReturn, SupportsIndex
 
@@ -161,7 +161,7 @@ class Reservation:
 class Entry:
     """One line of the ledger. Only the ledger writes it."""
 
-    reservation: Reservation
+    reservation: Reservation = field(init=False)  # set by the ledger
     name: str
     scope: Hashable | None
     mu: float
@@ -200,39 +200,16 @@ class Ledger:
         """Whether the insecure context was active at any step of the fit."""
         return self._insecure
 
-    def issue(
-        self,
-        name: str,
-        *,
-        scope: Hashable | None,
-        mu: float,
-        sensitivity: float,
-        noise_std: float,
-        count: int,
-        delta: float = 0.0,
-        kind: Kind = "gaussian",
-        sampling_rate: float = 1.0,
-        n_teachers: int = 0,
-    ) -> Reservation:
-        """Write a new line and return its reservation."""
+    def issue(self, line: Entry) -> Reservation:
+        """Write a copy of a line into the ledger and return its reservation."""
         with self.lock:
-            self.refuse_if_over(name)
+            self.refuse_if_over(line.name)
             self.note_insecure()
             reservation = object.__new__(Reservation)
             object.__setattr__(reservation, "_ledger", self)
-            self._entries[id(reservation)] = Entry(
-                reservation,
-                name,
-                scope,
-                mu,
-                sensitivity,
-                noise_std,
-                count,
-                delta,
-                kind,
-                sampling_rate,
-                n_teachers,
-            )
+            entry = replace(line)
+            entry.reservation = reservation
+            self._entries[id(reservation)] = entry
         return reservation
 
     def close(self) -> None:
