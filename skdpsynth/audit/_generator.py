@@ -9,6 +9,7 @@ import pandas as pd
 
 from skdpsynth.audit._attack import attack
 from skdpsynth.audit._bounds import (
+    check_range,
     detectable_epsilon,
     epsilon_lower_bound,
     mu_lower_bound,
@@ -20,8 +21,6 @@ from skdpsynth.audit._scores import CanaryScores, canary_row
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
-
-_MIN_RUNS = 4
 
 
 def audit_generator(
@@ -120,15 +119,12 @@ def audit_generator(
     made = fresh(estimator)
     claim = _claim(made, "epsilon", epsilon)
     delta = _claim(made, "delta", delta)
-    _check_range("epsilon", claim, claim >= 0, "at least 0")
-    _check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
-    _check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
-    for name, value, least in (
-        ("n_runs", n_runs, _MIN_RUNS),
-        ("n_samples", n_samples, 1),
-    ):
+    check_range("epsilon", claim, claim >= 0, "at least 0")
+    check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
+    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
+    for name, value, least in (("n_runs", n_runs, 4), ("n_samples", n_samples, 1)):
         whole = isinstance(value, Integral)
-        _check_range(name, value, whole and value >= least, f"an int >= {least}")
+        check_range(name, value, whole and value >= least, f"an int >= {least}")
     row = canary_row(table, canary)
     worlds = (table, pd.concat([table, row], ignore_index=True))
     description = [] if folder is None else [describe(made), table, row, n_samples]
@@ -175,8 +171,3 @@ def _claim(made: object, name: str, given: float | None) -> float:
             f"unknown. Give audit_generator the {name} that is claimed."
         )
     return float(value)
-
-
-def _check_range(name: str, value: object, holds: bool, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name} must be {expected}. Got {value!r} instead.")

@@ -106,9 +106,8 @@ class GeneratorAudit:
 
     def __str__(self) -> str:
         """Say what was found, how sure that is, and what would have been found."""
-        claim = (
-            f"epsilon = {claim_text(self.claim)} at delta = {claim_text(self.delta)}"
-        )
+        claimed, delta = claim_text(self.claim), claim_text(self.delta)
+        claim = f"epsilon = {claimed} at delta = {delta}"
         sure = f"{100 * self.confidence:.6g}% confidence"
         if self.violated:
             head = (
@@ -116,11 +115,13 @@ class GeneratorAudit:
                 f"{self.lower_bound:.3g}."
             )
         else:
+            power = (
+                "0 (too few runs)" if math.isinf(self.power) else f"{self.power:.3g}"
+            )
             head = (
-                f"The audit found no violation of {claim} at power "
-                f"{_number(self.power)}. "
-                f"With {sure} epsilon is above {self.lower_bound:.3g}, which is a "
-                "lower bound of the leak and says nothing of how large it is."
+                f"The audit found no violation of {claim} at power {power}. With "
+                f"{sure} epsilon is above {self.lower_bound:.3g}, which is a lower "
+                "bound of the leak and says nothing of how large it is."
             )
         direction = ">=" if self.above else "<="
         attack = (
@@ -189,7 +190,3 @@ def _least_misses(
     growth = math.exp(min(epsilon, 700.0))
     lines = [1 - delta - growth * alarms, (1 - delta - alarms) / growth]
     return np.maximum(np.maximum(*lines), 0.0)
-
-
-def _number(value: float) -> str:
-    return "0 (too few runs)" if math.isinf(value) else f"{value:.3g}"

@@ -87,7 +87,11 @@ def run_worlds(
     `description` is whatever two runs must have in common to be compared.
     """
     kept = None if folder is None else RunFolder(folder, _README)
-    place = _places(description)
+    digest = joblib.hash(description)
+
+    def place(world: int, run: int) -> tuple[str, list[Any]]:
+        return f"{_WORLDS[world]}-{run:05d}", [digest, world, run]
+
     found = {
         (world, run): kept and kept.read(*place(world, run))
         for run in range(n_runs)
@@ -107,12 +111,6 @@ def run_worlds(
         np.array([found[world, run] for run in range(n_runs)]) for world in (0, 1)
     )
     return absent, present
-
-
-def _places(description: object) -> Callable[[int, int], tuple[str, list[Any]]]:
-    """Make what gives name and key of a run."""
-    digest = joblib.hash(description)
-    return lambda world, run: (f"{_WORLDS[world]}-{run:05d}", [digest, world, run])
 
 
 def _one_run(

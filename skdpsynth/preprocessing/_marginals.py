@@ -15,12 +15,7 @@ import numpy as np
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
 from skdpsynth.preprocessing._density import Histogram, fit_masses
 from skdpsynth.preprocessing._domains import ColumnDomain, NumericDomain, is_continuous
-from skdpsynth.preprocessing._estimates import (
-    Counted,
-    Round,
-    estimate,
-    known_sizes,
-)
+from skdpsynth.preprocessing._estimates import Counted, Round, estimate, known_sizes
 from skdpsynth.preprocessing._shares import COARSE_SHARE
 from skdpsynth.privacy._aggregators import centred_histogram
 from skdpsynth.privacy._calibration import grid_noise_std

@@ -189,15 +189,11 @@ class PrivacyBudget:
                         f"of {total:.6g}, but this fit asks for {asked:.6g}. "
                         f"Fit with a smaller {name}, or agree on a larger budget."
                     )
+            now = datetime.now(UTC).isoformat(timespec="seconds")
             connection.execute(
                 "INSERT INTO skdpsynth_charges (charged_at, label, epsilon, delta) "
                 "VALUES (?, ?, ?, ?)",
-                (
-                    datetime.now(UTC).isoformat(timespec="seconds"),
-                    label,
-                    float(epsilon),
-                    float(delta),
-                ),
+                (now, label, float(epsilon), float(delta)),
             )
 
     def __repr__(self) -> str:
@@ -241,12 +237,10 @@ class PrivacyBudget:
     def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
         """Open the file for one operation; "rw" never creates it."""
         try:
+            uri = f"{self.path.as_uri()}?mode={mode}"
             with closing(
                 sqlite3.connect(
-                    f"{self.path.as_uri()}?mode={mode}",
-                    uri=True,
-                    timeout=_LOCK_TIMEOUT_S,
-                    isolation_level=None,
+                    uri, uri=True, timeout=_LOCK_TIMEOUT_S, isolation_level=None
                 )
             ) as connection:
                 yield connection

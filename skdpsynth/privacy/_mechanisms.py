@@ -127,10 +127,7 @@ def _noisy_floats(
 
 
 def _checked_request(
-    values: object,
-    reservation: Reservation,
-    n_releases: int,
-    kinds: tuple[str, ...],
+    values: object, reservation: Reservation, n_releases: int, kinds: tuple[str, ...]
 ) -> int:
     """Refuse what is no array of int64, or not paid for by this reservation."""
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
 from skdpsynth.privacy._calibration import gdp_epsilon, replace_one_epsilon
 from skdpsynth.privacy._report_json import (
+    DAMAGED,
     ReportEntry,
     check_ranges,
     fields_from_json,
@@ -267,13 +268,7 @@ class PrivacyReport:
             )
             report = cls(**(fields_from_json(cls, own) | {"entries": entries}))
             check_ranges(report)
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except DAMAGED as error:
             raise PersistenceError(
                 f"Expected the fields of a privacy report of version {_VERSION}. "
                 "Something else came. If a newer version of skdpsynth wrote it, "
@@ -306,6 +301,8 @@ def build_report(
         replace_one = replace_one_epsilon(
             cap.mu, cap.delta, cap.discovery_delta, amplified=cap.amplified
         )
+    # The package, which a module at the bottom may not import, is loaded by now.
+    own = sys.modules[__name__.partition(".")[0]].__version__
     return PrivacyReport(
         epsilon=epsilon,
         delta=cap.delta,
@@ -317,18 +314,12 @@ def build_report(
         entries=tuple(_report_entry(entry, cap.mu) for entry in entries),
         notes=tuple(notes),
         accountant=f"dp-accounting {version('dp-accounting')}, {_METHOD}",
-        software=_software(),
+        software=f"skdpsynth {own}, OpenDP {version('opendp')}",
     )
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _software() -> str:
-    # The package, which a module at the bottom may not import, is loaded by now.
-    own = sys.modules[__name__.partition(".")[0]].__version__
-    return f"skdpsynth {own}, OpenDP {version('opendp')}"
 
 
 def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from skdpsynth.privacy._reservation import Kind
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._report import PrivacyReport
 
+_T = TypeVar("_T")
+
+#: What values of other types or ranges than expected make Python raise.
+DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Far above what a fit can have; beyond, the search for an epsilon would not end.
 _MAX_MU = 1e5
 
@@ -109,28 +113,18 @@ def _whole(value: object) -> int:
     return value
 
 
-def _text(value: object) -> str:
-    if type(value) is not str:
-        raise ValueError("no text")
+def _exactly(kind: type[_T], value: object) -> _T:
+    if type(value) is not kind:
+        raise ValueError(f"no {kind.__name__}")
     return value
-
-
-def _flag(value: object) -> bool:
-    if type(value) is not bool:
-        raise ValueError("neither true nor false")
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if type(value) is not list:
-        raise ValueError("no list")
-    return tuple(_text(part) for part in value)
 
 
 _READERS: dict[str, Callable[[object], object]] = {
     "float": _number,
     "int": _whole,
-    "str": _text,
-    "bool": _flag,
-    "tuple[str, ...]": _texts,
+    "str": lambda value: _exactly(str, value),
+    "bool": lambda value: _exactly(bool, value),
+    "tuple[str, ...]": lambda value: tuple(
+        _exactly(str, v) for v in _exactly(list, value)
+    ),
 }

@@ -111,11 +111,10 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     found = known_kind(name, dtype)
     if is_object(dtype) and type_of_objects(series) is None:
         raise _MixedObjectsError(
-            f"Column {name!r} has dtype object and holds something else than"
-            " strings throughout or booleans throughout. Expected a column whose"
-            " every argument must be a string or a number of one type; convert it"
-            " first, for example by astype(str), convert_dtypes(),"
-            " pd.to_numeric or pd.to_datetime."
+            f"Column {name!r} has dtype object and holds something else than strings "
+            "throughout or booleans throughout. Expected a column whose every argument "
+            "must be a string or a number of one type; convert it first, for example "
+            "by astype(str), convert_dtypes(), pd.to_numeric or pd.to_datetime."
         )
     if isinstance(dtype, pd.CategoricalDtype):
         levels = dtype.categories
