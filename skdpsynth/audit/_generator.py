@@ -152,13 +152,7 @@ def audit_generator(
             claim, errors[2], delta=delta, alpha=alpha, power=POWER
         ),
         n_judged=errors[2],
-        false_alarms=verdict.false_alarms,
-        misses=verdict.misses,
-        score=verdict.score,
-        threshold=verdict.threshold,
-        above=verdict.above,
-        absent=verdict.absent,
-        present=verdict.present,
+        **vars(verdict),
     )
 
 

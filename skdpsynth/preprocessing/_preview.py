@@ -28,6 +28,7 @@ from skdpsynth.preprocessing._purchase import (
     modelled_columns,
     threshold_delta,
 )
+from skdpsynth.preprocessing._sampling import whole_number
 from skdpsynth.preprocessing._shares import CLASS_SHARE, LEVELS_SHARE
 from skdpsynth.preprocessing._table import check_schema
 from skdpsynth.privacy._calibration import grid_noise_std
@@ -135,7 +136,7 @@ def guess_table(
         n_rows = sum(class_counts.values())
     if n_rows is None and schema is not None:
         n_rows = schema.n_rows
-    n_rows = _checked_guess("n_rows", n_rows, least=1)
+    n_rows = whole_number("n_rows", n_rows, 1)
     if schema is not None and schema.n_rows not in (None, n_rows):
         raise ValueError(
             f"n_rows is {n_rows}, but the schema declares {schema.n_rows}. Leave out "
@@ -170,16 +171,10 @@ def plan_table(
     pairs = zip(columns, domains, strict=True)
     # A range that must be bought may turn out to be narrow; that is not known yet.
     likely = [_ANY_RANGE if column in numeric else domain for column, domain in pairs]
-    n_continuous = sum(
-        domain is not None and is_continuous(domain) for domain in likely
-    )
-    plans = plan_classes(
-        guess.labels,
-        rounded(guess.counts),
-        n_continuous,
-        len(columns) - n_continuous,
-        mu,
-    )
+    n_continuous = sum(map(is_continuous, likely))
+    n_discrete = len(columns) - n_continuous
+    counts = rounded(guess.counts)
+    plans = plan_classes(guess.labels, counts, n_continuous, n_discrete, mu)
     target, mu_labels = layout.target_column, cap * math.sqrt(CLASS_SHARE)
     plans = with_cells(plans, likely, count_noise_std(target, schema, mu_labels))
     key_delta = threshold_delta(layout, schema, accountant.delta)
@@ -329,16 +324,10 @@ def _check_class_counts(
             f"{list(class_counts)!r} instead."
         )
     for count in class_counts.values():
-        _checked_guess("Each of class_counts", count, least=0)
+        whole_number("Each of class_counts", count, 0)
     total = sum(class_counts.values())
     if total > n_rows or (total < n_rows and not missing):
         raise ValueError(
             f"class_counts add up to {total}, but n_rows is {n_rows}. Correct one, or "
             "leave out n_rows."
         )
-
-
-def _checked_guess(name: str, value: object, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be an int >= {least}. Got {value!r} instead.")
-    return int(value)

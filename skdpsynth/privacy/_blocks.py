@@ -348,10 +348,7 @@ def _least(cost: Callable[[float], float], mu: float, start: float) -> float:
     low, high, x, last = -math.inf, math.inf, math.log(start), None
     for _ in range(_MOST_TRIALS):
         y = math.log(cost(math.exp(x)) / mu)
-        if y > 0:
-            low = x
-        else:
-            high = x
+        low, high = (x, high) if y > 0 else (low, x)
         if y <= 0 and (y >= -2 * _CLOSE or high - low < _CLOSE):
             return math.exp(x)
         slope = -1.0

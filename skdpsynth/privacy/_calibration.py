@@ -80,10 +80,7 @@ def _boundary(holds: Callable[[float], bool]) -> float:
         middle = math.sqrt(low) * math.sqrt(high)
         if not low < middle < high:
             break
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return low
 
 

@@ -53,7 +53,8 @@ class ReportEntry:
 
 def fields_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
     """Write infinite numbers as "inf", and tuples as lists."""
-    return {name: _written(value) for name, value in values.items()}
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    return {k: "inf" if v == math.inf else v for k, v in plain.items()}
 
 
 def fields_from_json(
@@ -83,12 +84,6 @@ def check_ranges(report: PrivacyReport) -> None:
         and all(entry.used <= entry.releases for entry in report.entries)
     ):
         raise ValueError("out of range")
-
-
-def _written(value: object) -> object:
-    if isinstance(value, float) and value == math.inf:
-        return "inf"
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _read(kind: str, value: Any) -> Any:  # noqa: ANN401 - any field
