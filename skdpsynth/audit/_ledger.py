@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
 _ROUNDING = 1e-9
 _SAMPLED_ROWS = 100
@@ -123,7 +122,6 @@ class LedgerAudit:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        """List the lines and what was found."""
         text = self.to_frame().to_string(index=False, float_format="{:.3g}".format)
         found = [f"Contradiction: {finding}" for finding in self.findings]
         return "\n".join([text, *(found or [_NOTHING_FOUND])])
@@ -306,10 +304,8 @@ def _noise_of(
     if is_vote(entry.kind):
         counts = np.concatenate([release.exact for release in own])
         answers = np.concatenate([release.noisy for release in own])
-        ratio, p_value = vote_test(
-            counts, answers, entry.n_teachers, entry.noise_std, entry.kind
-        )
-        return ratio, p_value, math.nan
+        law = (entry.n_teachers, entry.noise_std, entry.kind)
+        return *vote_test(counts, answers, *law), math.nan
     if entry.noise_std == 0:
         return math.nan, 1.0, math.nan
     residuals = np.concatenate(
@@ -382,9 +378,7 @@ def _compare_releases(
 
 def _shift(ours: Release, theirs: Release) -> float:
     """Give the most by which one release moves, in ledger units."""
-    difference: NDArray[np.float64] = np.asarray(
-        ours.exact.astype(np.float64) - theirs.exact, dtype=np.float64
-    )
+    difference = ours.exact.astype(np.float64) - theirs.exact.astype(np.float64)
     if is_vote(ours.reservation.kind):
         return float(np.abs(difference).max())
     by_release = difference.reshape(ours.n_releases, -1) / ours.unit

@@ -109,17 +109,22 @@ class GeneratorAudit:
         claimed, delta = claim_text(self.claim), claim_text(self.delta)
         claim = f"epsilon = {claimed} at delta = {delta}"
         sure = f"{100 * self.confidence:.6g}% confidence"
+        number = "0 (too few runs)"
+        power = "Power: with so few runs no leak could have been rejected; run more."
+        if self.power < math.inf:
+            number = f"{self.power:.3g}"
+            power = (
+                f"Power: would have rejected epsilon >= {number} (a leak that its "
+                "scores see as randomized response, 8 times in 10)."
+            )
         if self.violated:
             head = (
                 f"The audit contradicts {claim}: with {sure} epsilon is above "
                 f"{self.lower_bound:.3g}."
             )
         else:
-            power = (
-                "0 (too few runs)" if math.isinf(self.power) else f"{self.power:.3g}"
-            )
             head = (
-                f"The audit found no violation of {claim} at power {power}. With "
+                f"The audit found no violation of {claim} at power {number}. With "
                 f"{sure} epsilon is above {self.lower_bound:.3g}, which is a lower "
                 "bound of the leak and says nothing of how large it is."
             )
@@ -133,16 +138,8 @@ class GeneratorAudit:
             f"Were the claim a Gaussian curve: mu above {self.mu_lower_bound:.3g}, "
             f"epsilon above {self.gdp_lower_bound:.3g}."
         )
-        lines = [head, self._power_in_words(), attack, gaussian]
+        lines = [head, power, attack, gaussian]
         return "\n".join(lines if self.violated else [*lines, _CAVEAT])
-
-    def _power_in_words(self) -> str:
-        if math.isinf(self.power):
-            return "Power: with so few runs no leak could have been rejected; run more."
-        return (
-            f"Power: would have rejected epsilon >= {self.power:.3g} (a leak that its "
-            "scores see as randomized response, 8 times in 10)."
-        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the errors of the attack over all thresholds beside what is allowed.

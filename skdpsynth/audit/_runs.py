@@ -107,10 +107,8 @@ def run_worlds(
         if kept is not None:
             kept.write(*place(world, run), row.tolist())
         found[world, run] = row
-    absent, present = (
-        np.array([found[world, run] for run in range(n_runs)]) for world in (0, 1)
-    )
-    return absent, present
+    runs = range(n_runs)
+    return np.array([found[0, r] for r in runs]), np.array([found[1, r] for r in runs])
 
 
 def _one_run(

@@ -276,7 +276,6 @@ def _obtain(spec: _Table, path: PathLike, data_home: PathLike) -> pd.DataFrame:
 
 
 def _data_home(data_home: PathLike) -> Path:
-    """Name the cache folder."""
     chosen = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
     return Path(chosen).expanduser()
 

@@ -104,7 +104,6 @@ def package_version() -> str:
 
 
 def _versions() -> dict[str, Any]:
-    """Give the versions of the libraries that are installed."""
     found = {"skdpsynth": package_version()}
     for name in _LIBRARIES:
         with suppress(importlib.metadata.PackageNotFoundError):

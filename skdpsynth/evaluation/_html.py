@@ -130,7 +130,6 @@ def write(result: ComparisonResult, path: str | os.PathLike[str]) -> None:
 
 
 def _sections(result: ComparisonResult) -> Iterator[str]:
-    """Give the parts of the page."""
     yield _section("Claims", _claims(result))
     summary = result.summary()
     yield _section("Summary", _table(_with_spread(summary)), _legend(summary))
@@ -271,7 +270,6 @@ def _rounded(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _written(name: str, value: object) -> str:
-    """Write one value of a column."""
     if isinstance(value, float) and not np.isnan(value):
         if name in _BOUNDS:
             return claim(value)

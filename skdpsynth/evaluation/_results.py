@@ -366,7 +366,6 @@ class ComparisonResult:
     def _summary_row(
         self, name: str, epsilon: float, runs: pd.DataFrame
     ) -> dict[str, Any]:
-        """Make one row of the summary."""
         row: dict[str, Any] = {"synthesizer": name, "epsilon": epsilon}
         real = "A" if name == REAL else "B"
         for setting, ending in ((real, ""), ("C", "_C")):

@@ -140,9 +140,8 @@ class TableBins:
         alone. Exact zeros and missing values are a group where they are many.
         """
         found = np.zeros(len(shares), dtype=np.int64)
-        for start, end, column in zip(
-            self.starts[:-1], self.starts[1:], self.columns, strict=True
-        ):
+        starts = self.starts
+        for start, end, column in zip(starts, starts[1:], self.columns, strict=False):
             own, n_intervals = shares[start:end], max(len(column.edges) - 1, 0)
             beside = n_intervals and own[n_intervals:].sum() > 0.5 / n_groups
             if n_intervals:
@@ -155,8 +154,7 @@ class TableBins:
                 found[start + len(present) : end] = n_groups - 1
             else:
                 order = np.argsort(-own, kind="stable")
-                ranks = np.minimum(np.arange(len(own)), n_groups - 1)
-                found[start + order] = ranks
+                found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
         return found
 
     def normal_scores(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:

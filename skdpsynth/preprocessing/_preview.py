@@ -28,7 +28,6 @@ from skdpsynth.preprocessing._purchase import (
     modelled_columns,
     threshold_delta,
 )
-from skdpsynth.preprocessing._sampling import whole_number
 from skdpsynth.preprocessing._shares import CLASS_SHARE, LEVELS_SHARE
 from skdpsynth.preprocessing._table import check_schema
 from skdpsynth.privacy._calibration import grid_noise_std
@@ -136,7 +135,7 @@ def guess_table(
         n_rows = sum(class_counts.values())
     if n_rows is None and schema is not None:
         n_rows = schema.n_rows
-    n_rows = whole_number("n_rows", n_rows, 1)
+    n_rows = _checked_guess("n_rows", n_rows, least=1)
     if schema is not None and schema.n_rows not in (None, n_rows):
         raise ValueError(
             f"n_rows is {n_rows}, but the schema declares {schema.n_rows}. Leave out "
@@ -213,7 +212,6 @@ def plan_table(
 def _notes_of_all(
     guess: Guess, domains: list[ColumnDomain | None], categories_from: int
 ) -> list[str]:
-    """Say what every class will lack."""
     notes = []
     if guess.layout.target is not None and len(guess.labels) == 1:
         notes.append("one class only: a classifier has nothing to learn")
@@ -324,10 +322,16 @@ def _check_class_counts(
             f"{list(class_counts)!r} instead."
         )
     for count in class_counts.values():
-        whole_number("Each of class_counts", count, 0)
+        _checked_guess("Each of class_counts", count, least=0)
     total = sum(class_counts.values())
     if total > n_rows or (total < n_rows and not missing):
         raise ValueError(
             f"class_counts add up to {total}, but n_rows is {n_rows}. Correct one, or "
             "leave out n_rows."
         )
+
+
+def _checked_guess(name: str, value: object, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be an int >= {least}. Got {value!r} instead.")
+    return int(value)

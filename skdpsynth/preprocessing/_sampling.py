@@ -24,19 +24,15 @@ def class_members(
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Choose the class of every synthetic row, in a random order; see `sample`."""
-    n_samples = whole_number("n_samples", n_samples, 1)
-    counts = _class_counts(n_samples, sampling_strategy, classes)
+    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
+        msg = f"n_samples must be an int >= 1. Got {type(n_samples).__name__} instead."
+        raise ValueError(msg)
+    if n_samples < 1:
+        raise ValueError(f"n_samples must be an int >= 1. Got {n_samples} instead.")
+    counts = _class_counts(int(n_samples), sampling_strategy, classes)
     members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     rng.shuffle(members)
     return members
-
-
-def whole_number(name: str, value: object, least: int) -> int:
-    """Give an int; ValueError for what is none, which is named by its type alone."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        got = value if isinstance(value, Integral) else type(value).__name__
-        raise ValueError(f"{name} must be an int >= {least}. Got {got} instead.")
-    return int(value)
 
 
 def public_seed(random_state: int | np.random.RandomState | None) -> int:

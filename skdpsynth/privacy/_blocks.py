@@ -161,9 +161,7 @@ def sampled_noise_multiplier(
         msg = f"sampling_rate must be in (0, 1]. Got {sampling_rate!r} instead."
         raise ValueError(msg)
     alone = math.sqrt(count) / mu
-    if mu == math.inf or sampling_rate == 1.0 or tail < _LEAST_TAIL:
-        return alone
-    if not _LEAST_MU <= mu <= _MOST_MU:
+    if sampling_rate == 1.0 or tail < _LEAST_TAIL or not _LEAST_MU <= mu <= _MOST_MU:
         return alone
     start = (math.log1p((mu / sampling_rate) ** 2 / count)) ** -0.5
     found = _least(lambda s: steps_mu(s, sampling_rate, count, tail), mu, start)

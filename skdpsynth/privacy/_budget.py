@@ -197,7 +197,6 @@ class PrivacyBudget:
             )
 
     def __repr__(self) -> str:
-        """Show the totals and the file."""
         return (
             f"PrivacyBudget(epsilon={self.epsilon!r}, delta={self.delta!r}, "
             f"path={str(self.path)!r})"

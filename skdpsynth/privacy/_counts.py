@@ -85,17 +85,14 @@ class CentredCounts:
         size_weight: float,
     ) -> CentredCounts:
         """Read the numbers of `centred_numbers` after noise was added to them."""
-        *columns, rest = np.split(
-            noisy.astype(np.float64), np.cumsum([n + 1 for n in n_cells])
-        )
+        ends = np.cumsum([n + 1 for n in n_cells])
+        *columns, rest = np.split(noisy.astype(np.float64), ends)
         entries = np.array([_apart_entry(n) for n in n_cells], dtype=np.float64)
         scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
         entry = _size_entry(size_weight)
+        cells = [part[:-1] for part in columns]
         return cls(
-            [
-                (part[:-1] - part[:-1].sum() / max(len(part) - 1, 1)) / GRID
-                for part in columns
-            ],
+            [(own - own.sum() / max(len(own), 1)) / GRID for own in cells],
             np.array([part[-1] for part in columns]) / scale,
             noise_std / scale,
             noise_std / GRID,

@@ -51,9 +51,8 @@ def secret_generator() -> np.random.Generator:
     """
     insecure = _insecure_seeds.get()
     if insecure is None:
-        seeds = np.random.SeedSequence(
-            secrets.randbits(_SEED_BITS), pool_size=_POOL_WORDS
-        )
+        entropy = secrets.randbits(_SEED_BITS)
+        seeds = np.random.SeedSequence(entropy, pool_size=_POOL_WORDS)
     else:
         seeds = insecure.spawn(1)[0]
     return np.random.Generator(np.random.PCG64DXSM(seeds))

@@ -127,7 +127,6 @@ class Reservation:
         return self._entry.used
 
     def __repr__(self) -> str:
-        """Show what was reserved and how much of it is used."""
         return (
             f"Reservation(name={self.name!r}, scope={self.scope!r}, mu={self.mu:.6g}, "
             f"used={self.used}/{self.count})"

@@ -119,11 +119,8 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     if isinstance(dtype, pd.CategoricalDtype):
         levels = dtype.categories
         inner = kind_of_dtype(levels.dtype)
-        if (
-            inner is None
-            or inner[0] == "timedelta"
-            or (is_object(levels.dtype) and type_of_objects(levels) is None)
-        ):
+        mixed = is_object(levels.dtype) and type_of_objects(levels) is None
+        if inner is None or inner[0] == "timedelta" or mixed:
             raise InvalidTableError(
                 f"Column {name!r} is a category column whose categories are neither"
                 " strings, booleans, numbers nor points in time throughout. Rename"
@@ -146,9 +143,8 @@ def known_kind(name: Hashable, dtype: Any) -> tuple[Kind, bool]:  # noqa: ANN401
             f"Complex data not supported: column {name!r} has dtype {dtype}. Split it"
             " into a real and an imaginary column."
         )
-    remedy = _REMEDIES.get(
-        type(dtype), "convert it to numbers, strings, booleans or datetime64"
-    )
+    general = "convert it to numbers, strings, booleans or datetime64"
+    remedy = _REMEDIES.get(type(dtype), general)
     if isinstance(dtype, np.dtype) and dtype.kind == "S":
         remedy = "bytes are decoded by astype(str)"
     raise InvalidTableError(

@@ -47,7 +47,6 @@ def _forget_peak() -> bool:
 
 
 def _megabytes(field: str) -> float:
-    """Read one line of the process's status."""
     for line in (_PROCESS / "status").read_text(encoding="utf-8").splitlines():
         if line.startswith(f"{field}:"):
             return float(line.split()[1]) / 1024
