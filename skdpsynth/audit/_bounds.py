@@ -257,8 +257,11 @@ def one_run_lower_bound(
             "Expected 0 <= n_correct <= n_guesses <= n_canaries and n_guesses >= 1. "
             f"Got {n_correct!r}, {n_guesses!r} and {canaries!r} instead."
         )
-    check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
-    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
+    if not (0 <= delta < 1 and 0 < alpha < 1):
+        raise ValueError(
+            "Expected delta in [0, 1) and alpha in (0, 1). "
+            f"Got {delta!r} and {alpha!r} instead."
+        )
 
     def is_rejected(epsilon: float) -> bool:
         return _one_run_tail(n_correct, n_guesses, canaries, epsilon, delta) < alpha

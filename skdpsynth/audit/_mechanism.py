@@ -107,7 +107,6 @@ class MechanismAudit:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        """Say what was found, and what would have been found."""
         lines = [
             f"Audit of {self.name!r}: {self.n_draws} releases.",
             *(f"Contradiction: {finding}" for finding in self.findings),

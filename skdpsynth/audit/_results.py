@@ -105,7 +105,6 @@ class GeneratorAudit:
         return gdp_epsilon(self.mu_lower_bound, self.delta)
 
     def __str__(self) -> str:
-        """Say what was found, how sure that is, and what would have been found."""
         claimed, delta = claim_text(self.claim), claim_text(self.delta)
         claim = f"epsilon = {claimed} at delta = {delta}"
         sure = f"{100 * self.confidence:.6g}% confidence"

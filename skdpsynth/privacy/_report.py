@@ -277,11 +277,9 @@ class PrivacyReport:
         return report
 
     def __str__(self) -> str:
-        """Lay the report out as text: total, statement, table, what is left out."""
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        """Lay the report out as HTML for notebooks."""
         return as_html(self)
 
 
