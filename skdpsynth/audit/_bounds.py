@@ -15,6 +15,8 @@ from scipy.special import ndtri
 from scipy.stats import beta, binom
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 _BISECTIONS = 60
@@ -114,9 +116,7 @@ def epsilon_lower_bound(
     3.28
     """
     _check_counts(false_alarms, misses, n_runs, alpha)
-    if not 0 <= delta < 1:
-        msg = f"delta must be in [0, 1). Got {delta!r} instead."
-        raise ValueError(msg)
+    check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
     errors = (np.asarray(false_alarms), np.asarray(misses))
     return float(epsilon_bounds(*errors, n_runs, delta, alpha))
 
@@ -164,14 +164,17 @@ def mu_lower_bound(
 
 def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> None:
     if not (0 <= false_alarms <= n_runs and 0 <= misses <= n_runs and n_runs >= 1):
-        msg = (
+        raise ValueError(
             "Expected false_alarms and misses in [0, n_runs] and n_runs >= 1. Got "
             f"{false_alarms!r}, {misses!r} and {n_runs!r} instead."
         )
-        raise ValueError(msg)
-    if not 0 < alpha < 1:
-        msg = f"alpha must be in (0, 1). Got {alpha!r} instead."
-        raise ValueError(msg)
+    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
+
+
+def check_range(name: str, value: object, holds: bool, expected: str) -> None:
+    """Raise a ValueError about a parameter that is out of range."""
+    if not holds:
+        raise ValueError(f"{name} must be {expected}. Got {value!r} instead.")
 
 
 def detectable_epsilon(
@@ -193,11 +196,7 @@ def detectable_epsilon(
 
     if not is_rejected(_MAX_EPSILON):
         return math.inf
-    low, high = 0.0, _MAX_EPSILON
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_rejected(middle) else (middle, high)
-    return high
+    return _bisected(is_rejected)[1]
 
 
 def one_run_lower_bound(
@@ -254,28 +253,31 @@ def one_run_lower_bound(
     """
     canaries = n_guesses if n_canaries is None else n_canaries
     if not 0 <= n_correct <= n_guesses <= canaries or n_guesses < 1:
-        msg = (
+        raise ValueError(
             "Expected 0 <= n_correct <= n_guesses <= n_canaries and n_guesses >= 1. "
             f"Got {n_correct!r}, {n_guesses!r} and {canaries!r} instead."
         )
-        raise ValueError(msg)
     if not (0 <= delta < 1 and 0 < alpha < 1):
-        msg = (
+        raise ValueError(
             "Expected delta in [0, 1) and alpha in (0, 1). "
             f"Got {delta!r} and {alpha!r} instead."
         )
-        raise ValueError(msg)
 
     def is_rejected(epsilon: float) -> bool:
         return _one_run_tail(n_correct, n_guesses, canaries, epsilon, delta) < alpha
 
     if not is_rejected(0.0):
         return 0.0
+    return _bisected(lambda epsilon: not is_rejected(epsilon))[0]
+
+
+def _bisected(holds: Callable[[float], bool]) -> tuple[float, float]:
+    """Close in on the epsilon from which on a test holds."""
     low, high = 0.0, _MAX_EPSILON
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if is_rejected(middle) else (low, middle)
-    return low
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high
 
 
 def _one_run_tail(

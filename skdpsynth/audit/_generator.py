@@ -9,6 +9,7 @@ import pandas as pd
 
 from skdpsynth.audit._attack import attack
 from skdpsynth.audit._bounds import (
+    check_range,
     detectable_epsilon,
     epsilon_lower_bound,
     mu_lower_bound,
@@ -20,8 +21,6 @@ from skdpsynth.audit._scores import CanaryScores, canary_row
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
-
-_MIN_RUNS = 4
 
 
 def audit_generator(
@@ -120,15 +119,12 @@ def audit_generator(
     made = fresh(estimator)
     claim = _claim(made, "epsilon", epsilon)
     delta = _claim(made, "delta", delta)
-    _check_range("epsilon", claim, claim >= 0, "at least 0")
-    _check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
-    _check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
-    for name, value, least in (
-        ("n_runs", n_runs, _MIN_RUNS),
-        ("n_samples", n_samples, 1),
-    ):
+    check_range("epsilon", claim, claim >= 0, "at least 0")
+    check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
+    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
+    for name, value, least in (("n_runs", n_runs, 4), ("n_samples", n_samples, 1)):
         whole = isinstance(value, Integral)
-        _check_range(name, value, whole and value >= least, f"an int >= {least}")
+        check_range(name, value, whole and value >= least, f"an int >= {least}")
     row = canary_row(table, canary)
     worlds = (table, pd.concat([table, row], ignore_index=True))
     description = [] if folder is None else [describe(made), table, row, n_samples]
@@ -156,13 +152,7 @@ def audit_generator(
             claim, errors[2], delta=delta, alpha=alpha, power=POWER
         ),
         n_judged=errors[2],
-        false_alarms=verdict.false_alarms,
-        misses=verdict.misses,
-        score=verdict.score,
-        threshold=verdict.threshold,
-        above=verdict.above,
-        absent=verdict.absent,
-        present=verdict.present,
+        **vars(verdict),
     )
 
 
@@ -170,15 +160,8 @@ def _claim(made: object, name: str, given: float | None) -> float:
     """Take what was given, or the estimator's own parameter."""
     value = getattr(made, name, None) if given is None else given
     if value is None:
-        msg = (
+        raise ValueError(
             f"{type(made).__name__} has no parameter {name!r}, so the claim is "
             f"unknown. Give audit_generator the {name} that is claimed."
         )
-        raise ValueError(msg)
     return float(value)
-
-
-def _check_range(name: str, value: object, holds: bool, expected: str) -> None:
-    if not holds:
-        msg = f"{name} must be {expected}. Got {value!r} instead."
-        raise ValueError(msg)

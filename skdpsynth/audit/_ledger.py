@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from skdpsynth.audit._bounds import check_range
 from skdpsynth.audit._mechanism import is_vote
 from skdpsynth.audit._noise import noise_test, smallest_ratio, vote_test
 from skdpsynth.audit._recording import Release, SequenceError, recorded, replayed
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
 _ROUNDING = 1e-9
 _SAMPLED_ROWS = 100
@@ -121,7 +122,6 @@ class LedgerAudit:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        """List the lines and what was found."""
         text = self.to_frame().to_string(index=False, float_format="{:.3g}".format)
         found = [f"Contradiction: {finding}" for finding in self.findings]
         return "\n".join([text, *(found or [_NOTHING_FOUND])])
@@ -227,14 +227,11 @@ def audit_ledger(
     False
     """
     if not isinstance(synthesizer, BaseSynthesizer):
-        msg = (
+        raise TypeError(
             "Expected a BaseSynthesizer, which has a ledger. Got "
             f"{type(synthesizer).__name__} instead; use audit_generator for it."
         )
-        raise TypeError(msg)
-    if not 0 < alpha < 1:
-        msg = f"alpha must be in (0, 1). Got {alpha!r} instead."
-        raise ValueError(msg)
+    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
     row = canary_row(table, canary)
     other = pd.concat([table, row], ignore_index=True)
     ready = clone(synthesizer).set_params(budget=None)
@@ -242,18 +239,12 @@ def audit_ledger(
         ready.set_params(random_state=0)
     with recorded() as secret:
         fitted = _fitted(ready, table)
-    findings = _claim_findings(fitted)
-    lines, more = _compare_noise(secret, fitted, alpha)
-    findings += more
-    shifts, more = _compare_worlds(ready, table, other, seed)
-    findings += more
-    for index, shift in enumerate(shifts[: len(lines)]):
-        lines[index]["shift"] = shift
-    return LedgerAudit(
-        lines=tuple(ReleaseCheck(**line) for line in lines),
-        findings=tuple(findings),
-        confidence=1 - alpha,
-    )
+    shifts, of_worlds = _compare_worlds(ready, table, other, seed)
+    lines, findings = _compare_noise(secret, fitted, alpha, shifts)
+    if fitted.epsilon_ > fitted.epsilon:
+        claimed = f"epsilon_ is {fitted.epsilon_:.6g}"
+        findings.insert(0, f"{claimed}, above the {fitted.epsilon!r} asked.")
+    return LedgerAudit(tuple(lines), (*findings, *of_worlds), confidence=1 - alpha)
 
 
 def _fitted(synthesizer: BaseSynthesizer, table: pd.DataFrame) -> BaseSynthesizer:
@@ -261,12 +252,6 @@ def _fitted(synthesizer: BaseSynthesizer, table: pd.DataFrame) -> BaseSynthesize
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegradedResultWarning)
         return copy.fit(table)
-
-
-def _claim_findings(fitted: BaseSynthesizer) -> list[str]:
-    if fitted.epsilon_ <= fitted.epsilon:
-        return []
-    return [f"epsilon_ is {fitted.epsilon_:.6g}, above the {fitted.epsilon!r} asked."]
 
 
 def _entries(releases: list[Release]) -> list[Any]:
@@ -277,8 +262,8 @@ def _entries(releases: list[Release]) -> list[Any]:
 
 
 def _compare_noise(
-    releases: list[Release], fitted: BaseSynthesizer, alpha: float
-) -> tuple[list[dict[str, Any]], list[str]]:
+    releases: list[Release], fitted: BaseSynthesizer, alpha: float, shifts: list[float]
+) -> tuple[list[ReleaseCheck], list[str]]:
     """Compare what was seen of every line with the line."""
     entries, lines, findings = _entries(releases), [], []
     shown = [entry.name for entry in fitted.privacy_report().entries]
@@ -287,11 +272,14 @@ def _compare_noise(
     known = {id(entry.reservation) for entry in entries}
     if any(id(release.reservation) not in known for release in releases):
         findings.append("a second ledger pays for some releases.")
-    for entry in entries:
+    known_shifts = chain(shifts, repeat(math.nan))
+    for entry, shift in zip(entries, known_shifts, strict=False):
         own = [r for r in releases if r.reservation is entry.reservation]
         drawn = sum(release.n_releases for release in own)
-        ratio, p_value, power = _noise_of(own, entry, alpha / len(entries))
-        where = f"{entry.name!r} ({scope_words(entry.scope)})"
+        tested = _noise_of(own, entry, alpha / len(entries))
+        ratio, p_value, _ = tested
+        payers = scope_words(entry.scope)
+        where = f"{entry.name!r} ({payers})"
         if drawn != entry.used:
             findings.append(
                 f"{where}: {entry.used} releases were charged, but {drawn} were seen."
@@ -300,19 +288,8 @@ def _compare_noise(
             findings.append(
                 f"{where}: the noise is {ratio:.4g} of the ledger's (p = {p_value:.3g})"
             )
-        lines.append(
-            {
-                "name": entry.name,
-                "scope": scope_words(entry.scope),
-                "reserved": entry.count,
-                "charged": entry.used,
-                "drawn": drawn,
-                "noise_ratio": ratio,
-                "p_value": p_value,
-                "power": power,
-                "shift": math.nan,
-            }
-        )
+        counts = (entry.count, entry.used, drawn)
+        lines.append(ReleaseCheck(entry.name, payers, *counts, *tested, shift))
     return lines, findings
 
 
@@ -327,10 +304,8 @@ def _noise_of(
     if is_vote(entry.kind):
         counts = np.concatenate([release.exact for release in own])
         answers = np.concatenate([release.noisy for release in own])
-        ratio, p_value = vote_test(
-            counts, answers, entry.n_teachers, entry.noise_std, entry.kind
-        )
-        return ratio, p_value, math.nan
+        law = (entry.n_teachers, entry.noise_std, entry.kind)
+        return *vote_test(counts, answers, *law), math.nan
     if entry.noise_std == 0:
         return math.nan, 1.0, math.nan
     residuals = np.concatenate(
@@ -403,9 +378,7 @@ def _compare_releases(
 
 def _shift(ours: Release, theirs: Release) -> float:
     """Give the most by which one release moves, in ledger units."""
-    difference: NDArray[np.float64] = np.asarray(
-        ours.exact.astype(np.float64) - theirs.exact, dtype=np.float64
-    )
+    difference = ours.exact.astype(np.float64) - theirs.exact.astype(np.float64)
     if is_vote(ours.reservation.kind):
         return float(np.abs(difference).max())
     by_release = difference.reshape(ours.n_releases, -1) / ours.unit

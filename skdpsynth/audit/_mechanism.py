@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +107,6 @@ class MechanismAudit:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        """Say what was found, and what would have been found."""
         lines = [
             f"Audit of {self.name!r}: {self.n_draws} releases.",
             *(f"Contradiction: {finding}" for finding in self.findings),
@@ -226,13 +225,18 @@ def audit_mechanism(
     (False, 1.0)
     """
     if not (unit > 0 and n_draws >= 2 and 0 < delta < 1 and 0 < alpha < 1):
-        msg = (
+        raise ValueError(
             "Expected unit > 0, n_draws >= 2, and delta and alpha in (0, 1). Got "
             f"{unit!r}, {n_draws!r}, {delta!r} and {alpha!r} instead."
         )
-        raise ValueError(msg)
-    check = _audit_votes if is_vote(reservation.kind) else _audit_noise
-    return check(mechanism, data, neighbour, reservation, unit, n_draws, delta, alpha)
+    pair, line = (data, neighbour), _line_like(reservation, _PLENTY)
+    if is_vote(reservation.kind):
+        found = _audit_votes(mechanism, pair, line, n_draws, delta, alpha)
+    else:
+        found = _audit_noise(mechanism, pair, line, unit, n_draws, delta, alpha)
+    return MechanismAudit(
+        line.name, delta=delta, confidence=1 - alpha, n_draws=n_draws, **found
+    )
 
 
 def is_vote(kind: str) -> bool:
@@ -244,18 +248,8 @@ def _line_like(
     reservation: Reservation, count: int, *, noise: bool = True
 ) -> Reservation:
     """Copy a line into a ledger of its own, with or without its noise."""
-    return Ledger().issue(
-        reservation.name,
-        scope=reservation.scope,
-        mu=reservation.mu if noise else math.inf,
-        sensitivity=reservation.sensitivity,
-        noise_std=reservation.noise_std if noise else 0.0,
-        count=count,
-        delta=reservation.delta,
-        kind=reservation.kind,
-        sampling_rate=reservation.sampling_rate,
-        n_teachers=reservation.n_teachers,
-    )
+    line = replace(reservation._entry, count=count, used=0)
+    return Ledger().issue(line if noise else replace(line, mu=math.inf, noise_std=0.0))
 
 
 def _charged(used: int, expected: int) -> list[str]:
@@ -266,92 +260,79 @@ def _charged(used: int, expected: int) -> list[str]:
 
 def _audit_noise(
     mechanism: Mechanism,
-    data: Any,  # noqa: ANN401
-    neighbour: Any,  # noqa: ANN401
-    reservation: Reservation,
+    pair: tuple[Any, Any],
+    line: Reservation,
     unit: float,
     n_draws: int,
     delta: float,
     alpha: float,
-) -> MechanismAudit:
-    """Audit a release with Gaussian noise."""
-    silent = _line_like(reservation, _PLENTY, noise=False)
+) -> dict[str, Any]:
+    """Audit a release with Gaussian noise; give fields of a `MechanismAudit`."""
+    silent = _line_like(line, _PLENTY, noise=False)
     exact, again, other = (
-        np.asarray(mechanism(d, silent), dtype=np.float64) / unit
-        for d in (data, data, neighbour)
+        np.asarray(mechanism(data, silent), dtype=np.float64) / unit
+        for data in (pair[0], *pair)
     )
-    line = _line_like(reservation, _PLENTY)
-    draws = np.stack([np.asarray(mechanism(data, line)) for _ in range(n_draws)])
+    draws = np.stack([np.asarray(mechanism(pair[0], line)) for _ in range(n_draws)])
     shift = float(np.linalg.norm((exact - other).ravel()))
     findings = _charged(line.used, n_draws)
     if not np.array_equal(exact, again):
         findings.append("noise is drawn where the reservation has none.")
-    elif shift > reservation.sensitivity * (1 + _ROUNDING):
+    elif shift > line.sensitivity * (1 + _ROUNDING):
         findings.append(
             f"one row moves the value by {shift:.6g}, but the ledger's sensitivity is "
-            f"{reservation.sensitivity:.6g}."
+            f"{line.sensitivity:.6g}."
         )
     residuals, ratio, p_value = np.empty(0), math.nan, 1.0
     bound = power = math.inf
-    if reservation.noise_std > 0:
-        residuals = ((draws / unit - exact) / reservation.noise_std).ravel()
-        step = 1.0 / reservation.noise_std
+    if line.noise_std > 0:
+        residuals = ((draws / unit - exact) / line.noise_std).ravel()
+        step = 1.0 / line.noise_std
         ratio, p_value = noise_test(residuals, step=step)
         most = ratio / math.sqrt(chi2.ppf(alpha, residuals.size) / residuals.size)
-        mu = shift / (most * reservation.noise_std) if most > 0 else math.inf
+        mu = shift / (most * line.noise_std) if most > 0 else math.inf
         bound = gdp_epsilon(mu if shift > 0 else 0.0, delta)
-        rejected = smallest_ratio(residuals.size, alpha, POWER) * reservation.noise_std
+        rejected = smallest_ratio(residuals.size, alpha, POWER) * line.noise_std
         if min(shift, rejected) > 0:
             power = gdp_epsilon(shift / rejected, delta)
     if p_value < alpha:
         findings.append(
             f"the noise is {ratio:.4g} times the ledger's (p = {p_value:.3g})."
         )
-    return MechanismAudit(
-        name=reservation.name,
-        findings=tuple(findings),
-        lower_bound=bound,
-        delta=delta,
-        confidence=1 - alpha,
-        power=power,
-        noise_ratio=ratio,
-        p_value=p_value,
-        shift=shift / reservation.sensitivity,
-        n_draws=n_draws,
-        residuals=residuals,
-    )
+    return {
+        "findings": tuple(findings),
+        "lower_bound": bound,
+        "power": power,
+        "noise_ratio": ratio,
+        "p_value": p_value,
+        "shift": shift / line.sensitivity,
+        "residuals": residuals,
+    }
 
 
 def _audit_votes(
     mechanism: Mechanism,
-    data: Any,  # noqa: ANN401
-    neighbour: Any,  # noqa: ANN401
-    reservation: Reservation,
-    unit: float,
+    pair: tuple[Any, Any],
+    line: Reservation,
     n_draws: int,
     delta: float,
     alpha: float,
-) -> MechanismAudit:
-    """Audit one-bit votes; the noise itself stays hidden."""
-    counts = [np.atleast_1d(np.asarray(d, dtype=np.int64)) for d in (data, neighbour)]
-    line = _line_like(reservation, _PLENTY)
+) -> dict[str, Any]:
+    """Audit one-bit votes, as `_audit_noise`; the noise itself stays hidden."""
+    counts = [np.atleast_1d(np.asarray(data, dtype=np.int64)) for data in pair]
     answers = [
         np.stack([mechanism(part, line) for _ in range(n_draws)]) for part in counts
     ]
     shift = float(np.abs(counts[0] - counts[1]).max())
     findings = _charged(line.used, 2 * n_draws * len(counts[0]))
-    if shift > reservation.sensitivity:
+    if shift > line.sensitivity:
         findings.append(
             f"one row moves a count by {shift:.6g}, but the ledger's sensitivity is "
-            f"{reservation.sensitivity:.6g}."
+            f"{line.sensitivity:.6g}."
         )
-    ratio, p_value = vote_test(
-        np.tile(counts[0], n_draws),
-        answers[0].ravel(),
-        reservation.n_teachers,
-        reservation.noise_std,
-        reservation.kind,
-    )
+    law = (line.n_teachers, line.noise_std, line.kind)
+    drawn = np.tile(counts[0], n_draws)
+    ratio, p_value = vote_test(drawn, answers[0].ravel(), *law)
     if p_value < alpha:
         findings.append(
             f"answers against the majority are {ratio:.4g} times as frequent as with "
@@ -363,32 +344,19 @@ def _audit_votes(
         epsilon_lower_bound(*errors, n_draws, delta=delta, alpha=alpha / 2)
         for errors in ((yes, n_draws - other), (n_draws - yes, other))
     )
-    rejected = rejected_scale(
-        np.tile(counts[0], n_draws),
-        reservation.n_teachers,
-        reservation.noise_std,
-        reservation.kind,
-        alpha=alpha,
-        power=POWER,
-    )
-    pair = np.array([part[query] for part in counts])
-    flips = flip_rates(pair, reservation.n_teachers, rejected, reservation.kind)
-    yes_rate, other_rate = np.where(
-        2 * pair > reservation.n_teachers, 1 - flips, flips
-    ).tolist()
-    return MechanismAudit(
-        name=reservation.name,
-        findings=tuple(findings),
-        lower_bound=bound,
-        delta=delta,
-        confidence=1 - alpha,
-        power=(_bit_epsilon(yes_rate, other_rate, delta) if rejected > 0 else math.inf),
-        noise_ratio=ratio,
-        p_value=p_value,
-        shift=shift / reservation.sensitivity,
-        n_draws=n_draws,
-        residuals=np.empty(0),
-    )
+    rejected = rejected_scale(drawn, *law, alpha=alpha, power=POWER)
+    asked = np.array([part[query] for part in counts])
+    flips = flip_rates(asked, line.n_teachers, rejected, line.kind)
+    yes_rate, other_rate = np.where(2 * asked > line.n_teachers, 1 - flips, flips)
+    return {
+        "findings": tuple(findings),
+        "lower_bound": bound,
+        "power": _bit_epsilon(yes_rate, other_rate, delta) if rejected else math.inf,
+        "noise_ratio": ratio,
+        "p_value": p_value,
+        "shift": shift / line.sensitivity,
+        "residuals": np.empty(0),
+    }
 
 
 def _bit_epsilon(yes: float, other: float, delta: float) -> float:

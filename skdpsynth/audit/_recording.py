@@ -38,16 +38,14 @@ def replayed(history: list[Release]) -> Iterator[list[Release]]:
 
     def answer(own: Release) -> NDArray[Any]:
         if len(kept) == len(history):
-            msg = f"one fit releases {own.reservation.name!r} more often"
-            raise SequenceError(msg)
+            raise SequenceError(f"one fit releases {own.reservation.name!r} more often")
         other = history[len(kept)]
         if own.what != other.what:
-            msg = (
+            raise SequenceError(
                 f"release {len(kept)} is {other.reservation.name!r} of shape "
                 f"{other.exact.shape} in one fit, and {own.reservation.name!r} of "
                 f"shape {own.exact.shape} in the other"
             )
-            raise SequenceError(msg)
         kept.append(replace(own, noisy=other.noisy))
         return other.noisy
 

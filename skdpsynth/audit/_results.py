@@ -105,11 +105,17 @@ class GeneratorAudit:
         return gdp_epsilon(self.mu_lower_bound, self.delta)
 
     def __str__(self) -> str:
-        """Say what was found, how sure that is, and what would have been found."""
-        claim = (
-            f"epsilon = {claim_text(self.claim)} at delta = {claim_text(self.delta)}"
-        )
+        claimed, delta = claim_text(self.claim), claim_text(self.delta)
+        claim = f"epsilon = {claimed} at delta = {delta}"
         sure = f"{100 * self.confidence:.6g}% confidence"
+        number = "0 (too few runs)"
+        power = "Power: with so few runs no leak could have been rejected; run more."
+        if self.power < math.inf:
+            number = f"{self.power:.3g}"
+            power = (
+                f"Power: would have rejected epsilon >= {number} (a leak that its "
+                "scores see as randomized response, 8 times in 10)."
+            )
         if self.violated:
             head = (
                 f"The audit contradicts {claim}: with {sure} epsilon is above "
@@ -117,10 +123,9 @@ class GeneratorAudit:
             )
         else:
             head = (
-                f"The audit found no violation of {claim} at power "
-                f"{_number(self.power)}. "
-                f"With {sure} epsilon is above {self.lower_bound:.3g}, which is a "
-                "lower bound of the leak and says nothing of how large it is."
+                f"The audit found no violation of {claim} at power {number}. With "
+                f"{sure} epsilon is above {self.lower_bound:.3g}, which is a lower "
+                "bound of the leak and says nothing of how large it is."
             )
         direction = ">=" if self.above else "<="
         attack = (
@@ -132,16 +137,8 @@ class GeneratorAudit:
             f"Were the claim a Gaussian curve: mu above {self.mu_lower_bound:.3g}, "
             f"epsilon above {self.gdp_lower_bound:.3g}."
         )
-        lines = [head, self._power_in_words(), attack, gaussian]
+        lines = [head, power, attack, gaussian]
         return "\n".join(lines if self.violated else [*lines, _CAVEAT])
-
-    def _power_in_words(self) -> str:
-        if math.isinf(self.power):
-            return "Power: with so few runs no leak could have been rejected; run more."
-        return (
-            f"Power: would have rejected epsilon >= {self.power:.3g} (a leak that its "
-            "scores see as randomized response, 8 times in 10)."
-        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the errors of the attack over all thresholds beside what is allowed.
@@ -189,7 +186,3 @@ def _least_misses(
     growth = math.exp(min(epsilon, 700.0))
     lines = [1 - delta - growth * alarms, (1 - delta - alarms) / growth]
     return np.maximum(np.maximum(*lines), 0.0)
-
-
-def _number(value: float) -> str:
-    return "0 (too few runs)" if math.isinf(value) else f"{value:.3g}"

@@ -39,11 +39,10 @@ def fresh(make: Any) -> Any:  # noqa: ANN401 - anybody's object
     else:
         made = make() if callable(make) else make
     if not (hasattr(made, "fit") and hasattr(made, "sample")):
-        msg = (
+        raise TypeError(
             "Expected an object with fit(table) and sample(n_rows), or a callable that "
             f"makes one. Got {type(made).__name__} instead."
         )
-        raise TypeError(msg)
     return made
 
 
@@ -62,13 +61,12 @@ def describe(made: Any) -> list[str]:  # noqa: ANN401 - anybody's object
     with suppress(Exception):  # anybody's object may raise anything
         digest, other = joblib.hash(parts), joblib.hash(copy.deepcopy(parts))
     if not digest or digest != other:
-        msg = (
+        raise ValueError(
             "Expected parameters or attributes that can be pickled, to tell the runs "
             f"in `folder` from those of another configuration of {name}. Got something "
             "that has no pickle, or one that changes with every copy. Give the object "
             "a get_params of plain values, or audit it without `folder`."
         )
-        raise ValueError(msg)
     return [name, str(digest)]
 
 
@@ -89,7 +87,11 @@ def run_worlds(
     `description` is whatever two runs must have in common to be compared.
     """
     kept = None if folder is None else RunFolder(folder, _README)
-    place = _places(description)
+    digest = joblib.hash(description)
+
+    def place(world: int, run: int) -> tuple[str, list[Any]]:
+        return f"{_WORLDS[world]}-{run:05d}", [digest, world, run]
+
     found = {
         (world, run): kept and kept.read(*place(world, run))
         for run in range(n_runs)
@@ -105,16 +107,8 @@ def run_worlds(
         if kept is not None:
             kept.write(*place(world, run), row.tolist())
         found[world, run] = row
-    absent, present = (
-        np.array([found[world, run] for run in range(n_runs)]) for world in (0, 1)
-    )
-    return absent, present
-
-
-def _places(description: object) -> Callable[[int, int], tuple[str, list[Any]]]:
-    """Make what gives name and key of a run."""
-    digest = joblib.hash(description)
-    return lambda world, run: (f"{_WORLDS[world]}-{run:05d}", [digest, world, run])
+    runs = range(n_runs)
+    return np.array([found[0, r] for r in runs]), np.array([found[1, r] for r in runs])
 
 
 def _one_run(
@@ -134,19 +128,17 @@ def _one_run(
     if not isinstance(sample, pd.DataFrame):
         rows = np.asarray(sample)
         if rows.ndim != 2 or rows.shape[1] != table.shape[1]:
-            msg = (
+            raise TypeError(
                 f"Expected sample({n_samples}) to give a DataFrame with the columns "
                 f"{list(table)}. Got {type(sample).__name__} of shape {rows.shape} "
                 "instead. Wrap the object so that it does."
             )
-            raise TypeError(msg)
         sample = pd.DataFrame(rows, columns=list(table))
     if len(sample) != n_samples or set(sample) != set(table):
-        msg = (
+        raise ValueError(
             f"Expected sample({n_samples}) to give as many rows with the columns "
             f"{list(table)}. Got {len(sample)} rows with the columns {list(sample)}. "
             "Wrap the object so that it does: by its number of rows a sample would "
             "show in which world it is."
         )
-        raise ValueError(msg)
     return world, run, scores(sample)

@@ -27,31 +27,25 @@ def canary_row(
     else:
         row = pd.DataFrame({name: [value] for name, value in canary.items()})
     if len(row) != 1 or set(row) != set(table):
-        msg = (
+        raise ValueError(
             "Expected a canary of one row with the columns of the table. Got "
             f"{len(row)} rows and the columns {list(row)} instead of {list(table)}."
         )
-        raise ValueError(msg)
     columns = {}
     for name in table:
         dtype, value = table[name].dtype, row[name].iloc[0]
-        if isinstance(dtype, pd.CategoricalDtype) and not (
-            pd.isna(value) or value in dtype.categories
-        ):
-            raise ValueError(_cannot_hold(name, table))
+        levels = getattr(dtype, "categories", [value])
         try:
+            if not (value in levels or pd.isna(value)):  # astype makes it a missing one
+                raise ValueError("no category")
             typed = row[name].astype(dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(_cannot_hold(name, table)) from error
+            raise ValueError(
+                f"The canary's value for {name!r} must be one that {dtype} can hold. "
+                "It is not; change the canary, or the dtype of the table."
+            ) from error
         columns[name] = typed.reset_index(drop=True)  # a Series keeps its dtype
     return pd.DataFrame(columns)
-
-
-def _cannot_hold(name: object, table: pd.DataFrame) -> str:
-    return (
-        f"The canary's value for {name!r} must be one that {table[name].dtype} can "
-        "hold. It is not; change the canary, or the dtype of the table."
-    )
 
 
 class CanaryScores:

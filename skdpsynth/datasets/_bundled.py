@@ -10,9 +10,8 @@ import pandas as pd
 
 def _read(name: str) -> pd.DataFrame:
     """Read one Parquet file of the package."""
-    with (
-        resources.files("skdpsynth.datasets").joinpath("data", name).open("rb") as file
-    ):
+    path = resources.files("skdpsynth.datasets") / "data" / name
+    with path.open("rb") as file:
         return pd.read_parquet(file)
 
 

@@ -23,6 +23,8 @@ from skdpsynth.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+PathLike = str | os.PathLike[str] | None
+
 _BOOKKEEPING = ("split", "speaker_group")
 _ISOLET_TRAIN_ROWS = 6238
 _ISOLET_PARTS = {"isolet1+2+3+4.data": "train", "isolet5.data": "test"}
@@ -86,8 +88,7 @@ _EPILEPTIC = _Table(
 
 
 def fetch_kaggle_credit(
-    path: str | os.PathLike[str] | None = None,
-    data_home: str | os.PathLike[str] | None = None,
+    path: PathLike = None, data_home: PathLike = None
 ) -> pd.DataFrame:
     """Fetch the Kaggle credit card table: is a payment a fraud.
 
@@ -138,23 +139,14 @@ def fetch_kaggle_credit(
 
 @overload
 def fetch_isolet(
-    path: str | os.PathLike[str] | None = ...,
-    data_home: str | os.PathLike[str] | None = ...,
-    *,
-    split: Literal[False] = ...,
+    path: PathLike = ..., data_home: PathLike = ..., *, split: Literal[False] = ...
 ) -> pd.DataFrame: ...
 @overload
 def fetch_isolet(
-    path: str | os.PathLike[str] | None = ...,
-    data_home: str | os.PathLike[str] | None = ...,
-    *,
-    split: Literal[True],
+    path: PathLike = ..., data_home: PathLike = ..., *, split: Literal[True]
 ) -> tuple[pd.DataFrame, pd.DataFrame]: ...
 def fetch_isolet(
-    path: str | os.PathLike[str] | None = None,
-    data_home: str | os.PathLike[str] | None = None,
-    *,
-    split: bool = False,
+    path: PathLike = None, data_home: PathLike = None, *, split: bool = False
 ) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
     """Fetch the ISOLET table: which letter of the alphabet was spoken.
 
@@ -212,8 +204,7 @@ def fetch_isolet(
 
 
 def fetch_epileptic_seizure(
-    path: str | os.PathLike[str] | None = None,
-    data_home: str | os.PathLike[str] | None = None,
+    path: PathLike = None, data_home: PathLike = None
 ) -> pd.DataFrame:
     """Fetch the Epileptic Seizure Recognition table: what does one second of EEG show.
 
@@ -257,11 +248,7 @@ def fetch_epileptic_seizure(
     return _obtain(_EPILEPTIC, path, data_home)
 
 
-def _obtain(
-    spec: _Table,
-    path: str | os.PathLike[str] | None,
-    data_home: str | os.PathLike[str] | None,
-) -> pd.DataFrame:
+def _obtain(spec: _Table, path: PathLike, data_home: PathLike) -> pd.DataFrame:
     """Read a table from `path`, or the cache, or OpenML (which fills the cache)."""
     if path is not None:
         local = Path(path)
@@ -288,8 +275,7 @@ def _obtain(
     return table
 
 
-def _data_home(data_home: str | os.PathLike[str] | None) -> Path:
-    """Name the cache folder."""
+def _data_home(data_home: PathLike) -> Path:
     chosen = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
     return Path(chosen).expanduser()
 

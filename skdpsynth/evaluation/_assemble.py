@@ -62,8 +62,7 @@ def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
         for (name, epsilon), part in parts:
             with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
                 # A tied pair agrees with nothing; the guide says so.
-                value = synthetic_ranking_agreement(
-                    real, part.set_index("classifier")["value"]
-                )
+                own = part.set_index("classifier")["value"]
+                value = synthetic_ranking_agreement(real, own)
             rows.append([name, epsilon, repeat, "AC", ALL, f"sra_{metric}", value])
     return rows

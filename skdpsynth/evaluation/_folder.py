@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import sys
+from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -32,13 +34,8 @@ time: its run is then repeated.
 _IGNORED = ("budget", "epsilon", "random_state", "verbose")
 # A new version of one of these may give other numbers.
 _LIBRARIES = (
-    "numpy",
-    "pandas",
-    "scikit-learn",
-    "scipy",
-    "torch",
-    "xgboost",
-    "xgboost-cpu",
+    *("numpy", "pandas", "scikit-learn", "scipy"),
+    *("torch", "xgboost", "xgboost-cpu"),
 )
 
 
@@ -66,7 +63,7 @@ class RecordFolder:
     def write(self, job: Job, record: RunRecord) -> None:
         """Write the record of a run that has no error."""
         if not record.facts["error"]:
-            self._folder.write(_name(job), self._key(job), record.to_dict())
+            self._folder.write(_name(job), self._key(job), asdict(record))
 
     def _key(self, job: Job) -> list[Any]:
         synthesizer = job.synthesizer
@@ -107,11 +104,8 @@ def package_version() -> str:
 
 
 def _versions() -> dict[str, Any]:
-    """Give the versions of the libraries that are installed."""
     found = {"skdpsynth": package_version()}
     for name in _LIBRARIES:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found

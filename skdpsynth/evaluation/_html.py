@@ -72,6 +72,7 @@ _MEANING = {
     "a guarantee. The claims below add up: this page as a whole is covered by their "
     "sum.",
 }
+_METRICS: tuple[Literal["auroc", "auprc"], ...] = ("auroc", "auprc")
 # How to read the summary, by the beginning of the name of a column.
 _COLUMNS = {
     "rank": "by auroc at this epsilon, 1 is best",
@@ -129,7 +130,6 @@ def write(result: ComparisonResult, path: str | os.PathLike[str]) -> None:
 
 
 def _sections(result: ComparisonResult) -> Iterator[str]:
-    """Give the parts of the page."""
     yield _section("Claims", _claims(result))
     summary = result.summary()
     yield _section("Summary", _table(_with_spread(summary)), _legend(summary))
@@ -137,7 +137,14 @@ def _sections(result: ComparisonResult) -> Iterator[str]:
     setting: Setting = "B" if tested_on_real else "C"
     scored = result.scores[result.scores["setting"] == setting]
     if (scored["synthesizer"] != REAL).any():
-        yield _section("Score against epsilon", *_tradeoffs(result, setting))
+        curves = [
+            _picture(
+                result.plot_tradeoff(metric=metric, setting=setting),
+                f"{metric} of each synthesizer against epsilon",
+            )
+            for metric in _METRICS
+        ]
+        yield _section("Score against epsilon", *curves)
         yield _section("Classifiers", *_classifiers(result, setting))
     if result._samples:
         says = "shares of the values of columns"
@@ -169,13 +176,6 @@ def _claims(result: ComparisonResult) -> str:
     return f"<p>{html.escape(text)}</p>" + _table(_rounded(table))
 
 
-def _tradeoffs(result: ComparisonResult, setting: Setting) -> Iterator[str]:
-    metrics: tuple[Literal["auroc", "auprc"], ...] = ("auroc", "auprc")
-    for metric in metrics:
-        ax = result.plot_tradeoff(metric=metric, setting=setting)
-        yield _picture(ax, f"{metric} of each synthesizer against epsilon")
-
-
 def _classifiers(result: ComparisonResult, setting: Setting) -> Iterator[str]:
     """Draw and tabulate the classifiers at every finite epsilon."""
     scores = result.scores[result.scores["classifier"] != ALL]
@@ -196,7 +196,7 @@ def _classifiers(result: ComparisonResult, setting: Setting) -> Iterator[str]:
         name if np.isnan(epsilon) else f"{name}, epsilon {epsilon:g}"
         for name, epsilon in table.columns
     ]
-    for metric in ("auroc", "auprc"):
+    for metric in _METRICS:
         rows = table.loc[metric]
         mean = rows.loc[averaged(rows.index)].mean()
         rows = pd.concat([rows, mean.to_frame("mean").T])
@@ -270,7 +270,6 @@ def _rounded(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _written(name: str, value: object) -> str:
-    """Write one value of a column."""
     if isinstance(value, float) and not np.isnan(value):
         if name in _BOUNDS:
             return claim(value)

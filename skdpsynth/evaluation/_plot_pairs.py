@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -59,20 +60,11 @@ def draw_pairs(
 def _pooled(samples: Mapping[str, Sequence[PlainColumn]]) -> list[PlainColumn]:
     """Put the rows of all samples together; kinds are those of the first."""
     first = next(iter(samples.values()))
-    return [
-        PlainColumn(
-            column.name,
-            column.kind,
-            [
-                value
-                for sample in samples.values()
-                for other in sample
-                if (other.name, other.kind) == (column.name, column.kind)
-                for value in other.items
-            ],
-        )
-        for column in first
-    ]
+    items: dict[tuple[str, str], list[Any]] = {(c.name, c.kind): [] for c in first}
+    for column in chain.from_iterable(samples.values()):
+        if (column.name, column.kind) in items:
+            items[column.name, column.kind] += column.items
+    return [PlainColumn(*of, values) for of, values in items.items()]
 
 
 def _draw_pair(row: NDArray[Any], pair: Pair, parts: list[Shares | None]) -> None:

@@ -177,7 +177,6 @@ def _draw_marginal(
     drawn: dict[str, PlainColumn],
     styles: dict[str, dict[str, Any]],
 ) -> None:
-    """Draw one column of all tables."""
     column = next(iter(drawn.values()))
     real = next((m for m in result._real_marginals if m.name == column.name), None)
     if real is not None and real.kind == column.kind:
@@ -346,7 +345,6 @@ def _finish(
     own: bool,
     entries: dict[str, Any] | None = None,
 ) -> None:
-    """Add legend and footer."""
     figure = axes[0].figure
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)

@@ -29,17 +29,13 @@ _COSTS = ["epsilon_spent", "delta", "fit_s", "sample_s", "peak_mb"]
 # errors and warnings their values.
 _CURATOR_ONLY = ["fit_s", "sample_s", "score_s", "peak_mb", "warned", "error"]
 # Metrics of whole tables in the order of the summary; the last two are not distances.
-_TABLE_METRICS = [
-    "sra_auroc",
-    "sra_auprc",
-    "feature_ranking",
-    "ks",
-    "tv",
-    "missing",
-    "pairs",
-    "two_sample_linear",
-    "two_sample_forest",
-]
+_TABLE_METRICS = {
+    "AC": ("sra_auroc", "sra_auprc"),
+    "fidelity": (
+        *("feature_ranking", "ks", "tv", "missing", "pairs"),
+        *("two_sample_linear", "two_sample_forest"),
+    ),
+}
 
 
 class ComparisonResult:
@@ -370,7 +366,6 @@ class ComparisonResult:
     def _summary_row(
         self, name: str, epsilon: float, runs: pd.DataFrame
     ) -> dict[str, Any]:
-        """Make one row of the summary."""
         row: dict[str, Any] = {"synthesizer": name, "epsilon": epsilon}
         real = "A" if name == REAL else "B"
         for setting, ending in ((real, ""), ("C", "_C")):
@@ -378,9 +373,9 @@ class ComparisonResult:
                 repeats = self.repeats(name, epsilon, setting, metric)
                 row[f"{metric}{ending}"] = repeats.mean()
                 row[f"{metric}{ending}_sd"] = repeats.std()
-        for metric in _TABLE_METRICS:
-            setting = "AC" if metric.startswith("sra") else "fidelity"
-            row[metric] = self.repeats(name, epsilon, setting, metric).mean()
+        for setting, metrics in _TABLE_METRICS.items():
+            for metric in metrics:
+                row[metric] = self.repeats(name, epsilon, setting, metric).mean()
         row |= {cost: runs[cost].mean() for cost in _COSTS if cost in runs}
         if "peak_mb" in runs:
             # The first run in a process loads libraries too; the table is for planning.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,13 +84,9 @@ class RunRecord:
     scores: list[list[Any]] = field(default_factory=list)
     sample: list[PlainColumn] = field(default_factory=list)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain dicts and lists."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> RunRecord:
-        """Undo `to_dict`."""
+        """Undo `dataclasses.asdict`."""
         sample = [PlainColumn(**column) for column in document["sample"]]
         return cls(dict(document["facts"]), list(document["scores"]), sample)
 

@@ -143,10 +143,8 @@ def _distance(columns: list[tuple[Codes, Codes, int]]) -> float:
     for more_own, more_other, n_more in columns[1:]:
         own, other = own * n_more + more_own, other * n_more + more_other
         n_cells *= n_more
-    shares = [
-        np.bincount(codes, minlength=n_cells) / len(codes) for codes in (own, other)
-    ]
-    return float(np.abs(shares[0] - shares[1]).sum() / 2)
+    shares = (np.bincount(c, minlength=n_cells) / len(c) for c in (own, other))
+    return float(np.abs(np.subtract(*shares)).sum() / 2)
 
 
 def _groups(n_columns: int, k: int, limit: int, random_state: int) -> NDArray[np.intp]:

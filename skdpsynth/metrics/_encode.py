@@ -155,7 +155,6 @@ def common_kind(train: pd.Series, other: pd.Series, name: object) -> str:
 
 
 def _kind(column: pd.Series, name: object) -> str:
-    """Read the kind off the dtype."""
     types = pd.api.types
     if types.is_complex_dtype(column.dtype):
         raise InvalidTableError(

@@ -141,9 +141,8 @@ def feature_ranking_agreement(
                 f"{type(pos_label).__name__} that is none of them instead."
             )
         labels = [pos_label]
-    synthetic_matrix, real_matrix, owner = encode_features(
-        synthetic.drop(columns=target), real.drop(columns=target)
-    )
+    features = (table.drop(columns=target) for table in (synthetic, real))
+    synthetic_matrix, real_matrix, owner = encode_features(*features)
     return _agreement(
         _importance(real_matrix, real[target], labels, owner),
         _importance(synthetic_matrix, synthetic[target], labels, owner),

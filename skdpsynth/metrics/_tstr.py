@@ -325,9 +325,8 @@ def _score_panel(
     for name, (_, failure) in zip(panel, results, strict=True):
         if failure is not None:
             _warn_degraded(setting, f"nothing {name} can be fitted to ({failure})")
-    scores = pd.DataFrame(
-        [score for score, _ in results], index=list(panel), columns=_METRICS
-    )
+    found = [score for score, _ in results]
+    scores = pd.DataFrame(found, index=list(panel), columns=_METRICS)
     scores.loc["mean"] = scores.loc[averaged(panel)].mean()
     return scores.rename_axis("classifier")
 

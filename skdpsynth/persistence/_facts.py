@@ -102,9 +102,7 @@ def check_parts(
         said = (layout.kind, layout.can_be_missing)
         _require(kind_of_dtype(layout.dtype) == said, "a dtype")
     n_classes = max(len(facts.classes.levels), 1)
-    _require(
-        counts.shape == (n_classes,) and len(model.marginals) == n_classes, "classes"
-    )
+    _require(counts.shape == (n_classes,) == (len(model.marginals),), "classes")
     _require(np.isfinite(counts).all() and (counts > 0).all(), "classes")
     for row in model.marginals:
         _require(len(row) == n_columns, "marginals")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from skdpsynth.exceptions import PersistenceError
+from skdpsynth.privacy._report_json import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,15 +100,7 @@ def reading() -> Iterator[None]:
         yield
     except PersistenceError:
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        SafetensorError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (*DAMAGED, RecursionError, SafetensorError) as error:
         raise PersistenceError(
             "Expected a file written by save(). This is none, or it is damaged, or "
             "a newer version of skdpsynth wrote it. Save the synthesizer again, or get "

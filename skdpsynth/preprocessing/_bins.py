@@ -32,26 +32,16 @@ _LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
 
 @dataclass(frozen=True)
 class ColumnBins:
-    """The bins of one column.
+    """The bins of one column."""
 
-    Parameters
-    ----------
-    edges : ndarray of shape (n_intervals + 1,), float64
-        Numeric columns: edges of the intervals, from 0 to 1. Levels: empty.
-    of_code : ndarray, int64
-        Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric
-        columns have the codes value, exact zero and missing; level columns those of
-        `LevelDomain`, and 'other' is in one bin with the rare levels.
-    n_bins : int
-        Number of bins.
-    zero : float or None
-        Edge where an exact zero has a bin of its own.
-    """
-
+    # (n_intervals + 1,): edges of the intervals of numbers, from 0 to 1. Levels: empty.
     edges: NDArray[np.float64]
+    # Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric columns
+    # have the codes value, exact zero and missing; level columns those of
+    # `LevelDomain`, and 'other' is in one bin with the rare levels.
     of_code: NDArray[np.int64]
     n_bins: int
-    zero: float | None = None
+    zero: float | None = None  # edge where an exact zero has a bin of its own
 
     @property
     def rest(self) -> int:
@@ -150,9 +140,8 @@ class TableBins:
         alone. Exact zeros and missing values are a group where they are many.
         """
         found = np.zeros(len(shares), dtype=np.int64)
-        for start, end, column in zip(
-            self.starts[:-1], self.starts[1:], self.columns, strict=True
-        ):
+        starts = self.starts
+        for start, end, column in zip(starts, starts[1:], self.columns, strict=False):
             own, n_intervals = shares[start:end], max(len(column.edges) - 1, 0)
             beside = n_intervals and own[n_intervals:].sum() > 0.5 / n_groups
             if n_intervals:
@@ -165,8 +154,7 @@ class TableBins:
                 found[start + len(present) : end] = n_groups - 1
             else:
                 order = np.argsort(-own, kind="stable")
-                ranks = np.minimum(np.arange(len(own)), n_groups - 1)
-                found[start + order] = ranks
+                found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
         return found
 
     def normal_scores(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -167,9 +167,8 @@ def buy_ranges(
         values, missing = numeric_values(frame[column.name], column)
         inside = np.searchsorted(bins[1:-1], values, side="right")
         codes[:, position] = np.where(missing, len(bins) - 1, inside)
-    reservation = accountant.reserve_gaussian(
-        "column ranges", mu=mu, sensitivity=math.sqrt(len(columns))
-    )
+    norm = math.sqrt(len(columns))
+    reservation = accountant.reserve_gaussian("column ranges", mu=mu, sensitivity=norm)
     released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
     domains, noise_std = [], reservation.noise_std
     for column, bins, counts in zip(columns, edges, released, strict=True):
@@ -260,9 +259,8 @@ def encode_rows(
     """Place the rows in the domains, in the order of the frame: private."""
     units = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in domains if isinstance(a, LevelDomain)), default=0)
-    category_codes = np.zeros(
-        units.shape, dtype=np.min_scalar_type(max(most - 1, MISSING))
-    )
+    kind = np.min_scalar_type(max(most - 1, MISSING))
+    category_codes = np.zeros(units.shape, dtype=kind)
     for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
         series = frame[column.name]
         if isinstance(domain, NumericDomain):
@@ -278,7 +276,6 @@ def encode_rows(
         else:
             found, keys = factorize(series)
             n = len(domain.levels)
-            category_codes[:, position] = place_keys(
-                found, keys, domain.levels, n, n + 1
-            )
+            placed = place_keys(found, keys, domain.levels, n, n + 1)
+            category_codes[:, position] = placed
     return PrivateRows(units, category_codes, members)

@@ -120,7 +120,9 @@ def _raw_values(values: NDArray[np.float64], column: ColumnLayout) -> NDArray[An
     if column.kind == "boolean":
         return values >= 0.5
     if column.kind in ("datetime", "timedelta"):
-        return _ticks(values, _unit(column.dtype))
+        dtype = getattr(column.dtype, "pyarrow_dtype", column.dtype)
+        of_numpy = isinstance(dtype, np.dtype)
+        return _ticks(values, np.datetime_data(dtype)[0] if of_numpy else dtype.unit)
     storage = getattr(column.dtype, "numpy_dtype", column.dtype)
     if storage.kind == "f":
         limits = np.finfo(storage)
@@ -143,12 +145,6 @@ def _ticks(seconds: NDArray[np.float64], unit: str) -> NDArray[np.int64]:
     low, high = max(-limit, _YEAR_1), min(limit, _YEAR_9999)
     ticks = np.rint(np.clip(seconds, low, high) * _PER_SECOND[coarse])
     return ticks.astype(np.int64) * factor
-
-
-def _unit(dtype: Any) -> str:  # noqa: ANN401 - no stubs
-    if isinstance(dtype, np.dtype):
-        return str(np.datetime_data(dtype)[0])
-    return str(getattr(dtype, "pyarrow_dtype", dtype).unit)
 
 
 def _zone(dtype: Any) -> Any:  # noqa: ANN401 - no stubs

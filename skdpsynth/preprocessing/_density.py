@@ -196,7 +196,9 @@ def _first_guess(
 def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
     """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta)."""
     n_columns, size = theta.shape
-    precision = _precision(size)
+    # Of the smoothness prior on the log-masses of equal cells.
+    differences = np.diff(np.eye(size), n=3, axis=0) * (size / 8) ** 2.5
+    precision = _SMOOTHNESS * differences.T @ differences + 1e-4 * np.eye(size)
     theta = theta - theta.mean(axis=1, keepdims=True)
     mass, residual, loss = _evaluate(design, target, theta, precision)
     fitted = mass.copy()
@@ -239,12 +241,6 @@ def _evaluate(
     loss = 0.5 * (residual**2).sum(axis=1)
     loss += 0.5 * ((theta @ precision) * theta).sum(axis=1)
     return mass, residual, loss
-
-
-def _precision(size: int) -> Floats:
-    """Precision of the smoothness prior on the log-masses of equal cells."""
-    differences = np.diff(np.eye(size), n=3, axis=0) * (size / 8) ** 2.5
-    return _SMOOTHNESS * differences.T @ differences + 1e-4 * np.eye(size)
 
 
 def nearest_distribution(counts: Floats) -> Floats:

@@ -157,7 +157,7 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
     return LevelDomain(levels, data["nullable"], data["ordered"])
 
 
-def is_continuous(domain: ColumnDomain) -> bool:
+def is_continuous(domain: ColumnDomain | None) -> bool:
     """Tell whether it must be found out where in a domain the rows are."""
     return isinstance(domain, NumericDomain) and not (
         domain.integer and domain.high - domain.low < _FEWER_NUMBERS

@@ -66,13 +66,10 @@ def buy_grains(
         for column in columns
     ]
     codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
-    for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
-        codes[:, position] = _grain_codes(
-            frame[column.name], column, domain, cells[position]
-        )
-    reservation = accountant.reserve_gaussian(
-        "decimals", mu=mu, sensitivity=math.sqrt(len(columns))
-    )
+    for j, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+        codes[:, j] = _grain_codes(frame[column.name], column, domain, cells[j])
+    norm = math.sqrt(len(columns))
+    reservation = accountant.reserve_gaussian("decimals", mu=mu, sensitivity=norm)
     released = noisy_histogram(codes, cells, reservation)
     found = []
     for column, domain, counts in zip(columns, domains, released, strict=True):

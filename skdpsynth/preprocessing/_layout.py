@@ -33,7 +33,11 @@ class ColumnLayout:
     def of(cls, name: Hashable, series: pd.Series) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
         kind, can_be_missing = column_kind(name, series)
-        return cls(name, _without_categories(series.dtype), kind, can_be_missing)
+        dtype = series.dtype
+        if isinstance(dtype, pd.CategoricalDtype):
+            empty = pd.Index([], dtype=dtype.categories.dtype)
+            dtype = pd.CategoricalDtype(empty, ordered=dtype.ordered)
+        return cls(name, dtype, kind, can_be_missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
@@ -81,14 +85,6 @@ class TableLayout:
         columns = tuple(ColumnLayout.from_dict(column) for column in data["columns"])
         target = decode_value(data["target"])
         return cls(columns, target, data["from_array"], data["y_given"])
-
-
-def _without_categories(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Return the dtype, with the categories taken out of a category dtype."""
-    if not isinstance(dtype, pd.CategoricalDtype):
-        return dtype
-    empty = pd.Index([], dtype=dtype.categories.dtype)
-    return pd.CategoricalDtype(empty, ordered=dtype.ordered)
 
 
 def _encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs

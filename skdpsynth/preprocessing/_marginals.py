@@ -15,12 +15,7 @@ import numpy as np
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
 from skdpsynth.preprocessing._density import Histogram, fit_masses
 from skdpsynth.preprocessing._domains import ColumnDomain, NumericDomain, is_continuous
-from skdpsynth.preprocessing._estimates import (
-    Counted,
-    Round,
-    estimate,
-    known_sizes,
-)
+from skdpsynth.preprocessing._estimates import Counted, Round, estimate, known_sizes
 from skdpsynth.preprocessing._shares import COARSE_SHARE
 from skdpsynth.privacy._aggregators import centred_histogram
 from skdpsynth.privacy._calibration import grid_noise_std
@@ -170,20 +165,17 @@ def buy_marginals(
         codes, n_cells = _cell_codes(members[c], domains, edges, columns)
         if weight is None:
             weight = size_weight(n_cells, classes.noise_std, mu)
-        sensitivity, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
-        reservation = accountant.reserve_gaussian(
-            name, mu=mu, sensitivity=sensitivity, scope=scope
-        )
-        released = centred_histogram(codes, n_cells, reservation, weight)
+        norm, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
+        line = accountant.reserve_gaussian(name, mu=mu, sensitivity=norm, scope=scope)
+        released = centred_histogram(codes, n_cells, line, weight)
         rounds[c].append(Round(columns, edges, released))
 
     for c, share in enumerate(shares):
         if share == 0:
             continue
         mu = float(mus[c]) * math.sqrt(share)
-        noise_std = _count_noise(
-            [_n_cells(domains[j], _COARSE_BINS[1]) for j in continuous], mu
-        )
+        most_cells = [_n_cells(domains[j], _COARSE_BINS[1]) for j in continuous]
+        noise_std = _count_noise(most_cells, mu)
         n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
         edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
         buy("coarse marginals", c, continuous, edges, mu)
@@ -202,9 +194,8 @@ def buy_marginals(
     }
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
-        n_bins, weight, _ = fine_plan(
-            domains, classes.planned[c], mu, classes.noise_std
-        )
+        count, std = classes.planned[c], classes.noise_std
+        n_bins, weight, _ = fine_plan(domains, count, mu, std)
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
         edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
         buy("marginals", c, list(range(len(domains))), edges, mu, weight)
@@ -240,9 +231,8 @@ def _cell_codes(
     n_cells = [
         _n_cells(domains[j], len(edges[j]) - 1 if j in edges else 0) for j in columns
     ]
-    codes = np.empty(
-        (len(rows.members), len(columns)), dtype=np.min_scalar_type(max(n_cells))
-    )
+    shape, dtype = (len(rows.members), len(columns)), np.min_scalar_type(max(n_cells))
+    codes = np.empty(shape, dtype=dtype)
     for position, j in enumerate(columns):
         domain, kind, n = domains[j], rows.category_codes[:, j], n_cells[position]
         missing = n - 1 if domain.nullable else n

@@ -48,9 +48,8 @@ class TableModel:
         domains = list(facts.domains)
         if not mus.any():
             return cls(facts, flat_marginals(domains, len(plans)))
-        return cls(
-            facts, buy_marginals(rows, domains, facts.classes, accountant, mus=mus)
-        )
+        bought = buy_marginals(rows, domains, facts.classes, accountant, mus=mus)
+        return cls(facts, bought)
 
     def decode(
         self, ranks: NDArray[np.float64], members: NDArray[np.int64]
@@ -65,9 +64,8 @@ class TableModel:
             values = np.empty(len(members))
             missing = np.zeros(len(members), dtype=bool)
             for c, rows in enumerate(of_class):
-                values[rows], missing[rows] = self.marginals[c][j].decode(
-                    ranks[rows, j]
-                )
+                marginal = self.marginals[c][j]
+                values[rows], missing[rows] = marginal.decode(ranks[rows, j])
             domain = self.facts.domains[j]
             if isinstance(domain, LevelDomain):
                 codes = values.astype(np.int64)

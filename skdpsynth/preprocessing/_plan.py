@@ -169,7 +169,7 @@ def plan_facts(
 ) -> list[ClassPlan]:
     """Plan every class of a table by the algorithm, with what was bought."""
     classes = facts.classes
-    n_continuous = sum(is_continuous(domain) for domain in facts.domains)
+    n_continuous = sum(map(is_continuous, facts.domains))
     n_discrete = len(facts.domains) - n_continuous
     # What is left is the same for all classes until one of them has paid.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
@@ -186,9 +186,7 @@ def with_cells(
     known class counts.
     """
     most = max(len(a.levels) if isinstance(a, LevelDomain) else 0 for a in domains)
-    n_continuous = sum(
-        domain is not None and is_continuous(domain) for domain in domains
-    )
+    n_continuous = sum(map(is_continuous, domains))
     largest = max(plan.n_rows for plan in plans)
     bins_of_tables = table_bins(plans, len(domains))
     found = []

@@ -170,16 +170,10 @@ def plan_table(
     pairs = zip(columns, domains, strict=True)
     # A range that must be bought may turn out to be narrow; that is not known yet.
     likely = [_ANY_RANGE if column in numeric else domain for column, domain in pairs]
-    n_continuous = sum(
-        domain is not None and is_continuous(domain) for domain in likely
-    )
-    plans = plan_classes(
-        guess.labels,
-        rounded(guess.counts),
-        n_continuous,
-        len(columns) - n_continuous,
-        mu,
-    )
+    n_continuous = sum(map(is_continuous, likely))
+    n_discrete = len(columns) - n_continuous
+    counts = rounded(guess.counts)
+    plans = plan_classes(guess.labels, counts, n_continuous, n_discrete, mu)
     target, mu_labels = layout.target_column, cap * math.sqrt(CLASS_SHARE)
     plans = with_cells(plans, likely, count_noise_std(target, schema, mu_labels))
     key_delta = threshold_delta(layout, schema, accountant.delta)
@@ -218,7 +212,6 @@ def plan_table(
 def _notes_of_all(
     guess: Guess, domains: list[ColumnDomain | None], categories_from: int
 ) -> list[str]:
-    """Say what every class will lack."""
     notes = []
     if guess.layout.target is not None and len(guess.labels) == 1:
         notes.append("one class only: a classifier has nothing to learn")

@@ -16,7 +16,7 @@ from skdpsynth.privacy._blocks import sampled_noise_multiplier, vote_noise_std
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._cap import fixed_cap
 from skdpsynth.privacy._report import PrivacyReport, build_report
-from skdpsynth.privacy._reservation import Ledger, Reservation
+from skdpsynth.privacy._reservation import Entry, Ledger, Reservation
 from skdpsynth.privacy._spending import Spending, check_request
 
 if TYPE_CHECKING:
@@ -231,11 +231,10 @@ class PrivacyAccountant:
             As `reserve_gaussian`.
         """
         if tail_delta > 0 and not self._cap.amplified:
-            msg = (
+            raise ValueError(
                 "Sampling counts only where the accountant was told so in advance. "
                 "Make it with amplified=True, or leave out tail_delta."
             )
-            raise ValueError(msg)
         return self._reserve(
             name,
             "sampled gaussian",
@@ -329,8 +328,8 @@ class PrivacyAccountant:
         mu_squared, deltas = count * float(mu) * float(mu), count * float(delta)
         with self._ledger.lock:
             self._spending.refuse_if_exceeded(name, scope, mu_squared, deltas)
-            reservation = self._ledger.issue(
-                name,
+            line = Entry(
+                name=name,
                 kind=kind,
                 scope=scope,
                 mu=float(mu),
@@ -341,6 +340,7 @@ class PrivacyAccountant:
                 sampling_rate=sampling_rate,
                 n_teachers=operator.index(n_teachers),
             )
+            reservation = self._ledger.issue(line)
             self._spending.add(scope, mu_squared, deltas)
         return reservation
 

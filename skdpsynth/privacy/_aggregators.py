@@ -42,19 +42,17 @@ def require_sensitivity(
 ) -> None:
     """Refuse a reservation whose noise is too small for the statistic."""
     if reservation.sensitivity < needed:
-        msg = (
+        raise ReservationError(
             f"The reservation {reservation.name!r} is for sensitivity "
             f"{reservation.sensitivity:.6g}, but this release needs {needed:.6g}. "
             "Reserve for that sensitivity."
         )
-        raise ReservationError(msg)
     left = reservation.count - reservation.used
     if n_releases > left:
-        msg = (
+        raise ReservationError(
             f"The reservation {reservation.name!r} has {left} releases left, but "
             f"{n_releases} are needed. Reserve all releases of the plan."
         )
-        raise ReservationError(msg)
 
 
 def noisy_histogram(
@@ -167,16 +165,14 @@ def thresholded_counts(
     """
     n_columns = len(counts_by_column)
     if n_columns == 0:
-        msg = "Expected at least one column of counts. Got none."
-        raise ValueError(msg)
+        raise ValueError("Expected at least one column of counts. Got none.")
     require_sensitivity(reservation, math.sqrt(n_columns))
     if reservation.delta < threshold_delta:
-        msg = (
+        raise ReservationError(
             f"The reservation {reservation.name!r} has a delta of "
             f"{reservation.delta:.6g}, but this release needs {threshold_delta:.6g}. "
             "Reserve with that delta."
         )
-        raise ReservationError(msg)
     threshold = key_threshold(reservation.noise_std, threshold_delta, n_columns)
     considered = [
         np.flatnonzero(np.asarray(counts) >= MIN_KEY_COUNT)
@@ -235,14 +231,12 @@ def gaussian_sum(
     Nothing is computed across teachers before the sum.
     """
     if vectors.ndim != 2 or not 0 < vectors.shape[1] <= _MAX_DIMENSION:
-        msg = (
+        raise ValueError(
             "Expected vectors of shape (n_teachers, n_dimensions) with 1 to "
             f"{_MAX_DIMENSION} dimensions. Got shape {vectors.shape} instead."
         )
-        raise ValueError(msg)
     if not 0 < clip < math.inf:
-        msg = f"clip must be positive and finite. Got {clip!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"clip must be positive and finite. Got {clip!r} instead.")
     require_sensitivity(reservation, 2 * GRID)
     n_teachers, n_dimensions = vectors.shape
     total = np.zeros(n_dimensions, dtype=np.int64)
@@ -285,11 +279,10 @@ def confident_gnmax(
     each reservation whether or not it is answered, so that the cost depends on no data.
     """
     if votes.ndim != 2 or 0 in votes.shape:
-        msg = (
+        raise ValueError(
             "Expected votes of shape (n_queries, n_bins), neither of them 0. "
             f"Got shape {votes.shape} instead."
         )
-        raise ValueError(msg)
     n_queries = votes.shape[0]
     # Both are checked before either draws.
     require_sensitivity(max_reservation, 1.0, n_queries)
@@ -338,10 +331,9 @@ def noisy_votes(
         msg = "Expected counts in [0, n_teachers]: one vote of each teacher per query."
         raise ValueError(msg)
     if reservation.n_teachers != n_teachers:
-        msg = (
+        raise ReservationError(
             f"The reservation {reservation.name!r} is for votes of "
             f"{reservation.n_teachers} teachers. Got {n_teachers} instead; ask "
             "PrivacyAccountant.reserve_votes for one."
         )
-        raise ReservationError(msg)
     return release_votes(counts, reservation)

@@ -136,11 +136,10 @@ def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> floa
     mu.
     """
     if noise not in _LIMIT or count < 1:
-        msg = (
+        raise ValueError(
             'Expected noise "gaussian" or "laplace" and at least 1 vote. Got '
             f"{noise!r} and {count!r} instead."
         )
-        raise ValueError(msg)
     if mu == math.inf:
         return 0.0
     alone = _vote_alone_std(mu / math.sqrt(count), noise)
@@ -162,9 +161,7 @@ def sampled_noise_multiplier(
         msg = f"sampling_rate must be in (0, 1]. Got {sampling_rate!r} instead."
         raise ValueError(msg)
     alone = math.sqrt(count) / mu
-    if mu == math.inf or sampling_rate == 1.0 or tail < _LEAST_TAIL:
-        return alone
-    if not _LEAST_MU <= mu <= _MOST_MU:
+    if sampling_rate == 1.0 or tail < _LEAST_TAIL or not _LEAST_MU <= mu <= _MOST_MU:
         return alone
     start = (math.log1p((mu / sampling_rate) ** 2 / count)) ** -0.5
     found = _least(lambda s: steps_mu(s, sampling_rate, count, tail), mu, start)
@@ -349,10 +346,7 @@ def _least(cost: Callable[[float], float], mu: float, start: float) -> float:
     low, high, x, last = -math.inf, math.inf, math.log(start), None
     for _ in range(_MOST_TRIALS):
         y = math.log(cost(math.exp(x)) / mu)
-        if y > 0:
-            low = x
-        else:
-            high = x
+        low, high = (x, high) if y > 0 else (low, x)
         if y <= 0 and (y >= -2 * _CLOSE or high - low < _CLOSE):
             return math.exp(x)
         slope = -1.0

@@ -173,11 +173,10 @@ class PrivacyBudget:
             When the file cannot be opened.
         """
         if not epsilon > 0 or not 0 < delta < 1:
-            msg = (
+            raise ValueError(
                 "A charge needs epsilon > 0 and delta in (0, 1). "
                 f"Got {epsilon!r} and {delta!r} instead."
             )
-            raise ValueError(msg)
         with self._connection() as connection, _transaction(connection):
             spent_epsilon, spent_delta = _sums(connection)
             for name, asked, spent, total in (
@@ -185,25 +184,19 @@ class PrivacyBudget:
                 ("delta", delta, spent_delta, self.delta),
             ):
                 if not spent + asked <= total * (1 + _ROUNDING):
-                    msg = (
+                    raise BudgetExceededError(
                         f"The budget has {name} = {max(total - spent, 0.0):.6g} left "
                         f"of {total:.6g}, but this fit asks for {asked:.6g}. "
                         f"Fit with a smaller {name}, or agree on a larger budget."
                     )
-                    raise BudgetExceededError(msg)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
             connection.execute(
                 "INSERT INTO skdpsynth_charges (charged_at, label, epsilon, delta) "
                 "VALUES (?, ?, ?, ?)",
-                (
-                    datetime.now(UTC).isoformat(timespec="seconds"),
-                    label,
-                    float(epsilon),
-                    float(delta),
-                ),
+                (now, label, float(epsilon), float(delta)),
             )
 
     def __repr__(self) -> str:
-        """Show the totals and the file."""
         return (
             f"PrivacyBudget(epsilon={self.epsilon!r}, delta={self.delta!r}, "
             f"path={str(self.path)!r})"
@@ -233,32 +226,28 @@ class PrivacyBudget:
             )
             found = _totals(connection)
         if found != (self.epsilon, self.delta):
-            msg = (
+            raise PersistenceError(
                 f"The file {str(self.path)!r} holds a budget of epsilon = {found[0]!r} "
                 f"and delta = {found[1]!r}, not {self.epsilon!r} and {self.delta!r}. "
                 "Use the totals that were agreed on, or another path."
             )
-            raise PersistenceError(msg)
 
     @contextmanager
     def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
         """Open the file for one operation; "rw" never creates it."""
         try:
+            uri = f"{self.path.as_uri()}?mode={mode}"
             with closing(
                 sqlite3.connect(
-                    f"{self.path.as_uri()}?mode={mode}",
-                    uri=True,
-                    timeout=_LOCK_TIMEOUT_S,
-                    isolation_level=None,
+                    uri, uri=True, timeout=_LOCK_TIMEOUT_S, isolation_level=None
                 )
             ) as connection:
                 yield connection
         except sqlite3.Error as error:
-            msg = (
+            raise PersistenceError(
                 f"The privacy budget in {str(self.path)!r} cannot be used ({error}). "
                 "It must be a budget file that this process can read and write."
-            )
-            raise PersistenceError(msg) from error
+            ) from error
 
 
 def cost_of_failure(epsilon: float, delta: float, budget: PrivacyBudget | None) -> str:

@@ -44,11 +44,9 @@ _EXPONENT_LIMIT = 500.0  # beyond, e^epsilon is no number
 
 def _check_epsilon_delta(epsilon: float, delta: float) -> None:
     if not epsilon >= 0:
-        msg = f"epsilon must be a number >= 0. Got {epsilon!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"epsilon must be a number >= 0. Got {epsilon!r} instead.")
     if not 0 < delta < 1:
-        msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"delta must be a number in (0, 1). Got {delta!r} instead.")
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
@@ -82,10 +80,7 @@ def _boundary(holds: Callable[[float], bool]) -> float:
         middle = math.sqrt(low) * math.sqrt(high)
         if not low < middle < high:
             break
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return low
 
 
@@ -140,8 +135,7 @@ def grid_noise_std(mu: float, sensitivity: float) -> float:
     costs less than it is charged for.
     """
     if not mu > 0:
-        msg = f"mu must be a number > 0. Got {mu!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"mu must be a number > 0. Got {mu!r} instead.")
     if not 0 < sensitivity < math.inf:
         msg = f"sensitivity must be positive and finite. Got {sensitivity!r} instead."
         raise ValueError(msg)

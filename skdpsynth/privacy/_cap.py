@@ -46,17 +46,14 @@ def fixed_cap(
 ) -> Cap:
     """Turn a request into a cap; what discovery leaves of delta sets its mu."""
     if not epsilon > 0:
-        msg = f"epsilon must be a number > 0. Got {epsilon!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"epsilon must be a number > 0. Got {epsilon!r} instead.")
     if not 0 < delta < 1:
-        msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"delta must be a number in (0, 1). Got {delta!r} instead.")
     if not 0 <= discovery_delta < delta or discovery_delta > _MAX_DISCOVERY_DELTA:
-        msg = (
+        raise ValueError(
             f"discovery_delta must be in [0, delta) and <= {_MAX_DISCOVERY_DELTA}. "
             f"Got {discovery_delta!r} instead."
         )
-        raise ValueError(msg)
     epsilon, delta, discovery_delta = map(float, (epsilon, delta, discovery_delta))
     room = _CERTIFICATE_ROOM
     if epsilon > _LARGE_EPSILON:

@@ -38,11 +38,10 @@ def exact_counts(
     """
     bins = [int(n) for n in n_bins]
     if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
-        msg = (
+        raise ValueError(
             "Expected codes of shape (n_rows, n_columns) and one positive number of "
             f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
         )
-        raise ValueError(msg)
     limits = np.asarray(bins, dtype=np.int64)
     out_of_range = "Expected integer codes in [0, n_bins[j]) in column j."
     if not np.issubdtype(codes.dtype, np.integer):
@@ -86,17 +85,14 @@ class CentredCounts:
         size_weight: float,
     ) -> CentredCounts:
         """Read the numbers of `centred_numbers` after noise was added to them."""
-        *columns, rest = np.split(
-            noisy.astype(np.float64), np.cumsum([n + 1 for n in n_cells])
-        )
+        ends = np.cumsum([n + 1 for n in n_cells])
+        *columns, rest = np.split(noisy.astype(np.float64), ends)
         entries = np.array([_apart_entry(n) for n in n_cells], dtype=np.float64)
         scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
         entry = _size_entry(size_weight)
+        cells = [part[:-1] for part in columns]
         return cls(
-            [
-                (part[:-1] - part[:-1].sum() / max(len(part) - 1, 1)) / GRID
-                for part in columns
-            ],
+            [(own - own.sum() / max(len(own), 1)) / GRID for own in cells],
             np.array([part[-1] for part in columns]) / scale,
             noise_std / scale,
             noise_std / GRID,

@@ -76,11 +76,9 @@ def release_float_gaussian(
     """
     if not isinstance(total, np.ndarray) or total.dtype != np.float64:
         kind = getattr(total, "dtype", type(total).__name__)
-        msg = f"Expected a float64 array. Got {kind} instead."
-        raise TypeError(msg)
+        raise TypeError(f"Expected a float64 array. Got {kind} instead.")
     if not 0 < clip < float("inf"):
-        msg = f"clip must be positive and finite. Got {clip!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"clip must be positive and finite. Got {clip!r} instead.")
     _require_kind(reservation, ("sampled gaussian",))
     reservation._draw_down()
     noisy = _noisy_floats(total, reservation, clip)
@@ -129,40 +127,33 @@ def _noisy_floats(
 
 
 def _checked_request(
-    values: object,
-    reservation: Reservation,
-    n_releases: int,
-    kinds: tuple[str, ...],
+    values: object, reservation: Reservation, n_releases: int, kinds: tuple[str, ...]
 ) -> int:
     """Refuse what is no array of int64, or not paid for by this reservation."""
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
         kind = getattr(values, "dtype", type(values).__name__)
-        msg = f"Expected an int64 array of exact values. Got {kind} instead."
-        raise TypeError(msg)
+        raise TypeError(f"Expected an int64 array of exact values. Got {kind} instead.")
     _require_kind(reservation, kinds)
     n_releases = operator.index(n_releases)
     if n_releases != 1 and values.shape[:1] != (n_releases,):
-        msg = (
+        raise ValueError(
             f"Expected one row of values per release, {n_releases} in all. "
             f"Got the shape {values.shape} instead."
         )
-        raise ValueError(msg)
     return n_releases
 
 
 def _require_kind(reservation: object, kinds: tuple[str, ...]) -> None:
     if type(reservation) is not Reservation:
-        msg = (
+        raise ReservationError(
             f"Expected a Reservation. Got {type(reservation).__name__} instead. "
             "Ask PrivacyAccountant for one."
         )
-        raise ReservationError(msg)
     if reservation.kind not in kinds:
-        msg = (
+        raise ReservationError(
             f"The reservation {reservation.name!r} is for a {reservation.kind}, but "
             f"this release is a {kinds[0]}. Reserve it as what it is."
         )
-        raise ReservationError(msg)
 
 
 @lru_cache(maxsize=128)

@@ -88,9 +88,8 @@ def observed(
     if answer is None:
         return noisy
     if not insecure_randomness_active():
-        msg = (
+        raise ReservationError(
             f"An observer answers {reservation.name!r} in place of the mechanism. "
             "Let it do so inside insecure_randomness only."
         )
-        raise ReservationError(msg)
     return answer.copy()

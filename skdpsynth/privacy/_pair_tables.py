@@ -35,14 +35,12 @@ def exact_pair_counts(
     """
     bins = np.asarray(n_bins, dtype=np.int64)
     if codes.ndim != 2 or codes.shape[1] != len(bins) or bins.min(initial=1) < 1:
-        msg = (
+        raise ValueError(
             "Expected codes of shape (n_rows, n_columns) and one positive number of "
             f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
         )
-        raise ValueError(msg)
     if np.any((codes < 0) | (codes >= bins)):
-        msg = "Expected integer codes in [0, n_bins[j]) in column j."
-        raise ValueError(msg)
+        raise ValueError("Expected integer codes in [0, n_bins[j]) in column j.")
     starts = np.concatenate(([0], np.cumsum(bins)))
     total = np.zeros((starts[-1], starts[-1]), dtype=np.int64)
     step = max(1, _CHUNK_ENTRIES // max(len(bins), 1))
@@ -138,8 +136,7 @@ def noisy_pair_distances(
     first, second = np.triu_indices(n_columns, 1)
     require_sensitivity(reservation, math.sqrt(len(first)))
     if not np.issubdtype(expected.dtype, np.integer):
-        msg = f"Expected whole numbers. Got a table of {expected.dtype}."
-        raise ValueError(msg)
+        raise ValueError(f"Expected whole numbers. Got a table of {expected.dtype}.")
     off = np.abs(exact_pair_counts(codes, n_bins) - expected)
     starts = np.concatenate(([0], np.cumsum(n_bins)))[:-1]
     blocks = np.add.reduceat(np.add.reduceat(off, starts, axis=0), starts, axis=1)
@@ -153,6 +150,5 @@ def measured_cells(
     chosen = np.zeros((len(n_bins), len(n_bins)), dtype=bool)
     chosen[pairs[:, 0], pairs[:, 1]] = True
     if chosen.sum() != len(pairs) or np.tril(chosen).any():
-        msg = "Expected pairs of columns i < j, each of them once."
-        raise ValueError(msg)
+        raise ValueError("Expected pairs of columns i < j, each of them once.")
     return np.asarray(np.repeat(np.repeat(chosen, n_bins, axis=0), n_bins, axis=1))

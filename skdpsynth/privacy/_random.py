@@ -51,9 +51,8 @@ def secret_generator() -> np.random.Generator:
     """
     insecure = _insecure_seeds.get()
     if insecure is None:
-        seeds = np.random.SeedSequence(
-            secrets.randbits(_SEED_BITS), pool_size=_POOL_WORDS
-        )
+        entropy = secrets.randbits(_SEED_BITS)
+        seeds = np.random.SeedSequence(entropy, pool_size=_POOL_WORDS)
     else:
         seeds = insecure.spawn(1)[0]
     return np.random.Generator(np.random.PCG64DXSM(seeds))
@@ -66,11 +65,10 @@ def rounded_normal(std: float, size: int) -> NDArray[np.int64]:
     beyond 2**62 are cut.
     """
     if not insecure_randomness_active():
-        msg = (
+        raise RuntimeError(
             "rounded_normal works inside insecure_randomness only; "
             "use release_gaussian for private noise."
         )
-        raise RuntimeError(msg)
     limit = float(2**62)
     draws = np.rint(secret_generator().normal(0.0, std, size))
     return np.clip(draws, -limit, limit).astype(np.int64)

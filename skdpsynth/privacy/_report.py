@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
 from skdpsynth.privacy._calibration import gdp_epsilon, replace_one_epsilon
 from skdpsynth.privacy._report_json import (
+    DAMAGED,
     ReportEntry,
     check_ranges,
     fields_from_json,
@@ -152,11 +153,10 @@ class PrivacyReport:
         low = self.discovery_delta
         if not _is_number(delta) or not low < delta < 1:
             spent = "; the lower end is set aside for keys and tails" if low else ""
-            msg = (
+            raise ValueError(
                 f"delta must be a number in ({low:.6g}, 1){spent}. Got {delta!r} "
                 f"instead; give one such as {self.delta:.6g}, the total of the fit."
             )
-            raise ValueError(msg)
         if not self.private:
             return math.inf
         return gdp_epsilon(self.mu, float(delta) - self.discovery_delta)
@@ -185,8 +185,7 @@ class PrivacyReport:
         >>> report.assert_within(epsilon=1.2, delta=1e-6)
         """
         if not _is_number(epsilon) or not epsilon >= 0:
-            msg = f"epsilon must be a number >= 0. Got {epsilon!r} instead."
-            raise ValueError(msg)
+            raise ValueError(f"epsilon must be a number >= 0. Got {epsilon!r} instead.")
         if not _is_number(delta) or not 0 < delta < 1:
             msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
             raise ValueError(msg)
@@ -197,14 +196,13 @@ class PrivacyReport:
             found = min(found, self.epsilon)
         if found <= epsilon:
             return
-        msg = (
+        raise BudgetExceededError(
             f"Expected a fit within epsilon = {epsilon:.6g} at delta = {delta:.6g}. "
             f"Got epsilon = {claim(found)} at that delta; the fit was made for "
             f"epsilon = {claim(self.epsilon)} at delta = {claim(self.delta)}. Publish "
             "it under what it spent, or fit with a smaller budget: what this fit spent "
             "stays spent."
         )
-        raise BudgetExceededError(msg)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold.
@@ -260,39 +258,28 @@ class PrivacyReport:
         """
         try:
             if values["report_version"] != _VERSION:
-                msg = "another version"
-                raise ValueError(msg)
+                raise ValueError("another version")
             own = {k: v for k, v in values.items() if k not in _DERIVED}
             if len(own) != len(values) - len(_DERIVED):
-                msg = "other fields"
-                raise ValueError(msg)
+                raise ValueError("other fields")
             entries = tuple(
                 ReportEntry(**fields_from_json(ReportEntry, entry))
                 for entry in own["entries"]
             )
             report = cls(**(fields_from_json(cls, own) | {"entries": entries}))
             check_ranges(report)
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ) as error:
-            msg = (
+        except DAMAGED as error:
+            raise PersistenceError(
                 f"Expected the fields of a privacy report of version {_VERSION}. "
                 "Something else came. If a newer version of skdpsynth wrote it, "
                 "upgrade; else write it again by to_dict."
-            )
-            raise PersistenceError(msg) from error
+            ) from error
         return report
 
     def __str__(self) -> str:
-        """Lay the report out as text: total, statement, table, what is left out."""
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        """Lay the report out as HTML for notebooks."""
         return as_html(self)
 
 
@@ -312,6 +299,8 @@ def build_report(
         replace_one = replace_one_epsilon(
             cap.mu, cap.delta, cap.discovery_delta, amplified=cap.amplified
         )
+    # The package, which a module at the bottom may not import, is loaded by now.
+    own = sys.modules[__name__.partition(".")[0]].__version__
     return PrivacyReport(
         epsilon=epsilon,
         delta=cap.delta,
@@ -323,18 +312,12 @@ def build_report(
         entries=tuple(_report_entry(entry, cap.mu) for entry in entries),
         notes=tuple(notes),
         accountant=f"dp-accounting {version('dp-accounting')}, {_METHOD}",
-        software=_software(),
+        software=f"skdpsynth {own}, OpenDP {version('opendp')}",
     )
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _software() -> str:
-    # The package, which a module at the bottom may not import, is loaded by now.
-    own = sys.modules[__name__.partition(".")[0]].__version__
-    return f"skdpsynth {own}, OpenDP {version('opendp')}"
 
 
 def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:

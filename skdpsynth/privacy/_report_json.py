@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from skdpsynth.privacy._reservation import Kind
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._report import PrivacyReport
 
+_T = TypeVar("_T")
+
+#: What values of other types or ranges than expected make Python raise.
+DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Far above what a fit can have; beyond, the search for an epsilon would not end.
 _MAX_MU = 1e5
 
@@ -49,7 +53,8 @@ class ReportEntry:
 
 def fields_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
     """Write infinite numbers as "inf", and tuples as lists."""
-    return {name: _written(value) for name, value in values.items()}
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    return {k: "inf" if v == math.inf else v for k, v in plain.items()}
 
 
 def fields_from_json(
@@ -62,8 +67,7 @@ def fields_from_json(
     """
     kinds = {field.name: str(field.type) for field in fields(cls)}
     if set(values) != set(kinds):
-        msg = "other fields"
-        raise ValueError(msg)
+        raise ValueError("other fields")
     return {name: _read(kinds[name], value) for name, value in values.items()}
 
 
@@ -79,14 +83,7 @@ def check_ranges(report: PrivacyReport) -> None:
         and all(0 < entry.sampling_rate <= 1 for entry in report.entries)
         and all(entry.used <= entry.releases for entry in report.entries)
     ):
-        msg = "out of range"
-        raise ValueError(msg)
-
-
-def _written(value: object) -> object:
-    if isinstance(value, float) and value == math.inf:
-        return "inf"
-    return list(value) if isinstance(value, tuple) else value
+        raise ValueError("out of range")
 
 
 def _read(kind: str, value: Any) -> Any:  # noqa: ANN401 - any field
@@ -101,43 +98,28 @@ def _number(value: object) -> float:
     if value == "inf":
         return math.inf
     if type(value) not in (int, float) or not 0 <= value < math.inf:  # type: ignore[operator]
-        msg = "no number >= 0"
-        raise ValueError(msg)
+        raise ValueError("no number >= 0")
     return float(value)  # type: ignore[arg-type]
 
 
 def _whole(value: object) -> int:
     if type(value) is not int or value < 0:
-        msg = "no whole number >= 0"
-        raise ValueError(msg)
+        raise ValueError("no whole number >= 0")
     return value
 
 
-def _text(value: object) -> str:
-    if type(value) is not str:
-        msg = "no text"
-        raise ValueError(msg)
+def _exactly(kind: type[_T], value: object) -> _T:
+    if type(value) is not kind:
+        raise ValueError(f"no {kind.__name__}")
     return value
-
-
-def _flag(value: object) -> bool:
-    if type(value) is not bool:
-        msg = "neither true nor false"
-        raise ValueError(msg)
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if type(value) is not list:
-        msg = "no list"
-        raise ValueError(msg)
-    return tuple(_text(part) for part in value)
 
 
 _READERS: dict[str, Callable[[object], object]] = {
     "float": _number,
     "int": _whole,
-    "str": _text,
-    "bool": _flag,
-    "tuple[str, ...]": _texts,
+    "str": lambda value: _exactly(str, value),
+    "bool": lambda value: _exactly(bool, value),
+    "tuple[str, ...]": lambda value: tuple(
+        _exactly(str, v) for v in _exactly(list, value)
+    ),
 }

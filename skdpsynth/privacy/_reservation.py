@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, NoReturn, SupportsIndex
 
@@ -127,22 +127,19 @@ class Reservation:
         return self._entry.used
 
     def __repr__(self) -> str:
-        """Show what was reserved and how much of it is used."""
         return (
             f"Reservation(name={self.name!r}, scope={self.scope!r}, mu={self.mu:.6g}, "
             f"used={self.used}/{self.count})"
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        msg = f"A Reservation is read-only: {name!r} cannot be set."
-        raise AttributeError(msg)
+        raise AttributeError(f"A Reservation is read-only: {name!r} cannot be set.")
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        msg = (
+        raise ReservationError(
             "A Reservation cannot be copied or pickled. "
             "Draw every release in the process and from the object that reserved it."
         )
-        raise ReservationError(msg)
 
     @property
     def _entry(self) -> Entry:
@@ -163,7 +160,7 @@ class Reservation:
 class Entry:
     """One line of the ledger. Only the ledger writes it."""
 
-    reservation: Reservation
+    reservation: Reservation = field(init=False)  # set by the ledger
     name: str
     scope: Hashable | None
     mu: float
@@ -202,39 +199,16 @@ class Ledger:
         """Whether the insecure context was active at any step of the fit."""
         return self._insecure
 
-    def issue(
-        self,
-        name: str,
-        *,
-        scope: Hashable | None,
-        mu: float,
-        sensitivity: float,
-        noise_std: float,
-        count: int,
-        delta: float = 0.0,
-        kind: Kind = "gaussian",
-        sampling_rate: float = 1.0,
-        n_teachers: int = 0,
-    ) -> Reservation:
-        """Write a new line and return its reservation."""
+    def issue(self, line: Entry) -> Reservation:
+        """Write a copy of a line into the ledger and return its reservation."""
         with self.lock:
-            self.refuse_if_over(name)
+            self.refuse_if_over(line.name)
             self.note_insecure()
             reservation = object.__new__(Reservation)
             object.__setattr__(reservation, "_ledger", self)
-            self._entries[id(reservation)] = Entry(
-                reservation,
-                name,
-                scope,
-                mu,
-                sensitivity,
-                noise_std,
-                count,
-                delta,
-                kind,
-                sampling_rate,
-                n_teachers,
-            )
+            entry = replace(line)
+            entry.reservation = reservation
+            self._entries[id(reservation)] = entry
         return reservation
 
     def close(self) -> None:
@@ -249,22 +223,20 @@ class Ledger:
             msg = f"The fit is over: nothing more can be released for {name!r}."
             raise ReservationError(msg)
         if os.getpid() != self._process:
-            msg = (
+            raise ReservationError(
                 f"Another process asks for {name!r}. "
                 "Reserve and draw in the process that started the fit."
             )
-            raise ReservationError(msg)
 
     def note_insecure(self) -> None:
         """Remember for good that the insecure context was active."""
         self._insecure = self._insecure or insecure_randomness_active()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        msg = (
+        raise ReservationError(
             "The ledger of a fit cannot be copied or pickled, since that would spend "
             "its budget twice. Keep the accountant's report() instead."
         )
-        raise ReservationError(msg)
 
     def _entry_of(self, reservation: Reservation) -> Entry:
         entry = self._entries.get(id(reservation))
@@ -275,17 +247,15 @@ class Ledger:
     def _draw_down(self, reservation: Reservation, n: int) -> None:
         n = operator.index(n)
         if n < 1:
-            msg = f"The number of releases must be >= 1. Got {n} instead."
-            raise ValueError(msg)
+            raise ValueError(f"The number of releases must be >= 1. Got {n} instead.")
         with self.lock:
             entry = self._entry_of(reservation)
             self.refuse_if_over(entry.name)
             if entry.used + n > entry.count:
-                msg = (
+                raise ReservationError(
                     f"The reservation {entry.name!r} holds {entry.count} releases and "
                     f"{entry.used} are used, but {n} more were asked for. "
                     "Reserve all releases of the plan."
                 )
-                raise ReservationError(msg)
             entry.used += n
             self.note_insecure()

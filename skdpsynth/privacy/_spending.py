@@ -51,21 +51,19 @@ class Spending:
         # An infinite cap allows everything; a finite one allows no infinite mu.
         if total < math.inf and paid + mu_squared > total * (1 + _ROUNDING):
             left = max(1 - paid / total, 0.0)
-            msg = (
+            raise BudgetExceededError(
                 f"The reservation {name!r} asks for {mu_squared / total:.4%} of the "
                 f"privacy budget (in mu^2), but {left:.4%} is left. Give it a smaller "
                 "share or fewer releases, or fit with a larger epsilon."
             )
-            raise BudgetExceededError(msg)
         paid, allowed = self.delta(scope), self._cap.discovery_delta
         if delta > 0 and paid + delta > allowed * (1 + _ROUNDING):
             left = max(allowed - paid, 0.0)
-            msg = (
+            raise BudgetExceededError(
                 f"The reservation {name!r} asks for {delta / self._cap.delta:.4%} of "
                 f"delta, but {left / self._cap.delta:.4%} is left for discovery. "
                 "Ask for less or set aside a larger discovery_delta."
             )
-            raise BudgetExceededError(msg)
 
 
 def _paid(sums: dict[Hashable | None, float], scope: Hashable | None) -> float:
@@ -80,14 +78,11 @@ def check_request(mu: float, count: int, scope: Hashable | None, delta: float) -
     """Refuse a charge that is no number, or a key that no row could be found under."""
     # The square is what is charged, so it must not vanish.
     if not mu > 0 or not mu * mu > 0:
-        msg = f"mu must be a number > 0. Got {mu!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"mu must be a number > 0. Got {mu!r} instead.")
     if count < 1:
-        msg = f"count must be an int >= 1. Got {count!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"count must be an int >= 1. Got {count!r} instead.")
     if not 0 <= delta < 1:
-        msg = f"delta must be a number in [0, 1). Got {delta!r} instead."
-        raise ValueError(msg)
+        raise ValueError(f"delta must be a number in [0, 1). Got {delta!r} instead.")
     # A key that differs from itself (NaN, NA) would open a new class at every use.
     if not _equals_itself(scope):
         msg = "scope must equal itself, so that its class pays once and for all."

@@ -40,10 +40,8 @@ class Column:
                 continue
             flag = plain(getattr(self, item.name))
             if not isinstance(flag, bool):
-                raise InvalidSchemaError(
-                    f"The '{item.name}' flag of {type(self).__name__} must be True or"
-                    f" False.{blank_hint(flag)} Got {flag!r} instead."
-                )
+                what = f"The '{item.name}' flag of {type(self).__name__}"
+                raise _wrong(f"{what} must be True or False", flag)
             object.__setattr__(self, item.name, flag)
 
     def __repr__(self) -> str:
@@ -111,9 +109,8 @@ class Continuous(Column):
         for name in ("low", "high"):
             bound = plain(getattr(self, name))
             if isinstance(bound, bool) or not isinstance(bound, int | float):
-                raise InvalidSchemaError(
-                    f"The '{name}' bound of Continuous must be a number."
-                    f"{blank_hint(bound)} Got {bound!r} instead."
+                raise _wrong(
+                    f"The '{name}' bound of Continuous must be a number", bound
                 )
             if not math.isfinite(bound):
                 raise InvalidSchemaError(
@@ -122,18 +119,16 @@ class Continuous(Column):
                 )
             if self.integer:
                 if bound != int(bound):
-                    raise InvalidSchemaError(
-                        f"With integer=True the '{name}' bound of Continuous must be"
-                        f" a whole number. Got {bound!r} instead."
-                    )
+                    what = f"With integer=True the '{name}' bound of Continuous"
+                    raise _wrong(f"{what} must be a whole number", bound)
                 bound = int(bound)
             object.__setattr__(self, name, bound)
         _check_order(self, self.low, self.high)
         self._check_decimals()
         if self.scale not in _SCALES:
-            raise InvalidSchemaError(
-                f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}."
-                f" Got {self.scale!r} instead."
+            among = ", ".join(_SCALES)
+            raise _wrong(
+                f"The 'scale' of Continuous must be one of {among}", self.scale
             )
 
     def _check_decimals(self) -> None:
@@ -143,10 +138,8 @@ class Continuous(Column):
             return
         free = isinstance(decimals, str) and decimals == "any"
         if not free and not (type(decimals) is int and 0 <= decimals <= _MOST_DECIMALS):
-            raise InvalidSchemaError(
-                f"The 'decimals' of Continuous must be 'any', None or an int from 0 to"
-                f" {_MOST_DECIMALS}.{blank_hint(decimals)} Got {decimals!r} instead."
-            )
+            allowed = f"'any', None or an int from 0 to {_MOST_DECIMALS}"
+            raise _wrong(f"The 'decimals' of Continuous must be {allowed}", decimals)
         if self.integer and decimals:
             raise InvalidSchemaError(
                 "With integer=True the 'decimals' of Continuous are 0. Got"
@@ -221,9 +214,8 @@ class Categorical(Column):
         super().__post_init__()
         given: object = self.categories
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InvalidSchemaError(
-                "The 'categories' of Categorical must be a list of levels."
-                f"{blank_hint(given)} Got {given!r} instead."
+            raise _wrong(
+                "The 'categories' of Categorical must be a list of levels", given
             )
         levels = tuple(map(plain, given))
         families = {family(level) for level in levels}
@@ -311,10 +303,8 @@ class Datetime(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
-            raise InvalidSchemaError(
-                f"The 'unit' of Datetime must be one of {', '.join(SECONDS_OF)}, or"
-                f" None.{blank_hint(self.unit)} Got {self.unit!r} instead."
-            )
+            among = f"{', '.join(SECONDS_OF)}, or None"
+            raise _wrong(f"The 'unit' of Datetime must be one of {among}", self.unit)
         for name in ("low", "high"):
             given = getattr(self, name)
             bound = None
@@ -322,10 +312,8 @@ class Datetime(Column):
                 with contextlib.suppress(ValueError):
                     bound = pd.Timestamp(given)
             if bound is None or bound is pd.NaT:
-                raise InvalidSchemaError(
-                    f"The '{name}' bound of Datetime must be a point in time."
-                    f"{blank_hint(given)} Got {given!r} instead."
-                )
+                what = f"The '{name}' bound of Datetime"
+                raise _wrong(f"{what} must be a point in time", given)
             object.__setattr__(self, name, bound)
         if (self.low.tzinfo is None) != (self.high.tzinfo is None):
             raise InvalidSchemaError(
@@ -370,13 +358,7 @@ def column_from_dict(data: dict[str, Any]) -> Column:
         kind.tag: kind
         for kind in (Continuous, Categorical, Boolean, Datetime, Identifier)
     }
-    values = {
-        name: [decode_value(part) for part in value]
-        if isinstance(value, list)
-        else decode_value(value)
-        for name, value in data.items()
-        if name != "kind"
-    }
+    values = {k: decode_value(v) for k, v in data.items() if k != "kind"}
     column: Column = kinds[data["kind"]](**values)
     return column
 
@@ -384,6 +366,11 @@ def column_from_dict(data: dict[str, Any]) -> Column:
 def blank_hint(value: object) -> str:
     """Return a sentence for a blank of `TableSchema.template` left unfilled."""
     return " Fill in this blank of the template." if value is ... else ""
+
+
+def _wrong(rule: str, value: object) -> InvalidSchemaError:
+    """Make the error about a value that breaks a rule."""
+    return InvalidSchemaError(f"{rule}.{blank_hint(value)} Got {value!r} instead.")
 
 
 def family(level: object) -> str:

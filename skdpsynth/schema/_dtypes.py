@@ -111,20 +111,16 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     found = known_kind(name, dtype)
     if is_object(dtype) and type_of_objects(series) is None:
         raise _MixedObjectsError(
-            f"Column {name!r} has dtype object and holds something else than"
-            " strings throughout or booleans throughout. Expected a column whose"
-            " every argument must be a string or a number of one type; convert it"
-            " first, for example by astype(str), convert_dtypes(),"
-            " pd.to_numeric or pd.to_datetime."
+            f"Column {name!r} has dtype object and holds something else than strings "
+            "throughout or booleans throughout. Expected a column whose every argument "
+            "must be a string or a number of one type; convert it first, for example "
+            "by astype(str), convert_dtypes(), pd.to_numeric or pd.to_datetime."
         )
     if isinstance(dtype, pd.CategoricalDtype):
         levels = dtype.categories
         inner = kind_of_dtype(levels.dtype)
-        if (
-            inner is None
-            or inner[0] == "timedelta"
-            or (is_object(levels.dtype) and type_of_objects(levels) is None)
-        ):
+        mixed = is_object(levels.dtype) and type_of_objects(levels) is None
+        if inner is None or inner[0] == "timedelta" or mixed:
             raise InvalidTableError(
                 f"Column {name!r} is a category column whose categories are neither"
                 " strings, booleans, numbers nor points in time throughout. Rename"
@@ -147,9 +143,8 @@ def known_kind(name: Hashable, dtype: Any) -> tuple[Kind, bool]:  # noqa: ANN401
             f"Complex data not supported: column {name!r} has dtype {dtype}. Split it"
             " into a real and an imaginary column."
         )
-    remedy = _REMEDIES.get(
-        type(dtype), "convert it to numbers, strings, booleans or datetime64"
-    )
+    general = "convert it to numbers, strings, booleans or datetime64"
+    remedy = _REMEDIES.get(type(dtype), general)
     if isinstance(dtype, np.dtype) and dtype.kind == "S":
         remedy = "bytes are decoded by astype(str)"
     raise InvalidTableError(

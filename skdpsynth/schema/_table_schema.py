@@ -375,9 +375,8 @@ def _described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
             levels, ordered = series.cat.categories.tolist(), series.cat.ordered
         else:
             levels, ordered = sorted({plain(level) for level in present}), False
-        return Categorical(
-            levels, ordered=ordered, nullable=nullable or len(levels) == 0
-        )
+        nullable = nullable or not levels
+        return Categorical(levels, ordered=ordered, nullable=nullable)
     if kind == "timedelta":
         present = present.dt.total_seconds()
     if kind == "datetime":

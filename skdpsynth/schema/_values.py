@@ -41,7 +41,9 @@ def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower t
 
 
 def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_value
-    """Return the value that `encode_value` was given."""
+    """Return the value, or the list of values, that `encode_value` was given."""
+    if isinstance(data, list):
+        return [decode_value(part) for part in data]
     if not isinstance(data, dict):
         return data
     if "tuple" in data:

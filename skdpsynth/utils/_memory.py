@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -31,10 +32,9 @@ class PeakMemory:
 
 def _give_back() -> None:
     """Let the C library hand back what is free; see malloc_trim(3) of glibc."""
-    try:
+    # Another C library, or Windows, has none.
+    with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):  # another C library, or Windows
-        return
 
 
 def _forget_peak() -> bool:
@@ -47,7 +47,6 @@ def _forget_peak() -> bool:
 
 
 def _megabytes(field: str) -> float:
-    """Read one line of the process's status."""
     for line in (_PROCESS / "status").read_text(encoding="utf-8").splitlines():
         if line.startswith(f"{field}:"):
             return float(line.split()[1]) / 1024
@@ -56,10 +55,8 @@ def _megabytes(field: str) -> float:
 
 def peak_megabytes() -> float:
     """Give the peak since the process began, or since it was last forgotten."""
-    try:  # ru_maxrss starts at the size of the parent process
+    with suppress(OSError):  # ru_maxrss starts at the size of the parent process
         return _megabytes("VmHWM")
-    except OSError:
-        pass
     try:
         import resource
     except ImportError:  # Windows

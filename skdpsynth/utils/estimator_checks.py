@@ -223,10 +223,8 @@ def _check_sample_repeats_or_continues(synthesizer: BaseSynthesizer) -> None:
     fitted = _fitted(synthesizer)
     repeated = [fitted.sample(20, random_state=3) for _ in range(2)]
     _require(repeated[0].equals(repeated[1]), "an int random_state does not repeat")
-    _require(
-        not fitted.sample(20).equals(fitted.sample(20)),
-        "sample(random_state=None) does not continue its stream",
-    )
+    same = fitted.sample(20).equals(fitted.sample(20))
+    _require(not same, "sample(random_state=None) does not continue its stream")
 
 
 def _check_sample_is_like_the_table(synthesizer: BaseSynthesizer) -> None:
@@ -297,9 +295,8 @@ def _check_nothing_private_is_kept(synthesizer: BaseSynthesizer) -> None:
         elif isinstance(found, float):
             _require(found not in secrets, "a training value is on the fitted object")
         elif (shape := getattr(found, "shape", None)) is not None:
-            _require(
-                not lengths & set(shape), "an array with one entry per row is kept"
-            )
+            by_row = lengths & set(shape)
+            _require(not by_row, "an array with one entry per row is kept")
             values = np.asarray(found).ravel()
             if values.dtype.kind == "f":
                 held = secrets.intersection(values.tolist())
@@ -357,9 +354,8 @@ def _check_labels_beside_the_table(synthesizer: BaseSynthesizer) -> None:
     labels = table.pop(_TARGET)
     with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         features, fakes = ready.fit_resample(table, labels)
-        array, codes = ready.fit_resample(
-            table[["number", "count"]].to_numpy(), np.arange(_N_ROWS) % 2
-        )
+        numbers = table[["number", "count"]].to_numpy()
+        array, codes = ready.fit_resample(numbers, np.arange(_N_ROWS) % 2)
     _require(list(features) == list(table), "columns differ")
     _require(fakes.name == labels.name and fakes.dtype == labels.dtype, "labels differ")
     _require(len(fakes) == len(features), "lengths differ")

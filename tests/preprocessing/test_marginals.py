@@ -13,11 +13,11 @@ from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
 from skdpsynth.preprocessing._density import Histogram
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
+from skdpsynth.preprocessing._estimates import flat_marginals
 from skdpsynth.preprocessing._marginals import (
     bins_for,
     buy_marginals,
     coarse_share,
-    flat_marginals,
     size_weight,
 )
 from skdpsynth.privacy import PrivacyAccountant
