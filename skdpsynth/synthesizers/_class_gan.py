@@ -15,7 +15,7 @@ import torch
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.preprocessing._pairs import pairs_serve
+from skdpsynth.preprocessing._pairs import borrowers, pairs_serve
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.preprocessing._shares import CELLS_SHARE, PRODUCT_SHARES
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
@@ -159,10 +159,15 @@ class ClassGAN(GeneratedSynthesizer):
         if form == "pairs" and not pairs_serve(rows, n_continuous + n_discrete, mu):
             form = "marginals"
         whole = WholeTable(form, n_continuous, n_discrete, len(labels), max(rows))
-        return [
+        plans = [
             self._plan_class(label, n_rows, mu, whole)
             for label, n_rows in zip(labels, rows, strict=True)
         ]
+        # Factors that only some classes could pay for were a mark of these.
+        linear = form == "marginals" and any(plan.n_groups for plan in plans)
+        if linear and borrowers([plan.n_iter > 0 for plan in plans], rows):
+            return [whole.plan_start(plan.label, plan.n_rows, mu) for plan in plans]
+        return plans
 
     def _plan_class(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable

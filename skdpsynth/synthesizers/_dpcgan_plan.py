@@ -95,6 +95,8 @@ def plan_training(
         n_iter = count // n_discriminator_steps
     elif n_iter == "auto" and n_groups:
         n_iter = CELL_ROUNDS if n_groups > 1 else PRODUCT_ROUNDS
+        if batch_size != "auto":  # a sample has its own error
+            n_iter = _MAX_ROUNDS
     elif n_iter == "auto":
         each = n_factors(n_rows, n_columns, mu, latent_dim) + (0 if optional else 2)
         rounds = _rounds(n_rows, n_columns, mu) / each / n_discriminator_steps

@@ -104,10 +104,11 @@ def reserve_sums(
     Sensitivity: 2C (`gaussian_sum`), or C where teachers are linear and send means,
     which a row can move by no more (`LinearTeachers`).
     """
+    linear = plan.n_groups > 0
     sums = accountant.reserve_gaussian(
-        "sums of teachers' gradients",
+        "sums of linear teachers" if linear else "sums of teachers' gradients",
         mu=plan.mu_step,
-        sensitivity=SUM_GRID if plan.n_groups else 2 * GRID,
+        sensitivity=SUM_GRID if linear else 2 * GRID,
         count=plan.n_iter,
         scope=scope,
     )

@@ -1,4 +1,4 @@
-"""Linear teachers of cells: their vectors, what one row moves, and what is said."""
+"""Linear teachers: their vectors, what one row moves, and what is said."""
 
 from __future__ import annotations
 
@@ -16,30 +16,51 @@ from scipy.stats import chi2
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.nn import _linear_teachers
 from skdpsynth.nn._cells import Cells
-from skdpsynth.nn._linear_teachers import LinearTeachers, kept_share
+from skdpsynth.nn._linear_teachers import SUM_GRID, LinearTeachers, kept_share
+from skdpsynth.nn._score_products import ScoreProducts
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._counts import GRID
 
 CPU = torch.device("cpu")
 TRIPLES = torch.tensor(list(combinations(range(4), 3)))
-CELLS = Cells(TRIPLES, 3)
-MOST = GRID // 2  # what a teacher has for each of the four triples
+CELLS, PRODUCTS = Cells(TRIPLES, 3), ScoreProducts(4)
+LOOKS = pytest.mark.parametrize("look", [CELLS, PRODUCTS], ids=["cells", "products"])
+LENGTH = 4096  # of a row of scores
 
 
-def rows_of(n_rows, seed=0):
-    groups = np.random.default_rng(seed).integers(0, 3, (n_rows, 4))
-    return groups.astype(np.uint8)
+def most_of(squared_norm):
+    """Give what a teacher has: W of the docstring."""
+    return math.isqrt(SUM_GRID**2 // squared_norm) - 2
 
 
-def one_hot(rows):
-    found = np.zeros((len(rows), 4, 3, 3, 3))
-    for own, row in zip(found, rows, strict=True):
-        for t, triple in enumerate(TRIPLES.tolist()):
-            own[(t, *row[triple])] = 1.0
+def rows_of(n_rows, seed=0, look=CELLS):
+    rng = np.random.default_rng(seed)
+    if look is CELLS:
+        return rng.integers(0, 3, (n_rows, 4)).astype(np.uint8)
+    # Of all lengths; a half of them with all of it in the signs.
+    sizes = rng.choice([0, 1, 700, 1500, 2048], (n_rows, 1))
+    spread = np.where(rng.random((n_rows, 1)) < 0.5, 1.0, rng.random((n_rows, 4)))
+    signs = rng.choice([-1, 1], (n_rows, 4))
+    return np.trunc(sizes * spread * signs).astype(np.int32)
+
+
+def features_of(look, rows):
+    """Give those of each row, (n_rows, *shape), in integers of any size."""
+    found = np.zeros((len(rows), *look.shape), dtype=object)
+    for own, row in zip(found, rows.tolist(), strict=True):
+        if isinstance(look, ScoreProducts):
+            own[:] = [row[i] * row[j] for i, j in combinations(range(len(row)), 2)]
+        else:
+            for t, triple in enumerate(look.triples.tolist()):
+                own[(t, *(row[j] for j in triple))] = 1
     return found
 
 
-def ensemble(rows, n_teachers, *, epsilon=5.0, sensitivity=GRID, count=1, seed=0):
+def squared_norm(values):
+    """Give it exactly, in Python's integers."""
+    return sum(int(value) ** 2 for value in values.ravel())
+
+
+def ensemble(rows, n_teachers, *, epsilon=5.0, sensitivity=SUM_GRID, count=1, seed=0):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mu = math.inf if epsilon == math.inf else accountant.mu_cap * 0.9 / count**0.5
     return LinearTeachers(
@@ -54,7 +75,7 @@ def ensemble(rows, n_teachers, *, epsilon=5.0, sensitivity=GRID, count=1, seed=0
     )
 
 
-def summed(monkeypatch, teachers):
+def summed(monkeypatch, teachers, look=CELLS):
     """Give the exact sum that is about to be released."""
     found = []
     with monkeypatch.context() as patch:
@@ -63,7 +84,8 @@ def summed(monkeypatch, teachers):
             "release_gaussian",
             lambda values, reservation: found.append(values.copy()) or values,
         )
-        teachers.release(CELLS)
+        teachers.release(look)
+    assert found[0].dtype == np.int64
     return found[0]
 
 
@@ -71,85 +93,131 @@ def assigned_to(monkeypatch, parts):
     monkeypatch.setattr(
         _linear_teachers,
         "assign_teachers",
-        lambda n_units, *_: np.array(parts)[:n_units],
+        lambda n_units, *_: np.array(parts, dtype=np.int64)[:n_units],
     )
 
 
-def test_the_sum_is_that_of_the_teachers_means(monkeypatch):
+@LOOKS
+def test_the_sum_is_that_of_the_teachers_means(look, monkeypatch):
     """By a loop over teachers, one of them without a row."""
-    rows, parts = rows_of(30), np.random.default_rng(1).integers(0, 6, 30) * 2
+    rows = rows_of(30, look=look)
+    parts = np.random.default_rng(1).integers(0, 6, 30) * 2
     assigned_to(monkeypatch, parts)
-    expected = np.zeros((4, 3, 3, 3))
+    expected = np.zeros(look.shape, dtype=object)
     for teacher in np.unique(parts):
-        own = one_hot(rows[parts == teacher])
-        expected += MOST // len(own) * own.sum(axis=0)
-    found = summed(monkeypatch, ensemble(rows, 12))
-    assert found.dtype == np.int64
+        own = features_of(look, rows[parts == teacher])
+        expected += most_of(look.squared_norm) // len(own) * own.sum(axis=0)
+    found = summed(monkeypatch, ensemble(rows, 12), look)
+    assert expected.any()
     np.testing.assert_array_equal(found, expected)
 
 
-@settings(max_examples=60, deadline=None)
+@LOOKS
+@settings(max_examples=100, deadline=None)
 @given(
     n_rows=st.integers(0, 12),
     n_teachers=st.integers(1, 5),
     place=st.integers(0, 12),
-    row=st.lists(st.integers(0, 2), min_size=4, max_size=4),
     most_rows=st.integers(2, 4),
     seed=st.integers(0, 1000),
 )
 def test_a_row_moves_the_sum_by_the_grid_at_most(
-    n_rows, n_teachers, place, row, most_rows, seed
+    look, n_rows, n_teachers, place, most_rows, seed
 ):
     """Wherever it is put in, also where a teacher has more rows than it looks at."""
     rng = np.random.default_rng(seed)
-    rows, parts = rng.integers(0, 3, (n_rows, 4)), rng.integers(n_teachers, size=n_rows)
+    parts = rng.integers(n_teachers, size=n_rows)
+    rows, row = rows_of(n_rows, seed, look), rows_of(1, seed + 10**6, look)[0]
+    if n_rows and look is PRODUCTS and seed % 2:
+        row = rows[seed % n_rows] * [-1, 1, 1, 1]
     place = min(place, n_rows)
-    more = np.insert(rows, place, row, axis=0).astype(np.uint8)
+    more = np.insert(rows, place, row, axis=0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_linear_teachers, "_MOST_ROWS", most_rows)
         assigned_to(patch, parts)
-        before = summed(patch, ensemble(rows.astype(np.uint8), n_teachers))
+        before = summed(patch, ensemble(rows, n_teachers), look)
         assigned_to(patch, np.insert(parts, place, rng.integers(n_teachers)))
-        after = summed(patch, ensemble(more, n_teachers))
-    assert np.square((after - before).astype(float)).sum() <= GRID**2
+        after = summed(patch, ensemble(more, n_teachers), look)
+    assert squared_norm(after - before) <= SUM_GRID**2
 
 
 def test_a_row_alone_moves_it_by_all_of_that(monkeypatch):
+    """Cells by all of it; 64 equal scores by the root of 63/64, and rounding."""
     found = summed(monkeypatch, ensemble(rows_of(1), 7))
-    assert np.linalg.norm(found) == pytest.approx(GRID)
+    assert squared_norm(found) == pytest.approx(SUM_GRID**2, rel=1e-9)
+    row = np.full((1, 64), LENGTH // 8, dtype=np.int32)
+    found = summed(monkeypatch, ensemble(row, 7), ScoreProducts(64))
+    assert squared_norm(found) <= SUM_GRID**2
+    assert squared_norm(found) == pytest.approx(63 / 64 * SUM_GRID**2, rel=2e-3)
 
 
-def test_the_bound_holds_for_every_number_of_rows_that_are_looked_at():
-    """In one triple: k rows in a cell and one more there or elsewhere, in integers."""
-    most = math.isqrt(GRID**2 // math.comb(19, 3))  # of the widest tables
-    k = np.arange(1, _linear_teachers._MOST_ROWS, dtype=np.int64)
-    before, after = most // k, most // (k + 1)
-    together = (before - after) * k
-    assert (together**2 + after**2 <= most**2).all()  # elsewhere
-    assert (np.abs(after * (k + 1) - before * k) <= most).all()  # in the same cell
-    assert 2 * after[-1] ** 2 <= most**2  # one row pushes another out
+LARGEST = SUM_GRID**2 // (4 * 1024 + 2) ** 2  # squared norm of a look, at most
 
 
-def test_teachers_look_at_so_many_rows(monkeypatch):
+@pytest.mark.parametrize(
+    "squared", [1, 2, 4, math.comb(19, 3), PRODUCTS.squared_norm, LARGEST]
+)
+def test_the_bound_holds_for_every_number_of_rows_that_are_looked_at(squared):
+    """In integers: k rows of any features of norm N, and one more of any other ones.
+
+    With weights v of k rows and w of k + 1 the sum S of norm k N changes by
+    ``(w - v) S + w x``, so by ``((v - w) k + w) N`` at most.
+    """
+    most = most_of(squared)
+    assert most**2 * squared <= SUM_GRID**2  # alone
+    for k in range(1, _linear_teachers._MOST_ROWS):
+        before, after = most // k, most // (k + 1)
+        moved = (before - after) * k + after
+        assert moved**2 * squared <= SUM_GRID**2
+        said = 2 * most / (k + 1) + k + 1
+        assert moved <= said <= math.sqrt(SUM_GRID**2 / squared) * (1 + 1e-12)
+    out = 2 * (most // _linear_teachers._MOST_ROWS)  # one row pushes another out
+    assert out**2 * squared <= SUM_GRID**2
+
+
+def test_of_one_row_each_a_pushed_out_one_would_move_too_much(monkeypatch):
+    """A twin that looks at one row only: the opposite one comes before it."""
+    monkeypatch.setattr(_linear_teachers, "_MOST_ROWS", 1)
+    look, row = ScoreProducts(2), np.full((1, 2), 2896, dtype=np.int32)
+    both = np.concatenate([row * [-1, 1], row]).astype(np.int32)
+    sums = [summed(monkeypatch, ensemble(own, 1), look) for own in (row, both)]
+    assert squared_norm(sums[1] - sums[0]) > 1.9 * SUM_GRID**2
+
+
+@LOOKS
+def test_teachers_look_at_so_many_rows(look, monkeypatch):
     monkeypatch.setattr(_linear_teachers, "_MOST_ROWS", 5)
-    rows = rows_of(40)
+    rows = rows_of(40, look=look)
     assigned_to(monkeypatch, [0] * 40)
-    found = summed(monkeypatch, ensemble(rows, 1))
-    np.testing.assert_array_equal(found, MOST // 5 * one_hot(rows[:5]).sum(axis=0))
+    found = summed(monkeypatch, ensemble(rows, 1), look)
+    expected = features_of(look, rows[:5]).sum(axis=0)
+    np.testing.assert_array_equal(found, most_of(look.squared_norm) // 5 * expected)
 
 
-@pytest.mark.parametrize("n_teachers", [20, 300, 3000])
-def test_what_is_said_is_right_up_to_what_is_said_of_it(n_teachers):
+class AsTheyAre(Cells):
+    """Cells whose shares need not add up to 1."""
+
+    def scaled(self, means):
+        return means
+
+
+@pytest.mark.parametrize(
+    ("look", "n_teachers"),
+    [(AsTheyAre(TRIPLES, 3), n) for n in (20, 300, 3000)]
+    + [(CELLS, n) for n in (300, 3000)],
+)
+def test_what_is_said_is_right_up_to_what_is_said_of_it(look, n_teachers):
     """Chi-squared of the noise and of voices: 40 ensembles of 108 cells each.
 
     Cells of a triple are about independent; twice the variance of chi-squared of as
-    many degrees covers what is left. Two-sided, 1e-6 each.
+    many degrees covers what is left. Two-sided, 1e-6 each. Where noise is three times
+    the share of a cell (20 teachers), what makes shares add up to 1 is noise as well.
     """
     rows = rows_of(3000)
-    exact = one_hot(rows).mean(axis=0)
+    exact = features_of(CELLS, rows).mean(axis=0).astype(float)
     squares = 0.0
     for seed in range(40):
-        shares, std = ensemble(rows, n_teachers, seed=seed).release(CELLS)
+        shares, std = ensemble(rows, n_teachers, seed=seed).release(look)
         squares += float(np.square((shares.numpy() - exact) / std.numpy()).sum())
     n = 40 * exact.size
     low, high = chi2.ppf([5e-7, 1 - 5e-7], n)
@@ -157,16 +225,47 @@ def test_what_is_said_is_right_up_to_what_is_said_of_it(n_teachers):
     assert n - spread * (n - low) < squares < n + spread * (high - n)
 
 
+@pytest.mark.parametrize("n_teachers", [20, 300, 3000])
+def test_what_is_said_of_products_is_right_up_to_what_is_said_of_it(n_teachers):
+    """Chi-squared as for cells: 40 ensembles of 120 products each.
+
+    Of rows of the largest length in random signs, whose products do not correlate:
+    they vary by 15/16 of what is said. Two-sided, 1e-6 each.
+    """
+    rng, look = np.random.default_rng(0), ScoreProducts(16)
+    rows = (LENGTH // 4 * rng.choice([-1, 1], (3000, 16))).astype(np.int32)
+    exact = features_of(look, rows).mean(axis=0).astype(float)
+    squares = 0.0
+    for seed in range(40):
+        means, std = ensemble(rows, n_teachers, seed=seed).release(look)
+        squares += float(np.square((means.numpy() - exact) / std.numpy()).sum())
+    n = 40 * exact.size
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], n)
+    spread = math.sqrt(2)
+    least = 15 / 16 * (n - spread * (n - low))
+    assert least < squares < n + spread * (high - n)
+
+
 def test_a_voice_for_each_row_and_no_noise_say_the_shares():
     """As many teachers as there are draws: hardly any row shares one."""
     rows = rows_of(200)
     shares, _ = ensemble(rows, 10**9 // 1000, epsilon=math.inf).release(CELLS)
-    np.testing.assert_allclose(shares, one_hot(rows).mean(axis=0), atol=2e-3)
+    exact = features_of(CELLS, rows).mean(axis=0).astype(float)
+    np.testing.assert_allclose(shares, exact, atol=2e-3)
 
 
-def test_no_rows_and_no_noise_are_finite():
-    shares, std = ensemble(rows_of(0), 3, epsilon=math.inf).release(CELLS)
-    assert not shares.any()
+def test_a_voice_for_each_row_and_no_noise_say_the_products():
+    rows = rows_of(200, look=PRODUCTS)
+    means, _ = ensemble(rows, 10**9 // 1000, epsilon=math.inf).release(PRODUCTS)
+    exact = features_of(PRODUCTS, rows).mean(axis=0).astype(float)
+    np.testing.assert_allclose(means, exact, atol=2e-3 * 2048**2)
+
+
+@LOOKS
+def test_no_rows_and_no_noise_are_finite(look):
+    teachers = ensemble(rows_of(0, look=look), 3, epsilon=math.inf)
+    means, std = teachers.release(look)
+    assert not means.any()
     assert torch.isfinite(std).all()
 
 
@@ -177,9 +276,11 @@ def test_the_share_that_is_kept_is_that_of_teachers_with_a_row():
     assert kept_share(2.0) == pytest.approx(found, abs=1e-3)
 
 
-def test_sensitivity_is_asked_for():
+@LOOKS
+def test_sensitivity_is_asked_for(look):
+    teachers = ensemble(rows_of(5, look=look), 2, sensitivity=SUM_GRID - 1)
     with pytest.raises(ReservationError, match="sensitivity"):
-        ensemble(rows_of(5), 2, sensitivity=GRID / 2).release(CELLS)
+        teachers.release(look)
 
 
 def test_a_second_sum_is_not_paid_for():
@@ -189,10 +290,26 @@ def test_a_second_sum_is_not_paid_for():
         teachers.release(CELLS)
 
 
-def test_too_many_triples_are_refused():
-    many = torch.tensor(list(combinations(range(80), 3)))
-    with pytest.raises(ValueError, match="fewer triples"):
-        ensemble(rows_of(0), 1).release(Cells(many, 2))
+class OfNorm(ScoreProducts):
+    """A look that says that features are as long as this."""
+
+    said = LARGEST
+
+    @property
+    def squared_norm(self):
+        return self.said
+
+
+def test_too_long_features_are_refused():
+    """Where 1024 rows of a teacher would not have four units each; unpaid."""
+    teachers, look = ensemble(rows_of(5, look=PRODUCTS), 2), OfNorm(4)
+    look.said = LARGEST + 1
+    with pytest.raises(ValueError, match="smaller norm"):
+        teachers.release(look)
+    assert teachers._reservation.used == 0
+    look.said = LARGEST
+    means, _ = teachers.release(look)
+    assert torch.isfinite(means).all()
 
 
 def test_they_cannot_be_pickled():

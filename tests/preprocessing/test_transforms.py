@@ -165,3 +165,48 @@ def test_rounding_leaves_a_distribution():
         assert (np.diff(cumulative) >= 0).all()
         assert cumulative[-1] == 1
     assert too_large > 5
+
+
+NUMBERS = NumericDomain(-700.0, 900.0, log=True, integer=False, nullable=True)
+CELLS, MASSES = np.array([0.0, 0.2, 0.6, 1.0]), np.array([0.2, 0.5, 0.3])
+MOMENTS_OF = {
+    "numbers": MarginalTransform.numeric(NUMBERS, CELLS, MASSES),
+    "an exact zero": MarginalTransform.numeric(NUMBERS, CELLS, MASSES, zero=0.4),
+    "zero and missing": MarginalTransform.numeric(
+        NUMBERS, CELLS, MASSES, zero=0.3, missing=0.25
+    ),
+    "levels": MarginalTransform.of_levels(
+        LevelDomain(tuple("abcd"), False),
+        np.array([0.1, 0.2, 0.3, 0.4]),
+        order=np.array([2, 0, 3, 1]),
+    ),
+    "levels and missing": MarginalTransform.of_levels(
+        LevelDomain(("a", "b"), True), np.array([0.9, 0.1]), missing=0.4
+    ),
+    "one level": MarginalTransform.of_levels(LevelDomain(("a",), False), np.ones(1)),
+    "nothing": MarginalTransform.numeric(NUMBERS, CELLS, MASSES, missing=1.0),
+}
+
+
+@pytest.mark.parametrize("kind", MOMENTS_OF)
+def test_moments_are_those_of_the_scores_of_drawn_values(kind):
+    """Of 200,000 values: mean, deviation, and covariance with what they are made of.
+
+    These have sampling errors of 0.0022, 0.0016 and 0.0032 at most, those of normal
+    numbers; 0.012, 0.009 and 0.017 are 5.3 of them, 1.2e-7 each, and 0.001, 0.003 and
+    0.003 more for the grid of 1,000 ranks.
+    """
+    marginal = MOMENTS_OF[kind]
+    normal = np.random.default_rng(0).standard_normal(200_000)
+    values, missing = marginal.decode(ndtr(normal))
+    if isinstance(marginal.domain, NumericDomain):
+        scores = encoded(marginal, values, missing)
+    else:
+        beyond = len(marginal.domain.levels) + 1
+        codes = np.where(missing, beyond, values).astype(int)
+        scores = marginal.encode(np.zeros(len(codes)), codes)
+    mean, std, slope = marginal.score_moments()
+    assert mean == pytest.approx(scores.mean(), abs=0.013)
+    assert std == pytest.approx(scores.std(), abs=0.012)
+    covariance = ((scores - scores.mean()) * normal).mean()
+    assert slope == pytest.approx(covariance, abs=0.02)

@@ -17,6 +17,7 @@ from scipy.stats import chi2
 
 from skdpsynth import GPATESynthesizer
 from skdpsynth.exceptions import ReservationError
+from skdpsynth.nn import _linear_teachers
 from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -36,7 +37,10 @@ COLUMNS = {
 COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
 UNCOUNTED = TableSchema(COLUMNS, target="y")
 VOTES = {"aggregator": "confident_gnmax", "projection_dim": 2}
-FACTORS = {"init": "marginals"}
+# Linear teachers are in LINEAR; what others say has as many numbers as loadings.
+LINEAR = [{}, {"init": "marginals"}]
+HIDDEN = {"hidden_dims": (4,)}
+FACTORS = {"init": "marginals"} | HIDDEN
 SMALL = {"batch_size": 8, "latent_dim": 2, "random_state": 0, "delta": DELTA}
 
 
@@ -65,7 +69,7 @@ def fit_spied(monkeypatch, table=None, **parameters):
         )
         return noisy
 
-    for home in (_aggregators, _pair_tables):
+    for home in (_aggregators, _pair_tables, _linear_teachers):
         monkeypatch.setattr(home, "release_gaussian", spy)
     return fit(make_table() if table is None else table, **parameters), draws
 
@@ -74,8 +78,9 @@ def total(draws, name, scope, key=lambda draw: draw["noise"].size):
     return sum(key(d) for d in draws if d["name"] == name and d["scope"] == scope)
 
 
-SUMS, ANSWERS, TESTS, PAIRS = (
+SUMS, LINEAR_SUMS, ANSWERS, TESTS, PAIRS = (
     "sums of teachers' gradients",
+    "sums of linear teachers",
     "answers by vote",
     "threshold tests",
     "3 pair tables",
@@ -84,6 +89,7 @@ SUMS, ANSWERS, TESTS, PAIRS = (
 SENSITIVITIES = {
     "class counts": 1.0,
     SUMS: 2.0 * 2**20,
+    LINEAR_SUMS: 2.0**36,
     ANSWERS: math.sqrt(2),
     TESTS: 1.0,
     PAIRS: math.sqrt(3),  # a cell of the table of each pair of three columns
@@ -111,7 +117,9 @@ def certified_by_dp_accounting(draws, of_marginals):
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 @pytest.mark.parametrize("schema", [COUNTED, UNCOUNTED], ids=["counted", "uncounted"])
-@pytest.mark.parametrize("mode", [{}, FACTORS, {"init": "random"}, VOTES], ids=str)
+@pytest.mark.parametrize(
+    "mode", [*LINEAR, HIDDEN, FACTORS, {"init": "random"}, VOTES], ids=str
+)
 def test_epsilon_by_dp_accounting_is_what_was_asked_for(
     mode, schema, epsilon, proven_sensitivities, monkeypatch
 ):
@@ -126,9 +134,9 @@ def test_epsilon_by_dp_accounting_is_what_was_asked_for(
         assert entry.used == entry.releases > 0
 
 
-@pytest.mark.parametrize("mode", [{}, FACTORS], ids=str)
+@pytest.mark.parametrize("mode", [HIDDEN, FACTORS], ids=str)
 def test_every_sum_is_drawn_once_per_step_and_class(mode, monkeypatch):
-    """Of one number per loading; or per move of the weights, of which are as many."""
+    """Of one number per loading; on pairs per feature, of which there are as many."""
     _, draws = fit_spied(monkeypatch, n_iter=5, **mode)
     size = 3 * 2
     for scope in ("u", "v"):
@@ -167,7 +175,7 @@ def test_the_threshold_is_a_share_of_the_planned_teachers(monkeypatch):
     assert seen == [((16, 7), pytest.approx(12.0), TESTS, ANSWERS)] * 2
 
 
-@pytest.mark.parametrize("mode", [{}, VOTES], ids=str)
+@pytest.mark.parametrize("mode", [{}, HIDDEN, VOTES], ids=str)
 def test_a_plan_without_the_factor_m_or_2_cannot_run(mode, monkeypatch):
     """Twins: k queries instead of m * k, and sensitivity C instead of 2C."""
     plan = _gpate_plan.plan_training
@@ -176,10 +184,11 @@ def test_a_plan_without_the_factor_m_or_2_cannot_run(mode, monkeypatch):
         planned = plan(*args, **kwargs)
         return planned | {"n_queries": planned["n_queries"] // SMALL["batch_size"]}
 
-    if mode:
+    if mode == VOTES:
         monkeypatch.setattr(_gpate, "plan_training", without_factor)
     else:
         monkeypatch.setattr(_gpate_plan, "GRID", 2**19)
+        monkeypatch.setattr(_gpate_plan, "SUM_GRID", 2**35)
     with pytest.raises((ReservationError, ValueError)):
         fit(make_table(), n_iter=2, **mode)
 
@@ -188,8 +197,8 @@ def test_the_whole_run_is_reserved_before_any_marginal_is_drawn(monkeypatch):
     """Nothing can run out in the middle of the training."""
     synthesizer, draws = fit_spied(monkeypatch, n_iter=2)
     names = [entry.name for entry in synthesizer.privacy_report().entries]
-    assert names.index(SUMS) < names.index("marginals")
-    assert [d["name"] for d in draws].index(SUMS) > 0
+    assert names.index(LINEAR_SUMS) < names.index("marginals")
+    assert [d["name"] for d in draws].index(LINEAR_SUMS) > 0
 
 
 # --- Noise -----------------------------------------------------------------------
@@ -213,14 +222,16 @@ def weaker(factor):
     return measurement
 
 
-@pytest.mark.parametrize("mode", [{"n_iter": 60}, {"n_iter": 4, **VOTES}], ids=str)
+@pytest.mark.parametrize(
+    "mode", [{"n_iter": 90}, {"n_iter": 60} | HIDDEN, {"n_iter": 4} | VOTES], ids=str
+)
 @pytest.mark.parametrize("factor", [1.0, 0.7, 0.0])
 def test_the_noise_drawn_has_the_size_of_the_ledger(factor, mode, monkeypatch):
     """False alarms at 2e-6; noise of 0.7 sigma, and none, are caught."""
     if factor < 1:
         monkeypatch.setattr(_mechanisms, "_measurement", weaker(factor))
     _, draws = fit_spied(monkeypatch, **mode)
-    wanted = {SUMS} if len(mode) == 1 else {ANSWERS, TESTS}
+    wanted = {ANSWERS, TESTS} if "aggregator" in mode else {SUMS, LINEAR_SUMS}
     training = [draw for draw in draws if draw["name"] in wanted]
     assert sum(draw["noise"].size for draw in training) > 500
     assert noise_is_right(training) == (factor == 1.0)
@@ -245,7 +256,7 @@ def test_without_signal_the_update_is_noise_of_the_planned_size(factor, monkeypa
 
     monkeypatch.setattr(_gpate, "teacher_gradients", silent)
     monkeypatch.setattr(_gpate, "gaussian_sum", keep)
-    synthesizer = fit(make_table(), n_iter=60)
+    synthesizer = fit(make_table(), n_iter=60, **HIDDEN)
     plan = synthesizer.plan(150, class_counts={"u": 90, "v": 60})
     (std,) = set(plan["step_noise_std"])
     values = np.concatenate(sums) / std

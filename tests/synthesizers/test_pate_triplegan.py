@@ -161,6 +161,9 @@ def plan_of(counts, **parameters):
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_a_class_trains_if_it_can_pay(mode):
+    """On pairs where it is asked to: the tables know what it could learn."""
+    assert (plan_of({"u": 100_000, "v": 100_000}, **mode)["n_iter"] == 0).all()
+    mode = {"init": "marginals"} | mode
     large = plan_of({"u": 100_000, "v": 100_000}, **mode)
     assert (large["n_iter"] > 0).all()
     mixed = plan_of({"u": 100_000, "v": 20}, **mode)
@@ -179,7 +182,7 @@ def test_training_takes_little_from_the_start(n_rows, least, pairs, mode):
     whole = WholeTable(form, 0, 2, n_classes=2, largest=float(n_rows))
     settings = TripleSettings.of(PATETripleGANSynthesizer(**mode))
     plan = plan_class("u", float(n_rows), 0.3, whole, settings, 1e-7)
-    assert (plan.n_iter == 0) == (plan.mu_classifier == 0) == (least == 1.0)
+    assert (plan.n_iter == 0) == (plan.mu_classifier == 0) == (pairs or least == 1.0)
     training = plan.n_iter * plan.mu_step**2
     if plan.n_iter and mode:
         training *= plan.n_queries
