@@ -154,7 +154,7 @@ class FactorStart:
         own = self.generator.parameters
         for c, seen in self._seen.items():
             own[c]["loadings"] = seen.loadings(self._most_factors)
-        most = max(each["loadings"].shape[1] for each in own)
+        most = max(1, *(each["loadings"].shape[1] for each in own))
         for each in own:
             beyond = most - each["loadings"].shape[1]
             each["loadings"] = np.pad(each["loadings"], ((0, 0), (0, beyond)))
