@@ -89,7 +89,8 @@ class SeenProducts:
 
     def encode(self, scores: NDArray[np.float32]) -> NDArray[np.int32]:
         """Give rows of scores less their means, clipped to a length; private."""
-        rows = (scores - self._moments.means) / self._unit
+        finite = np.nan_to_num(scores.astype(np.float64), posinf=0.0, neginf=0.0)
+        rows = (finite - self._moments.means) / self._unit
         lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
         # Truncated towards 0, so that no row becomes longer; one is for rounding.
         rows *= (_LENGTH - 1.0) / np.maximum(lengths, _LENGTH - 1.0)

@@ -122,19 +122,15 @@ class MarginalTransform:
         That is their covariance with the normal numbers that they are made of.
         """
         ranks = (np.arange(_GRID) + 0.5) / _GRID
-        present = np.maximum(ranks - self.missing, 0.0) / max(1 - self.missing, 1e-12)
+        values, missing = self.decode(ranks)
         if isinstance(self.domain, NumericDomain):
-            middle = present.copy()
-            for at in np.flatnonzero(np.diff(self.points) == 0):  # an exact zero
-                below, up_to = self.cumulative[at : at + 2]
-                middle[(present >= below) & (present < up_to)] = (below + up_to) / 2
+            units = self.domain.to_unit(values)
+            at_zero = (values == 0.0) & (self.domain.zero is not None)
+            codes = np.where(missing, MISSING, np.where(at_zero, ZERO, 0))
         else:
-            place = np.searchsorted(self.cumulative[1:-1], present, side="right")
-            middle = (self.cumulative[place] + self.cumulative[place + 1]) / 2
-        middle = self.missing + (1.0 - self.missing) * middle
-        middle = np.where(ranks < self.missing, self.missing / 2, middle)
-        lowest = ndtr(-MAX_SCORE)
-        scores = ndtri(np.clip(middle, lowest, 1 - lowest))
+            units, codes = values, values.astype(np.int64)
+            codes[missing] = len(self.domain.levels) + 1
+        scores = self.encode(units, codes)
         slope = ((scores - scores.mean()) * ndtri(ranks)).mean()
         return float(scores.mean()), float(scores.std()), float(slope)
 

@@ -185,6 +185,12 @@ MOMENTS_OF = {
     ),
     "one level": MarginalTransform.of_levels(LevelDomain(("a",), False), np.ones(1)),
     "nothing": MarginalTransform.numeric(NUMBERS, CELLS, MASSES, missing=1.0),
+    "whole numbers": MarginalTransform.numeric(
+        NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False),
+        np.linspace(0.0, 1.0, 5),
+        np.array([0.7, 0.1, 0.1, 0.1]),
+    ),
+    "no level": MarginalTransform.of_levels(LevelDomain((), True), np.zeros(0)),
 }
 
 

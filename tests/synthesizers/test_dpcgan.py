@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 
 from skdpsynth import (
     DPCGANSynthesizer,
+    GPATESynthesizer,
     IndependentSynthesizer,
     PairwiseSynthesizer,
 )
@@ -190,6 +191,13 @@ def test_a_class_without_any_value_of_a_column_trains(pairs_for_all):
     fake = DPCGANSynthesizer(epsilon=math.inf, **settings).fit(table).sample(200)
     # A short fit leaves the class some of the components of others.
     assert fake.loc[fake["y"] == "u", "c"].isna().mean() > 0.9
+
+
+@pytest.mark.parametrize("cls", [DPCGANSynthesizer, GPATESynthesizer])
+def test_a_column_without_any_level_is_no_obstacle(cls):
+    table = make_table(300).assign(nothing=pd.Series([None] * 300, dtype=object))
+    synthesizer = cls(target="y", init="marginals", n_iter=1).fit(table)
+    assert synthesizer.sample(5)["nothing"].isna().all()
 
 
 @pytest.mark.parametrize("n_rows", [300, 450, 600, 1000])
