@@ -106,7 +106,7 @@ def accuracy(rows: pd.DataFrame, test: pd.DataFrame, seed: int) -> float:
 def _tensors(rows: pd.DataFrame) -> tuple[torch.Tensor, torch.Tensor]:
     images = rows[PIXELS].to_numpy(dtype=np.float32).reshape(-1, 1, SIDE, SIDE)
     labels = rows["label"].astype("int64").to_numpy()
-    return torch.from_numpy(images / 255.0), torch.from_numpy(labels)
+    return torch.tensor(images / 255.0), torch.tensor(labels)
 
 
 def run(key: Key, *, data: Path, pictures: Path | None) -> dict[str, object]:

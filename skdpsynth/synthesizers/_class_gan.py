@@ -42,7 +42,8 @@ Init = Literal["pairs", "marginals", "random"]
 
 AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
 ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
-_CLEAR = 20.0  # a share of products is enough where they stand out so far
+# Of the strongest factor over the noise: from which one looks, and what is enough.
+_VISIBLE, _CLEAR = 1.0, 20.0
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 
 
@@ -115,7 +116,7 @@ class ClassGAN(GeneratedSynthesizer):
             return 0
         heard = mu * self._heard(n_rows)
         if form == "marginals":
-            clear = products_clear(n_rows, n_columns, heard) >= 1.0
+            clear = products_clear(n_rows, n_columns, heard) >= _VISIBLE
             return int(clear or self._asked)
         return cell_groups(n_rows, n_columns, heard, least=2 if self._asked else 3)
 

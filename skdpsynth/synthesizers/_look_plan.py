@@ -7,7 +7,7 @@ import math
 CELL_COLUMNS = range(3, 20)  # of tables whose triples can be looked at
 PRODUCT_COLUMNS = range(2, 5000)
 CELL_ROUNDS, PRODUCT_ROUNDS = 2, 1
-_STRONGEST = 0.1  # nominal share of the variance that the strongest factor has
+_STRONGEST = 0.12  # nominal share of the variance that the strongest factor has
 # Groups of a column in cells of three of them, and of all columns together.
 _MOST_GROUPS, _ALL_GROUPS = 6, 84
 _PER_CELL = 12.0  # rows of a mean cell, in noise deviations

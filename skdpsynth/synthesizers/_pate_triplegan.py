@@ -81,8 +81,9 @@ class PATETripleGANSynthesizer(ClassGAN):
         "hybrid": teachers of each class. "auto": one for 4 rows of the noisy count,
         at most 2048.
     n_iter : int or "auto", default="auto"
-        Rounds. "auto": as many as keep the signal of a round above its noise. A class
-        that cannot pay for a few leaves its budget to its start.
+        Rounds. "auto": none on pairs, where the tables know more; else as many as keep
+        the signal of a round above its noise. A class that cannot pay for a few leaves
+        its budget to its start.
     batch_size : int, default=512
         "hybrid": generated rows that the teachers vote on in a round, at least 1.
     noise_multiplier : float, optional
