@@ -17,7 +17,6 @@ from scipy.linalg import eigh
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._transforms import ScoreMoments
 
 _LENGTH = 2**12  # of a row of whole numbers, at most
 _CHUNK = 2**16  # rows that are added up at a time
@@ -26,6 +25,14 @@ _MOST_FACTORS = 64
 _ROUNDS = 6  # of the search for what columns share
 _LEAST_SLOPE = 0.15  # of a score; a column that is nearly constant says little
 _MOST_SHARED = 0.97  # of the variance of a score
+
+
+class ScoreMoments(NamedTuple):
+    """Of the scores of all columns, by their released marginals; public."""
+
+    means: NDArray[np.float64]
+    stds: NDArray[np.float64]
+    slopes: NDArray[np.float64]  # covariances with the normal numbers they stand for
 
 
 class ScoreProducts(NamedTuple):

@@ -15,7 +15,7 @@ from skdpsynth.preprocessing._estimates import flat_marginals
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._marginals import buy_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
-from skdpsynth.preprocessing._transforms import MarginalTransform, ScoreMoments
+from skdpsynth.preprocessing._transforms import MarginalTransform
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
 if TYPE_CHECKING:
@@ -116,10 +116,9 @@ class TableModel:
             scores[:, j] = column.encode(units[:, j], category_codes[:, j])
         return scores
 
-    def score_moments(self, position: int) -> ScoreMoments:
-        """Give the moments of a class's normal scores; public."""
-        columns = [column.score_moments() for column in self.marginals[position]]
-        return ScoreMoments(*np.array(columns).T)
+    def score_moments(self, position: int) -> NDArray[np.float64]:
+        """Give means, deviations and slopes of a class's scores, (3, n_columns)."""
+        return np.array([own.score_moments() for own in self.marginals[position]]).T
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         """Split into JSON-safe facts and arrays, for saving."""

@@ -8,7 +8,7 @@ into a value by the inverse of F, so the bought marginals survive any training.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 MAX_SCORE = 3.0  # scores are kept within this distance of 0
 _GRID = 1000  # ranks that stand for all
-
-
-class ScoreMoments(NamedTuple):
-    """Of the scores of all columns, by their released marginals; public."""
-
-    means: Floats
-    stds: Floats
-    slopes: Floats
 
 
 @dataclass(frozen=True)

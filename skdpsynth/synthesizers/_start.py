@@ -15,7 +15,7 @@ from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
 from skdpsynth.nn._fitting import Components, Fit, Heads, ReleasedClass
 from skdpsynth.nn._mixture import Mixture, MixtureGenerator
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
-from skdpsynth.nn._score_products import SeenProducts
+from skdpsynth.nn._score_products import ScoreMoments, SeenProducts
 from skdpsynth.preprocessing._bins import choose_bins
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._pairs import PairTables, borrowers, buy_pairs
@@ -143,7 +143,8 @@ class FactorStart:
     ) -> tuple[SeenProducts, NDArray[np.int32]]:
         """Let discriminators look at products of scores; give the private rows too."""
         del n_groups, n_rounds, generator
-        seen = self._seen[position] = SeenProducts(self.model.score_moments(position))
+        moments = ScoreMoments(*self.model.score_moments(position))
+        seen = self._seen[position] = SeenProducts(moments)
         return seen, seen.encode(self.encode(rows, position))
 
     def descend(self, n_steps: int) -> None:

@@ -15,9 +15,9 @@ from scipy.stats import multivariate_normal, norm
 from skdpsynth.nn import _score_products
 from skdpsynth.nn._factors import FactorGenerator
 from skdpsynth.nn._linear_teachers import SUM_GRID
-from skdpsynth.nn._score_products import ScoreProducts, SeenProducts
+from skdpsynth.nn._score_products import ScoreMoments, ScoreProducts, SeenProducts
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
-from skdpsynth.preprocessing._transforms import MarginalTransform, ScoreMoments
+from skdpsynth.preprocessing._transforms import MarginalTransform
 
 LENGTH = 4096
 LARGEST_WEIGHT = math.isqrt(SUM_GRID**2 // (LENGTH**4 // 2)) - 2  # of linear teachers
