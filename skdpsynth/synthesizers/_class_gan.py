@@ -118,7 +118,7 @@ class ClassGAN(GeneratedSynthesizer):
         if form == "marginals":
             clear = products_clear(n_rows, n_columns, heard) >= _VISIBLE
             return int(clear or self._asked)
-        return cell_groups(n_rows, n_columns, heard, least=2 if self._asked else 3)
+        return cell_groups(n_rows, n_columns, heard, asked=self._asked)
 
     def _look_share(
         self, form: Init, n_rows: float, n_columns: int, mu: float
