@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 
 SUM_GRID = 2**36  # the sensitivity of a sum
 _MOST_ROWS = 1024  # of a teacher that are looked at
+_ALONE = 1e-9  # rows of a teacher from which no two share one
 
 
 def kept_share(rows_per_teacher: float) -> float:
     """Give the share of rows that counts: teachers have one voice each, if any row."""
-    return float(-np.expm1(-rows_per_teacher) / max(rows_per_teacher, 1e-9))
+    if rows_per_teacher < _ALONE:
+        return 1.0
+    return float(-np.expm1(-rows_per_teacher) / rows_per_teacher)
 
 
 class LinearTeachers:
@@ -95,18 +98,23 @@ class LinearTeachers:
         require_sensitivity(self._reservation, SUM_GRID)
         summed = look.sums(self._rows, most // self._looked_at)
         released = release_gaussian(summed.cpu().numpy(), self._reservation)
-        voices = most * self._expected_rows * kept_share(self._per_row)
+        mean, second = self._weights(most)
+        voices = self._expected_rows * mean
         means = torch.from_numpy(released / voices).to(self._rows.device)
-        uneven = look.variances(means) * (self._spread() / self._expected_rows)
+        spread = max(second / mean**2 - 1.0, 0.0)
+        uneven = look.variances(means) * (spread / self._expected_rows)
         noise = self._reservation.noise_std / voices
         return look.scaled(means).float(), (noise**2 + uneven).sqrt().float()
 
-    def _spread(self) -> float:
-        """Give the squared variation of the weights of rows over their mean."""
-        mean = self._per_row  # of the other rows of a teacher
-        most = int(mean + 12.0 * math.sqrt(mean) + 30.0)
-        n_rows = np.arange(1, most)
-        probability = poisson.pmf(n_rows - 1, mean)
-        second = probability @ (1.0 / (n_rows * np.minimum(n_rows, _MOST_ROWS)))
-        first = probability @ (1.0 / n_rows)
-        return max(float(second / first**2) - 1.0, 0.0)
+    def _weights(self, most: int) -> tuple[float, float]:
+        """Give the mean weight of a row in the sum, and that of its square; public.
+
+        Of a row with a Poisson number of others in its part.
+        """
+        others, off = self._per_row, 12.0 * math.sqrt(self._per_row) + 30.0
+        n_rows = np.arange(max(int(others - off), 0), int(others + off)) + 1
+        probability = poisson.pmf(n_rows - 1, others)
+        looked_at = np.minimum(n_rows, _MOST_ROWS)
+        weights = most // looked_at
+        looked = probability * (looked_at / n_rows)  # else it is not among the first
+        return float(looked @ weights), float(looked @ weights.astype(float) ** 2)

@@ -87,17 +87,18 @@ class SeenProducts:
     """
 
     def __init__(self, moments: ScoreMoments) -> None:
-        self._moments = moments
+        finite = (np.nan_to_num(own, posinf=0.0, neginf=0.0) for own in moments)
+        self._moments = ScoreMoments(*finite)
         self._look = ScoreProducts(len(moments.means))
         # From whole numbers to scores.
-        squared = _CLIP * float((moments.stds**2).sum())
+        squared = _CLIP * float((self._moments.stds**2).sum())
         self._unit = math.sqrt(max(squared, 1e-12)) / _LENGTH
         self._sum, self._weight = np.zeros(self._look.shape), 0.0
 
     def encode(self, scores: NDArray[np.float32]) -> NDArray[np.int32]:
         """Give rows of scores less their means, clipped to a length; private."""
-        finite = np.nan_to_num(scores.astype(np.float64), posinf=0.0, neginf=0.0)
-        rows = (finite - self._moments.means) / self._unit
+        rows = (scores.astype(np.float64) - self._moments.means) / self._unit
+        rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
         lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
         # Truncated towards 0, so that no row becomes longer; one is for rounding.
         rows *= (_LENGTH - 1.0) / np.maximum(lengths, _LENGTH - 1.0)

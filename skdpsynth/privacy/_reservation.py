@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, NoReturn, SupportsIndex
 
@@ -160,7 +160,8 @@ class Reservation:
 class Entry:
     """One line of the ledger. Only the ledger writes it."""
 
-    reservation: Reservation = field(init=False)  # set by the ledger
+    # Set by the ledger.
+    reservation: Reservation = field(init=False, repr=False, compare=False)
     name: str
     scope: Hashable | None
     mu: float
@@ -206,7 +207,10 @@ class Ledger:
             self.note_insecure()
             reservation = object.__new__(Reservation)
             object.__setattr__(reservation, "_ledger", self)
-            entry = replace(line)
+            # A line of our own, of which nothing is used.
+            own = [item.name for item in fields(Entry) if item.init]
+            entry = Entry(**{name: getattr(line, name) for name in own})
+            entry.used = 0
             entry.reservation = reservation
             self._entries[id(reservation)] = entry
         return reservation

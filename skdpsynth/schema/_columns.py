@@ -391,6 +391,11 @@ def family(level: object) -> str:
 
 
 def _check_order(column: Column, low: Any, high: Any) -> None:  # noqa: ANN401
+    if isinstance(low, float) and not math.isfinite(high - low):
+        raise InvalidSchemaError(
+            f"The bounds of {type(column).__name__} must be less than 1e308 apart."
+            f" Got low={low!r} and high={high!r}."
+        )
     if low > high:
         raise InvalidSchemaError(
             f"The bounds of {type(column).__name__} must satisfy low <= high."

@@ -51,9 +51,9 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
-        `n_generator_steps` of the generator. "auto": 2 on pairs, otherwise as many as
-        keep the signal of a step above its noise, up to 12; a class for which training
-        does not pay leaves its budget to the start.
+        `n_generator_steps` of the generator. "auto": 2 of cells, 1 of products (12
+        of samples), otherwise as many as keep the signal of a step above its noise, up
+        to 12; a class for which training does not pay leaves its budget to the start.
     noise_multiplier : float, optional
         Noise of a step in clipping norms, positive. It fixes the number of rounds, so
         it excludes `n_iter`.
@@ -144,12 +144,13 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     rounds, and starts each from zero: the gradient of a row is then its features times
     a public number, and no fakes are clipped. What it was told stays in the loss; the
     generator's steps are then those of the start's fit, so that `learning_rate`,
-    `discriminator_learning_rate` and `latent_dim` have no say. With hidden layers,
-    several steps, or without pairs it looks at products of the score of each column
-    with directions in the row. Between two releases the gradient of the real rows stays
-    what was released, and that of the fakes follows the generator. A
-    class that can pay neither for pairs nor for training takes the dependence of the
-    largest that can, unless it is a hundred times rarer.
+    `discriminator_learning_rate` and `latent_dim` have no say. Without pairs it
+    looks at products of two scores once, and factors that stand out are the generator.
+    With hidden layers, several steps, or from scratch it looks at products of each
+    score with directions in the row. Between two releases the gradient of the real rows
+    stays what was released, and that of the fakes follows the generator. A class that
+    can pay neither for pairs nor for training takes the dependence of the largest that
+    can, unless it is a hundred times rarer.
 
     References
     ----------

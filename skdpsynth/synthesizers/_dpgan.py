@@ -51,9 +51,9 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         scratch as in the paper. Tables that pairs do not serve start from marginals.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the critic, then
-        `n_generator_steps` of the generator. "auto": 2 on pairs, otherwise as many as
-        keep the signal of a step above its noise, up to 12; a class for which training
-        does not pay leaves its budget to the start.
+        `n_generator_steps` of the generator. "auto": 2 of cells, 1 of products (12
+        of samples), otherwise as many as keep the signal of a step above its noise, up
+        to 12; a class for which training does not pay leaves its budget to the start.
     noise_multiplier : float, optional
         Noise of a step in clipping norms, positive. It fixes the number of rounds, so
         it excludes `n_iter`.

@@ -42,7 +42,7 @@ class GANSynthesizer(AdversarialSynthesizer):
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
         `n_generator_steps` of the generator. "auto": 2 where it looks at cells of three
-        columns (pairs, 3 to 19 columns), otherwise 12.
+        columns (pairs, 3 to 19 columns), 1 at products, otherwise 12.
     batch_size : int or "auto", default="auto"
         Expected rows of a class's sample, at least 1. "auto": 2**18.
     n_discriminator_steps : int, default=1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 CELL_COLUMNS = range(3, 20)  # of tables whose triples can be looked at
-PRODUCT_COLUMNS = range(2, 5000)
+PRODUCT_COLUMNS = range(2, 2001)
 CELL_ROUNDS, PRODUCT_ROUNDS = 2, 1
 _STRONGEST = 0.12  # nominal share of the variance that the strongest factor has
 # Groups of a column in cells of three of them, and of all columns together.

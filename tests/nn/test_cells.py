@@ -11,10 +11,11 @@ import torch
 from scipy.stats import chi2
 from torch.nn import functional
 
-from skdpsynth.nn import _dp_sgd
+from skdpsynth.nn import _cells, _dp_sgd
 from skdpsynth.nn._cells import Cells, SeenCells
 from skdpsynth.nn._fitting import Fit, Heads, ReleasedClass
 from skdpsynth.nn._linear_discriminator import LinearDiscriminator
+from skdpsynth.nn._linear_teachers import SUM_GRID
 from skdpsynth.privacy import PrivacyAccountant
 
 CPU = torch.device("cpu")
@@ -69,6 +70,16 @@ def test_counts_are_those_of_a_loop(n_rows, monkeypatch):
     rows = rows_of(n_rows)
     found = CELLS.sums(torch.from_numpy(rows))
     np.testing.assert_array_equal(found, counted(rows))
+
+
+def test_weighted_sums_are_exact():
+    """Doubles hold the sums of a chunk: 2**16 rows of 2**36 in a cell, and one."""
+    assert _cells._CHUNK_ROWS * SUM_GRID <= 2**53
+    rows = np.zeros((2**16 + 1, 3), dtype=np.uint8)
+    weights = np.full(len(rows), 2**36 - 1, dtype=np.int64)
+    looked = Cells(torch.tensor([[0, 1, 2]]), 2)
+    found = looked.sums(torch.from_numpy(rows), torch.from_numpy(weights))
+    assert found.flatten()[0] == (2**16 + 1) * (2**36 - 1)
 
 
 def test_groups_are_those_of_the_bins():

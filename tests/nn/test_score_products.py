@@ -435,3 +435,12 @@ def test_columns_of_several_kinds_have_moments_together():
     seen = SeenProducts(moments)
     rows = seen.encode(np.array([moments.means, moments.means], np.float32))
     assert np.abs(rows).max() <= 1  # means are float32 there
+
+
+def test_whatever_is_not_finite_is_no_longer_than_any_row():
+    """Neither scores nor moments; the middle stands for them."""
+    odd = np.array([[np.nan, 1.0, 2.0], [np.inf, -np.inf, 0.5]], np.float32)
+    bad = np.array([0.0, np.inf, np.nan])
+    for moments in (normal_moments(3), ScoreMoments(bad, np.ones(3), np.ones(3))):
+        rows = SeenProducts(moments).encode(odd).astype(np.int64)
+        assert (np.square(rows).sum(axis=1) <= 2**24).all()

@@ -155,6 +155,16 @@ def test_one_row_moves_the_sums_of_its_class_by_the_clipping_norm(label, mode, c
     assert sum(assert_small_influence(*pair, label, clip) for pair in pairs) > 0
 
 
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
+def test_a_class_without_rows_releases_all_the_same(init):
+    """Noise around zeros: whether it has rows is private."""
+    table = make_table()
+    sums = sums_of(table[table["y"] == "u"], DPCGANSynthesizer, init=init)
+    of_none = [total for scope, total in sums if scope == "v"]
+    assert len(of_none) == 3
+    assert not np.any(of_none)
+
+
 def standardised_together(scores):
     return ((scores - scores.mean(axis=0)) / np.float32(scores.std())).astype("f4")
 

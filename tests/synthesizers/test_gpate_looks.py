@@ -70,17 +70,29 @@ def one_row_more_or_less(table, label):
 
 
 @pytest.mark.usefixtures("pairs_for_all")
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
 @pytest.mark.parametrize("n_teachers", ["auto", 12, 1])
 @pytest.mark.parametrize("label", ["u", "v"])
-def test_one_row_moves_sums_of_its_class_by_the_grid(label, n_teachers):
-    table = make_table()
-    before = sums_of(table, n_teachers=n_teachers)
+def test_one_row_moves_sums_of_its_class_by_the_grid(label, n_teachers, init):
+    table, mode = make_table(), {"n_teachers": n_teachers, "init": init}
+    before = sums_of(table, **mode)
     assert len(before) == 6  # two classes, three steps
     moved = [
-        sums_moved(before, sums_of(other, n_teachers=n_teachers), label)
+        sums_moved(before, sums_of(other, **mode), label)
         for other in one_row_more_or_less(table, label)
     ]
     assert sum(moved) > 0
+
+
+@pytest.mark.usefixtures("pairs_for_all")
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
+def test_a_class_without_rows_releases_all_the_same(init):
+    """Noise around zeros: whether it has rows is private."""
+    table = make_table()
+    sums = sums_of(table[table["y"] == "u"], init=init)
+    of_none = [values for scope, values in sums if scope == "v"]
+    assert len(of_none) == 3
+    assert not np.any(of_none)
 
 
 def twice_the_rows(self, cells):
