@@ -34,14 +34,18 @@ _BEGIN = "<!-- benchmarks/audit.py writes from here -->"
 _END = "<!-- to here -->"
 _RUNS = Path(tempfile.gettempdir()) / "skdpsynth-audit"  # of audits broken off
 
+
+def _schema(columns: str, n_rows: int) -> TableSchema:
+    column = Continuous(-10, 10, scale="linear", decimals="any")
+    return TableSchema(dict.fromkeys(columns, column), n_rows=n_rows)
+
+
+SCHEMA = _schema("ab", 2)
+# Wrongly declared, so that pair tables are bought, and three columns looked at.
+_MANY, _CELLS = _schema("ab", 300), {"schema": _schema("abc", 300), "n_iter": 2}
 # Two rows in one corner of the domain, and the canary in the opposite one.
-_COLUMNS = {
-    name: Continuous(-10, 10, scale="linear", decimals="any") for name in ("a", "b")
-}
-SCHEMA = TableSchema(_COLUMNS, n_rows=2)
-_MANY = TableSchema(_COLUMNS, n_rows=300)  # wrongly declared: pair tables are bought
-TABLE = pd.DataFrame({"a": [-8.2, -8.9], "b": [-8.5, -8.1]})
-CANARY = {"a": 9.5, "b": 9.5}
+TABLE = pd.DataFrame({"a": [-8.2, -8.9], "b": [-8.5, -8.1], "c": [-8.7, -8.4]})
+CANARY = dict.fromkeys("abc", 9.5)
 
 _G_PATE = {"batch_size": 4, "latent_dim": 1}
 _ALONE = {"init": "random", "n_teachers": 1, "n_iter": 10}
@@ -55,12 +59,15 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
     "independent": ("IndependentSynthesizer", {}),
     "pairs": ("PairwiseSynthesizer", {"schema": _MANY}),
     "G-PATE": ("GPATESynthesizer", {**_G_PATE, "n_teachers": 4, "n_iter": 4}),
+    "G-PATE, cells": ("GPATESynthesizer", _CELLS),
     "G-PATE, one teacher": ("GPATESynthesizer", {**_G_PATE, **_ALONE}),
     "G-PATE, votes": ("GPATESynthesizer", {**_G_PATE, **_ALONE, **_VOTES}),
     "PATE-GAN": ("PATEGANSynthesizer", _LABELS),
     "PATE-GAN, Laplace": ("PATEGANSynthesizer", {**_LABELS, "noise": "laplace"}),
     "DP-CGAN": ("DPCGANSynthesizer", _SHORT),
     "DP-CGAN, sampled": ("DPCGANSynthesizer", {**_SHORT, "batch_size": 1}),
+    "DP-CGAN, products": ("DPCGANSynthesizer", {"init": "marginals", "n_iter": 4}),
+    "DP-CGAN, cells": ("DPCGANSynthesizer", _CELLS),
     "DPGAN": ("DPGANSynthesizer", _SHORT),
     "PATE-TripleGAN": ("PATETripleGANSynthesizer", _LABELS),
     "PATE-TripleGAN, DP-SGD": (
@@ -81,11 +88,12 @@ def synthesizer(name: str, epsilon: float = EPSILON) -> BaseSynthesizer:
 def run(name: str, n_runs: int, epsilon: float = EPSILON) -> GeneratorAudit:
     """Audit one case; runs of an audit that was broken off are kept."""
     part = f"{name}-{epsilon:g}".replace(" ", "-")
-    folder = _RUNS / part
+    folder, made = _RUNS / part, synthesizer(name, epsilon)
+    columns = list(made.schema.columns)
     found = audit_generator(
-        synthesizer(name, epsilon),
-        TABLE,
-        CANARY,
+        made,
+        TABLE[columns],
+        {column: CANARY[column] for column in columns},
         epsilon=EPSILON,  # the claim, also where there is no noise
         n_runs=n_runs,
         n_samples=N_SAMPLES,
