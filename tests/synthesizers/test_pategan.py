@@ -153,7 +153,6 @@ def test_on_pairs_labels_are_bought_where_they_are_asked_for():
         plan["table_noise_std"], alone["table_noise_std"], rtol=1e-3
     )
     assert (plan_of(10**6, n_iter=3)["n_iter"] == 3).all()
-    assert (plan_of(10**6, noise_multiplier=1000.0)["n_iter"] > 0).all()
 
 
 def test_a_class_with_little_signal_gives_its_budget_to_the_marginals():
