@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.schema import TableSchema
 
-__all__ = ["DATA", "DELTA", "TABLES", "PaperTable", "real_rows"]
+__all__ = ["DATA", "DELTA", "TABLES", "PaperTable", "read_idx", "real_rows"]
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 Parts = tuple[pd.DataFrame, pd.DataFrame]
@@ -136,16 +136,17 @@ def _mnist(data: Path, seed: int) -> Parts:
     names = [f"pixel{i}" for i in range(784)]
     parts = []
     for part in ("train", "t10k"):
-        pixels = _idx(data / "mnist" / f"{part}-images-idx3-ubyte.gz", header=16)
-        digits = _idx(data / "mnist" / f"{part}-labels-idx1-ubyte.gz", header=8)
+        pixels = read_idx(data / "mnist" / f"{part}-images-idx3-ubyte.gz", header=16)
+        digits = read_idx(data / "mnist" / f"{part}-labels-idx1-ubyte.gz", header=8)
         table = pd.DataFrame(pixels.reshape(-1, 784), columns=names)
         parts.append(table.assign(digit=digits.astype("int8")))
     return parts[0], parts[1]
 
 
-def _idx(path: Path, header: int) -> np.ndarray:
+def read_idx(path: Path, header: int) -> np.ndarray:
+    """Read the bytes of a compressed IDX file after its header."""
     if not path.exists():
-        msg = f"Expected the MNIST file {str(path)!r}. Name its folder in --data."
+        msg = f"Expected the file {str(path)!r}. Name its folder in --data."
         raise FileNotFoundError(msg)
     with gzip.open(path) as file:
         return np.frombuffer(file.read(), dtype=np.uint8, offset=header)

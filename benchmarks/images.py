@@ -9,7 +9,6 @@ skipped, and a picture of samples is written to docs/images.
 from __future__ import annotations
 
 import argparse
-import gzip
 import math
 import traceback
 from functools import partial
@@ -30,6 +29,7 @@ from _common import (
     print_states,
     run_missing,
 )
+from _tables import read_idx
 from torch.nn import functional
 
 import skdpsynth
@@ -62,19 +62,11 @@ def load(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read the train and the test images, a row each."""
     parts = []
     for part in ("train", "t10k"):
-        pixels = _idx(folder / f"{part}-images-idx3-ubyte.gz", header=16)
-        labels = _idx(folder / f"{part}-labels-idx1-ubyte.gz", header=8)
+        pixels = read_idx(folder / f"{part}-images-idx3-ubyte.gz", header=16)
+        labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz", header=8)
         table = pd.DataFrame(pixels.reshape(-1, SIDE**2), columns=PIXELS)
         parts.append(table.assign(label=labels.astype("int8")))
     return parts[0], parts[1]
-
-
-def _idx(path: Path, header: int) -> np.ndarray:
-    if not path.exists():
-        msg = f"Expected the file {str(path)!r}. Name the folder of the data in --data."
-        raise FileNotFoundError(msg)
-    with gzip.open(path) as file:
-        return np.frombuffer(file.read(), dtype=np.uint8, offset=header)
 
 
 def accuracy(rows: pd.DataFrame, test: pd.DataFrame, seed: int) -> float:

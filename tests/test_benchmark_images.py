@@ -19,7 +19,7 @@ def images(monkeypatch):
     import images
 
     yield images
-    for name in ("images", "_common"):
+    for name in ("images", "_common", "_tables"):
         sys.modules.pop(name, None)
 
 
