@@ -290,7 +290,9 @@ def after_sorting(self, real, rows, *others, **named):
 SORTED = partialmethod(after_sorting, TeacherEnsemble.__init__)
 
 
-@pytest.mark.parametrize("name", ["gpate", "gpate votes", "pategan", "triplegan"])
+@pytest.mark.parametrize(
+    "name", ["gpate random", "gpate votes", "pategan", "triplegan"]
+)
 def test_parts_after_sorting_are_caught(name, small_table, public_schema, monkeypatch):
     """An extreme row moves others: no release shows it, and no draw by its position."""
     monkeypatch.setattr(TeacherEnsemble, "__init__", SORTED)

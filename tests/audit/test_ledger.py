@@ -276,7 +276,7 @@ def test_divisor_from_the_number_of_rows(
 ):
     monkeypatch.setattr(_adversarial, "Discriminator", RealisedDivisor)
     # A signal above the noise: steps that are all noise are discounted to nothing.
-    synthesizer = DPCGANSynthesizer(50.0, **SHORT, **FACTORS)
+    synthesizer = DPCGANSynthesizer(50.0, **SHORT, **FACTORS, n_discriminator_steps=2)
     found = audit_of(synthesizer, small_table, canary, public_schema)
     assert_caught(found, "synthetic rows depend on the canary past all releases")
 
@@ -300,7 +300,8 @@ def unclipped(gradients, clip):
 
 def test_sums_without_clipping(small_table, canary, public_schema, monkeypatch):
     monkeypatch.setattr(_dp_sgd, "clipped_sums", unclipped)
-    synthesizer = DPCGANSynthesizer(max_grad_norm=1e-3, **SHORT)
+    loop = {"n_discriminator_steps": 2, "max_grad_norm": 1e-3}
+    synthesizer = DPCGANSynthesizer(**loop, **SHORT)
     found = audit_of(synthesizer, small_table, canary, public_schema)
     assert_caught(found, "times its sensitivity")
 
