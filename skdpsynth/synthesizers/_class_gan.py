@@ -166,7 +166,11 @@ class ClassGAN(GeneratedSynthesizer):
         ]
         # Factors that only some classes could pay for were a mark of these.
         linear = form == "marginals" and any(plan.n_groups for plan in plans)
-        if linear and borrowers([plan.n_iter > 0 for plan in plans], rows):
+        if (
+            linear
+            and not self._asked
+            and borrowers([plan.n_iter > 0 for plan in plans], rows)
+        ):
             return [whole.plan_start(plan.label, plan.n_rows, mu) for plan in plans]
         return plans
 

@@ -186,6 +186,20 @@ def test_by_default_most_rows_have_a_teacher_of_their_own():
     assert planned(1e5, n_teachers=7, n_iter=2).n_teachers == 7
 
 
+def test_factors_of_some_classes_only_are_learnt_where_they_are_asked_for():
+    """By default one that could pay leaves it, unless the other is a rare one."""
+    found = {}
+    for small in (100.0, 3000.0):
+        for n_iter in ("auto", 1):
+            synthesizer = GPATESynthesizer(init="marginals", n_iter=n_iter)
+            counts = np.array([2e5 if small == 100.0 else 1e4, small / 30])
+            plans = synthesizer._plan_classes(["u", "v"], counts, 10, 0, 0.25)
+            found[small, n_iter] = [plan.n_iter for plan in plans]
+    assert found[100.0, "auto"] == [1, 0]
+    assert found[3000.0, "auto"] == [0, 0]
+    assert found[3000.0, 1] == [1, 1]
+
+
 def test_few_teachers_are_not_heard():
     """Of 10 teachers each has one voice: its share of rows is lost in the noise."""
     assert planned(1e5, n_teachers=10).n_iter == 0
