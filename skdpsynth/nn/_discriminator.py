@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
+from skdpsynth.nn._adam import Adam
 from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._products import Products
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096
+_HIDDEN_RATE = 2e-4  # of a step of Adam, which hidden layers take
 
 
 class Discriminator:
@@ -75,14 +77,18 @@ class Discriminator:
         self._noise = reservation.noise_std * max_grad_norm / expected_batch_size
         self._rng, self._device = rng, device
         network = _network(n_features, hidden_dims, generator).to(device)
+        self._layers = [part for part in network if isinstance(part, nn.Linear)]
         self._network = GradSampleModule(network, loss_reduction="sum")
         self._params = list(self._network.parameters())
         self._optimizer = ReservedOptimizer(
-            torch.optim.SGD(self._params, lr=learning_rate),
+            torch.optim.SGD(
+                self._params, lr=learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0)
+            ),
             max_grad_norm=max_grad_norm,
             expected_batch_size=expected_batch_size,
             reservation=reservation,
         )
+        self._directions = [Adam() for _ in self._params]
         n_weights = sum(p.numel() for p in self._params)
         self._chunk = max(
             1, min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
@@ -105,16 +111,18 @@ class Discriminator:
         chosen = self._rows[torch.from_numpy(drawn).to(self._device)]
         for start in range(0, len(chosen), self._chunk):
             chunk = chosen[start : start + self._chunk]
-            self._backward(chunk, features, real=True, private=True)
+            self._backward(chunk, features, real=True)
             self._optimizer.accumulate()
         self._optimizer.release()
         self._released = [p.grad.clone() for p in self._params]
 
-    def forget(self, share: float) -> None:
-        """Move every parameter towards 0 by a share of it, in [0, 1]."""
-        with torch.no_grad():
-            for p in self._params:
-                p.mul_(1.0 - share)
+    def renew(self) -> None:
+        """Begin a round: what a linear one looks at has turned, so it learns anew.
+
+        Hidden layers keep their weights.
+        """
+        if len(self._layers) == 1:
+            torch.nn.init.zeros_(self._params[0])
 
     def follow(self, fakes: torch.Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public fakes.
@@ -128,7 +136,11 @@ class Discriminator:
         sums = self._sums_of_fakes(fakes, features)
         for p, released, total in zip(self._params, self._released, sums, strict=True):
             p.grad = released + (total / len(fakes)).to(p)
-        self._discount_noise()
+        if len(self._layers) == 1:
+            self._discount_noise()
+        else:
+            for p, direction in zip(self._params, self._directions, strict=True):
+                p.grad = direction(p.grad)
         self._optimizer.original_optimizer.step()
         if self._bound < math.inf:
             with torch.no_grad():
@@ -146,16 +158,37 @@ class Discriminator:
             norms = slopes * features.norms(fakes)
             weights = slopes * (self._clip / norms.clamp_min(self._clip))
             return [features.weighted_sum(fakes, weights).unsqueeze(0)]
-        return self._sums_of_examples(fakes, features, private=False)
+        with torch.enable_grad():
+            values = (features(fakes) * self._scale).double().requires_grad_()
+            layers = self._pass(values)
+            scores = layers[-1][1]
+            losses = functional.softplus(scores) if self._loss == "logistic" else scores
+            outputs = [after for _, after in layers]
+            found = torch.autograd.grad(losses.sum(), outputs)
+        # The gradient of a row by a layer is the product of its slope and its input.
+        befores = [before.detach() for before, _ in layers]
+        pairs = list(zip(found, befores, strict=True))
+        squares = [
+            slope.square().sum(1) * (before.square().sum(1) + (layer.bias is not None))
+            for layer, (slope, before) in zip(self._layers, pairs, strict=True)
+        ]
+        norms = torch.stack(squares).sum(0).sqrt()
+        kept = (self._clip / norms.clamp_min(self._clip)).unsqueeze(1)
+        sums = []
+        for layer, (slope, before) in zip(self._layers, pairs, strict=True):
+            sums.append((kept * slope).T @ before)
+            if layer.bias is not None:
+                sums.append((kept * slope).sum(0))
+        return sums
 
     def _sums_of_examples(
-        self, rows: torch.Tensor, features: Features, *, private: bool
+        self, rows: torch.Tensor, features: Features
     ) -> list[torch.Tensor]:
-        """Sum the clipped gradients of rows whose target is "fake", by parameter."""
+        """Sum clipped gradients of private rows that count as fakes, by parameter."""
         sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
         for start in range(0, len(rows), self._chunk):
             chunk = rows[start : start + self._chunk]
-            self._backward(chunk, features, real=False, private=private)
+            self._backward(chunk, features, real=False)
             samples = [p.grad_sample for p in self._params]
             added = clipped_sums(samples, self._clip)
             sums = [total + part for total, part in zip(sums, added, strict=True)]
@@ -168,14 +201,20 @@ class Discriminator:
             (weight,) = self._params
             return features.scores(rows, self._scale * weight.detach()[0])
         values = features(rows) * self._scale
-        for layer in self._network._module:
-            # Not called as modules: those record gradients per example.
-            if isinstance(layer, nn.Linear):
-                bias = None if layer.bias is None else layer.bias.detach()
-                values = functional.linear(values, layer.weight.detach(), bias)
-            else:
+        return self._pass(values.double())[-1][1].squeeze(-1)
+
+    def _pass(self, values: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Give what goes into each layer, and what comes out of it."""
+        found: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for layer in self._layers:
+            if found:
                 values = functional.silu(values)
-        return values.squeeze(-1)
+            # Not called as modules: those record gradients per example.
+            bias = None if layer.bias is None else layer.bias.detach()
+            after = functional.linear(values, layer.weight.detach(), bias)
+            found.append((values, after))
+            values = after
+        return found
 
     def objective(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
         """Give what the generator wants to raise: log D of each row, or its score."""
@@ -188,22 +227,13 @@ class Discriminator:
         So the generator stops where all that is left of the difference is of the size
         of the noise, which is public. Hidden layers learn over many steps instead.
         """
-        if len(self._params) > 1 or self._noise == 0:
-            return
         (p,) = self._params
         noise = p.numel() * self._noise**2
         p.grad *= max(0.0, 1.0 - noise / max(float(p.grad.square().sum()), 1e-300))
 
-    def _backward(
-        self,
-        rows: torch.Tensor,
-        features: Features,
-        *,
-        real: bool,
-        private: bool,
-    ) -> None:
-        """Compute the gradients of a chunk of rows; private ones in a fixed shape."""
-        chunk, weights = padded(rows, self._chunk if private else len(rows))
+    def _backward(self, rows: torch.Tensor, features: Features, *, real: bool) -> None:
+        """Compute the gradients of a chunk of private rows, in a fixed shape."""
+        chunk, weights = padded(rows, self._chunk)
         with torch.no_grad():
             inputs = features(chunk) * self._scale
         with torch.enable_grad():

@@ -26,6 +26,8 @@ from skdpsynth.preprocessing._domains import (
 from skdpsynth.preprocessing._transforms import MarginalTransform
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._classes import Classes
@@ -91,17 +93,29 @@ class Round:
 
 
 def flat_marginals(
-    domains: list[ColumnDomain], n_classes: int
+    domains: Sequence[ColumnDomain], n_classes: int, n_cells: int = 1
 ) -> list[list[MarginalTransform]]:
-    """Give the marginals of a fit that buys none: uniform on every domain."""
-    columns = [
-        MarginalTransform.numeric(domain, np.array([0.0, 1.0]), np.ones(1))
-        if isinstance(domain, NumericDomain)
-        else MarginalTransform.of_levels(
-            domain, np.full(n := len(domain.levels), 1 / max(n, 1))
-        )
-        for domain in domains
-    ]
+    """Give the marginals of a fit that buys none: uniform on every domain.
+
+    With more than one cell exact zeros and missing values have a part of their own,
+    where a domain allows them, as if they were a quarter each.
+    """
+    part = 0.25 if n_cells > 1 else 0.0
+    columns = []
+    for domain in domains:
+        missing = part * domain.nullable
+        if isinstance(domain, NumericDomain):
+            own = MarginalTransform.numeric(
+                domain,
+                np.linspace(0.0, 1.0, n_cells + 1),
+                np.ones(n_cells),
+                zero=part * (domain.zero is not None),
+                missing=missing,
+            )
+        else:
+            even = np.ones(len(domain.levels))
+            own = MarginalTransform.of_levels(domain, even, missing=missing)
+        columns.append(own)
     return [list(columns) for _ in range(n_classes)]
 
 

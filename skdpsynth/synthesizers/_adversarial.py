@@ -29,6 +29,7 @@ from skdpsynth.synthesizers._dpcgan_plan import (
     reserve_steps,
     training_share,
 )
+from skdpsynth.synthesizers._start import LookingStart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.synthesizers._class_gan import Init
-    from skdpsynth.synthesizers._start import Start
 
 
 class AdversarialSynthesizer(ClassGAN):
@@ -124,7 +124,7 @@ class AdversarialSynthesizer(ClassGAN):
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
-            if looking:
+            if looking and isinstance(start, LookingStart):
                 self._train_linear(start, rows, plans, looking, public, progress)
             for c in settings:
                 if c in looking:
@@ -161,35 +161,26 @@ class AdversarialSynthesizer(ClassGAN):
 
     def _train_linear(
         self,
-        start: Start,
+        start: LookingStart,
         rows: PrivateRows,
         plans: list[ClassPlan],
         settings: dict[int, dict[str, Any]],
         public: torch.Generator,
         progress: tqdm[Any],
     ) -> None:
-        """Train against linear discriminators, of cells or of products of scores.
-
-        It is the loop of the algorithm, where a discriminator takes one step from zero,
-        follows the generator exactly, and what it has seen stays. One generator serves
-        all classes, conditional on the label.
-        """
+        """Train against linear discriminators: the loop of `_follow`."""
         discriminators = {}
         for c, own in settings.items():
             seen, encoded = start.see(
                 c, rows.of_class(c), plans[c].n_groups, plans[c].n_iter, public
             )
             discriminators[c] = seen, LinearDiscriminator(encoded, **own)
-        for step in range(max(plans[c].n_iter for c in settings)):
-            for c, (seen, discriminator) in discriminators.items():
-                if step < plans[c].n_iter:
-                    look = seen.next_look()
-                    # Sample X; clip the gradients of real rows; noise to their sum.
-                    seen.add(look, *discriminator.release(look))
-                    progress.update()
-            # theta_d is the difference of real rows and fakes, at each step of theta_g.
-            start.descend(self.n_generator_steps)
-        start.finish()
+        self._follow(start, plans, discriminators, self.n_generator_steps, progress)
+
+    @property
+    def _network_needs(self) -> dict[str, bool]:
+        hidden = len(self.hidden_dims) > 0
+        return {**super()._network_needs, "hidden_dims": hidden}
 
     def _looks(self, form: Init, n_columns: int) -> bool:
         return self.n_discriminator_steps == 1 and super()._looks(form, n_columns)

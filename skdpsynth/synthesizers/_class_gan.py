@@ -25,18 +25,22 @@ from skdpsynth.synthesizers._look_plan import (
     cell_groups,
     products_clear,
 )
-from skdpsynth.synthesizers._start import FactorStart, PairStart, Start
+from skdpsynth.synthesizers._start import FactorStart, NetworkStart, PairStart
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
+    from tqdm.auto import tqdm
 
+    from skdpsynth.nn._linear_discriminator import LinearDiscriminator
+    from skdpsynth.nn._linear_teachers import LinearTeachers
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.synthesizers._start import LookingStart, Seen, Start
 
 Init = Literal["pairs", "marginals", "random"]
 
@@ -86,6 +90,7 @@ class ClassGAN(GeneratedSynthesizer):
         "n_iter": ONE_OR_AUTO,
         "noise_multiplier": [*POSITIVE, None],
         "max_grad_norm": POSITIVE,
+        "generator_hidden_dims": ["array-like"],
         "hidden_dims": ["array-like"],
         "learning_rate": POSITIVE,
         "device": [str, torch.device],
@@ -94,6 +99,7 @@ class ClassGAN(GeneratedSynthesizer):
     init: Init
     n_iter: int | Literal["auto"]
     noise_multiplier: float | None
+    generator_hidden_dims: Sequence[int]
     hidden_dims: Sequence[int]
     device: str | torch.device
 
@@ -101,6 +107,11 @@ class ClassGAN(GeneratedSynthesizer):
     def _asked(self) -> bool:
         """Whether training was asked for, be there signal or not."""
         return self.n_iter != "auto" or self.noise_multiplier is not None
+
+    @property
+    def _network_needs(self) -> dict[str, bool]:
+        """What has to be asked for beside a network, and whether it is."""
+        return {"init='random'": self.init == "random", "n_iter": self._asked}
 
     def _looks(self, form: Init, n_columns: int) -> bool:
         """Tell whether linear discriminators look at something that may stand out."""
@@ -202,6 +213,8 @@ class ClassGAN(GeneratedSynthesizer):
         most_factors: int | None = None,
         seed: int,
     ) -> Start:
+        if self.init == "random" and len(self.generator_hidden_dims):
+            return NetworkStart(rows, facts, plans, tuple(self.generator_hidden_dims))
         if any(plan.mu_pairs for plan in plans):
             device = resolve_device(self.device)
             return PairStart(rows, facts, plans, accountant, seed=seed, device=device)
@@ -214,6 +227,31 @@ class ClassGAN(GeneratedSynthesizer):
             most_factors=most_factors,
             seed=seed,
         )
+
+    def _follow(
+        self,
+        start: LookingStart,
+        plans: Sequence[ClassPlan],
+        looking: Mapping[int, tuple[Seen, LinearDiscriminator | LinearTeachers]],
+        n_steps: int,
+        progress: tqdm[Any],
+    ) -> None:
+        """Train the generator of all classes by what linear discriminators release.
+
+        It is the loop of the papers for one that takes one step from zero: its mean
+        over the fakes is exact, so one sum over private rows has all that it can say of
+        what it looks at. That stays in the loss.
+        """
+        for step in range(max(plans[c].n_iter for c in looking)):
+            for c, (seen, discriminator) in looking.items():
+                if step < plans[c].n_iter:
+                    look = seen.next_look()
+                    # Real rows: clipped gradients, and noise to their sum.
+                    seen.add(look, *discriminator.release(look))
+                    progress.update()
+            # The discriminator's step is the difference to the fakes at each of these.
+            start.descend(n_steps)
+        start.finish()
 
     def _collect(self, start: Start, plans: Sequence[ClassPlan]) -> None:
         """Set the generator, once all classes are trained."""
@@ -230,7 +268,17 @@ class ClassGAN(GeneratedSynthesizer):
                 "Leave out n_iter or noise_multiplier."
             )
             raise ValueError(msg)
-        if any(not isinstance(w, Integral) or w < 1 for w in self.hidden_dims):
-            msg = f"hidden_dims must hold ints >= 1. Got {self.hidden_dims!r} instead."
+        for name in ("hidden_dims", "generator_hidden_dims"):
+            widths = getattr(self, name)
+            if any(not isinstance(w, Integral) or w < 1 for w in widths):
+                msg = f"{name} must hold ints >= 1. Got {widths!r} instead."
+                raise ValueError(msg)
+        missing = [name for name, given in self._network_needs.items() if not given]
+        if len(self.generator_hidden_dims) and missing:
+            msg = (
+                "With generator_hidden_dims a network is trained from nothing, in many "
+                f"small steps. Expected {', '.join(missing)} too; give these, or leave "
+                "out generator_hidden_dims."
+            )
             raise ValueError(msg)
         resolve_device(self.device)

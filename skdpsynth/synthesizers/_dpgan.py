@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _FAKES = 512  # of every step: a public constant
 # A linear critic learns anew in every round, since what it looks at has turned.
-_FORGET, _HIDDEN_FORGET = 1.0, 0.05
 
 
 class DPGANSynthesizer(AdversarialSynthesizer):
@@ -74,6 +73,10 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         Directions in a row along which discriminators look, at least 1; without pairs
         also the generator's factors. "auto":
         as many as a class can pay for, up to 8.
+    generator_hidden_dims : tuple of int, default=()
+        With ``init="random"``: widths of the hidden layers of the paper's generator, a
+        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
+        and `hidden_dims`.
     hidden_dims : tuple of int, default=()
         Widths of the critic's hidden layers. Without any it is linear.
     learning_rate : float, default=0.1
@@ -170,6 +173,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         n_discriminator_steps: int = 1,
         n_generator_steps: int = 40,
         latent_dim: int | Literal["auto"] = "auto",
+        generator_hidden_dims: Sequence[int] = (),
         hidden_dims: Sequence[int] = (),
         learning_rate: float = 0.1,
         discriminator_learning_rate: float = 1.0,
@@ -191,6 +195,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         self.n_discriminator_steps = n_discriminator_steps
         self.n_generator_steps = n_generator_steps
         self.latent_dim = latent_dim
+        self.generator_hidden_dims = generator_hidden_dims
         self.hidden_dims = hidden_dims
         self.learning_rate = learning_rate
         self.discriminator_learning_rate = discriminator_learning_rate
@@ -205,7 +210,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         for _ in rounds:  # for t_1 = 1 ... n_g
             features = generator.features()
             objective = partial(discriminator.objective, features=features)
-            discriminator.forget(_HIDDEN_FORGET if self.hidden_dims else _FORGET)
+            discriminator.renew()
             for _ in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
                 # Sample z and x; g_w with noise; step; clip w to (-c_p, c_p).
                 fakes = generator.rows(generator.draw(_FAKES))

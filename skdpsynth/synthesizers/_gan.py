@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from skdpsynth.synthesizers._class_gan import Init
 
 _FAKES = 512
-_FORGET, _HIDDEN_FORGET = 1.0, 0.05
 
 
 class GANSynthesizer(AdversarialSynthesizer):
@@ -53,6 +52,10 @@ class GANSynthesizer(AdversarialSynthesizer):
         Directions in a row along which discriminators look, at least 1; without pairs
         also the generator's factors. "auto":
         8, or half the columns.
+    generator_hidden_dims : tuple of int, default=()
+        With ``init="random"``: widths of the hidden layers of the paper's generator, a
+        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
+        and `hidden_dims`.
     hidden_dims : tuple of int, default=()
         Widths of the discriminator's hidden layers. Without any it is linear.
     learning_rate : float, default=0.1
@@ -127,6 +130,7 @@ class GANSynthesizer(AdversarialSynthesizer):
         n_discriminator_steps: int = 1,
         n_generator_steps: int = 50,
         latent_dim: int | Literal["auto"] = 16,
+        generator_hidden_dims: Sequence[int] = (),
         hidden_dims: Sequence[int] = (),
         learning_rate: float = 0.1,
         discriminator_learning_rate: float = 1.0,
@@ -142,6 +146,7 @@ class GANSynthesizer(AdversarialSynthesizer):
         self.n_discriminator_steps = n_discriminator_steps
         self.n_generator_steps = n_generator_steps
         self.latent_dim = latent_dim
+        self.generator_hidden_dims = generator_hidden_dims
         self.hidden_dims = hidden_dims
         self.learning_rate = learning_rate
         self.discriminator_learning_rate = discriminator_learning_rate
@@ -156,7 +161,7 @@ class GANSynthesizer(AdversarialSynthesizer):
         for _ in rounds:
             features = generator.features()
             objective = partial(discriminator.objective, features=features)
-            discriminator.forget(_HIDDEN_FORGET if self.hidden_dims else _FORGET)
+            discriminator.renew()
             for _ in range(self.n_discriminator_steps):
                 fakes = generator.rows(generator.draw(_FAKES))
                 discriminator.release(features)

@@ -31,6 +31,7 @@ from skdpsynth.synthesizers._gpate_plan import (
     reserve_sums,
     reserve_votes,
 )
+from skdpsynth.synthesizers._start import LookingStart
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
@@ -101,6 +102,10 @@ class GPATESynthesizer(ClassGAN):
     latent_dim : int or "auto", default="auto"
         Directions in a row along which discriminators look, at least 1; without pairs
         also the generator's factors. "auto": those that stand out of the noise, or 4.
+    generator_hidden_dims : tuple of int, default=()
+        With ``init="random"``: widths of the hidden layers of the paper's generator, a
+        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
+        and ``aggregator="confident_gnmax"``.
     hidden_dims : tuple of int, default=()
         Widths of the teachers' hidden layers. Without any they are logistic.
     learning_rate : float, default=0.3
@@ -221,6 +226,7 @@ class GPATESynthesizer(ClassGAN):
         max_grad_norm: float = 0.01,
         batch_size: int = 32,
         latent_dim: int | Literal["auto"] = "auto",
+        generator_hidden_dims: Sequence[int] = (),
         hidden_dims: Sequence[int] = (),
         learning_rate: float = 0.3,
         n_teacher_steps: int = 2,
@@ -245,6 +251,7 @@ class GPATESynthesizer(ClassGAN):
         self.max_grad_norm = max_grad_norm
         self.batch_size = batch_size
         self.latent_dim = latent_dim
+        self.generator_hidden_dims = generator_hidden_dims
         self.hidden_dims = hidden_dims
         self.learning_rate = learning_rate
         self.n_teacher_steps = n_teacher_steps
@@ -285,7 +292,8 @@ class GPATESynthesizer(ClassGAN):
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            if any(plan.n_groups for plan in plans):
+            looking = any(plan.n_groups for plan in plans)
+            if looking and isinstance(start, LookingStart):
                 self._train_linear(start, rows, plans, reserved, public, progress)
             self._train(start, rows, plans, reserved, public, progress)
         self._collect(start, plans)
@@ -294,18 +302,14 @@ class GPATESynthesizer(ClassGAN):
 
     def _train_linear(
         self,
-        start: Start,
+        start: LookingStart,
         rows: PrivateRows,
         plans: list[ClassPlan],
         reserved: Mapping[int, tuple[Reservation, Reservation | None]],
         public: torch.Generator,
         progress: tqdm[Any],
     ) -> None:
-        """Train with linear teachers (Algorithm 1, for all classes together).
-
-        A teacher takes one step from zero and its mean over the fakes is exact, so one
-        sum has all that it can say of what it looks at, and that stays in the loss.
-        """
+        """Train with linear teachers (Algorithm 1, for all classes together)."""
         ensembles = {}
         for c, (reservation, _) in reserved.items():
             plan = plans[c]
@@ -325,14 +329,7 @@ class GPATESynthesizer(ClassGAN):
                     device=resolve_device(self.device),
                 ),
             )
-        for step in range(max(plans[c].n_iter for c in ensembles)):  # line 1
-            for c, (seen, teachers) in ensembles.items():
-                if step < plans[c].n_iter:
-                    look = seen.next_look()
-                    seen.add(look, *teachers.release(look))  # lines 2-12
-                    progress.update()
-            start.descend(_LINEAR_STEPS)  # line 13
-        start.finish()
+        self._follow(start, plans, ensembles, _LINEAR_STEPS, progress)
 
     def _train(
         self,
@@ -426,6 +423,11 @@ class GPATESynthesizer(ClassGAN):
     @property
     def _n_factors(self) -> int:
         return _FACTORS if self.latent_dim == "auto" else self.latent_dim
+
+    @property
+    def _network_needs(self) -> dict[str, bool]:
+        votes = self.aggregator == "confident_gnmax"
+        return {**super()._network_needs, "aggregator='confident_gnmax'": votes}
 
     def _looks(self, form: Init, n_columns: int) -> bool:
         sums = self.aggregator == "gaussian_sum"

@@ -95,6 +95,9 @@ class PATETripleGANSynthesizer(ClassGAN):
         Directions in a row along which discriminators look, at least 1; without pairs
         also the generator's factors. "auto":
         4 for "hybrid", and as many as a class can pay for, up to 8, for "dpsgd".
+    generator_hidden_dims : tuple of int, default=()
+        With ``init="random"``: widths of the hidden layers of the paper's generator, a
+        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule.
     hidden_dims : tuple of int, default=()
         Widths of the hidden layers of teachers ("hybrid") or discriminators ("dpsgd").
     learning_rate : float, default=0.05
@@ -233,6 +236,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         noise_multiplier: float | None = None,
         max_grad_norm: float = 0.5,
         latent_dim: int | Literal["auto"] = "auto",
+        generator_hidden_dims: Sequence[int] = (),
         hidden_dims: Sequence[int] = (),
         learning_rate: float = 0.05,
         n_teacher_steps: int = 4,
@@ -258,6 +262,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         self.noise_multiplier = noise_multiplier
         self.max_grad_norm = max_grad_norm
         self.latent_dim = latent_dim
+        self.generator_hidden_dims = generator_hidden_dims
         self.hidden_dims = hidden_dims
         self.learning_rate = learning_rate
         self.n_teacher_steps = n_teacher_steps

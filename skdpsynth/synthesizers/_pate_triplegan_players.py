@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _POOL = 512  # fakes that teachers draw theirs from
 _FAKES = 512  # of every step of a discriminator: a public constant
 # As in DP-CGAN: a linear discriminator learns anew in every round.
-_FORGET, _HIDDEN_FORGET = 1.0, 0.05
 
 
 class Player(Protocol):
@@ -201,8 +200,7 @@ class StepPlayer:
     def look(self) -> None:
         """Begin a round: fix what the discriminator sees of a row."""
         self._features = self._generator.features()
-        hidden = self._settings.hidden_dims
-        self._discriminator.forget(_HIDDEN_FORGET if hidden else _FORGET)
+        self._discriminator.renew()
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""

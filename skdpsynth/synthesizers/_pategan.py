@@ -100,6 +100,9 @@ class PATEGANSynthesizer(ClassGAN):
     latent_dim : int, default=4
         Directions in a row along which discriminators look, at least 1; without pairs
         also the generator's factors.
+    generator_hidden_dims : tuple of int, default=()
+        With ``init="random"``: widths of the hidden layers of the paper's generator, a
+        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule.
     hidden_dims : tuple of int, default=()
         Widths of the teachers' hidden layers. Without any they are logistic.
     learning_rate : float, default=0.05
@@ -219,6 +222,7 @@ class PATEGANSynthesizer(ClassGAN):
         n_student_steps: int = 30,
         n_generator_steps: int = 50,
         latent_dim: int = 4,
+        generator_hidden_dims: Sequence[int] = (),
         hidden_dims: Sequence[int] = (),
         learning_rate: float = 0.05,
         student_learning_rate: float = 1.0,
@@ -242,6 +246,7 @@ class PATEGANSynthesizer(ClassGAN):
         self.n_student_steps = n_student_steps
         self.n_generator_steps = n_generator_steps
         self.latent_dim = latent_dim
+        self.generator_hidden_dims = generator_hidden_dims
         self.hidden_dims = hidden_dims
         self.learning_rate = learning_rate
         self.student_learning_rate = student_learning_rate

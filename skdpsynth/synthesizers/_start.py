@@ -6,7 +6,7 @@ what it hands out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
 from skdpsynth.nn._fitting import Components, Fit, Heads, ReleasedClass
 from skdpsynth.nn._mixture import Mixture, MixtureGenerator
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
+from skdpsynth.nn._network_trainer import NetworkTrainer
 from skdpsynth.nn._score_products import ScoreMoments, SeenProducts
 from skdpsynth.preprocessing._bins import choose_bins
+from skdpsynth.preprocessing._estimates import flat_marginals
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._pairs import PairTables, borrowers, buy_pairs
 from skdpsynth.preprocessing._plan import table_bins
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
+
+
+_CELLS = 32  # of a number, where nothing is known of it
 
 
 class Seen(Protocol):
@@ -66,6 +71,17 @@ class Start(Protocol):
     ) -> Trainer:
         """Hand out the generator of a class for training."""
 
+    def keep(self, position: int, result: Any) -> None:  # noqa: ANN401
+        """Take back what a trainer made."""
+
+    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Let the classes that learnt nothing borrow from one that did."""
+
+
+@runtime_checkable
+class LookingStart(Start, Protocol):
+    """A start that goes on with what linear discriminators see."""
+
     def see(
         self,
         position: int,
@@ -81,12 +97,6 @@ class Start(Protocol):
 
     def finish(self) -> None:
         """Fit it to what linear discriminators have seen, at last."""
-
-    def keep(self, position: int, result: Any) -> None:  # noqa: ANN401
-        """Take back what a trainer made."""
-
-    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
-        """Let the classes that learnt nothing borrow from one that did."""
 
 
 class FactorStart:
@@ -315,3 +325,55 @@ class PairStart:
         for c, lender in borrowers(known, n_rows).items():
             lent = mixtures[lender].lent(mixtures[c], self._bins.starts, levels)
             mixtures[c] = lent
+
+
+class NetworkStart:
+    """Bins of every column, of equal width, and networks that nobody has trained."""
+
+    def __init__(
+        self,
+        rows: PrivateRows,
+        facts: TableFacts,
+        plans: Sequence[ClassPlan],
+        hidden_dims: Sequence[int],
+    ) -> None:
+        flat = flat_marginals(facts.domains, len(plans), _CELLS)
+        prior = facts.classes.prior
+        self._bins, flat = choose_bins(facts.domains, flat, prior, _CELLS)
+        self.model = TableModel(facts, flat)
+        self._ranks = self._bins.ranks(flat[0])
+        self._hidden_dims = hidden_dims
+        even = Mixture.independent(self._bins.shares(self._ranks), self._ranks)
+        self.generator = MixtureGenerator([even] * len(plans), self._bins.starts)
+
+    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
+        """Give the bins of the rows, as many zeros and ones."""
+        del position
+        bins = self._bins.encode(rows) + self._bins.starts[:-1]
+        encoded = np.zeros((len(bins), int(self._bins.starts[-1])), dtype=np.float32)
+        np.put_along_axis(encoded, bins, 1.0, axis=1)
+        return encoded
+
+    def trainer(
+        self,
+        position: int,
+        *,
+        n_factors: int,
+        **training: Any,  # noqa: ANN401
+    ) -> NetworkTrainer:
+        """Hand out the network of a class."""
+        del position
+        return NetworkTrainer(
+            self._bins.starts,
+            self._ranks,
+            self._hidden_dims,
+            n_factors=n_factors,
+            **training,
+        )
+
+    def keep(self, position: int, result: Mixture) -> None:
+        """Take back the generator of a class."""
+        self.generator.mixtures[position] = result
+
+    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Do nothing: every class has a network of its own."""

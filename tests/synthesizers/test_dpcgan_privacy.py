@@ -66,6 +66,7 @@ MODES = [
     {"hidden_dims": (4,)},
     {"batch_size": 20},
     {"n_discriminator_steps": 2},
+    {"init": "random", "generator_hidden_dims": (5,), "hidden_dims": (4,)},
 ]
 
 

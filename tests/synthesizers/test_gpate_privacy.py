@@ -111,7 +111,8 @@ def neighbours(table, label):
 SCORES = {"init": "pairs", "hidden_dims": (4,)}
 FACTORS = {"init": "marginals", "hidden_dims": (4,)}
 MANY_VOTES = VOTES | {"batch_size": 64}  # so that some of them move
-MODES = [SCORES, FACTORS, {"init": "random"}, MANY_VOTES]
+NETWORK = {"init": "random", "generator_hidden_dims": (5,), "hidden_dims": (4,)}
+MODES = [SCORES, FACTORS, {"init": "random"}, MANY_VOTES, MANY_VOTES | NETWORK]
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
@@ -272,6 +273,7 @@ NOTHING_GIVEN = {"schema": None, "target": "y", "n_iter": 3}
         FACTORS,
         {"init": "random"},
         VOTES,
+        VOTES | NETWORK,
         {"n_iter": "auto", "epsilon": 8.0},
         {"schema": UNCOUNTED, "target": None},
         {"target": None},
@@ -283,6 +285,7 @@ NOTHING_GIVEN = {"schema": None, "target": "y", "n_iter": 3}
         "marginals",
         "random",
         "votes",
+        "network",
         "auto",
         "declared",
         "no target",

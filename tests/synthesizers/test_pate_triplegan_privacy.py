@@ -63,6 +63,7 @@ TEACHERS = "teachers' opinions"
 CLIPS = {BRANCH: 0.5, "discriminator's gradients": 0.5, CLASSIFIER: 1.0}
 FLOAT_RELEASES = (_branch, _classifier, _dp_sgd)
 FACTORS = {"init": "marginals"}
+NETWORK = {"init": "random", "generator_hidden_dims": (5,)}
 MODES = [{}, {"desensitization": "dpsgd"}]
 # Little noise: what is learnt is never shrunk to nothing, which no twin could move.
 LOUD = {"epsilon": 100.0, "batch_size": 256}
@@ -355,8 +356,15 @@ def fit_twice(monkeypatch, **parameters):
 
 @pytest.mark.parametrize(
     "mode",
-    [*MODES, FACTORS, {"init": "random"}, {"schema": UNCOUNTED}, {"target": None}],
-    ids=["hybrid", "dpsgd", "marginals", "random", "uncounted", "no target given"],
+    [
+        *MODES,
+        FACTORS,
+        {"init": "random"},
+        NETWORK,
+        {"schema": UNCOUNTED},
+        {"target": None},
+    ],
+    ids=str,
 )
 def test_the_result_is_a_function_of_the_releases(mode, monkeypatch):
     """Other rows, other numbers of both kinds of rows, other secrets: the same bits.

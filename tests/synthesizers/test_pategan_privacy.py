@@ -67,6 +67,7 @@ COLUMNS = {
 }
 COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
 FACTORS = {"init": "marginals"}
+NETWORK = {"init": "random", "generator_hidden_dims": (5,)}
 SMALL = {
     "batch_size": 16,
     "n_student_steps": 3,
@@ -141,7 +142,9 @@ def neighbours(table, label):
 
 
 @pytest.mark.parametrize(
-    "mode", [{}, FACTORS, {"init": "random"}, {"hidden_dims": (4,)}], ids=str
+    "mode",
+    [{}, FACTORS, {"init": "random"}, {"hidden_dims": (4,)}, NETWORK],
+    ids=str,
 )
 @pytest.mark.parametrize("label", ["u", "v"])
 def test_one_row_moves_one_vote_of_its_class(label, mode):
@@ -317,6 +320,7 @@ NOTHING_GIVEN = {"schema": None, "target": "y", "n_teachers": 200}
         {},
         FACTORS,
         {"init": "random"},
+        NETWORK,
         {"n_iter": "auto", "n_teachers": "auto", "epsilon": 8.0},
     ],
     ids=str,

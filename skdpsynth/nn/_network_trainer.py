@@ -1,0 +1,211 @@
+"""The generator of the papers while it is trained: a network of normal codes."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from skdpsynth.nn._adam import Adam
+from skdpsynth.nn._mixture import Mixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.nn._generator import Features, Score
+
+_CODES = 2000  # that the finished generator draws from
+_POOL = 2048  # fakes whose means stand for the generator's
+_LEAST_SHARE = 1e-2  # of a bin, where it is a unit: rarer ones would be thrown about
+_UPDATE = 0.02  # of an update of unit size, for weights
+
+
+class Draws(NamedTuple):
+    """What some rows are made of: normal codes, and a uniform number per column."""
+
+    codes: torch.Tensor
+    uniforms: torch.Tensor
+
+
+class NetworkTrainer:
+    """The generator of one class while it is trained: a `Trainer`.
+
+    A network turns a normal code into the logits of the bins of all columns, and the
+    row is drawn from these. A score is 1 where the column has this bin and 0 elsewhere;
+    gradients pass through it as if it were its probability given the code (straight
+    through). Nothing is known at first but which bins there are.
+
+    All of it is public. `n_factors` is the length of a code.
+    """
+
+    only_pairs = False
+
+    def __init__(
+        self,
+        starts: NDArray[np.int64],
+        ranks: NDArray[np.float64],
+        hidden_dims: Sequence[int],
+        *,
+        n_factors: int,
+        n_steps: int,
+        learning_rate: float,
+        generator: torch.Generator,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self._starts, self._ranks = starts, ranks
+        self._generator, self._device, self._dtype = generator, device, dtype
+        self._step, self._n_steps, self._rate = 0, n_steps, learning_rate
+        self.n_columns = self.n_features = int(starts[-1])
+        self._widths = (n_factors, *hidden_dims, self.n_columns)
+        self._parameters = [
+            parameter
+            for n_in, n_out in pairwise(self._widths)
+            for parameter in (
+                self.latent(n_out, n_in).float() * math.sqrt(2.0 / n_in),
+                torch.zeros(n_out, device=device),
+            )
+        ]
+        self._parameters[-2] *= 0.1  # nearly even bins at first
+        self._sum = torch.zeros_like(self._flat())
+        self._adam = Adam()
+        self._moments: torch.Tensor | None = None
+
+    @property
+    def location(self) -> torch.Tensor:
+        """Present mean of each score, of shape (n_columns,)."""
+        return self.moments()[0, 1:]
+
+    @property
+    def scales(self) -> torch.Tensor:
+        """Present scale of each score, of shape (n_columns,)."""
+        mean = self.location.clamp(_LEAST_SHARE, 1.0 - _LEAST_SHARE)
+        return (mean * (1.0 - mean)).sqrt()
+
+    @property
+    def directions(self) -> torch.Tensor:
+        """Directions in which scores vary most, of shape (n_columns, n_factors)."""
+        moments, scales = self.moments(), self.scales
+        covariance = moments[1:, 1:] - torch.outer(moments[0, 1:], moments[0, 1:])
+        found = torch.linalg.eigh(covariance / torch.outer(scales, scales))
+        return found.eigenvectors[:, -self._widths[0] :]
+
+    def latent(self, *shape: int) -> torch.Tensor:
+        """Draw standard normal numbers from the public stream."""
+        drawn = torch.randn(shape, generator=self._generator)
+        return drawn.to(self._device, self._dtype)
+
+    def draw(self, n_rows: int) -> Draws:
+        """Draw what `n_rows` fakes are made of."""
+        uniforms = torch.rand(
+            (n_rows, len(self._starts) - 1), generator=self._generator
+        )
+        codes = self.latent(n_rows, self._widths[0]).float()
+        return Draws(codes, uniforms.to(self._device))
+
+    def rows(self, draws: Draws) -> torch.Tensor:
+        """Make fakes of shape (n_rows, n_columns)."""
+        with torch.no_grad():
+            return self._drawn(self._bins(draws.codes, self._parameters), draws)
+
+    def features(self) -> Features:
+        """Let discriminators look at the scores themselves, at rows of equal length."""
+        length = math.sqrt(self.n_columns / (len(self._starts) - 1))
+        return lambda rows: rows * length
+
+    def moments(self) -> torch.Tensor:
+        """Give the mean of ``r r^T`` over many fakes r = (1, scores)."""
+        if self._moments is None:
+            fakes = self.rows(self.draw(_POOL))
+            fakes = torch.cat([torch.ones_like(fakes[:, :1]), fakes], 1)
+            self._moments = fakes.T @ fakes / _POOL
+        return self._moments
+
+    def gradient(self, draws: Draws, score: Score) -> torch.Tensor:
+        """Differentiate the mean score of fakes by the weights of the network."""
+        with torch.enable_grad():
+            parameters = [p.detach().requires_grad_() for p in self._parameters]
+            probabilities = self._bins(draws.codes, parameters)
+            drawn = self._drawn(probabilities.detach(), draws)
+            given = probabilities.to(self._dtype)
+            mean = score(drawn + (given - given.detach())).mean()
+            found = torch.autograd.grad(mean, parameters)
+        return torch.cat([part.flatten() for part in found])
+
+    def pull(
+        self, draws: Draws, features: Features
+    ) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Give the mean of wanted changes of features, not of all weights."""
+        del draws, features
+        return lambda wanted: wanted.mean(dim=1)
+
+    def push(
+        self, draws: Draws, features: Features, pulled: torch.Tensor
+    ) -> torch.Tensor:
+        """Turn a change of the mean features into one of the weights."""
+        along = pulled.to(self._device, self._dtype)
+        return self.gradient(draws, lambda rows: features(rows) @ along)
+
+    def pull_back(self, draws: Draws, directions: torch.Tensor) -> torch.Tensor:
+        """Turn a wanted change of every fake into one of the weights."""
+        return self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
+
+    def ascend(self, update: torch.Tensor) -> None:
+        """Take one step of Adam along an update."""
+        rate = self._rate * (1.0 - self._step / self._n_steps)
+        step = self._adam(update.to(self._device).float())
+        self._set(self._flat() + _UPDATE * rate * step)
+        self._step += 1
+        if 2 * self._step > self._n_steps:
+            self._sum += self._flat()
+
+    def result(self) -> Mixture:
+        """Give the generator of the mean weights over the second half of the steps."""
+        self._set(self._sum / (self._step - self._n_steps // 2))
+        return self.present()
+
+    def present(self) -> Mixture:
+        """Give the generator as it is, for codes of which each is as likely."""
+        codes = self.latent(_CODES, self._widths[0]).float()
+        with torch.no_grad():
+            found = self._bins(codes, self._parameters).cpu().numpy()
+        return Mixture(np.full(_CODES, 1.0 / _CODES), found, self._ranks)
+
+    def _bins(
+        self, codes: torch.Tensor, parameters: Sequence[torch.Tensor]
+    ) -> torch.Tensor:
+        """Give the probabilities of the bins of all columns, given the code."""
+        values = codes
+        for layer in range(0, len(parameters), 2):
+            if layer:
+                values = functional.silu(values)
+            values = functional.linear(values, *parameters[layer : layer + 2])
+        sizes = np.diff(self._starts).tolist()
+        return torch.cat([v.softmax(1) for v in values.split(sizes, 1)], 1)
+
+    def _drawn(self, probabilities: torch.Tensor, draws: Draws) -> torch.Tensor:
+        """Draw the bin of every column by inversion: the columns follow each other."""
+        ends = probabilities.double().cumsum(1)
+        shift = torch.arange(draws.uniforms.shape[1], device=self._device)
+        bins = torch.searchsorted(ends, draws.uniforms.double() + shift, right=True)
+        edges = torch.from_numpy(self._starts).to(self._device)
+        bins = torch.minimum(torch.maximum(bins, edges[:-1]), edges[1:] - 1)
+        rows = torch.zeros_like(probabilities, dtype=self._dtype)
+        return rows.scatter_(1, bins, 1.0)
+
+    def _flat(self) -> torch.Tensor:
+        return torch.cat([p.flatten() for p in self._parameters])
+
+    def _set(self, flat: torch.Tensor) -> None:
+        parts = flat.split([p.numel() for p in self._parameters])
+        self._parameters = [
+            part.reshape(old.shape)
+            for part, old in zip(parts, self._parameters, strict=True)
+        ]
+        self._moments = None
