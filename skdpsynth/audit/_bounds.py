@@ -14,6 +14,8 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import beta, binom
 
+from skdpsynth.exceptions import check_range
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -169,12 +171,6 @@ def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> 
             f"{false_alarms!r}, {misses!r} and {n_runs!r} instead."
         )
     check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
-
-
-def check_range(name: str, value: object, holds: bool, expected: str) -> None:
-    """Raise a ValueError about a parameter that is out of range."""
-    if not holds:
-        raise ValueError(f"{name} must be {expected}. Got {value!r} instead.")
 
 
 def detectable_epsilon(

@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdpsynth.audit._bounds import check_range
 from skdpsynth.audit._mechanism import is_vote
 from skdpsynth.audit._noise import noise_test, smallest_ratio, vote_test
 from skdpsynth.audit._recording import Release, SequenceError, recorded, replayed
 from skdpsynth.audit._results import POWER
 from skdpsynth.audit._scores import canary_row
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.exceptions import DegradedResultWarning, check_range
 from skdpsynth.privacy._report_text import scope_words
 from skdpsynth.privacy.testing import insecure_randomness
 

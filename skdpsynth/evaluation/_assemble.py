@@ -35,11 +35,8 @@ def assemble(
     rows += _agreements(pd.DataFrame(rows, columns=_SCORES))
     scores = pd.DataFrame(rows, columns=_SCORES)
     runs = pd.DataFrame([record.facts for record in records])
-    samples = {
-        (r.facts["synthesizer"], r.facts["epsilon"]): r.sample
-        for r in records
-        if r.sample
-    }
+    sampled = [record for record in records if record.sample]
+    samples = {(r.facts["synthesizer"], r.facts["epsilon"]): r.sample for r in sampled}
     columns = plain_columns(test)
     real = [marginal(column) for column in columns]
     pairs = strongest_pairs(columns, task.target)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.random import sample_without_replacement
 
-from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.exceptions import InvalidTableError, check_range
 from skdpsynth.metrics._cells import Codes, LevelCells, NumberCells
 from skdpsynth.metrics._encode import common_kind, finite_numbers, same_columns
 
@@ -93,15 +93,11 @@ def marginal_fidelity(
     >>> [float(marginal_fidelity(real, fake, k=k).mean()) for k in (1, 2)]
     [0.0, 0.5]
     """
-    if k not in (1, 2, 3):
-        raise ValueError(f"k must be 1, 2 or 3. Got {k!r} instead.")
-    if n_marginals is not None and not (
-        isinstance(n_marginals, Integral) and n_marginals >= 1
-    ):
-        raise ValueError(
-            "n_marginals must be None or an integer of at least 1. Got "
-            f"{n_marginals!r} instead."
-        )
+    check_range("k", k, k in (1, 2, 3), "1, 2 or 3")
+    if n_marginals is not None:
+        whole = isinstance(n_marginals, Integral) and n_marginals >= 1
+        expected = "None or an integer of at least 1"
+        check_range("n_marginals", n_marginals, whole, expected)
     real, synthetic = same_columns(real, synthetic)
     names = list(real.columns)
     if len(names) < k:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.exceptions import ReservationError
+from skdpsynth.exceptions import ReservationError, check_range
 from skdpsynth.privacy._counts import (
     GRID,
     CentredCounts,
@@ -235,8 +235,7 @@ def gaussian_sum(
             "Expected vectors of shape (n_teachers, n_dimensions) with 1 to "
             f"{_MAX_DIMENSION} dimensions. Got shape {vectors.shape} instead."
         )
-    if not 0 < clip < math.inf:
-        raise ValueError(f"clip must be positive and finite. Got {clip!r} instead.")
+    check_range("clip", clip, 0 < clip < math.inf, "positive and finite")
     require_sensitivity(reservation, 2 * GRID)
     n_teachers, n_dimensions = vectors.shape
     total = np.zeros(n_dimensions, dtype=np.int64)

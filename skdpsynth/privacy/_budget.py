@@ -12,7 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skdpsynth.exceptions import BudgetExceededError, PersistenceError
+from skdpsynth.exceptions import (
+    BudgetExceededError,
+    PersistenceError,
+    check_range,
+)
 from skdpsynth.privacy._report_text import claim
 
 if TYPE_CHECKING:
@@ -96,12 +100,8 @@ class PrivacyBudget:
     def __init__(
         self, epsilon: float, delta: float, path: str | os.PathLike[str] | None = None
     ) -> None:
-        if not 0 < epsilon < math.inf:
-            msg = f"epsilon must be positive and finite. Got {epsilon!r} instead."
-            raise ValueError(msg)
-        if not 0 < delta < 1:
-            msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
-            raise ValueError(msg)
+        check_range("epsilon", epsilon, 0 < epsilon < math.inf, "positive and finite")
+        check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
         self._epsilon, self._delta = float(epsilon), float(delta)
         if path is None:
             handle, name = tempfile.mkstemp(prefix="skdpsynth-budget-", suffix=".db")

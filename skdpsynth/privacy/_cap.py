@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from skdpsynth.exceptions import check_range
 from skdpsynth.privacy._calibration import certified_epsilon, gdp_mu
 
 # The plan aims a little below the epsilon asked for, so that the pessimistic
@@ -45,15 +46,11 @@ def fixed_cap(
     epsilon: float, delta: float, discovery_delta: float, *, amplified: bool
 ) -> Cap:
     """Turn a request into a cap; what discovery leaves of delta sets its mu."""
-    if not epsilon > 0:
-        raise ValueError(f"epsilon must be a number > 0. Got {epsilon!r} instead.")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be a number in (0, 1). Got {delta!r} instead.")
-    if not 0 <= discovery_delta < delta or discovery_delta > _MAX_DISCOVERY_DELTA:
-        raise ValueError(
-            f"discovery_delta must be in [0, delta) and <= {_MAX_DISCOVERY_DELTA}. "
-            f"Got {discovery_delta!r} instead."
-        )
+    check_range("epsilon", epsilon, epsilon > 0, "a number > 0")
+    check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
+    fits = 0 <= discovery_delta < delta and discovery_delta <= _MAX_DISCOVERY_DELTA
+    allowed = f"in [0, delta) and <= {_MAX_DISCOVERY_DELTA}"
+    check_range("discovery_delta", discovery_delta, fits, allowed)
     epsilon, delta, discovery_delta = map(float, (epsilon, delta, discovery_delta))
     room = _CERTIFICATE_ROOM
     if epsilon > _LARGE_EPSILON:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.exceptions import ReservationError
+from skdpsynth.exceptions import ReservationError, check_range
 from skdpsynth.privacy._observer import observed
 from skdpsynth.privacy._random import (
     insecure_randomness_active,
@@ -77,8 +77,7 @@ def release_float_gaussian(
     if not isinstance(total, np.ndarray) or total.dtype != np.float64:
         kind = getattr(total, "dtype", type(total).__name__)
         raise TypeError(f"Expected a float64 array. Got {kind} instead.")
-    if not 0 < clip < float("inf"):
-        raise ValueError(f"clip must be positive and finite. Got {clip!r} instead.")
+    check_range("clip", clip, 0 < clip < float("inf"), "positive and finite")
     _require_kind(reservation, ("sampled gaussian",))
     reservation._draw_down()
     noisy = _noisy_floats(total, reservation, clip)

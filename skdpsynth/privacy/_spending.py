@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.exceptions import BudgetExceededError, check_range
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -77,12 +77,9 @@ def _paid(sums: dict[Hashable | None, float], scope: Hashable | None) -> float:
 def check_request(mu: float, count: int, scope: Hashable | None, delta: float) -> None:
     """Refuse a charge that is no number, or a key that no row could be found under."""
     # The square is what is charged, so it must not vanish.
-    if not mu > 0 or not mu * mu > 0:
-        raise ValueError(f"mu must be a number > 0. Got {mu!r} instead.")
-    if count < 1:
-        raise ValueError(f"count must be an int >= 1. Got {count!r} instead.")
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must be a number in [0, 1). Got {delta!r} instead.")
+    check_range("mu", mu, mu > 0 and mu * mu > 0, "a number > 0")
+    check_range("count", count, count >= 1, "an int >= 1")
+    check_range("delta", delta, 0 <= delta < 1, "a number in [0, 1)")
     # A key that differs from itself (NaN, NA) would open a new class at every use.
     if not _equals_itself(scope):
         msg = "scope must equal itself, so that its class pays once and for all."

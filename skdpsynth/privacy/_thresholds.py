@@ -6,6 +6,8 @@ import math
 
 from scipy.special import log_ndtr, ndtri
 
+from skdpsynth.exceptions import check_range
+
 # Keys seen once are never considered, so a key's smallest considered count is this.
 MIN_KEY_COUNT = 2
 
@@ -24,9 +26,8 @@ def discovery_threshold(noise_std: float, threshold_delta: float) -> int:
     >= s``, each term is at most its integral over [z - 1/2, z + 1/2]. So ``P(noise >=
     t) <= Phi(-(t - 1/2) / s)`` for ``t - 1/2 >= s``.
     """
-    if not 0 < threshold_delta < 1:
-        msg = f"threshold_delta must be in (0, 1). Got {threshold_delta!r} instead."
-        raise ValueError(msg)
+    fits = 0 < threshold_delta < 1
+    check_range("threshold_delta", threshold_delta, fits, "in (0, 1)")
     if noise_std == 0:
         return MIN_KEY_COUNT - 1
     quantile = max(-float(ndtri(threshold_delta)), 1.0)
