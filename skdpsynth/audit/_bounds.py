@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
 _BISECTIONS = 60
 _MAX_EPSILON = 64.0  # no number of runs that fits in memory proves more
 
 
-def rate_upper_bound(
-    n_errors: int | NDArray[np.int64], n_trials: int, alpha: float
-) -> NDArray[np.float64]:
+def rate_upper_bound(n_errors: int | Ints, n_trials: int, alpha: float) -> Floats:
     """Bound error rates from above, but for probability `alpha` (Clopper-Pearson)."""
     errors = np.asarray(n_errors)
     # With n_trials errors the second parameter is 0, where beta.ppf is not defined.
@@ -37,7 +38,7 @@ def rate_upper_bound(
 
 
 @lru_cache(maxsize=64)
-def _rates(n_runs: int, alpha: float) -> NDArray[np.float64]:
+def _rates(n_runs: int, alpha: float) -> Floats:
     """Bound the rate for every number of errors; each of two rates gets half alpha."""
     rates = rate_upper_bound(np.arange(n_runs + 1), n_runs, alpha / 2)
     rates.flags.writeable = False  # it is cached
@@ -45,12 +46,8 @@ def _rates(n_runs: int, alpha: float) -> NDArray[np.float64]:
 
 
 def epsilon_bounds(
-    false_alarms: NDArray[np.int64],
-    misses: NDArray[np.int64],
-    n_runs: int,
-    delta: float,
-    alpha: float,
-) -> NDArray[np.float64]:
+    false_alarms: Ints, misses: Ints, n_runs: int, delta: float, alpha: float
+) -> Floats:
     """Bound epsilon for many pairs of error counts, which broadcast.
 
     Each of the two error rates gets half of `alpha`.
@@ -65,12 +62,7 @@ def epsilon_bounds(
     return best
 
 
-def mu_bounds(
-    false_alarms: NDArray[np.int64],
-    misses: NDArray[np.int64],
-    n_runs: int,
-    alpha: float,
-) -> NDArray[np.float64]:
+def mu_bounds(false_alarms: Ints, misses: Ints, n_runs: int, alpha: float) -> Floats:
     """Bound mu for many pairs of error counts; at most 0 where they are a guess's."""
     quantiles = ndtri(_rates(n_runs, alpha))  # inf where the rate is 1
     return np.asarray(-(quantiles[false_alarms] + quantiles[misses]))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from skdpsynth.evaluation._marginals import marginal, plain_columns
-from skdpsynth.evaluation._pairs import strongest_pairs
+from skdpsynth.evaluation._marginals import marginal, plain_columns, strongest_pairs
 from skdpsynth.evaluation._results import RUN, ComparisonResult
 from skdpsynth.evaluation._runs import ALL
 from skdpsynth.exceptions import TiedScoresWarning

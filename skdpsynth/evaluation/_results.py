@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from skdpsynth.evaluation._marginals import Marginal, PlainColumn
-    from skdpsynth.evaluation._pairs import Pair
+    from skdpsynth.evaluation._marginals import Marginal, Pair, PlainColumn
 
     Samples = Mapping[tuple[str, float], Sequence[PlainColumn]]
 

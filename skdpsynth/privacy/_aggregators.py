@@ -15,13 +15,14 @@ import numpy as np
 from skdpsynth.exceptions import ReservationError, check_range
 from skdpsynth.privacy._counts import (
     GRID,
+    MIN_KEY_COUNT,
     CentredCounts,
     centred_numbers,
     centred_sensitivity,
     exact_counts,
+    key_threshold,
 )
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
-from skdpsynth.privacy._thresholds import MIN_KEY_COUNT, key_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

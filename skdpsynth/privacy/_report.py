@@ -38,8 +38,8 @@ from skdpsynth.privacy._report_text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skdpsynth.privacy._cap import Cap
     from skdpsynth.privacy._reservation import Entry, Ledger
+    from skdpsynth.privacy._spending import Cap
 
 _VERSION = 2  # of what `to_dict` gives
 _RELATION = "add or remove one row"
