@@ -48,10 +48,7 @@ def _rates(n_runs: int, alpha: float) -> Floats:
 def epsilon_bounds(
     false_alarms: Ints, misses: Ints, n_runs: int, delta: float, alpha: float
 ) -> Floats:
-    """Bound epsilon for many pairs of error counts, which broadcast.
-
-    Each of the two error rates gets half of `alpha`.
-    """
+    """Bound epsilon for many pairs of error counts, which broadcast."""
     rates = _rates(n_runs, alpha)
     alarmed, missed = rates[false_alarms], rates[misses]
     best = np.zeros(np.broadcast_shapes(alarmed.shape, missed.shape))

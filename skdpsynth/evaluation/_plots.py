@@ -374,9 +374,8 @@ def add_footer(figure: Figure | SubFigure, result: ComparisonResult) -> None:
 
 
 def _check_choice(metric: str, setting: str) -> None:
-    asked = (("metric", metric, _METRICS), ("setting", setting, _SETTINGS))
-    for name, value, choices in asked:
-        check_range(name, value, value in choices, f"one of {list(choices)}")
+    check_range("metric", metric, metric in _METRICS, f"one of {list(_METRICS)}")
+    check_range("setting", setting, setting in _SETTINGS, f"one of {list(_SETTINGS)}")
 
 
 def nothing(what: str) -> str:

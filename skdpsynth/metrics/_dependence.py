@@ -75,10 +75,7 @@ class LevelCells:
 
     @classmethod
     def of(cls, values: pd.Series, n_levels: int) -> LevelCells:
-        """Keep the most frequent apart.
-
-        Ties are broken by name: the order of the rows says nothing.
-        """
+        """Keep the most frequent apart; ties are broken by name, not by the rows."""
         counts = values.astype(object).value_counts()
         ranked = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
         return cls([level for level, _ in ranked[:n_levels]])
@@ -89,10 +86,7 @@ class LevelCells:
         return len(self.levels) + 2
 
     def codes(self, values: pd.Series) -> Codes:
-        """Say in which cell each value is.
-
-        The last cell has the missing values, the one before all other levels.
-        """
+        """Say in which cell each value is; the last two: other levels, and missing."""
         values = values.astype(object)
         codes = pd.Index(self.levels, dtype=object).get_indexer(values)
         codes[codes == -1] = len(self.levels)

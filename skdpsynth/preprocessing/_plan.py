@@ -100,21 +100,16 @@ class ClassPlan:
         return self.n_rows / (self.n_bins * self.noise_std)
 
     @property
-    def _note_of_training(self) -> str:
-        """What to expect of a class that starts from nothing."""
-        if self.n_iter == 0:
-            return "too small a budget for one step: nothing is learnt"
-        if self.step_noise_std > max(self.n_teachers, self.n_rows * self.sampling_rate):
-            return "too few rows for the budget: mostly noise"
-        return ""
-
-    @property
     def note(self) -> str:
         """What to expect, where it is little."""
-        if self.mu_marginals == 0:
-            return self._note_of_training
+        mostly_noise = "too few rows for the budget: mostly noise"
+        if self.mu_marginals == 0:  # it starts from nothing
+            if self.n_iter == 0:
+                return "too small a budget for one step: nothing is learnt"
+            signal = max(self.n_teachers, self.n_rows * self.sampling_rate)
+            return mostly_noise if self.step_noise_std > signal else ""
         if self.signal_to_noise < _SIGNAL_FROM:
-            return "too few rows for the budget: mostly noise"
+            return mostly_noise
         if self.most_levels * self.noise_std > self.n_rows / _SIGNAL_FROM:
             return "too many categories for the budget: rare ones are mostly noise"
         return ""

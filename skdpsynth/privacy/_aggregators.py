@@ -175,16 +175,10 @@ def thresholded_counts(
             "Reserve with that delta."
         )
     threshold = key_threshold(reservation.noise_std, threshold_delta, n_columns)
-    considered = [
-        np.flatnonzero(np.asarray(counts) >= MIN_KEY_COUNT)
-        for counts in counts_by_column
-    ]
-    exact = np.concatenate(
-        [
-            np.asarray(counts, dtype=np.int64)[keys]
-            for counts, keys in zip(counts_by_column, considered, strict=True)
-        ]
-    )
+    columns = [np.asarray(counts, dtype=np.int64) for counts in counts_by_column]
+    considered = [np.flatnonzero(counts >= MIN_KEY_COUNT) for counts in columns]
+    both = zip(columns, considered, strict=True)
+    exact = np.concatenate([counts[keys] for counts, keys in both])
     noisy = release_gaussian(exact, reservation)
     ends = np.cumsum([len(keys) for keys in considered])[:-1]
     released = []

@@ -145,11 +145,9 @@ class PrivacyBudget:
         import pandas as pd
 
         columns = ["charged_at", "label", "epsilon", "delta"]
+        query = f"SELECT {', '.join(columns)} FROM skdpsynth_charges ORDER BY id"
         with self._connection() as connection:
-            rows = connection.execute(
-                "SELECT charged_at, label, epsilon, delta "
-                "FROM skdpsynth_charges ORDER BY id"
-            ).fetchall()
+            rows = connection.execute(query).fetchall()
         table = pd.DataFrame(rows, columns=columns)
         return table.astype({"epsilon": "float64", "delta": "float64"})
 
@@ -205,8 +203,7 @@ class PrivacyBudget:
     def __sklearn_clone__(self) -> PrivacyBudget:
         return self
 
-    def __copy__(self) -> PrivacyBudget:
-        return self
+    __copy__ = __sklearn_clone__
 
     def __deepcopy__(self, memo: dict[int, object]) -> PrivacyBudget:
         return self

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
 # Number of grid cells per clipping norm, or per row: a clipped vector has integer
 # norm <= GRID.
 GRID = 2**20
@@ -38,9 +41,7 @@ MIN_KEY_COUNT = 2
 _THRESHOLD_ROOM = 0.9
 
 
-def exact_counts(
-    codes: NDArray[np.integer], n_bins: Sequence[int]
-) -> list[NDArray[np.int64]]:
+def exact_counts(codes: NDArray[np.integer], n_bins: Sequence[int]) -> list[Ints]:
     """Count the codes of every column without noise: private.
 
     Column j holds codes in [0, ``n_bins[j]``).
@@ -78,20 +79,16 @@ class CentredCounts:
     the number of rows `size` is 0 and its `size_std` inf.
     """
 
-    deviations: list[NDArray[np.float64]]
-    apart: NDArray[np.float64]
-    apart_stds: NDArray[np.float64]
+    deviations: list[Floats]
+    apart: Floats
+    apart_stds: Floats
     noise_std: float
     size: float
     size_std: float
 
     @classmethod
     def of(
-        cls,
-        noisy: NDArray[np.int64],
-        n_cells: Sequence[int],
-        noise_std: float,
-        size_weight: float,
+        cls, noisy: Ints, n_cells: Sequence[int], noise_std: float, size_weight: float
     ) -> CentredCounts:
         """Read the numbers of `centred_numbers` after noise was added to them."""
         ends = np.cumsum([n + 1 for n in n_cells])
@@ -109,7 +106,7 @@ class CentredCounts:
             noise_std / entry if entry else math.inf,
         )
 
-    def counts(self, size: float) -> list[NDArray[np.float64]]:
+    def counts(self, size: float) -> list[Floats]:
         """Give noisy counts of the cells of each column, for a number of rows.
 
         They may be negative. Their sum is `size` less the rows that are in no cell, but
@@ -137,9 +134,7 @@ def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int
     return math.isqrt(max(squared - 1, 0)) + 1
 
 
-def centred_numbers(
-    counts: Sequence[NDArray[np.int64]], n_rows: int, size_weight: float
-) -> NDArray[np.int64]:
+def centred_numbers(counts: Sequence[Ints], n_rows: int, size_weight: float) -> Ints:
     """Compute what `centred_histogram` adds noise to: private.
 
     From exact counts, of which a column's last is of the rows that are in no cell. Of
