@@ -289,8 +289,7 @@ def _check_infinite_epsilon(synthesizer: BaseSynthesizer) -> None:
 def _check_nothing_private_is_kept(synthesizer: BaseSynthesizer) -> None:
     fitted = _fitted(synthesizer)
     fitted.sample(10)
-    lengths = {_N_ROWS, *_CLASS_SIZES.values()}
-    secrets = _secret_numbers()
+    lengths, secrets = {_N_ROWS, *_CLASS_SIZES.values()}, _secret_numbers()
     for found in reachable(fitted):
         if isinstance(found, str):
             _require("canary" not in found, "a rare string is on the fitted object")
