@@ -43,14 +43,8 @@ __version__ = "0.1.1"
 
 # Where each lazy name lives; the block above says the same to type checkers.
 _LAZY_NAMES = {
-    "DPCGANSynthesizer": "skdpsynth.synthesizers",
-    "DPGANSynthesizer": "skdpsynth.synthesizers",
-    "GANSynthesizer": "skdpsynth.synthesizers",
-    "GPATESynthesizer": "skdpsynth.synthesizers",
-    "IndependentSynthesizer": "skdpsynth.synthesizers",
-    "PATEGANSynthesizer": "skdpsynth.synthesizers",
-    "PATETripleGANSynthesizer": "skdpsynth.synthesizers",
-    "PairwiseSynthesizer": "skdpsynth.synthesizers",
+    name: "skdpsynth.synthesizers" for name in __all__ if name.endswith("Synthesizer")
+} | {
     "PrivacyBudget": "skdpsynth.privacy",
     "TableSchema": "skdpsynth.schema",
     "inspect": "skdpsynth.persistence",

@@ -18,18 +18,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.persistence._savable import Savable
-from skdpsynth.preprocessing._containers import features_like, labels_like
-from skdpsynth.preprocessing._degraded import degradation
-from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
+from skdpsynth.preprocessing._convert import features_like, labels_like
+from skdpsynth.preprocessing._plan import ClassPlan, degradation, plan_facts
 from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_table
-from skdpsynth.preprocessing._purchase import buy_facts, discovery_share
+from skdpsynth.preprocessing._purchase import buy_facts, declared_facts, discovery_share
 from skdpsynth.preprocessing._sampling import class_members, public_seed
 from skdpsynth.preprocessing._shares import TAIL_SHARE
 from skdpsynth.preprocessing._table import agreed_target, read_table
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.schema import TableSchema
-from skdpsynth.schema._declared import declared_facts
 from skdpsynth.utils._sklearn_compat import HasMethods, Interval, Options, fit_context
 
 if TYPE_CHECKING:

@@ -6,8 +6,6 @@ work. No message holds a data value: a message may reach people who may see the
 synthetic table but not the private one.
 """
 
-from __future__ import annotations
-
 __all__ = [
     "BudgetExceededError",
     "DatasetUnavailableError",
@@ -78,3 +76,9 @@ class DegradedResultWarning(UserWarning):
 
 class TiedScoresWarning(UserWarning):
     """Tied scores make a ranking, and hence its agreement, ambiguous."""
+
+
+def check_range(name: str, value: object, holds: bool, expected: str) -> None:
+    """Raise a ValueError about a parameter that is out of range."""
+    if not holds:
+        raise ValueError(f"{name} must be {expected}. Got {value!r} instead.")

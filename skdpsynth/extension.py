@@ -7,8 +7,6 @@ them. Checks, plans, reports, sampling and files come with the base. These names
 change between minor versions, which the changelog says.
 """
 
-from __future__ import annotations
-
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.preprocessing._bins import TableBins, choose_bins
 from skdpsynth.preprocessing._columns import PrivateRows

@@ -9,7 +9,7 @@ import pytest
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
-from skdpsynth.preprocessing._containers import labels_like
+from skdpsynth.preprocessing._convert import labels_like
 from skdpsynth.schema import Categorical, TableSchema
 
 N = 600

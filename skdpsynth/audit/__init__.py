@@ -1,7 +1,5 @@
 """Tests of the privacy claim that anybody can run, on any synthesizer."""
 
-from __future__ import annotations
-
 from skdpsynth.audit._bounds import (
     epsilon_lower_bound,
     mu_lower_bound,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+
 #: Name of the score that is a linear function of all others, learnt while choosing.
 COMBINED = "all scores combined"
 
@@ -33,17 +35,12 @@ class Verdict:
     above: bool
     false_alarms: int
     misses: int
-    absent: NDArray[np.float64]
-    present: NDArray[np.float64]
+    absent: Floats
+    present: Floats
 
 
 def attack(
-    absent: NDArray[np.float64],
-    present: NDArray[np.float64],
-    names: Sequence[str],
-    *,
-    delta: float,
-    alpha: float,
+    absent: Floats, present: Floats, names: Sequence[str], *, delta: float, alpha: float
 ) -> Verdict:
     """Choose score, threshold and direction on the first half; judge on the second.
 
@@ -89,11 +86,7 @@ def attack(
 
 
 def _best_rule(
-    absent: NDArray[np.float64],
-    present: NDArray[np.float64],
-    *,
-    delta: float,
-    alpha: float,
+    absent: Floats, present: Floats, *, delta: float, alpha: float
 ) -> tuple[int, float, bool]:
     """Find score, threshold and direction with the largest bound of epsilon.
 

@@ -14,18 +14,21 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import beta, binom
 
+from skdpsynth.exceptions import check_range
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
 _BISECTIONS = 60
 _MAX_EPSILON = 64.0  # no number of runs that fits in memory proves more
 
 
-def rate_upper_bound(
-    n_errors: int | NDArray[np.int64], n_trials: int, alpha: float
-) -> NDArray[np.float64]:
+def rate_upper_bound(n_errors: int | Ints, n_trials: int, alpha: float) -> Floats:
     """Bound error rates from above, but for probability `alpha` (Clopper-Pearson)."""
     errors = np.asarray(n_errors)
     # With n_trials errors the second parameter is 0, where beta.ppf is not defined.
@@ -35,7 +38,7 @@ def rate_upper_bound(
 
 
 @lru_cache(maxsize=64)
-def _rates(n_runs: int, alpha: float) -> NDArray[np.float64]:
+def _rates(n_runs: int, alpha: float) -> Floats:
     """Bound the rate for every number of errors; each of two rates gets half alpha."""
     rates = rate_upper_bound(np.arange(n_runs + 1), n_runs, alpha / 2)
     rates.flags.writeable = False  # it is cached
@@ -43,16 +46,9 @@ def _rates(n_runs: int, alpha: float) -> NDArray[np.float64]:
 
 
 def epsilon_bounds(
-    false_alarms: NDArray[np.int64],
-    misses: NDArray[np.int64],
-    n_runs: int,
-    delta: float,
-    alpha: float,
-) -> NDArray[np.float64]:
-    """Bound epsilon for many pairs of error counts, which broadcast.
-
-    Each of the two error rates gets half of `alpha`.
-    """
+    false_alarms: Ints, misses: Ints, n_runs: int, delta: float, alpha: float
+) -> Floats:
+    """Bound epsilon for many pairs of error counts, which broadcast."""
     rates = _rates(n_runs, alpha)
     alarmed, missed = rates[false_alarms], rates[misses]
     best = np.zeros(np.broadcast_shapes(alarmed.shape, missed.shape))
@@ -63,12 +59,7 @@ def epsilon_bounds(
     return best
 
 
-def mu_bounds(
-    false_alarms: NDArray[np.int64],
-    misses: NDArray[np.int64],
-    n_runs: int,
-    alpha: float,
-) -> NDArray[np.float64]:
+def mu_bounds(false_alarms: Ints, misses: Ints, n_runs: int, alpha: float) -> Floats:
     """Bound mu for many pairs of error counts; at most 0 where they are a guess's."""
     quantiles = ndtri(_rates(n_runs, alpha))  # inf where the rate is 1
     return np.asarray(-(quantiles[false_alarms] + quantiles[misses]))
@@ -169,12 +160,6 @@ def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> 
             f"{false_alarms!r}, {misses!r} and {n_runs!r} instead."
         )
     check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
-
-
-def check_range(name: str, value: object, holds: bool, expected: str) -> None:
-    """Raise a ValueError about a parameter that is out of range."""
-    if not holds:
-        raise ValueError(f"{name} must be {expected}. Got {value!r} instead.")
 
 
 def detectable_epsilon(

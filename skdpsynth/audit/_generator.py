@@ -9,7 +9,6 @@ import pandas as pd
 
 from skdpsynth.audit._attack import attack
 from skdpsynth.audit._bounds import (
-    check_range,
     detectable_epsilon,
     epsilon_lower_bound,
     mu_lower_bound,
@@ -17,6 +16,7 @@ from skdpsynth.audit._bounds import (
 from skdpsynth.audit._results import POWER, GeneratorAudit
 from skdpsynth.audit._runs import describe, fresh, run_worlds
 from skdpsynth.audit._scores import CanaryScores, canary_row
+from skdpsynth.exceptions import check_range
 
 if TYPE_CHECKING:
     import os

@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdpsynth.audit._bounds import check_range
 from skdpsynth.audit._mechanism import is_vote
 from skdpsynth.audit._noise import noise_test, smallest_ratio, vote_test
 from skdpsynth.audit._recording import Release, SequenceError, recorded, replayed
-from skdpsynth.audit._results import POWER
+from skdpsynth.audit._results import POWER, drawing
 from skdpsynth.audit._scores import canary_row
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.exceptions import DegradedResultWarning, check_range
 from skdpsynth.privacy._report_text import scope_words
 from skdpsynth.privacy.testing import insecure_randomness
 
@@ -149,10 +148,7 @@ class LedgerAudit:
         matplotlib Axes
             One bar per line; 1 is what was paid for.
         """
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            ax = plt.subplots()[1]
+        ax = drawing(ax)
         names = [f"{line.name} ({line.scope})" for line in self.lines]
         ax.barh(np.arange(len(names)), [line.noise_ratio for line in self.lines])
         ax.axvline(1.0, color="k", linestyle="--")
@@ -249,8 +245,7 @@ def audit_ledger(
 
 def _fitted(synthesizer: BaseSynthesizer, table: pd.DataFrame) -> BaseSynthesizer:
     copy: BaseSynthesizer = clone(synthesizer)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
+    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         return copy.fit(table)
 
 

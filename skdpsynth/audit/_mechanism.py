@@ -17,7 +17,7 @@ from skdpsynth.audit._noise import (
     smallest_ratio,
     vote_test,
 )
-from skdpsynth.audit._results import POWER
+from skdpsynth.audit._results import POWER, drawing
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy._reservation import Ledger
 
@@ -107,29 +107,24 @@ class MechanismAudit:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        lines = [
-            f"Audit of {self.name!r}: {self.n_draws} releases.",
-            *(f"Contradiction: {finding}" for finding in self.findings),
-        ]
-        if not self.findings:
-            lines.append(_NOTHING_FOUND)
-        if math.isinf(self.power):
-            lines.append("Power: none; draw more releases.")
-        else:
-            lines.append(
+        head = f"Audit of {self.name!r}: {self.n_draws} releases."
+        found = [f"Contradiction: {finding}" for finding in self.findings]
+        power = "Power: none; draw more releases."
+        if not math.isinf(self.power):
+            power = (
                 f"Power: would have rejected epsilon >= {self.power:.4g} of one "
                 f"release, {round(10 * POWER)} times in 10."
             )
-        lines.append(
+        noise = (
             f"Noise over the ledger's: {self.noise_ratio:.4g} "
             f"(p = {self.p_value:.3g}). Shift over the sensitivity: {self.shift:.4g}."
         )
-        lines.append(
+        bound = (
             f"With {100 * self.confidence:.6g}% confidence epsilon of one release is "
             f"above {self.lower_bound:.4g} at delta = {self.delta:.3g}; how far above "
             "no audit can say."
         )
-        return "\n".join(lines)
+        return "\n".join([head, *(found or [_NOTHING_FOUND]), power, noise, bound])
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the noise over the ledger's beside a standard normal law.
@@ -144,10 +139,7 @@ class MechanismAudit:
         matplotlib Axes
             A histogram; without bars for votes, whose noise stays hidden.
         """
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            ax = plt.subplots()[1]
+        ax = drawing(ax)
         if self.residuals.size:
             ax.hist(self.residuals, bins=50, density=True, color="tab:blue")
         grid = np.linspace(-4, 4, 201)

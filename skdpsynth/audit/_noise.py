@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._reservation import Kind
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
 # Tails of the noise beyond so many scales are below 1e-14.
 _SCALES = 36
 _FEW = 16  # entries that may all be 0 by chance
 _BISECTIONS = 30
 
 
-def noise_test(
-    residuals: NDArray[np.float64], *, step: float = 0.0
-) -> tuple[float, float]:
+def noise_test(residuals: Floats, *, step: float = 0.0) -> tuple[float, float]:
     """Test that Gaussian noise, over the ledger's, has a standard deviation of 1.
 
     Gives the measured one and a two-sided p-value (chi-square). It is exact for
@@ -42,9 +43,7 @@ def noise_test(
     return math.sqrt(squares / n), min(1.0, float(p_value))
 
 
-def flip_rates(
-    counts: NDArray[np.int64], n_teachers: int, scale: float, kind: Kind
-) -> NDArray[np.float64]:
+def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Floats:
     """Give, for each number of votes, how often noise turns the majority round."""
     if scale == 0:
         return np.zeros(counts.shape)
@@ -60,11 +59,7 @@ def flip_rates(
 
 
 def vote_test(
-    counts: NDArray[np.int64],
-    answers: NDArray[np.bool_],
-    n_teachers: int,
-    scale: float,
-    kind: Kind,
+    counts: Ints, answers: NDArray[np.bool_], n_teachers: int, scale: float, kind: Kind
 ) -> tuple[float, float]:
     """Test that one-bit votes are turned round as often as the ledger's noise does.
 
@@ -82,7 +77,7 @@ def vote_test(
 
 
 def rejected_scale(
-    counts: NDArray[np.int64],
+    counts: Ints,
     n_teachers: int,
     scale: float,
     kind: Kind,
@@ -104,9 +99,7 @@ def rejected_scale(
     return low
 
 
-def _law_of_flips(
-    counts: NDArray[np.int64], n_teachers: int, scale: float, kind: Kind
-) -> NDArray[np.float64]:
+def _law_of_flips(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Floats:
     """Give the law of the number of answers against the majority."""
     law = np.ones(1)
     for count, times in zip(*np.unique(counts, return_counts=True), strict=True):

@@ -154,10 +154,7 @@ class GeneratorAudit:
             False alarms across, misses upwards. Below the dashed line no attack on a
             mechanism that keeps its claim may be, but for chance.
         """
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            ax = plt.subplots()[1]
+        ax = drawing(ax)
         alarms = np.linspace(0, 1, 401)
         ax.plot(alarms, _least_misses(alarms, self.claim, self.delta), "k--")
         sign = 1.0 if self.above else -1.0
@@ -177,6 +174,13 @@ class GeneratorAudit:
             ylim=(0, 1),
         )
         return ax
+
+
+def drawing(ax: Axes | None) -> Axes:
+    """Give where to draw; by default a new figure."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots()[1] if ax is None else ax
 
 
 def _least_misses(

@@ -120,8 +120,7 @@ def _one_run(
     run: int,
 ) -> tuple[int, int, NDArray[np.float64]]:
     """Fit once; what a fit warns of is no finding, and would be told 400 times."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         made = fresh(make)
         made.fit(table.copy())
         sample = made.sample(n_samples)

@@ -1,7 +1,5 @@
 """Real tables of the papers: three in the package, three fetched."""
 
-from __future__ import annotations
-
 from skdpsynth.datasets._bundled import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.datasets._fetch import (
     fetch_epileptic_seizure,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str] | None
 
-_BOOKKEEPING = ("split", "speaker_group")
-_ISOLET_TRAIN_ROWS = 6238
 _ISOLET_PARTS = {"isolet1+2+3+4.data": "train", "isolet5.data": "test"}
 
 
@@ -50,6 +49,10 @@ class _Table:
     def remedy(self) -> str:
         """The way to the table that needs no network from Python."""
         return f"Download it from {self.page} and call {self.call}."
+
+    def absent(self, why: str) -> DatasetUnavailableError:
+        """Make the error of a table that is not there, with the remedy."""
+        return DatasetUnavailableError(f"{why} {self.remedy}")
 
 
 _CREDIT = _Table(
@@ -98,8 +101,7 @@ def fetch_kaggle_credit(
         Local file, Parquet (by its suffix) or the original CSV. It is read and checked,
         and nothing is written. If None, the cache is tried, then OpenML.
     data_home : path-like or None, default=None
-        Cache folder. If None, the environment variable ``SKDPSYNTH_DATA``, or the
-        folder `skdpsynth_data` in the user's home.
+        Cache folder. If None, ``$SKDPSYNTH_DATA``, or ``~/skdpsynth_data`` without it.
 
     Returns
     -------
@@ -157,8 +159,7 @@ def fetch_isolet(
         two files `isolet1+2+3+4.data` and `isolet5.data`. It is read and checked, and
         nothing is written. If None, the cache is tried, then OpenML.
     data_home : path-like or None, default=None
-        Cache folder. If None, the environment variable ``SKDPSYNTH_DATA``, or the
-        folder `skdpsynth_data` in the user's home.
+        Cache folder. If None, ``$SKDPSYNTH_DATA``, or ``~/skdpsynth_data`` without it.
     split : bool, default=False
         If True, return the publisher's train and test parts (no speaker is in both).
 
@@ -196,9 +197,9 @@ def fetch_isolet(
     if not split:
         return table.drop(columns="split", errors="ignore")
     if "split" not in table.columns:
-        raise DatasetUnavailableError(
+        raise _ISOLET.absent(
             "Expected the ISOLET rows in the publisher's order, train part first, but "
-            f"this copy has another order. {_ISOLET.remedy}"
+            "this copy has another order."
         )
     return split_parts(table)
 
@@ -214,8 +215,7 @@ def fetch_epileptic_seizure(
         Local file, Parquet (by its suffix) or the original CSV. It is read and checked,
         and nothing is written. If None, the cache is tried, then OpenML.
     data_home : path-like or None, default=None
-        Cache folder. If None, the environment variable ``SKDPSYNTH_DATA``, or the
-        folder `skdpsynth_data` in the user's home.
+        Cache folder. If None, ``$SKDPSYNTH_DATA``, or ``~/skdpsynth_data`` without it.
 
     Returns
     -------
@@ -253,20 +253,18 @@ def _obtain(spec: _Table, path: PathLike, data_home: PathLike) -> pd.DataFrame:
     if path is not None:
         local = Path(path)
         if not local.exists():
-            raise DatasetUnavailableError(
-                f"Expected a file at path={str(local)!r}, but there is none. "
-                f"{spec.remedy}"
-            )
+            msg = f"Expected a file at path={str(local)!r}, but there is none."
+            raise spec.absent(msg)
         return _checked(_read_local(local, spec), spec, f"the file {str(local)!r}")
-    cached = _data_home(data_home) / f"{spec.name}.parquet"
+    home = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
+    cached = Path(home).expanduser() / f"{spec.name}.parquet"
     if cached.exists():
         origin = f"the cached file {str(cached)!r} (delete it to fetch it again)"
         return _checked(pd.read_parquet(cached), spec, origin)
-    raw = _from_openml(spec)
     try:
-        table = _checked(raw, spec, "the copy on OpenML")
+        table = _checked(_from_openml(spec), spec, "the copy on OpenML")
     except InvalidTableError as exc:
-        raise DatasetUnavailableError(f"{exc} {spec.remedy}") from exc
+        raise spec.absent(str(exc)) from exc
     cached.parent.mkdir(parents=True, exist_ok=True)
     # Written beside and renamed, so that a broken write never looks like a table.
     part = cached.with_suffix(f".{os.getpid()}.part")
@@ -275,15 +273,9 @@ def _obtain(spec: _Table, path: PathLike, data_home: PathLike) -> pd.DataFrame:
     return table
 
 
-def _data_home(data_home: PathLike) -> Path:
-    chosen = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
-    return Path(chosen).expanduser()
-
-
 def _from_openml(spec: _Table) -> pd.DataFrame:
     """Download a table through scikit-learn."""
-    # Imported here: scikit-learn's data sets are slow to load and rarely needed.
-    from sklearn.datasets import fetch_openml
+    from sklearn.datasets import fetch_openml  # slow to load and rarely needed
 
     ask = {"as_frame": True, "cache": False, "n_retries": 1, "parser": "auto"}
     ask |= spec.openml
@@ -295,36 +287,32 @@ def _from_openml(spec: _Table) -> pd.DataFrame:
             except KeyError:  # the copy lacks the column that was asked for by name
                 bunch = fetch_openml(**ask | {"target_column": "default-target"})
     except (OSError, HTTPException, ValueError, KeyError) as exc:
-        raise DatasetUnavailableError(
+        raise spec.absent(
             f"The table {spec.name!r} is not in the package and could not be fetched "
-            f"from OpenML ({type(exc).__name__}). {spec.remedy}"
+            f"from OpenML ({type(exc).__name__})."
         ) from exc
-    frame: pd.DataFrame = bunch["frame"]
-    return frame
+    return bunch["frame"]
 
 
 def _read_local(path: Path, spec: _Table) -> pd.DataFrame:
     """Read a Parquet file, a CSV file, or the folder of the two ISOLET files."""
     if path.is_dir():
         if spec.name != _ISOLET.name:
-            raise DatasetUnavailableError(
-                f"Expected a file at path={str(path)!r}, but it is a folder. "
-                f"{spec.remedy}"
-            )
+            msg = f"Expected a file at path={str(path)!r}, but it is a folder."
+            raise spec.absent(msg)
         parts = []
         for name, part in _ISOLET_PARTS.items():
             if not (path / name).exists():
-                raise DatasetUnavailableError(
+                raise spec.absent(
                     f"Expected {' and '.join(_ISOLET_PARTS)} in the folder "
-                    f"{str(path)!r}, but {name} is not there. {_ISOLET.remedy}"
+                    f"{str(path)!r}, but {name} is not there."
                 )
             rows = _read_csv(path / name)
             split = pd.Series(part, index=rows.index, name="split")
             parts.append(pd.concat([rows, split], axis=1))
         return pd.concat(parts, ignore_index=True)
-    if path.suffix.lower() in {".parquet", ".pq"}:
-        return pd.read_parquet(path)
-    return _read_csv(path)
+    is_parquet = path.suffix.lower() in {".parquet", ".pq"}
+    return pd.read_parquet(path) if is_parquet else _read_csv(path)
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -343,13 +331,13 @@ def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
     # The original epileptic seizure CSV starts with a column of row names.
     if len(table.columns) == len(expected) + 1 and list(table.columns[1:]) == expected:
         table = table.iloc[:, 1:]
-    found = [column for column in table.columns if column not in _BOOKKEEPING]
+    found = set(table.columns) - {"split", "speaker_group"}
     missing = [column for column in expected if column not in found]
-    if set(found) - set(expected) or set(missing) - set(spec.optional):
+    if found - set(expected) or set(missing) - set(spec.optional):
         raise InvalidTableError(
             f"Expected the {len(expected)} columns {expected[0]!r} ... "
             f"{expected[-1]!r} in {origin}, but {len(missing)} of them are missing and "
-            f"{len(set(found) - set(expected))} others are there."
+            f"{len(found - set(expected))} others are there."
         )
     kept = [column for column in spec.features if column in found]
     features, label = _numbers(table[kept], spec, origin), _label(table, spec, origin)
@@ -368,23 +356,20 @@ def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
             stacklevel=4,
         )
     split = _split(table, label) if spec.name == _ISOLET.name else None
-    label = label.rename(spec.label)
     return pd.concat([features, split, label], axis=1).reset_index(drop=True)
 
 
 def _numbers(features: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
     """Cast the features to their dtype without loss."""
-    try:
+    with suppress(TypeError, ValueError):
         wide = features.astype("float64")
-        cast = wide.astype(spec.feature_dtype) if wide.notna().all(axis=None) else None
-    except (TypeError, ValueError):
-        cast = None
-    if cast is None or not (cast == wide).all(axis=None):
-        raise InvalidTableError(
-            f"Expected complete {spec.feature_dtype} features in {origin}, but at "
-            "least one column is missing values or holds something else."
-        )
-    return cast
+        cast = wide.astype(spec.feature_dtype)
+        if (cast == wide).all(axis=None):  # NaN is not equal to itself
+            return cast
+    raise InvalidTableError(
+        f"Expected complete {spec.feature_dtype} features in {origin}, but at "
+        "least one column is missing values or holds something else."
+    )
 
 
 def _label(table: pd.DataFrame, spec: _Table, origin: str) -> pd.Series:
@@ -394,7 +379,7 @@ def _label(table: pd.DataFrame, spec: _Table, origin: str) -> pd.Series:
     if spec.label_dtype == "str":
         letters = numbers.map(dict(enumerate(ascii_uppercase, start=1)))
         return letters.where(numbers.notna(), label).astype("str")
-    if numbers.isna().any() or not numbers.isin(list(spec.counts)).all():
+    if not numbers.isin(list(spec.counts)).all():
         raise InvalidTableError(
             f"Expected the {len(spec.counts)} published labels in the column "
             f"{spec.label!r} of {origin}, but there are others."
@@ -404,16 +389,11 @@ def _label(table: pd.DataFrame, spec: _Table, origin: str) -> pd.Series:
 
 def _split(table: pd.DataFrame, label: pd.Series) -> pd.Series | None:
     """Say which part of ISOLET a row is in, or None if that cannot be told."""
-    if "split" in table.columns:
-        split = table["split"].astype("str")
-    else:
-        # The publisher's order is the train part, then the test part.
-        is_train = np.arange(len(label)) < _ISOLET_TRAIN_ROWS
-        names = np.where(is_train, "train", "test")
-        split = pd.Series(names, index=label.index, name="split", dtype="str")
+    # The publisher's order: 6,238 rows of the train part, then the test part.
+    in_order = np.where(np.arange(len(label)) < 6238, "train", "test")
+    by_place = pd.Series(in_order, index=label.index, name="split")
+    split = table.get("split", by_place).astype("str")
     published = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
-    parts_are_right = (
-        split.isin(["train", "test"]).all()
-        and label[split == "train"].value_counts().to_dict() == published
-    )
-    return split if parts_are_right else None
+    found = label[split == "train"].value_counts().to_dict()
+    is_told = found == published and split.isin(["train", "test"]).all()
+    return split if is_told else None

@@ -1,7 +1,5 @@
 """Compare synthesizers on one table: scores, costs, plots and a report."""
 
-from __future__ import annotations
-
 from skdpsynth.evaluation._compare import compare_synthesizers
 from skdpsynth.evaluation._results import ComparisonResult
 

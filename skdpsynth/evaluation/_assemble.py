@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from skdpsynth.evaluation._marginals import marginal, plain_columns
-from skdpsynth.evaluation._pairs import strongest_pairs
+from skdpsynth.evaluation._marginals import marginal, plain_columns, strongest_pairs
 from skdpsynth.evaluation._results import RUN, ComparisonResult
 from skdpsynth.evaluation._runs import ALL
 from skdpsynth.exceptions import TiedScoresWarning
@@ -35,11 +34,8 @@ def assemble(
     rows += _agreements(pd.DataFrame(rows, columns=_SCORES))
     scores = pd.DataFrame(rows, columns=_SCORES)
     runs = pd.DataFrame([record.facts for record in records])
-    samples = {
-        (r.facts["synthesizer"], r.facts["epsilon"]): r.sample
-        for r in records
-        if r.sample
-    }
+    sampled = [record for record in records if record.sample]
+    samples = {(r.facts["synthesizer"], r.facts["epsilon"]): r.sample for r in sampled}
     columns = plain_columns(test)
     real = [marginal(column) for column in columns]
     pairs = strongest_pairs(columns, task.target)

@@ -17,7 +17,11 @@ from tqdm.auto import tqdm
 from skdpsynth.evaluation._assemble import assemble
 from skdpsynth.evaluation._folder import RecordFolder
 from skdpsynth.evaluation._runs import REAL, Job, RunRecord, Task, run
-from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
+from skdpsynth.exceptions import (
+    DegradedResultWarning,
+    InvalidTableError,
+    check_range,
+)
 from skdpsynth.metrics import column_fidelity, tstr_scores
 from skdpsynth.metrics._classifiers import (
     has_methods,
@@ -170,14 +174,8 @@ def compare_synthesizers(
     >>> from skdpsynth.evaluation import compare_synthesizers
     >>> table = load_cervical_cancer()
     >>> result = compare_synthesizers(
-    ...     [IndependentSynthesizer()],
-    ...     table[::2],
-    ...     table[1::2],
-    ...     "Biopsy",
-    ...     n_repeats=2,
-    ...     n_samples=400,
-    ...     classifiers=["GaussianNB"],
-    ...     fidelity=False,
+    ...     [IndependentSynthesizer()], table[::2], table[1::2], "Biopsy",
+    ...     n_repeats=2, n_samples=400, classifiers=["GaussianNB"], fidelity=False,
     ... )
     >>> result.summary()["synthesizer"].tolist()
     ['real data', 'IndependentSynthesizer']
@@ -223,22 +221,18 @@ def _check_numbers(
 ) -> None:
     """Check the parameters that no later step checks."""
     listed = np.ndim(epsilons) == 1 and len(epsilons) > 0
-    if not listed or not all(isinstance(e, Real) and e > 0 for e in epsilons):
-        raise ValueError(
-            "epsilons must be a list of positive numbers, at least one. Got "
-            f"{epsilons!r} instead."
-        )
+    positive = listed and all(isinstance(e, Real) and e > 0 for e in epsilons)
+    expected = "a list of positive numbers, at least one"
+    check_range("epsilons", epsilons, positive, expected)
     for name, value, low in (
         ("n_repeats", n_repeats, 1),
         ("n_samples", n_samples, 2),
         ("random_state", random_state, 0),
     ):
-        if not isinstance(value, Integral) or value < low:
-            msg = f"{name} must be an integer of at least {low}. Got {value!r} instead."
-            raise ValueError(msg)
-    if not settings or set(settings) - set("ABC"):
-        msg = f"settings must be letters out of 'ABC'. Got {settings!r} instead."
-        raise ValueError(msg)
+        whole = isinstance(value, Integral) and value >= low
+        check_range(name, value, whole, f"an integer of at least {low}")
+    letters = bool(settings) and set(settings) <= set("ABC")
+    check_range("settings", settings, letters, "letters out of 'ABC'")
 
 
 def _check_strategy(
@@ -249,13 +243,12 @@ def _check_strategy(
         return
     values = list(strategy.values()) if isinstance(strategy, Mapping) else [math.nan]
     total = sum(values)
-    fits = abs(total - 1) <= 1e-9 or total == n_samples
-    if not fits or min(values) < 0:
-        raise ValueError(
-            "sampling_strategy must be None, 'balanced' or a dict from class to share "
-            f"(their sum is 1) or to count (n_samples, {n_samples}). Got {strategy!r} "
-            "instead."
-        )
+    fits = (abs(total - 1) <= 1e-9 or total == n_samples) and min(values) >= 0
+    expected = (
+        "None, 'balanced' or a dict from class to share (their sum is 1) or to count "
+        f"(n_samples, {n_samples})"
+    )
+    check_range("sampling_strategy", strategy, fits, expected)
 
 
 def _rehearse(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> None:
@@ -338,11 +331,11 @@ def _jobs(
         if "A" in task.settings or task.fidelity:
             jobs.append(Job(REAL, None, math.nan, repeat, seed))
         for name, synthesizer in named.items():
-            has_budget = "epsilon" in synthesizer.get_params(deep=False)
-            for epsilon in dict.fromkeys(epsilons) if has_budget else [math.inf]:
-                changes: dict[str, Any] = {"epsilon": epsilon} if has_budget else {}
-                if "random_state" in synthesizer.get_params(deep=False):
-                    changes["random_state"] = seed
+            known = synthesizer.get_params(deep=False)
+            budgets = dict.fromkeys(epsilons if "epsilon" in known else [math.inf])
+            for epsilon in budgets:
+                wanted = {"epsilon": epsilon, "random_state": seed}
+                changes = {name: wanted[name] for name in wanted if name in known}
                 copy = clone(synthesizer).set_params(**changes)
                 jobs.append(Job(name, copy, float(epsilon), repeat, seed))
     return jobs

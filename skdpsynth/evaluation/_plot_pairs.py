@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 
-from skdpsynth.evaluation._marginals import PlainColumn
-from skdpsynth.evaluation._pairs import Pair, strongest_pairs
+from skdpsynth.evaluation._marginals import Pair, PlainColumn, strongest_pairs
 from skdpsynth.evaluation._plots import (
     SMALL,
     add_footer,
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.evaluation._pairs import Side
+    from skdpsynth.evaluation._marginals import Side
     from skdpsynth.evaluation._results import ComparisonResult
 
     Shares = NDArray[np.float64]

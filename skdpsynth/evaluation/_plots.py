@@ -11,6 +11,7 @@ import numpy as np
 
 from skdpsynth.evaluation._marginals import PlainColumn, marginal, shares
 from skdpsynth.evaluation._runs import REAL, REFERENCE
+from skdpsynth.exceptions import check_range
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -284,9 +285,8 @@ def samples_at(
 
 def _epsilon(available: set[float], epsilon: float | None) -> float:
     """Choose the epsilon of a plot: the one asked for, or the smallest."""
-    if epsilon is not None and epsilon not in available:
-        msg = f"epsilon must be one of {sorted(available)}. Got {epsilon!r} instead."
-        raise ValueError(msg)
+    known = epsilon is None or epsilon in available
+    check_range("epsilon", epsilon, known, f"one of {sorted(available)}")
     return min(available, default=math.inf) if epsilon is None else epsilon
 
 
@@ -374,11 +374,8 @@ def add_footer(figure: Figure | SubFigure, result: ComparisonResult) -> None:
 
 
 def _check_choice(metric: str, setting: str) -> None:
-    asked = (("metric", metric, _METRICS), ("setting", setting, _SETTINGS))
-    for name, value, choices in asked:
-        if value not in choices:
-            msg = f"{name} must be one of {list(choices)}. Got {value!r} instead."
-            raise ValueError(msg)
+    check_range("metric", metric, metric in _METRICS, f"one of {list(_METRICS)}")
+    check_range("setting", setting, setting in _SETTINGS, f"one of {list(_SETTINGS)}")
 
 
 def nothing(what: str) -> str:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from skdpsynth.evaluation._marginals import Marginal, PlainColumn
-    from skdpsynth.evaluation._pairs import Pair
+    from skdpsynth.evaluation._marginals import Marginal, Pair, PlainColumn
 
     Samples = Mapping[tuple[str, float], Sequence[PlainColumn]]
 
 RUN = ["synthesizer", "epsilon", "repeat"]  # what tells runs apart
-_COSTS = ["epsilon_spent", "delta", "fit_s", "sample_s", "peak_mb"]
+_COSTS = dict.fromkeys(["epsilon_spent", "delta", "fit_s", "sample_s"], "mean")
+_COSTS["peak_mb"] = "max"  # the first run in a process loads libraries too
 # What the curator may see of a run and others may not: time and memory follow the
 # number of rows (of sampling too: it is measured in the process that holds them), and
 # errors and warnings their values.
@@ -43,9 +43,7 @@ class ComparisonResult:
 
     Parameters
     ----------
-    scores : DataFrame
-        See Attributes.
-    runs : DataFrame
+    scores, runs : DataFrame
         See Attributes.
     samples : dict of (name, epsilon) to list of PlainColumn
         Some synthetic rows of each synthesizer, for plots.
@@ -65,16 +63,14 @@ class ComparisonResult:
         `metric`, with its `value`. Settings "A", "B" and "C" have the metrics "auroc"
         and "auprc" of each classifier. "AC" compares A with C ("sra_auroc",
         "sra_auprc"), and "fidelity" the table with real rows; there the classifier is
-        "all". The synthesizer "real data" is the reference; its epsilon is NaN. Its
-        Settings are A and C: its rows are scored as a synthesizer's are too, so that
-        its "AC" says what to expect of the others.
+        "all". The synthesizer "real data" is the reference, with epsilon NaN and the
+        Settings A and C: its "AC" says what to expect of the others.
     runs : DataFrame
         One row for each `synthesizer`, `epsilon` and `repeat`: `class`,
         `epsilon_spent` and `delta` (what the fit guarantees), `fit_s`, `sample_s` and
         `score_s` (seconds), `peak_mb` (highest resident memory of the process while it
-        fitted and sampled, minus that before, in megabytes; the first run in a
-        process loads libraries too), `warned` and `error` (texts,
-        empty if all went well).
+        fitted and sampled, minus that before, in megabytes; the first run in a process
+        loads libraries too), `warned` and `error` (texts, empty if all went well).
     target : str
         The label column.
     contains_private_statistics : bool
@@ -96,17 +92,9 @@ class ComparisonResult:
     >>> from skdpsynth.evaluation import compare_synthesizers
     >>> table = load_cervical_cancer()
     >>> result = compare_synthesizers(
-    ...     {"floor": IndependentSynthesizer()},
-    ...     table[::2],
-    ...     table[1::2],
-    ...     "Biopsy",
-    ...     n_repeats=1,
-    ...     n_samples=400,
-    ...     classifiers=["GaussianNB"],
-    ...     fidelity=False,
+    ...     {"floor": IndependentSynthesizer()}, table[::2], table[1::2], "Biopsy",
+    ...     n_repeats=1, n_samples=400, classifiers=["GaussianNB"], fidelity=False,
     ... )
-    >>> result.contains_private_statistics
-    True
     >>> sorted(result.public_part().scores["setting"].unique())
     ['C']
     """
@@ -156,8 +144,8 @@ class ComparisonResult:
         groups = self.runs.groupby(RUN[:2], sort=False, dropna=False)
         table = pd.DataFrame([self._summary_row(n, e, runs) for (n, e), runs in groups])
         if "auroc" in table:
-            ranked = table.loc[table["synthesizer"] != REAL]
-            place = ranked.groupby("epsilon")["auroc"].rank(ascending=False)
+            # The epsilon of the reference is NaN, and so is its rank.
+            place = table.groupby("epsilon")["auroc"].rank(ascending=False)
             table.insert(table.columns.get_loc("auroc"), "rank", place)
         table = table.dropna(axis="columns", how="all")
         table.attrs["contains_private_statistics"] = self.contains_private_statistics
@@ -376,10 +364,8 @@ class ComparisonResult:
         for setting, metrics in _TABLE_METRICS.items():
             for metric in metrics:
                 row[metric] = self.repeats(name, epsilon, setting, metric).mean()
-        row |= {cost: runs[cost].mean() for cost in _COSTS if cost in runs}
-        if "peak_mb" in runs:
-            # The first run in a process loads libraries too; the table is for planning.
-            row["peak_mb"] = runs["peak_mb"].max()
+        costs = {name: how for name, how in _COSTS.items() if name in runs}
+        row |= runs.agg(costs).to_dict()
         row["n_runs"] = len(runs)
         if "error" in runs:
             row["n_failed"] = int((runs["error"] != "").sum())
@@ -396,9 +382,7 @@ class ComparisonResult:
             Its name, or "real data".
         epsilon : float
             Its epsilon; NaN for the reference.
-        setting : str
-            As in ``scores``.
-        metric : str
+        setting, metric : str
             As in ``scores``.
 
         Returns
@@ -408,8 +392,7 @@ class ComparisonResult:
         """
         found = self.scores
         found = found[(found["setting"] == setting) & (found["metric"] == metric)]
-        missing = bool(np.isnan(epsilon))
-        same = found["epsilon"].isna() if missing else found["epsilon"] == epsilon
-        found = found[(found["synthesizer"] == synthesizer) & same]
+        found = found[found["synthesizer"] == synthesizer]
+        found = found[found["epsilon"].isin([epsilon])]  # NaN is in a list with NaN
         found = found[found["classifier"].isin(averaged(found["classifier"]))]
         return found.groupby("repeat")["value"].mean()

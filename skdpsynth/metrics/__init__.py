@@ -1,7 +1,5 @@
 """Scores of synthetic tables against real ones: functions of DataFrames."""
 
-from __future__ import annotations
-
 from skdpsynth.metrics._classifiers import default_classifiers
 from skdpsynth.metrics._dependence import marginal_fidelity
 from skdpsynth.metrics._fidelity import (

@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.exceptions import InvalidTableError, check_range
 from skdpsynth.metrics._classifiers import named_by_class
 from skdpsynth.metrics._encode import (
     common_kind,
@@ -231,8 +231,7 @@ def two_sample_scores(
     """
     real, synthetic = same_columns(real, synthetic)
     n_rows = min(len(real), len(synthetic), max_rows)
-    if max_rows < 10:
-        raise ValueError(f"max_rows must be at least 10. Got {max_rows} instead.")
+    check_range("max_rows", max_rows, max_rows >= 10, "at least 10")
     if n_rows < 10:
         raise InvalidTableError(
             "Expected at least ten rows in both tables for five folds, but the smaller "

@@ -191,13 +191,8 @@ def setting_scores(
     >>> from skdpsynth.datasets import load_cervical_cancer
     >>> from skdpsynth.metrics import setting_scores
     >>> table = load_cervical_cancer()
-    >>> scores = setting_scores(
-    ...     table[::3],
-    ...     table[1::3],
-    ...     table[2::3],
-    ...     target="Biopsy",
-    ...     classifiers=["GaussianNB"],
-    ... )
+    >>> parts, panel = (table[::3], table[1::3], table[2::3]), ["GaussianNB"]
+    >>> scores = setting_scores(*parts, target="Biopsy", classifiers=panel)
     >>> scores.loc["mean"].shape
     (6,)
     """

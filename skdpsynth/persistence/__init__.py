@@ -6,8 +6,6 @@ lies, and so that reading it needs memory in proportion to its size. Whatever is
 exactly what `save` writes is refused, by a `PersistenceError`.
 """
 
-from __future__ import annotations
-
 from skdpsynth.persistence._savable import inspect
 
 __all__ = ["inspect"]

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr
 from skdpsynth.preprocessing._convert import factorize, place_keys
 from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
 from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._thresholds import key_threshold
+from skdpsynth.privacy._counts import key_threshold
 from skdpsynth.schema import Boolean, Categorical
 from skdpsynth.schema._values import is_finite
 

@@ -1,4 +1,4 @@
-"""Columns to plain NumPy arrays and back, without losing the dtype."""
+"""Columns to plain NumPy arrays and back, without losing dtype or container."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._layout import ColumnLayout
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
 
 
-def numeric_values(
-    series: pd.Series, column: ColumnLayout
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Bools]:
     """Return a column that is not categorical as numbers, and where it is missing.
 
     Times (since 1970 UTC) and durations are in seconds, and what is missing is 0. A
@@ -44,9 +46,7 @@ def numeric_values(
     return values, missing
 
 
-def _whole_ticks(
-    present: pd.Series, column: ColumnLayout
-) -> tuple[NDArray[np.int64], int]:
+def _whole_ticks(present: pd.Series, column: ColumnLayout) -> tuple[Ints, int]:
     """Return times or durations as whole ticks, and how many of them are a second."""
     if isinstance(column.dtype, pd.ArrowDtype):
         import pyarrow as pa
@@ -59,9 +59,7 @@ def _whole_ticks(
     return index.asi8, _PER_SECOND[index.unit]
 
 
-def to_series(
-    values: NDArray[np.float64], missing: NDArray[np.bool_], column: ColumnLayout
-) -> pd.Series:
+def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series:
     """Return numbers as a column of the dtype that came; undo `numeric_values`.
 
     They are clipped to what the dtype can hold; `missing` is ignored where it has none.
@@ -92,7 +90,7 @@ def to_series(
     return pd.Series(array, dtype=dtype, name=column.name)
 
 
-def to_wall(seconds: NDArray[np.float64], column: ColumnLayout) -> NDArray[np.float64]:
+def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
     zone = _zone(column.dtype)
     if zone is None:
@@ -101,9 +99,7 @@ def to_wall(seconds: NDArray[np.float64], column: ColumnLayout) -> NDArray[np.fl
     return moments.tz_convert(zone).tz_localize(None).asi8 / _PER_SECOND["us"]
 
 
-def from_wall(
-    seconds: NDArray[np.float64], column: ColumnLayout
-) -> NDArray[np.float64]:
+def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     """Undo `to_wall`: a doubled hour is the second one, one left out the next shown."""
     zone = _zone(column.dtype)
     if zone is None:
@@ -115,7 +111,7 @@ def from_wall(
     return moments.asi8 / _PER_SECOND["us"]
 
 
-def _raw_values(values: NDArray[np.float64], column: ColumnLayout) -> NDArray[Any]:
+def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
     """Round and clip to the NumPy dtype that stores the column, times to int64."""
     if column.kind == "boolean":
         return values >= 0.5
@@ -136,7 +132,7 @@ def _raw_values(values: NDArray[np.float64], column: ColumnLayout) -> NDArray[An
     return np.clip(np.rint(values), float(whole.min), high).astype(storage)
 
 
-def _ticks(seconds: NDArray[np.float64], unit: str) -> NDArray[np.int64]:
+def _ticks(seconds: Floats, unit: str) -> Ints:
     """Count time units; nanoseconds in whole microseconds, as fine as seconds are."""
     coarse = "us" if unit == "ns" else unit
     factor = _PER_SECOND[unit] // _PER_SECOND[coarse]
@@ -151,7 +147,7 @@ def _zone(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
     return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None)
 
 
-def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
+def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
     """Return a column as codes (-1 where missing) of its distinct values, and these.
 
     The values are private: exact built-in scalars or Timestamps, sorted. The key of a
@@ -169,19 +165,19 @@ def factorize(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
 
 
 def place_keys(
-    codes: NDArray[np.int64],
+    codes: Ints,
     keys: Sequence[Any],
     levels: Sequence[Any],
     other: int = -1,
     missing: int = -1,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Give the place among `levels` of each row that `factorize` gave a code."""
     place_of = dict(zip(levels, range(len(levels)), strict=True))
     places = [place_of.get(key, other) for key in keys]
     return np.array([*places, missing], dtype=np.int64)[codes]
 
 
-def _distinct(series: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
+def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     """Return codes of a column, -1 where missing, and values, maybe equal or unused."""
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -234,3 +230,35 @@ def to_category_series(
     if of_numpy and column.dtype.kind == "O":
         series[missing] = None
     return series
+
+
+def features_like(table: pd.DataFrame, X: object) -> pd.DataFrame | NDArray[Any]:
+    """Return synthetic features in the container of `X`: of a list, as an array."""
+    if isinstance(X, pd.DataFrame):
+        return table
+    return _array(table, getattr(X, "dtype", None))
+
+
+def labels_like(labels: pd.Series, y: Any) -> Any:  # noqa: ANN401 - any container
+    """Return synthetic labels in container and dtype of `y`: of a list, as an array."""
+    dtype = getattr(y, "dtype", None)
+    if isinstance(y, pd.Series):
+        return labels.rename(y.name)
+    if isinstance(y, pd.Index):
+        listed = isinstance(dtype, pd.CategoricalDtype)  # has categories of its own
+        dtype = labels.dtype if listed else dtype
+        return pd.Index(labels, dtype=dtype).rename(y.name)
+    if type(y) is pd.arrays.NumpyExtensionArray:  # a string array is a subclass
+        return pd.arrays.NumpyExtensionArray(_array(labels, y.dtype.numpy_dtype))
+    if isinstance(y, pd.api.extensions.ExtensionArray):
+        return labels.array
+    return _array(labels, dtype)
+
+
+def _array(values: pd.Series | pd.DataFrame, dtype: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Make an array of a dtype; of text, the width is what the values need."""
+    if not isinstance(dtype, np.dtype):
+        return values.to_numpy()
+    if dtype.kind == "U":
+        return values.to_numpy(dtype=object).astype(np.str_)
+    return values.to_numpy(dtype=dtype)

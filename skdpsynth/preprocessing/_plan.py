@@ -6,6 +6,7 @@ The same functions serve `plan`, with guessed counts, and `fit`, with bought one
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._domains import ColumnDomain
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.schema import TableSchema
 
 _SIGNAL_FROM = 1.0
 
@@ -98,21 +100,16 @@ class ClassPlan:
         return self.n_rows / (self.n_bins * self.noise_std)
 
     @property
-    def _note_of_training(self) -> str:
-        """What to expect of a class that starts from nothing."""
-        if self.n_iter == 0:
-            return "too small a budget for one step: nothing is learnt"
-        if self.step_noise_std > max(self.n_teachers, self.n_rows * self.sampling_rate):
-            return "too few rows for the budget: mostly noise"
-        return ""
-
-    @property
     def note(self) -> str:
         """What to expect, where it is little."""
-        if self.mu_marginals == 0:
-            return self._note_of_training
+        mostly_noise = "too few rows for the budget: mostly noise"
+        if self.mu_marginals == 0:  # it starts from nothing
+            if self.n_iter == 0:
+                return "too small a budget for one step: nothing is learnt"
+            signal = max(self.n_teachers, self.n_rows * self.sampling_rate)
+            return mostly_noise if self.step_noise_std > signal else ""
         if self.signal_to_noise < _SIGNAL_FROM:
-            return "too few rows for the budget: mostly noise"
+            return mostly_noise
         if self.most_levels * self.noise_std > self.n_rows / _SIGNAL_FROM:
             return "too many categories for the budget: rare ones are mostly noise"
         return ""
@@ -226,3 +223,54 @@ def _with_tables(
         n_table_cells=cells * n_tables // n_pairs,
         table_noise_std=noise_std,
     )
+
+
+def degradation(
+    facts: TableFacts,
+    plans: list[ClassPlan],
+    declared: TableSchema | None,
+    *,
+    private: bool,
+) -> str:
+    """Say what is poor about a result; empty if nothing is."""
+    parts = []
+    notes = Counter(plan.note for plan in plans if plan.note and private)
+    for note, count in notes.items():
+        parts.append(f"{count} of {len(plans)} classes have {note}")
+    if facts.layout.target is not None and not facts.classes.levels:
+        parts.append("no label was frequent enough to be released")
+    elif facts.layout.target is not None and len(facts.classes) == 1:
+        parts.append("the target has one class only, so a classifier learns nothing")
+    of_levels = {
+        column.name: domain
+        for column, domain in zip(facts.columns, facts.domains, strict=True)
+        if isinstance(domain, LevelDomain)
+    }
+    empty = [n for n, a in of_levels.items() if not a.levels and not a.nullable]
+    if empty:
+        parts.append(
+            f"no category of {empty!r} was frequent enough to be released, and their "
+            "synthetic values are missing"
+        )
+    said = []
+    if parts:
+        said.append(
+            f"The result says little: {'; '.join(parts)}. Use a larger epsilon, "
+            "declare more in a schema, or leave out columns; plan() shows the numbers."
+        )
+    levels = {name: domain.levels for name, domain in of_levels.items()}
+    levels[facts.layout.target] = facts.classes.levels
+    unsorted = [
+        column.name
+        for column in facts.layout.columns
+        if getattr(column.dtype, "ordered", False)
+        and len(levels.get(column.name, ())) > 1
+        and (declared is None or column.name not in declared.columns)
+    ]
+    if unsorted:
+        said.append(
+            f"The order of the categories of {unsorted!r} is not public, so they come "
+            "back sorted by name or number. State the order by Categorical([...], "
+            "ordered=True) in a schema."
+        )
+    return " ".join(said)

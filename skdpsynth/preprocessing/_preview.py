@@ -31,7 +31,7 @@ from skdpsynth.preprocessing._purchase import (
 from skdpsynth.preprocessing._shares import CLASS_SHARE, LEVELS_SHARE
 from skdpsynth.preprocessing._table import check_schema
 from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._thresholds import key_threshold
+from skdpsynth.privacy._counts import key_threshold
 from skdpsynth.schema import Boolean, Continuous, Datetime
 from skdpsynth.schema._dtypes import is_object, known_kind
 

@@ -49,13 +49,13 @@ from skdpsynth.schema import (
 from skdpsynth.schema._columns import SECONDS_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable
 
     from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
     from skdpsynth.privacy import PrivacyAccountant
 
-
 _WITH_LEVELS = ("categorical", "boolean")  # kinds of columns
+_MAX_NAMES = 8  # of columns in one line
 
 
 @dataclass(frozen=True)
@@ -237,3 +237,36 @@ def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 -
     if spec.integer:
         return spec
     return replace(spec, decimals=domain.decimals if domain.integer else "any")
+
+
+def declared_facts(schema: TableSchema | None) -> tuple[str, ...]:
+    """List in words what a schema states as public, without any bound or category."""
+    if schema is None:
+        return ()
+    columns = schema.columns.items()
+    kinds = (
+        ("the bounds of", (Continuous, Datetime)),
+        ("the categories of", (Categorical, Boolean)),
+        ("identifiers, never looked at:", (Identifier,)),
+    )
+    facts = [
+        _phrase(words, [name for name, column in columns if isinstance(column, types)])
+        for words, types in kinds
+    ]
+    complete = [n for n, c in columns if getattr(c, "nullable", None) is False]
+    facts.append(_phrase("that no value is missing in", complete))
+    if schema.class_counts is not None:
+        facts.append("the number of rows of every class")
+    elif schema.n_rows is not None:
+        facts.append("the number of rows")
+    return tuple(fact for fact in facts if fact)
+
+
+def _phrase(words: str, names: Iterable[Hashable]) -> str:
+    """Name some columns, and say how many more there are; empty without any."""
+    listed = [str(name) for name in names]
+    if not listed:
+        return ""
+    more = len(listed) - _MAX_NAMES
+    tail = f" and {more} more columns" if more > 0 else ""
+    return f"{words} {', '.join(listed[:_MAX_NAMES])}{tail}"

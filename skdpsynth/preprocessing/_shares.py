@@ -4,8 +4,6 @@ All but the last are shares of a squared Gaussian-DP parameter, which add up. Wh
 schema makes unnecessary is not spent, and goes to what follows.
 """
 
-from __future__ import annotations
-
 # Of the whole fit, paid by all rows before anything else.
 CLASS_SHARE = 0.04  # labels of the classes, and their counts
 LEVELS_SHARE = 0.06  # categories

@@ -4,8 +4,6 @@ Importing this package loads neither dp-accounting nor OpenDP; the first release
 the first certificate do.
 """
 
-from __future__ import annotations
-
 from skdpsynth.privacy._accountant import PrivacyAccountant
 from skdpsynth.privacy._budget import PrivacyBudget
 from skdpsynth.privacy._report import PrivacyReport

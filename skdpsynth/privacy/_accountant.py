@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from skdpsynth.privacy._blocks import sampled_noise_multiplier, vote_noise_std
 from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._cap import fixed_cap
 from skdpsynth.privacy._report import PrivacyReport, build_report
 from skdpsynth.privacy._reservation import Entry, Ledger, Reservation
-from skdpsynth.privacy._spending import Spending, check_request
+from skdpsynth.privacy._spending import Spending, check_request, fixed_cap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

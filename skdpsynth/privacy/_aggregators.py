@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.exceptions import ReservationError
+from skdpsynth.exceptions import ReservationError, check_range
 from skdpsynth.privacy._counts import (
     GRID,
+    MIN_KEY_COUNT,
     CentredCounts,
     centred_numbers,
     centred_sensitivity,
     exact_counts,
+    key_threshold,
 )
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
-from skdpsynth.privacy._thresholds import MIN_KEY_COUNT, key_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,16 +175,10 @@ def thresholded_counts(
             "Reserve with that delta."
         )
     threshold = key_threshold(reservation.noise_std, threshold_delta, n_columns)
-    considered = [
-        np.flatnonzero(np.asarray(counts) >= MIN_KEY_COUNT)
-        for counts in counts_by_column
-    ]
-    exact = np.concatenate(
-        [
-            np.asarray(counts, dtype=np.int64)[keys]
-            for counts, keys in zip(counts_by_column, considered, strict=True)
-        ]
-    )
+    columns = [np.asarray(counts, dtype=np.int64) for counts in counts_by_column]
+    considered = [np.flatnonzero(counts >= MIN_KEY_COUNT) for counts in columns]
+    both = zip(columns, considered, strict=True)
+    exact = np.concatenate([counts[keys] for counts, keys in both])
     noisy = release_gaussian(exact, reservation)
     ends = np.cumsum([len(keys) for keys in considered])[:-1]
     released = []
@@ -235,8 +230,7 @@ def gaussian_sum(
             "Expected vectors of shape (n_teachers, n_dimensions) with 1 to "
             f"{_MAX_DIMENSION} dimensions. Got shape {vectors.shape} instead."
         )
-    if not 0 < clip < math.inf:
-        raise ValueError(f"clip must be positive and finite. Got {clip!r} instead.")
+    check_range("clip", clip, 0 < clip < math.inf, "positive and finite")
     require_sensitivity(reservation, 2 * GRID)
     n_teachers, n_dimensions = vectors.shape
     total = np.zeros(n_dimensions, dtype=np.int64)

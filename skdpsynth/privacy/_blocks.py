@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
+from skdpsynth.exceptions import check_range
 from skdpsynth.privacy._calibration import grid_noise_std
 
 if TYPE_CHECKING:
@@ -157,9 +158,7 @@ def sampled_noise_multiplier(
 
     It is 0 for an infinite mu. The sampling rate is public.
     """
-    if not 0 < sampling_rate <= 1:
-        msg = f"sampling_rate must be in (0, 1]. Got {sampling_rate!r} instead."
-        raise ValueError(msg)
+    check_range("sampling_rate", sampling_rate, 0 < sampling_rate <= 1, "in (0, 1]")
     alone = math.sqrt(count) / mu
     if sampling_rate == 1.0 or tail < _LEAST_TAIL or not _LEAST_MU <= mu <= _MOST_MU:
         return alone

@@ -12,7 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skdpsynth.exceptions import BudgetExceededError, PersistenceError
+from skdpsynth.exceptions import (
+    BudgetExceededError,
+    PersistenceError,
+    check_range,
+)
 from skdpsynth.privacy._report_text import claim
 
 if TYPE_CHECKING:
@@ -96,12 +100,8 @@ class PrivacyBudget:
     def __init__(
         self, epsilon: float, delta: float, path: str | os.PathLike[str] | None = None
     ) -> None:
-        if not 0 < epsilon < math.inf:
-            msg = f"epsilon must be positive and finite. Got {epsilon!r} instead."
-            raise ValueError(msg)
-        if not 0 < delta < 1:
-            msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
-            raise ValueError(msg)
+        check_range("epsilon", epsilon, 0 < epsilon < math.inf, "positive and finite")
+        check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
         self._epsilon, self._delta = float(epsilon), float(delta)
         if path is None:
             handle, name = tempfile.mkstemp(prefix="skdpsynth-budget-", suffix=".db")
@@ -145,11 +145,9 @@ class PrivacyBudget:
         import pandas as pd
 
         columns = ["charged_at", "label", "epsilon", "delta"]
+        query = f"SELECT {', '.join(columns)} FROM skdpsynth_charges ORDER BY id"
         with self._connection() as connection:
-            rows = connection.execute(
-                "SELECT charged_at, label, epsilon, delta "
-                "FROM skdpsynth_charges ORDER BY id"
-            ).fetchall()
+            rows = connection.execute(query).fetchall()
         table = pd.DataFrame(rows, columns=columns)
         return table.astype({"epsilon": "float64", "delta": "float64"})
 
@@ -205,8 +203,7 @@ class PrivacyBudget:
     def __sklearn_clone__(self) -> PrivacyBudget:
         return self
 
-    def __copy__(self) -> PrivacyBudget:
-        return self
+    __copy__ = __sklearn_clone__
 
     def __deepcopy__(self, memo: dict[int, object]) -> PrivacyBudget:
         return self

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 
 from scipy.special import log_ndtr
 
+from skdpsynth.exceptions import check_range
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -40,13 +42,6 @@ _RULE_B_STD = 2.0
 # Grid of the privacy losses: a share of their standard deviation, which is mu.
 _LOSS_GRID_SHARE = 1e-3
 _EXPONENT_LIMIT = 500.0  # beyond, e^epsilon is no number
-
-
-def _check_epsilon_delta(epsilon: float, delta: float) -> None:
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon must be a number >= 0. Got {epsilon!r} instead.")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be a number in (0, 1). Got {delta!r} instead.")
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
@@ -90,7 +85,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
     It is inf for an infinite epsilon.
     """
-    _check_epsilon_delta(epsilon, delta)
+    check_range("epsilon", epsilon, epsilon >= 0, "a number >= 0")
+    check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
     if epsilon == math.inf:
         return math.inf
     target = delta * (1 - _DELTA_SLACK)
@@ -103,7 +99,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
     It is 0 for ``mu == 0``, and inf for an infinite mu.
     """
-    _check_epsilon_delta(0.0, delta)
+    check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
     if mu == math.inf:
         return math.inf
     target = delta * (1 - _DELTA_SLACK)
@@ -134,11 +130,9 @@ def grid_noise_std(mu: float, sensitivity: float) -> float:
     sensitivity``, which here is ``1 / mu``. Where sigma is raised to 3 the release
     costs less than it is charged for.
     """
-    if not mu > 0:
-        raise ValueError(f"mu must be a number > 0. Got {mu!r} instead.")
-    if not 0 < sensitivity < math.inf:
-        msg = f"sensitivity must be positive and finite. Got {sensitivity!r} instead."
-        raise ValueError(msg)
+    check_range("mu", mu, mu > 0, "a number > 0")
+    finite = 0 < sensitivity < math.inf
+    check_range("sensitivity", sensitivity, finite, "positive and finite")
     if mu == math.inf:
         return 0.0
     std = math.hypot(sensitivity / mu, _RULE_B_STD)
@@ -157,7 +151,7 @@ def certified_epsilon(mu: float, delta: float) -> float:
     from dp_accounting import GaussianDpEvent
     from dp_accounting.pld import PLDAccountant
 
-    _check_epsilon_delta(0.0, delta)
+    check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
     if mu in (0.0, math.inf):
         return mu
     accountant = PLDAccountant(value_discretization_interval=_LOSS_GRID_SHARE * mu)

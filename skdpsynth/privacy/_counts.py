@@ -2,7 +2,7 @@
 
 The counts of a column add up to the number of rows, which is known already or released
 once for all columns. Only the rest need be released: a row moves a count less its
-mean by less than 1.
+mean by less than 1. A key that is private itself is named from some noisy count on.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import log_ndtr, ndtri
+
+from skdpsynth.exceptions import check_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 # Number of grid cells per clipping norm, or per row: a clipped vector has integer
 # norm <= GRID.
@@ -28,10 +34,14 @@ _CHUNK_ENTRIES = 2**20
 # Noise deviations from which rows in no cell are believed in.
 _APART_FROM = 2.0
 
+# Keys seen once are never considered, so a key's smallest considered count is this.
+MIN_KEY_COUNT = 2
 
-def exact_counts(
-    codes: NDArray[np.integer], n_bins: Sequence[int]
-) -> list[NDArray[np.int64]]:
+# Room that the proof in `thresholded_counts` needs for removing a row.
+_THRESHOLD_ROOM = 0.9
+
+
+def exact_counts(codes: NDArray[np.integer], n_bins: Sequence[int]) -> list[Ints]:
     """Count the codes of every column without noise: private.
 
     Column j holds codes in [0, ``n_bins[j]``).
@@ -69,20 +79,16 @@ class CentredCounts:
     the number of rows `size` is 0 and its `size_std` inf.
     """
 
-    deviations: list[NDArray[np.float64]]
-    apart: NDArray[np.float64]
-    apart_stds: NDArray[np.float64]
+    deviations: list[Floats]
+    apart: Floats
+    apart_stds: Floats
     noise_std: float
     size: float
     size_std: float
 
     @classmethod
     def of(
-        cls,
-        noisy: NDArray[np.int64],
-        n_cells: Sequence[int],
-        noise_std: float,
-        size_weight: float,
+        cls, noisy: Ints, n_cells: Sequence[int], noise_std: float, size_weight: float
     ) -> CentredCounts:
         """Read the numbers of `centred_numbers` after noise was added to them."""
         ends = np.cumsum([n + 1 for n in n_cells])
@@ -100,7 +106,7 @@ class CentredCounts:
             noise_std / entry if entry else math.inf,
         )
 
-    def counts(self, size: float) -> list[NDArray[np.float64]]:
+    def counts(self, size: float) -> list[Floats]:
         """Give noisy counts of the cells of each column, for a number of rows.
 
         They may be negative. Their sum is `size` less the rows that are in no cell, but
@@ -128,9 +134,7 @@ def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int
     return math.isqrt(max(squared - 1, 0)) + 1
 
 
-def centred_numbers(
-    counts: Sequence[NDArray[np.int64]], n_rows: int, size_weight: float
-) -> NDArray[np.int64]:
+def centred_numbers(counts: Sequence[Ints], n_rows: int, size_weight: float) -> Ints:
     """Compute what `centred_histogram` adds noise to: private.
 
     From exact counts, of which a column's last is of the rows that are in no cell. Of
@@ -166,3 +170,35 @@ def _apart_entry(n_cells: int) -> int:
 def _size_entry(size_weight: float) -> int:
     """Give what every row adds to the number of all."""
     return int(GRID * size_weight)
+
+
+def discovery_threshold(noise_std: float, threshold_delta: float) -> int:
+    """Find the noisy count that a key seen twice exceeds with small probability.
+
+    The T with ``P(2 + noise > T) <= threshold_delta`` for a discrete Gaussian; 1
+    without noise.
+
+    Let f(z) = exp(-z^2 / (2 s^2)). Its sum over the integers is at least ``s sqrt(2
+    pi)`` (Poisson summation: all other terms are positive), and where f is convex, ``z
+    >= s``, each term is at most its integral over [z - 1/2, z + 1/2]. So ``P(noise >=
+    t) <= Phi(-(t - 1/2) / s)`` for ``t - 1/2 >= s``.
+    """
+    fits = 0 < threshold_delta < 1
+    check_range("threshold_delta", threshold_delta, fits, "in (0, 1)")
+    if noise_std == 0:
+        return MIN_KEY_COUNT - 1
+    quantile = max(-float(ndtri(threshold_delta)), 1.0)
+    tail_start = math.ceil(quantile * noise_std + 0.5)
+    # The quantile is rounded; the tail at the integer is what counts.
+    while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(threshold_delta):
+        tail_start += 1
+    # 2 + noise > T means noise >= T - 1 for integers.
+    return tail_start + MIN_KEY_COUNT - 1
+
+
+def key_threshold(noise_std: float, threshold_delta: float, n_columns: int) -> int:
+    """Give the noisy count that a key must exceed in `thresholded_counts`, at least 1.
+
+    `threshold_delta` is for all columns together.
+    """
+    return discovery_threshold(noise_std, _THRESHOLD_ROOM * threshold_delta / n_columns)

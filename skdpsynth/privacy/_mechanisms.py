@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.exceptions import ReservationError
+from skdpsynth.exceptions import ReservationError, check_range
 from skdpsynth.privacy._observer import observed
 from skdpsynth.privacy._random import (
     insecure_randomness_active,
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from opendp.mod import Measurement
 
+    Ints = NDArray[np.int64]
+
 
 def release_gaussian(
-    values: NDArray[np.int64], reservation: Reservation, n_releases: int = 1
-) -> NDArray[np.int64]:
+    values: Ints, reservation: Reservation, n_releases: int = 1
+) -> Ints:
     """Add discrete Gaussian noise to int64 values, paid for by a reservation.
 
     Its `sensitivity` must bound the L2 norm by which one release of `values` changes
@@ -45,9 +47,7 @@ def release_gaussian(
     return observed(reservation, values, noisy, n_releases)
 
 
-def release_votes(
-    counts: NDArray[np.int64], reservation: Reservation
-) -> NDArray[np.bool_]:
+def release_votes(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
     """Release whether noisy numbers of votes exceed half the teachers: one bit each.
 
     One row changes each exact number by at most 1; the caller vouches for it. The
@@ -77,17 +77,14 @@ def release_float_gaussian(
     if not isinstance(total, np.ndarray) or total.dtype != np.float64:
         kind = getattr(total, "dtype", type(total).__name__)
         raise TypeError(f"Expected a float64 array. Got {kind} instead.")
-    if not 0 < clip < float("inf"):
-        raise ValueError(f"clip must be positive and finite. Got {clip!r} instead.")
+    check_range("clip", clip, 0 < clip < float("inf"), "positive and finite")
     _require_kind(reservation, ("sampled gaussian",))
     reservation._draw_down()
     noisy = _noisy_floats(total, reservation, clip)
     return observed(reservation, total, noisy, unit=clip)
 
 
-def _noisy_integers(
-    values: NDArray[np.int64], reservation: Reservation
-) -> NDArray[np.int64]:
+def _noisy_integers(values: Ints, reservation: Reservation) -> Ints:
     """Add discrete Gaussian noise, which is paid for."""
     std = reservation.noise_std
     if std == 0:
@@ -98,9 +95,7 @@ def _noisy_integers(
     return np.array(noisy, dtype=np.int64).reshape(values.shape)
 
 
-def _noisy_majorities(
-    counts: NDArray[np.int64], reservation: Reservation
-) -> NDArray[np.bool_]:
+def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
     """Compare noisy counts, which are paid for, with half the teachers."""
     scale, laplace = reservation.noise_std, reservation.kind == "laplace vote"
     noise = np.zeros(len(counts), dtype=np.int64)

@@ -10,7 +10,11 @@ from importlib.metadata import version
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from skdpsynth.exceptions import BudgetExceededError, PersistenceError
+from skdpsynth.exceptions import (
+    BudgetExceededError,
+    PersistenceError,
+    check_range,
+)
 from skdpsynth.privacy._calibration import gdp_epsilon, replace_one_epsilon
 from skdpsynth.privacy._report_json import (
     DAMAGED,
@@ -34,8 +38,8 @@ from skdpsynth.privacy._report_text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skdpsynth.privacy._cap import Cap
     from skdpsynth.privacy._reservation import Entry, Ledger
+    from skdpsynth.privacy._spending import Cap
 
 _VERSION = 2  # of what `to_dict` gives
 _RELATION = "add or remove one row"
@@ -184,11 +188,10 @@ class PrivacyReport:
         >>> report = PrivacyAccountant(epsilon=1.0, delta=1e-5).report()
         >>> report.assert_within(epsilon=1.2, delta=1e-6)
         """
-        if not _is_number(epsilon) or not epsilon >= 0:
-            raise ValueError(f"epsilon must be a number >= 0. Got {epsilon!r} instead.")
-        if not _is_number(delta) or not 0 < delta < 1:
-            msg = f"delta must be a number in (0, 1). Got {delta!r} instead."
-            raise ValueError(msg)
+        fits = _is_number(epsilon) and epsilon >= 0
+        check_range("epsilon", epsilon, fits, "a number >= 0")
+        fits = _is_number(delta) and 0 < delta < 1
+        check_range("delta", delta, fits, "a number in (0, 1)")
         found = math.inf
         if delta > self.discovery_delta:
             found = self.get_epsilon(delta)

@@ -51,15 +51,8 @@ _UPWARDS = Context(prec=4, rounding=ROUND_CEILING)  # a claim is never rounded d
 # More classes than these are summarised by the one that pays most.
 _MAX_CLASSES_SHOWN = 8
 _HEADINGS = (
-    "release",
-    "paid by",
-    "mechanism",
-    "reserved",
-    "used",
-    "sensitivity",
-    "noise",
-    "mu",
-    "% of mu^2",
+    *("release", "paid by", "mechanism", "reserved", "used"),
+    *("sensitivity", "noise", "mu", "% of mu^2"),
 )
 _N_TEXT_COLUMNS = 3  # those aligned on the left
 _MECHANISMS = {
@@ -112,22 +105,11 @@ def as_text(report: PrivacyReport) -> str:
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         table.append("  ".join(words).rstrip())
-    left_out = [_wrapped(f"- {line}", "  ") for line in NOT_COVERED]
-    return "\n".join(
-        [
-            _title(report),
-            "",
-            _wrapped(statement(report)),
-            "",
-            *(_wrapped(line) for line in _terms(report)),
-            "",
-            *table,
-            "",
-            *(_wrapped(line) for line in _remarks(report)),
-            "Not covered:",
-            *left_out,
-        ]
-    )
+    lines = [_title(report), "", _wrapped(statement(report)), ""]
+    lines += [*map(_wrapped, _terms(report)), "", *table, ""]
+    lines += [*map(_wrapped, _remarks(report)), "Not covered:"]
+    lines += [_wrapped(f"- {line}", "  ") for line in NOT_COVERED]
+    return "\n".join(lines)
 
 
 def as_html(report: PrivacyReport) -> str:

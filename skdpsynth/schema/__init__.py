@@ -5,8 +5,6 @@ What a `TableSchema` states is known without looking, so it is free. A fact that
 read off the private table itself is not public and must not be stated here.
 """
 
-from __future__ import annotations
-
 from skdpsynth.schema._columns import (
     Boolean,
     Categorical,

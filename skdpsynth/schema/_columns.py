@@ -76,7 +76,6 @@ class Continuous(Column):
         about 0; "quantile" is linear, but its cells follow the first noisy counts
         almost alone, at no extra price; "auto" is chosen from the bounds alone, see
         `resolved_scale`.
-
     decimals : int, "any" or None, default=None
         Values are multiples of ``10**-decimals``, 0 to 9; others are rounded. Money
         has 2. "any": as fine as the dtype. None: of floats it is bought, for a
@@ -107,29 +106,25 @@ class Continuous(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("low", "high"):
-            bound = plain(getattr(self, name))
+            bound, what = plain(getattr(self, name)), f"'{name}' bound of Continuous"
             if isinstance(bound, bool) or not isinstance(bound, int | float):
-                raise _wrong(
-                    f"The '{name}' bound of Continuous must be a number", bound
-                )
+                raise _wrong(f"The {what} must be a number", bound)
             if not math.isfinite(bound):
                 raise InvalidSchemaError(
-                    f"The '{name}' bound of Continuous must be finite. Got {bound!r}"
-                    " instead; give a bound that no plausible value exceeds."
+                    f"The {what} must be finite. Got {bound!r} instead; give a bound"
+                    " that no plausible value exceeds."
                 )
             if self.integer:
                 if bound != int(bound):
-                    what = f"With integer=True the '{name}' bound of Continuous"
-                    raise _wrong(f"{what} must be a whole number", bound)
+                    rule = f"With integer=True the {what} must be a whole number"
+                    raise _wrong(rule, bound)
                 bound = int(bound)
             object.__setattr__(self, name, bound)
         _check_order(self, self.low, self.high)
         self._check_decimals()
         if self.scale not in _SCALES:
-            among = ", ".join(_SCALES)
-            raise _wrong(
-                f"The 'scale' of Continuous must be one of {among}", self.scale
-            )
+            rule = f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}"
+            raise _wrong(rule, self.scale)
 
     def _check_decimals(self) -> None:
         decimals = plain(self.decimals)
@@ -214,9 +209,8 @@ class Categorical(Column):
         super().__post_init__()
         given: object = self.categories
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise _wrong(
-                "The 'categories' of Categorical must be a list of levels", given
-            )
+            rule = "The 'categories' of Categorical must be a list of levels"
+            raise _wrong(rule, given)
         levels = tuple(map(plain, given))
         families = {family(level) for level in levels}
         if len(families) > 1:
@@ -312,8 +306,8 @@ class Datetime(Column):
                 with contextlib.suppress(ValueError):
                     bound = pd.Timestamp(given)
             if bound is None or bound is pd.NaT:
-                what = f"The '{name}' bound of Datetime"
-                raise _wrong(f"{what} must be a point in time", given)
+                rule = f"The '{name}' bound of Datetime must be a point in time"
+                raise _wrong(rule, given)
             object.__setattr__(self, name, bound)
         if (self.low.tzinfo is None) != (self.high.tzinfo is None):
             raise InvalidSchemaError(
@@ -354,12 +348,10 @@ def column_to_dict(column: Column) -> dict[str, Any]:
 
 def column_from_dict(data: dict[str, Any]) -> Column:
     """Rebuild a column from what `column_to_dict` wrote."""
-    kinds: dict[str, Any] = {
-        kind.tag: kind
-        for kind in (Continuous, Categorical, Boolean, Datetime, Identifier)
-    }
+    kinds = (Continuous, Categorical, Boolean, Datetime, Identifier)
+    kind: Any = {kind.tag: kind for kind in kinds}[data["kind"]]
     values = {k: decode_value(v) for k, v in data.items() if k != "kind"}
-    column: Column = kinds[data["kind"]](**values)
+    column: Column = kind(**values)
     return column
 
 
@@ -391,13 +383,12 @@ def family(level: object) -> str:
 
 
 def _check_order(column: Column, low: Any, high: Any) -> None:  # noqa: ANN401
+    rule = "satisfy low <= high"
     if isinstance(low, float) and not math.isfinite(high - low):
-        raise InvalidSchemaError(
-            f"The bounds of {type(column).__name__} must be less than 1e308 apart."
-            f" Got low={low!r} and high={high!r}."
-        )
-    if low > high:
-        raise InvalidSchemaError(
-            f"The bounds of {type(column).__name__} must satisfy low <= high."
-            f" Got low={low!r} and high={high!r}."
-        )
+        rule = "be less than 1e308 apart"
+    elif low <= high:
+        return
+    raise InvalidSchemaError(
+        f"The bounds of {type(column).__name__} must {rule}."
+        f" Got low={low!r} and high={high!r}."
+    )

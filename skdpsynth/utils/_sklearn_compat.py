@@ -4,8 +4,6 @@ Its template for third-party estimators uses parameter validation that is still
 private. When a release moves these names, only this file changes.
 """
 
-from __future__ import annotations
-
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 

@@ -292,9 +292,17 @@ def test_folder_is_refused_where_the_table_is_one_file(tmp_path: Path) -> None:
         fetch_kaggle_credit(tmp_path)
 
 
-def test_default_cache_is_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_cache_is_in_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("SKDPSYNTH_DATA")
-    assert _fetch._data_home(None) == Path.home() / "skdpsynth_data"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))  # on Windows
+    folder = tmp_path / "skdpsynth_data"
+    folder.mkdir()
+    pd.DataFrame({"other": [1]}).to_parquet(folder / "kaggle_credit.parquet")
+    with pytest.raises(InvalidTableError, match="cached file"):
+        fetch_kaggle_credit()
 
 
 def test_all_names_are_public() -> None:

@@ -7,8 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.evaluation._marginals import PlainColumn, plain_columns
-from skdpsynth.evaluation._pairs import Pair, Side, strongest_pairs
+from skdpsynth.evaluation._marginals import (
+    Pair,
+    PlainColumn,
+    Side,
+    plain_columns,
+    strongest_pairs,
+)
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
 
 BLIND = r"<b>blind</b> & \$x\$"

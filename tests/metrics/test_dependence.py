@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import column_fidelity, marginal_fidelity
-from skdpsynth.metrics._cells import LevelCells, NumberCells
-from skdpsynth.metrics._dependence import _groups
+from skdpsynth.metrics._dependence import LevelCells, NumberCells, _groups
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 3), st.floats(-9, 9, width=16))
 TEXTS = st.one_of(st.none(), st.sampled_from("abc"))

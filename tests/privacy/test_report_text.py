@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 from scipy.stats import norm
 
+from skdpsynth.preprocessing._purchase import declared_facts
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy._report_text import _won_bets, claim
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
-from skdpsynth.schema._declared import declared_facts
 
 
 def spend(
