@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096
-_HIDDEN_RATE = 2e-4  # of a step of Adam, which hidden layers take
+_HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
 
 
 class Discriminator:

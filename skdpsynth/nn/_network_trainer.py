@@ -93,8 +93,8 @@ class NetworkTrainer:
         """Directions in which scores vary most, of shape (n_columns, n_factors)."""
         moments, scales = self.moments(), self.scales
         covariance = moments[1:, 1:] - torch.outer(moments[0, 1:], moments[0, 1:])
-        found = torch.linalg.eigh(covariance / torch.outer(scales, scales))
-        return found.eigenvectors[:, -self._widths[0] :]
+        found = torch.linalg.eigh((covariance / torch.outer(scales, scales)).double())
+        return found.eigenvectors[:, -self._widths[0] :].to(self._dtype)
 
     def latent(self, *shape: int) -> torch.Tensor:
         """Draw standard normal numbers from the public stream."""
@@ -153,14 +153,16 @@ class NetworkTrainer:
         return self.gradient(draws, lambda rows: features(rows) @ along)
 
     def pull_back(self, draws: Draws, directions: torch.Tensor) -> torch.Tensor:
-        """Turn a wanted change of every fake into one of the weights."""
-        return self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
+        """Turn a wanted change of every fake into one of the weights (Adam's)."""
+        return self._adam(
+            self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
+        )
 
     def ascend(self, update: torch.Tensor) -> None:
-        """Take one step of Adam along an update."""
+        """Take one step along an update of about unit size."""
         rate = self._rate * (1.0 - self._step / self._n_steps)
-        step = self._adam(update.to(self._device).float())
-        self._set(self._flat() + _UPDATE * rate * step)
+        moved = update.to(self._device).float()
+        self._set(self._flat() + _UPDATE * rate * moved)
         self._step += 1
         if 2 * self._step > self._n_steps:
             self._sum += self._flat()

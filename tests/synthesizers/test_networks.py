@@ -1,0 +1,144 @@
+"""The papers' generators: networks of normal codes that start from nothing."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdpsynth
+from skdpsynth import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GANSynthesizer,
+    GPATESynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+)
+from skdpsynth.schema import Categorical, Continuous, TableSchema
+
+SCHEMA = TableSchema(
+    {
+        "a": Categorical(["p", "q", "r"]),
+        "b": Categorical(["s", "t", "u"]),
+        "c": Continuous(0, 30, nullable=True),
+    }
+)
+NETWORK = {"init": "random", "generator_hidden_dims": (32,), "latent_dim": 4}
+STEPS = {
+    "hidden_dims": (16,),
+    "n_iter": 800,
+    "batch_size": 64,
+    "n_generator_steps": 1,
+    "max_grad_norm": 100.0,
+    "learning_rate": 0.1,
+}
+VOTES = {
+    "aggregator": "confident_gnmax",
+    "hidden_dims": (16,),
+    "n_teachers": 5,
+    "n_iter": 800,
+    "batch_size": 64,
+    "max_grad_norm": 0.1,
+    "threshold": 0.0,
+    "learning_rate": 0.1,
+    "teacher_learning_rate": 0.3,
+}
+LABELS = {"n_teachers": 5, "n_iter": 30, "n_generator_steps": 15}
+
+
+def make_table(n_rows=3000, seed=0):
+    """Levels that go together, and numbers that follow them; some are missing."""
+    rng = np.random.default_rng(seed)
+    code = rng.choice(3, n_rows, p=[0.5, 0.3, 0.2])
+    other = np.where(rng.random(n_rows) < 0.9, code, rng.integers(3, size=n_rows))
+    numbers = np.clip(10 * code + rng.normal(5, 1.5, n_rows), 0, 30)
+    numbers[rng.random(n_rows) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "a": np.array(["p", "q", "r"])[code],
+            "b": np.array(["s", "t", "u"])[other],
+            "c": numbers,
+        }
+    )
+
+
+def distance(real, fake):
+    """Total variation distance of the pairs of the two levels and of ten numbers."""
+    tables = []
+    for table in (real, fake):
+        tens = np.floor(table["c"] / 10).fillna(-1)
+        keys = table["a"].astype(str) + table["b"].astype(str) + tens.astype(str)
+        tables.append(keys.value_counts(normalize=True))
+    return 0.5 * tables[0].sub(tables[1], fill_value=0).abs().sum()
+
+
+CASES = {
+    "DP-CGAN": (DPCGANSynthesizer, STEPS),
+    "G-PATE": (GPATESynthesizer, VOTES),
+    "PATE-GAN": (PATEGANSynthesizer, LABELS),
+    "PATE-TripleGAN": (PATETripleGANSynthesizer, LABELS),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_network_learns_a_table_without_noise(name):
+    """Independent columns with the right marginals would be at 0.6."""
+    cls, settings = CASES[name]
+    synthesizer = cls(math.inf, schema=SCHEMA, random_state=0, **NETWORK, **settings)
+    table = make_table()
+    fake = synthesizer.fit(table).sample(3000)
+    shuffled = table.apply(lambda column: column.sample(frac=1).to_numpy())
+    assert distance(table, shuffled) > 0.55
+    assert distance(table, fake) < 0.3
+    assert fake["c"].isna().mean() == pytest.approx(0.1, abs=0.1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_saved_network_draws_the_same_rows(name, tmp_path):
+    cls, settings = CASES[name]
+    synthesizer = cls(schema=SCHEMA, **NETWORK, **(settings | {"n_iter": 2}))
+    synthesizer.fit(make_table(300)).save(tmp_path / "network.skdp")
+    loaded = cls.load(tmp_path / "network.skdp")
+    pd.testing.assert_frame_equal(
+        loaded.sample(50, random_state=1), synthesizer.sample(50, random_state=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("cls", "given", "missing"),
+    [
+        (DPCGANSynthesizer, {"n_iter": 5, "hidden_dims": (4,)}, "init='random'"),
+        (DPGANSynthesizer, {"init": "random", "hidden_dims": (4,)}, "n_iter"),
+        (GANSynthesizer, {"init": "random", "n_iter": 5}, "hidden_dims"),
+        (GPATESynthesizer, {"init": "random", "n_iter": 5}, "confident_gnmax"),
+        (PATEGANSynthesizer, {"init": "random"}, "n_iter"),
+    ],
+)
+def test_what_a_network_needs_is_said(cls, given, missing):
+    synthesizer = cls(schema=SCHEMA, generator_hidden_dims=(4,), **given)
+    with pytest.raises(ValueError, match=missing):
+        synthesizer.fit(make_table(50))
+
+
+@pytest.mark.parametrize("widths", [(0,), (2.5,)])
+def test_widths_are_positive_ints(widths):
+    synthesizer = GANSynthesizer(schema=SCHEMA, generator_hidden_dims=widths)
+    with pytest.raises(ValueError, match="generator_hidden_dims must hold ints"):
+        synthesizer.fit(make_table(50))
+
+
+def test_every_synthesizer_that_trains_takes_a_network():
+    classes = [getattr(skdpsynth, name) for name in skdpsynth.__all__]
+    takes = {
+        c.__name__
+        for c in classes
+        if hasattr(c, "sample") and "generator_hidden_dims" in c().get_params()
+    }
+    trains = {
+        c.__name__
+        for c in classes
+        if hasattr(c, "sample") and "learning_rate" in c().get_params()
+    }
+    assert takes == trains
+    assert len(takes) == 6
