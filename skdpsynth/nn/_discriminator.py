@@ -90,9 +90,9 @@ class Discriminator:
         )
         self._directions = [Adam() for _ in self._params]
         n_weights = sum(p.numel() for p in self._params)
-        self._chunk = max(
-            1, min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
-        )
+        most = min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
+        # Most samples in one chunk, by what is public of their size.
+        self._chunk = max(1, min(most, math.ceil(1.5 * expected_batch_size) + 16))
         self._start = self._released = [p.detach().clone() for p in self._params]
 
     def __getstate__(self) -> NoReturn:

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 _CODES = 2000  # that the finished generator draws from
 _POOL = 2048  # fakes whose means stand for the generator's
 _LEAST_SHARE = 1e-2  # of a bin, where it is a unit: rarer ones would be thrown about
+_TEMPERATURE = 0.5
 _UPDATE = 0.02  # of an update of unit size, for weights
 
 
 class Draws(NamedTuple):
-    """What some rows are made of: normal codes, and a uniform number per column."""
+    """What some rows are made of: normal codes, and a Gumbel number per bin."""
 
     codes: torch.Tensor
-    uniforms: torch.Tensor
+    gumbels: torch.Tensor
 
 
 class NetworkTrainer:
@@ -59,7 +60,7 @@ class NetworkTrainer:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self._starts, self._ranks = starts, ranks
+        self._sizes, self._ranks = np.diff(starts).tolist(), ranks
         self._generator, self._device, self._dtype = generator, device, dtype
         self._step, self._n_steps, self._rate = 0, n_steps, learning_rate
         self.n_columns = self.n_features = int(starts[-1])
@@ -103,20 +104,19 @@ class NetworkTrainer:
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` fakes are made of."""
-        uniforms = torch.rand(
-            (n_rows, len(self._starts) - 1), generator=self._generator
-        )
+        uniforms = torch.rand((n_rows, self.n_columns), generator=self._generator)
+        gumbels = -torch.log(-torch.log(uniforms.clamp(1e-20, 1.0 - 1e-7)))
         codes = self.latent(n_rows, self._widths[0]).float()
-        return Draws(codes, uniforms.to(self._device))
+        return Draws(codes, gumbels.to(self._device))
 
     def rows(self, draws: Draws) -> torch.Tensor:
         """Make fakes of shape (n_rows, n_columns)."""
         with torch.no_grad():
-            return self._drawn(self._bins(draws.codes, self._parameters), draws)
+            return self._drawn(self._relaxed(draws, self._parameters))
 
     def features(self) -> Features:
         """Let discriminators look at the scores themselves, at rows of equal length."""
-        length = math.sqrt(self.n_columns / (len(self._starts) - 1))
+        length = math.sqrt(self.n_columns / len(self._sizes))
         return lambda rows: rows * length
 
     def moments(self) -> torch.Tensor:
@@ -131,10 +131,10 @@ class NetworkTrainer:
         """Differentiate the mean score of fakes by the weights of the network."""
         with torch.enable_grad():
             parameters = [p.detach().requires_grad_() for p in self._parameters]
-            probabilities = self._bins(draws.codes, parameters)
-            drawn = self._drawn(probabilities.detach(), draws)
-            given = probabilities.to(self._dtype)
-            mean = score(drawn + (given - given.detach())).mean()
+            relaxed = self._relaxed(draws, parameters)
+            soft = torch.cat([part.softmax(1) for part in relaxed], 1).to(self._dtype)
+            drawn = self._drawn(relaxed)
+            mean = score(drawn + (soft - soft.detach())).mean()
             found = torch.autograd.grad(mean, parameters)
         return torch.cat([part.flatten() for part in found])
 
@@ -176,30 +176,35 @@ class NetworkTrainer:
         """Give the generator as it is, for codes of which each is as likely."""
         codes = self.latent(_CODES, self._widths[0]).float()
         with torch.no_grad():
-            found = self._bins(codes, self._parameters).cpu().numpy()
+            parts = self._logits(codes, self._parameters).split(self._sizes, 1)
+            found = torch.cat([part.softmax(1) for part in parts], 1).cpu().numpy()
         return Mixture(np.full(_CODES, 1.0 / _CODES), found, self._ranks)
 
-    def _bins(
+    def _logits(
         self, codes: torch.Tensor, parameters: Sequence[torch.Tensor]
     ) -> torch.Tensor:
-        """Give the probabilities of the bins of all columns, given the code."""
+        """Give the logits of the bins of all columns, given the code."""
         values = codes
         for layer in range(0, len(parameters), 2):
             if layer:
                 values = functional.silu(values)
             values = functional.linear(values, *parameters[layer : layer + 2])
-        sizes = np.diff(self._starts).tolist()
-        return torch.cat([v.softmax(1) for v in values.split(sizes, 1)], 1)
+        return values
 
-    def _drawn(self, probabilities: torch.Tensor, draws: Draws) -> torch.Tensor:
-        """Draw the bin of every column by inversion: the columns follow each other."""
-        ends = probabilities.double().cumsum(1)
-        shift = torch.arange(draws.uniforms.shape[1], device=self._device)
-        bins = torch.searchsorted(ends, draws.uniforms.double() + shift, right=True)
-        edges = torch.from_numpy(self._starts).to(self._device)
-        bins = torch.minimum(torch.maximum(bins, edges[:-1]), edges[1:] - 1)
-        rows = torch.zeros_like(probabilities, dtype=self._dtype)
-        return rows.scatter_(1, bins, 1.0)
+    def _relaxed(
+        self, draws: Draws, parameters: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, ...]:
+        """Give perturbed logits of each column: the largest one is the bin drawn."""
+        perturbed = self._logits(draws.codes, parameters) + draws.gumbels
+        return (perturbed / _TEMPERATURE).split(self._sizes, 1)
+
+    def _drawn(self, relaxed: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Give rows as zeros and ones."""
+        drawn = [
+            functional.one_hot(part.argmax(1), part.shape[1]).to(self._dtype)
+            for part in relaxed
+        ]
+        return torch.cat(drawn, 1)
 
     def _flat(self) -> torch.Tensor:
         return torch.cat([p.flatten() for p in self._parameters])

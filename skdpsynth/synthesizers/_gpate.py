@@ -50,8 +50,7 @@ _POOL = 512  # fakes that teachers draw theirs from
 _TEACHER_BATCH = 32
 _LINEAR_STEPS = 50  # of the generator after a sum of linear teachers
 _FACTORS = 4
-# Logistic teachers learn anew at every step; hidden layers need their weights.
-_WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 0.05
+_WEIGHT_DECAY = 0.8  # logistic teachers learn anew; hidden layers keep their weights
 
 
 class GPATESynthesizer(ClassGAN):
@@ -360,7 +359,7 @@ class GPATESynthesizer(ClassGAN):
                 n_features=generators[c].n_features,
                 hidden_dims=hidden_dims,
                 learning_rate=self.teacher_learning_rate,
-                weight_decay=_HIDDEN_WEIGHT_DECAY if hidden_dims else _WEIGHT_DECAY,
+                weight_decay=0.0 if hidden_dims else _WEIGHT_DECAY,
                 batch_size=_TEACHER_BATCH,
                 rng=secret_generator(),
                 generator=public,

@@ -49,26 +49,32 @@ def test_a_row_has_one_bin_of_every_column_as_often_as_the_network_says():
     np.testing.assert_allclose(rows.mean(axis=0), expected, atol=6 * 0.5 / 200)
 
 
-def test_the_gradient_is_that_of_the_expected_score_given_the_codes():
-    """Of a score that is linear in the row, by differences of the network."""
+def test_the_gradient_passes_through_the_relaxed_row():
+    """Of a score that is linear in the row, by differences of the relaxed one."""
     trainer = make_trainer()
     draws = trainer.draw(7)
-    weights = torch.arange(9.0, dtype=torch.float64)
-    found = trainer.gradient(draws, lambda rows: rows @ weights).numpy()
+    weights = np.arange(9.0)
+
+    def relaxed_score():
+        logits = np.log(probabilities(trainer, draws.codes)) + draws.gumbels.numpy()
+        split = np.split(np.exp(2.0 * logits), STARTS[1:-1], axis=1)
+        rows = np.concatenate([v / v.sum(1, keepdims=True) for v in split], axis=1)
+        return (rows @ weights).mean()
+
+    found = trainer.gradient(draws, lambda rows: rows @ torch.from_numpy(weights))
     flat = trainer._flat()
     for place in range(0, len(flat), 5):
         step = torch.zeros_like(flat)
         step[place] = 1e-2
-        ends = []
-        for sign in (1, -1):
-            trainer._set(flat + sign * step)
-            ends.append(probabilities(trainer, draws.codes) @ weights.numpy())
-        slope = (ends[0] - ends[1]).mean() / 2e-2
-        assert found[place] == pytest.approx(slope, abs=3e-3)
+        trainer._set(flat + step)
+        above = relaxed_score()
+        trainer._set(flat - step)
+        slope = (above - relaxed_score()) / 2e-2
+        assert float(found[place]) == pytest.approx(slope, abs=5e-3)
     trainer._set(flat)
-    change = weights.expand(7, -1)
+    change = torch.from_numpy(weights).expand(7, -1)
     signs = np.sign(trainer.pull_back(draws, change).numpy())
-    np.testing.assert_array_equal(signs, np.sign(found))
+    np.testing.assert_array_equal(signs, np.sign(found.numpy()))
 
 
 def test_a_gradient_of_a_score_of_two_columns_sees_the_row_that_was_drawn():
@@ -127,4 +133,4 @@ def test_it_learns_what_it_is_led_to():
     for _ in range(400):
         draws = trainer.draw(64)
         trainer.ascend(trainer.gradient(draws, lambda rows: rows @ weights))
-    assert (trainer.location[STARTS[1:] - 1] > 0.95).all()
+    assert (trainer.location[STARTS[1:] - 1] > 0.9).all()
