@@ -80,7 +80,7 @@ def test_rows_pass_in_chunks_of_one_shape():
 
     for n_rows in (1, 5, 23):
         discriminator.clipped_sum(make_rows(n_rows), features)
-    assert len(shapes) == 3
+    assert len(shapes) >= 3
     assert len(set(shapes)) == 1
 
 

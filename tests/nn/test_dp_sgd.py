@@ -232,7 +232,9 @@ def test_no_row_changes_the_gradient_of_another_row(hidden_dims, position):
     rows = torch.from_numpy(make_rows(37))
 
     def gradients(part):
-        discriminator = make_discriminator(rows.numpy(), hidden_dims=hidden_dims)
+        discriminator = make_discriminator(
+            rows.numpy(), hidden_dims=hidden_dims, expected_batch_size=37.0
+        )
         for p in discriminator._params:
             p.data += 0.1  # a linear one starts at 0, where all rows look alike
         discriminator._backward(part, identity, real=True)

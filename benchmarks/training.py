@@ -1,0 +1,222 @@
+"""What training adds to the start, and what the papers' parameters do.
+
+Two parts. Shares: the start alone, and start and training for the same total budget.
+Networks: the algorithms as published, from nothing, and the parameters of G-PATE's
+votes. All is scored on a split of the training rows. Run ``python
+benchmarks/training.py``; what is in benchmarks/results is skipped, and the tables of
+docs/training.md are written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from _common import (
+    DELTA,
+    RESULTS,
+    code_state,
+    fit_and_sample,
+    mean_and_spread,
+    run_missing,
+    split_rows,
+)
+from _tables import TABLES as PAPER_TABLES
+from dependence import DATA, Table, measure
+from dependence import TABLES as DENSE
+
+import skdpsynth
+
+PAGE = Path(__file__).parents[1] / "docs" / "training.md"
+KEYS = ["table", "setting", "epsilon", "seed"]
+SCORES = ["tv2", "tv3", "c2st", "auroc", "auprc"]
+COLUMNS = [*KEYS, *SCORES, "trained", "fit_s", "peak_gb", "sample_s", "error", "code"]
+Key = tuple[str, str, float, int]
+
+EPSILONS = (0.3, 1.0, 3.0, 10.0, math.inf)
+SHARED = ("adult", "diamonds", "kaggle", "epileptic")
+# Tables that pairs do not serve start from marginals.
+START = {"adult": "Pairwise", "diamonds": "Pairwise"}
+TRAINED = {
+    "G-PATE": ("GPATE", {}),
+    "DP-CGAN": ("DPCGAN", {}),
+    "PATE-GAN": ("PATEGAN", {}),
+    "PATE-TripleGAN": ("PATETripleGAN", {}),
+}
+# Training where the plan gives it nothing.
+ASKED = {
+    "G-PATE, asked": ("GPATE", {"n_iter": 2}),
+    "DP-CGAN, asked": ("DPCGAN", {"n_iter": 2}),
+    "PATE-GAN, asked": ("PATEGAN", {"n_iter": 20}),
+}
+_NETWORK = {"init": "random", "generator_hidden_dims": (256, 256), "latent_dim": 16}
+_STEPS = {
+    "hidden_dims": (64,),
+    "n_iter": 4000,
+    "batch_size": 128,
+    "n_generator_steps": 1,
+    "max_grad_norm": 100.0,
+    "learning_rate": 0.02,
+}
+_VOTES = {
+    "aggregator": "confident_gnmax",
+    "hidden_dims": (64,),
+    "n_teachers": 10,
+    "n_iter": 2500,
+    "batch_size": 128,
+    "n_teacher_steps": 1,
+    "teacher_learning_rate": 0.1,
+    "learning_rate": 0.025,
+    "max_grad_norm": 0.1,
+    "threshold": 0.0,
+}
+_LABELS = {"n_teachers": 10, "n_iter": 60, "n_generator_steps": 30}
+NETWORKS = {
+    "G-PATE": ("GPATE", _NETWORK | _VOTES),
+    "DP-CGAN": ("DPCGAN", _NETWORK | _STEPS),
+    "PATE-GAN": ("PATEGAN", _NETWORK | _LABELS | {"learning_rate": 0.2}),
+    "PATE-TripleGAN": ("PATETripleGAN", _NETWORK | _LABELS | {"learning_rate": 0.2}),
+}
+# Of the published aggregator: factors instead of a network, which learn in 40 steps.
+_FACTORS = {"init": "marginals", "aggregator": "confident_gnmax", "n_iter": 20}
+ABLATIONS = {
+    "as it is": {},
+    "100 teachers": {"n_teachers": 100},
+    "1,000 teachers": {"n_teachers": 1000},
+    "projection_dim 2": {"projection_dim": 2},
+    "projection_dim 10": {"projection_dim": 10},
+    "n_bins 5": {"n_bins": 5},
+    "n_bins 20": {"n_bins": 20},
+    "max_grad_norm 0.001": {"max_grad_norm": 0.001},
+    "max_grad_norm 0.1": {"max_grad_norm": 0.1},
+    "no votes: one clipped sum": {"aggregator": "gaussian_sum"},
+}
+SETTINGS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "shares": TRAINED | ASKED,
+    "networks": {f"{k}, network": v for k, v in NETWORKS.items()},
+    "votes": {
+        f"votes, {name}": ("GPATE", _FACTORS | changed)
+        for name, changed in ABLATIONS.items()
+    },
+}
+
+
+def load(name: str, data: Path) -> tuple[Any, pd.DataFrame, pd.DataFrame, Any]:
+    """Give a table's description, its train and validation part, and its schema."""
+    if name in DENSE:
+        table = DENSE[name]
+        parts = table.load(data)
+        train, validation = split_rows(parts[0], table.target, seed=1)
+        return table, train, validation, table.schema(parts)
+    paper = PAPER_TABLES[name]
+    train = paper.load(data, 0)[0]
+    train, validation = split_rows(train, paper.target, seed=1)
+    table = Table(lambda folder: paper.load(folder, 0), {}, paper.target)
+    return table, train, validation, paper.schema
+
+
+def run(key: Key, *, data: Path) -> dict[str, object]:
+    """Do one run; what fails gives a row with its error."""
+    name, setting, epsilon, seed = key
+    row: dict[str, object] = dict(zip(KEYS, key, strict=True), code=code_state())
+    try:
+        table, train, validation, schema = load(name, data)
+        every = {k: v for part in SETTINGS.values() for k, v in part.items()}
+        kind, given = every.get(setting, (START.get(name, "Independent"), {}))
+        model = getattr(skdpsynth, f"{kind}Synthesizer")(
+            epsilon=epsilon,
+            delta=DELTA,
+            target=table.target,
+            schema=schema,
+            random_state=seed,
+            **given,
+        )
+        rows, costs = fit_and_sample(model, train, len(train), None)
+        row |= costs | measure(table, rows, validation)
+        row["trained"] = getattr(model, "n_iter_", 0)
+    except Exception as error:
+        traceback.print_exc()
+        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    return row
+
+
+def wanted(parts: list[str], tables: list[str], n_seeds: int) -> list[Key]:
+    """List the runs."""
+    keys: list[Key] = []
+    for seed in range(n_seeds):
+        if "networks" in parts:
+            keys += [("adult", name, math.inf, seed) for name in SETTINGS["networks"]]
+        if "votes" in parts:
+            keys += [("adult", name, 10.0, seed) for name in SETTINGS["votes"]]
+        for table in tables if "shares" in parts else ():
+            # On tables that pairs serve PATE-GAN trains where it is asked to, as
+            # PATE-TripleGAN; the others are slow.
+            names = ["G-PATE", "DP-CGAN"] if table in START else list(TRAINED)
+            for epsilon in EPSILONS if table in START else (1.0, 10.0):
+                keys += [(table, name, epsilon, seed) for name in ["start", *names]]
+                if table in START and epsilon in (1.0, 10.0):
+                    keys += [(table, name, epsilon, seed) for name in ASKED]
+    return keys
+
+
+def tables_of(rows: pd.DataFrame) -> dict[str, str]:
+    """Write the tables of the page, by the name of the part."""
+    found: dict[str, list[str]] = {part: [] for part in SETTINGS}
+    for part, lines in found.items():
+        names = ["start", *SETTINGS[part]] if part == "shares" else SETTINGS[part]
+        own = rows[rows["setting"].isin(names)]
+        head = ["table", "epsilon", "setting", "steps", *SCORES, "fit s"]
+        lines += [_line(head), _line(["---"] * len(head))]
+        order = {name: place for place, name in enumerate(names)}
+        own = own.sort_values("setting", key=lambda s: s.map(order), kind="stable")
+        for table in SHARED:
+            for epsilon in EPSILONS:
+                here = own[(own["table"] == table) & (own["epsilon"] == epsilon)]
+                for setting, group in here.groupby("setting", sort=False):
+                    scores = [mean_and_spread(group[score]) for score in SCORES]
+                    steps = f"{group['trained'].max():.0f}"
+                    seconds = f"{group['fit_s'].mean():.0f}"
+                    cells = [table, f"{epsilon:g}", setting, steps, *scores, seconds]
+                    lines.append(_line(cells))
+    return {part: "\n".join(lines) for part, lines in found.items()}
+
+
+def write(page: Path, rows: pd.DataFrame) -> None:
+    """Put the tables into the page, each between its two marks."""
+    text = page.read_text(encoding="utf-8")
+    for part, table in tables_of(rows[rows["error"].isna()]).items():
+        begin, end = f"<!-- {part} -->\n", f"<!-- end of {part} -->"
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}{table}\n{end}{rest.partition(end)[2]}"
+    page.write_text(text, encoding="utf-8")
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Run what is not in the file of results yet, and write the page's tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--parts", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    add("--tables", nargs="+", choices=SHARED, default=list(SHARED))
+    add("--seeds", type=int, default=1, help="number of seeds")
+    add("--jobs", type=int, default=2, help="runs at the same time")
+    add("--data", type=Path, default=DATA, help="folder of the tables")
+    add("--csv", type=Path, default=RESULTS / "training.csv", help="file of results")
+    add("--page", type=Path, default=PAGE, help="page with the tables")
+    options = parser.parse_args()
+    keys = wanted(options.parts, options.tables, options.seeds)
+    task = partial(run, data=options.data)
+    run_missing(task, keys, options.csv, KEYS, COLUMNS, options.jobs)
+    write(options.page, pd.read_csv(options.csv))
+
+
+if __name__ == "__main__":
+    main()
