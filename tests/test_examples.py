@@ -50,3 +50,14 @@ def test_a_pipeline_with_a_budget(run):
     assert charges.count("fit      1.0") == 3
     assert re.match(r"released: \d,\d{3} synthetic rows, 2 labels\n", released)
     assert "refused, before it started: The budget has epsilon = 0 left of 4" in printed
+
+
+def test_what_three_columns_know_is_learnt_by_adversaries_alone(run, tmp_path):
+    """Chance is 0.5."""
+    printed = run("three_columns.py")
+    scores = dict(re.findall(r"  (\S.*?) +(\d\.\d+)\n", printed))
+    assert float(scores["real rows"]) > 0.95
+    assert float(scores["Pairwise"]) < 0.6
+    assert float(scores["GPATE"]) > 0.9
+    assert float(scores["DPCGAN"]) > 0.9
+    assert (tmp_path / "three_columns.png").read_bytes().startswith(b"\x89PNG")
