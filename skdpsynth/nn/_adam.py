@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-_BETAS = (0.9, 0.99)
+_SQUARES = 0.99
 
 
 class Adam:
@@ -14,10 +14,13 @@ class Adam:
     ----------
     floor : float, default=1e-12
         Size of a gradient that counts as nothing.
+    momentum : float, default=0.9
+        What is left of the last direction, in [0, 1). Networks that play against each
+        other take less.
     """
 
-    def __init__(self, floor: float = 1e-12) -> None:
-        self._floor = floor
+    def __init__(self, floor: float = 1e-12, momentum: float = 0.9) -> None:
+        self._floor, self._betas = floor, (momentum, _SQUARES)
         self._place: torch.Tensor | None = None
 
     def __call__(self, gradient: torch.Tensor) -> torch.Tensor:
@@ -25,7 +28,7 @@ class Adam:
         if self._place is None:
             self._place = torch.zeros_like(gradient)
             self._optimizer = torch.optim.Adam(
-                [self._place], lr=1.0, betas=_BETAS, eps=self._floor, maximize=True
+                [self._place], lr=1.0, betas=self._betas, eps=self._floor, maximize=True
             )
         self._place.zero_()
         self._place.grad = gradient

@@ -15,7 +15,7 @@ import torch
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.preprocessing._pairs import borrowers, pairs_serve
+from skdpsynth.preprocessing._pairs import pairs_serve
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.preprocessing._shares import CELLS_SHARE, PRODUCT_SHARES
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
@@ -177,11 +177,7 @@ class ClassGAN(GeneratedSynthesizer):
         ]
         # Factors that only some classes could pay for were a mark of these.
         linear = form == "marginals" and any(plan.n_groups for plan in plans)
-        if (
-            linear
-            and not self._asked
-            and borrowers([plan.n_iter > 0 for plan in plans], rows)
-        ):
+        if linear and not self._asked and not all(plan.n_iter for plan in plans):
             return [whole.plan_start(plan.label, plan.n_rows, mu) for plan in plans]
         return plans
 

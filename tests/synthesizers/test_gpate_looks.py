@@ -187,7 +187,7 @@ def test_by_default_most_rows_have_a_teacher_of_their_own():
 
 
 def test_factors_of_some_classes_only_are_learnt_where_they_are_asked_for():
-    """By default one that could pay leaves it, unless the other is a rare one."""
+    """By default one that could pay leaves it, however rare the other is."""
     found = {}
     for small in (100.0, 3000.0):
         for n_iter in ("auto", 1):
@@ -195,7 +195,8 @@ def test_factors_of_some_classes_only_are_learnt_where_they_are_asked_for():
             counts = np.array([2e5 if small == 100.0 else 1e4, small / 30])
             plans = synthesizer._plan_classes(["u", "v"], counts, 10, 0, 0.25)
             found[small, n_iter] = [plan.n_iter for plan in plans]
-    assert found[100.0, "auto"] == [1, 0]
+    assert found[100.0, "auto"] == [0, 0]
+    assert found[100.0, 1] == [1, 1]
     assert found[3000.0, "auto"] == [0, 0]
     assert found[3000.0, 1] == [1, 1]
 
