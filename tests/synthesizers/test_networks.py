@@ -88,7 +88,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_network_learns_a_table_without_noise(name):
-    """Independent columns with the right marginals would be at 0.6; seeds are at 0.23 to 0.37."""
+    """Right marginals alone would be at 0.6; five seeds are at 0.22 to 0.45."""
     cls, settings = CASES[name]
     synthesizer = cls(math.inf, schema=SCHEMA, random_state=0, **NETWORK, **settings)
     table = make_table()
