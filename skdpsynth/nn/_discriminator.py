@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096
 _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
+_MOMENTUM = 0.5  # of it: the generator answers every step
 
 
 class Discriminator:
@@ -88,7 +89,7 @@ class Discriminator:
             expected_batch_size=expected_batch_size,
             reservation=reservation,
         )
-        self._directions = [Adam() for _ in self._params]
+        self._directions = [Adam(momentum=_MOMENTUM) for _ in self._params]
         n_weights = sum(p.numel() for p in self._params)
         most = min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
         # Most samples in one chunk, by what is public of their size.

@@ -218,7 +218,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     def _train_class(
         self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
     ) -> None:
-        adam = Adam()
+        adam = Adam(momentum=0.5)
         for _ in rounds:  # for iter in [iterations]
             features = generator.features()
             objective = partial(discriminator.objective, features=features)

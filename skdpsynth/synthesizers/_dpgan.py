@@ -206,7 +206,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     def _train_class(
         self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
     ) -> None:
-        adam = Adam()
+        adam = Adam(momentum=0.5)
         for _ in rounds:  # for t_1 = 1 ... n_g
             features = generator.features()
             objective = partial(discriminator.objective, features=features)

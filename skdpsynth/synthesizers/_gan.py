@@ -157,7 +157,7 @@ class GANSynthesizer(AdversarialSynthesizer):
     def _train_class(
         self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
     ) -> None:
-        adam = Adam()
+        adam = Adam(momentum=0.5)
         for _ in rounds:
             features = generator.features()
             objective = partial(discriminator.objective, features=features)
