@@ -10,10 +10,7 @@ _BETAS = (0.9, 0.99)
 class Adam:
     """Turns gradients into the direction of the next step (Kingma, Ba 2015).
 
-    Parameters
-    ----------
-    floor : float, default=1e-12
-        Size of a gradient that counts as nothing.
+    `floor` is the size of a gradient that counts as nothing.
     """
 
     def __init__(self, floor: float = 1e-12) -> None:
