@@ -26,7 +26,7 @@ from skdpsynth.privacy import PrivacyAccountant, _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _adversarial
-from skdpsynth.synthesizers._dpcgan_plan import training_share
+from skdpsynth.synthesizers._dpcgan_plan import StepSettings, training_share
 
 LABELS = list("uvwx")
 SIGNS = {"u": 1, "v": -1, "w": 1, "x": -1}
@@ -215,14 +215,9 @@ def test_what_is_reserved_is_used_where_pairs_hardly_pay(n_rows):
 
 def test_training_pays_for_a_clear_signal_and_not_for_more():
     """Between the two bounds, the share falls as the squared number of rows."""
-    settings = {
-        "latent_dim": 4,
-        "n_discriminator_steps": 1,
-        "n_iter": 12,
-        "noise_multiplier": None,
-    }
+    settings = StepSettings(latent_dim=4, n_iter=12, noise_multiplier=None)
     few, some, more, many = (
-        training_share(n_rows, 30, 0.25, **settings) for n_rows in (1e3, 2e4, 3e4, 1e6)
+        training_share(n_rows, 30, 0.25, settings) for n_rows in (1e3, 2e4, 3e4, 1e6)
     )
     assert few == 0.1 > some > more > many == 0.02
     np.testing.assert_allclose(some / more, 1.5**2)
