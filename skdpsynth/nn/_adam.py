@@ -10,13 +10,8 @@ _SQUARES = 0.99
 class Adam:
     """Turns gradients into the direction of the next step (Kingma, Ba 2015).
 
-    Parameters
-    ----------
-    floor : float, default=1e-12
-        Size of a gradient that counts as nothing.
-    momentum : float, default=0.9
-        What is left of the last direction, in [0, 1). Networks that play against each
-        other take less.
+    `floor` is the size of a gradient that counts as nothing. `momentum`, in [0, 1), is
+    what is left of the last direction; networks that play against each other take less.
     """
 
     def __init__(self, floor: float = 1e-12, momentum: float = 0.9) -> None:

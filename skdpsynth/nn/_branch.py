@@ -8,12 +8,13 @@ other rows are.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import torch
 
 from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._student import StudentDiscriminator, View
 from skdpsynth.privacy._mechanisms import release_float_gaussian
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _CHUNK = 2048  # rows that pass at once, always as many; bounds the memory
 
 
-class UnlabelledBranch:
+class UnlabelledBranch(HoldsPrivateRows):
     """Releases what unlabelled rows say to the discriminators of all classes at once.
 
     Of each class, `rows` are the scores of the private rows with this pseudo-label
@@ -70,13 +71,6 @@ class UnlabelledBranch:
             expected = rate * max(counts[c], 1.0)
             self._divisors[c] = max(expected, size * reservation.noise_std)
             self.weights[c] = weight * expected / self._divisors[c]
-
-    def __getstate__(self) -> NoReturn:
-        msg = (
-            "An UnlabelledBranch holds private rows and cannot be pickled, copied or "
-            "saved. Keep the generator instead."
-        )
-        raise TypeError(msg)
 
     def release(
         self, sums: Mapping[int, Callable[[torch.Tensor], torch.Tensor]]
@@ -160,12 +154,9 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         return (believed - self.alpha * self._unlabelled) / (1.0 - self.alpha)
 
     def clipped_sum(self, rows: torch.Tensor, view: View) -> torch.Tensor:
-        """Sum the clipped gradients of rows whose target is "fake" (n_features,).
-
-        One row more or less changes it by an L2 norm of at most C.
-        """
+        """Sum the clipped gradients of rows, as `BranchedDiscriminator` does."""
         total = torch.zeros(view.n_features, dtype=torch.float64)
-        scale, exact = 0.5 * view.n_features**-0.5, _in_double(view)
+        scale, exact = 0.5 * view.n_features**-0.5, view.double()
         for start in range(0, len(rows), _CHUNK):
             part = rows[start : start + _CHUNK]
             each = scale * exact.features(padded(part, _CHUNK)[0])
@@ -173,25 +164,14 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         return total
 
     def hear(self, unlabelled: torch.Tensor, view: View, own: torch.Tensor) -> None:
-        """Learn from one released mean gradient; it replaces the last one.
+        """Learn from a released mean gradient of rows as `view` shows them.
 
-        `own` is the generator's mean of ``r r^T`` when the rows were seen through
-        `view`.
+        It replaces the last one; `own` is the generator's mean of ``r r^T`` then.
         """
         means = (unlabelled / (0.5 * view.n_features**-0.5)).to(own)
         # Clipping draws the means towards the generator's: the nearer it is to the
         # truth, the less. So the latest is the best.
         self._unlabelled = own + _moments_of(view, means)
-
-
-def _in_double(view: View) -> View:
-    """Look in double precision."""
-    return replace(
-        view,
-        frame=view.frame.double(),
-        directions=view.directions.double(),
-        centre=view.centre.double(),
-    )
 
 
 def _moments_of(view: View, means: torch.Tensor) -> torch.Tensor:

@@ -6,12 +6,13 @@ through them alone. That is what keeps the terms of unlabelled rows apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
+from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.privacy._mechanisms import release_float_gaussian
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _CHUNK = 8192  # rows that pass at once, always as many; bounds the memory
 
 
-class Classifier:
+class Classifier(HoldsPrivateRows):
     """Says to which class a row belongs.
 
     Lists have an entry per class. `rows` are features of labelled private rows, maybe
@@ -62,13 +63,6 @@ class Classifier:
         self._learning_rate = learning_rate
         self._pairs_weight = pairs_weight
         self._rng = rng
-
-    def __getstate__(self) -> NoReturn:
-        msg = (
-            "A Classifier holds private rows and cannot be pickled, copied or saved. "
-            "Keep its weights instead."
-        )
-        raise TypeError(msg)
 
     def train_step(self) -> None:
         """Take one step: noisy gradients of labelled rows, exact ones of fakes.

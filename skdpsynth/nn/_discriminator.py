@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NoReturn
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
@@ -12,6 +14,7 @@ from torch.nn.utils import skip_init
 
 from skdpsynth.nn._adam import Adam
 from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
+from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
@@ -20,16 +23,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Features
+    from skdpsynth.nn._generator import Features, Trainer
     from skdpsynth.privacy import Reservation
 
+FAKES = 512  # of every step: a public constant
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096
 _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
 _MOMENTUM = 0.5  # of it: the generator answers every step
 
 
-class Discriminator:
+class Discriminator(HoldsPrivateRows):
     """Tells real rows of one class from fakes; the real rows only through DP-SGD.
 
     `rows` are private, float32 of shape (n_rows, n_columns), maybe none. The
@@ -96,13 +100,6 @@ class Discriminator:
         self._chunk = max(1, min(most, math.ceil(1.5 * expected_batch_size) + 16))
         self._start = self._released = [p.detach().clone() for p in self._params]
 
-    def __getstate__(self) -> NoReturn:
-        msg = (
-            "A Discriminator holds private rows and cannot be pickled, copied or "
-            "saved. Keep the generator instead."
-        )
-        raise TypeError(msg)
-
     def release(self, features: Features) -> None:
         """Release the noisy gradient of a sample of real rows: one step of DP-SGD."""
         self._start = [p.detach().clone() for p in self._params]
@@ -118,10 +115,7 @@ class Discriminator:
         self._released = [p.grad.clone() for p in self._params]
 
     def renew(self) -> None:
-        """Begin a round: what a linear one looks at has turned, so it learns anew.
-
-        Hidden layers keep their weights.
-        """
+        """Begin a round: a linear one, whose features have turned, learns anew."""
         if len(self._layers) == 1:
             torch.nn.init.zeros_(self._params[0])
 
@@ -248,31 +242,38 @@ class Discriminator:
             (weights * losses).sum().backward()
 
 
+def train_generator(
+    generator: Trainer,
+    discriminator: Discriminator,
+    features: Features,
+    adam: Adam,
+    n_steps: int,
+) -> None:
+    """Train a generator against a discriminator that follows it: post-processing."""
+    objective = partial(discriminator.objective, features=features)
+    for _ in range(n_steps):
+        fakes = generator.rows(generator.draw(FAKES))
+        discriminator.follow(fakes, features)
+        draws = generator.draw(FAKES)
+        generator.ascend(adam(generator.gradient(draws, objective)))
+
+
 def _network(
     n_features: int, hidden_dims: Sequence[int], generator: torch.Generator
 ) -> nn.Sequential:
     """Make the network; without hidden layers it starts at zero."""
     layers: list[nn.Module] = []
-    n_in = n_features
-    for n_out in hidden_dims:
-        layers += [_linear(n_in, n_out), nn.SiLU()]
-        n_in = n_out
-    # A bias of the score itself would say nothing about a direction.
-    layers.append(_linear(n_in, 1, bias=False))
-    with torch.no_grad():
-        for layer in layers:
-            if not isinstance(layer, nn.Linear):
-                continue
-            if layer.bias is not None:
-                layer.bias.zero_()
-            # He's rule; features were divided by the root of their number.
-            n_inputs = 1 if layer is layers[0] else layer.in_features
-            std = math.sqrt(2 / n_inputs) if hidden_dims else 0.0
-            drawn = torch.randn(layer.weight.shape, generator=generator)
+    for depth, (n_in, n_out) in enumerate(pairwise((n_features, *hidden_dims, 1))):
+        # A bias of the score itself would say nothing about a direction.
+        hidden = depth < len(hidden_dims)
+        # Without torch's initial draws, which are global.
+        layer = skip_init(nn.Linear, n_in, n_out, bias=hidden, dtype=torch.float64)
+        # He's rule; features were divided by the root of their number.
+        std = math.sqrt(2 / (n_in if depth else 1)) if hidden_dims else 0.0
+        drawn = torch.randn(layer.weight.shape, generator=generator)
+        with torch.no_grad():
             layer.weight.copy_(std * drawn)
+            if hidden:
+                layer.bias.zero_()
+        layers += [layer, nn.SiLU()] if hidden else [layer]
     return nn.Sequential(*layers)
-
-
-def _linear(n_in: int, n_out: int, *, bias: bool = True) -> nn.Linear:
-    """Make a layer without torch's initial draws, which are global."""
-    return skip_init(nn.Linear, n_in, n_out, bias=bias, dtype=torch.float64)

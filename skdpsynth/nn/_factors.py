@@ -8,14 +8,15 @@ import numpy as np
 import torch
 from scipy.special import ndtr
 
+from skdpsynth.nn._generator import Trainer
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Features, Parameters
+    from skdpsynth.nn._generator import Features, Parameters, Pull, Score
 
 # What noise can do at most: beyond, rows would overflow.
 _BOUNDS = {"loadings": 100.0, "location": 3.0, "log_scale": 5.0}
@@ -111,49 +112,38 @@ class Draws(NamedTuple):
     factors: torch.Tensor
 
 
-class FactorTrainer:
-    """The generator of one class while it is trained: a `Trainer`.
-
-    It trains the parameters named by `trained`. The learning rate is a step per unit of
-    update, and falls linearly to 0 over the planned steps; the result is the mean over
-    their second half. `generator` is a public stream of latent draws, on the CPU.
-    """
+class FactorTrainer(Trainer):
+    """The factors of one class, while the parameters named by `trained` are."""
 
     def __init__(
         self,
         parameters: dict[str, NDArray[np.float64]],
         trained: tuple[str, ...],
-        *,
-        n_steps: int,
-        learning_rate: float,
-        generator: torch.Generator,
-        device: torch.device,
-        dtype: torch.dtype = torch.float32,
+        **training: Any,  # noqa: ANN401
     ) -> None:
+        super().__init__(**training)
         self.parameters: Parameters = {
-            name: torch.tensor(value, dtype=torch.float32, device=device).to(dtype)
+            name: torch.from_numpy(value).float().to(self._device, self._dtype)
             for name, value in parameters.items()
         }
         self.trained = trained
-        self._sum = {n: torch.zeros_like(p) for n, p in self.parameters.items()}
-        self._step, self._n_steps = 0, n_steps
-        self._learning_rate = learning_rate
-        self._generator = generator
-        self._device, self._dtype = device, dtype
+        self.only_pairs = "location" not in trained
+        self.n_columns, n_factors = parameters["loadings"].shape
+        self.n_features = self.n_columns * (n_factors + (0 if self.only_pairs else 2))
 
     @property
-    def location(self) -> torch.Tensor:
-        """Present mean of each column, of shape (n_columns,)."""
+    def location(self) -> torch.Tensor:  # type: ignore[override]
+        """Present mean of each column."""
         return self.parameters["location"]
 
     @property
-    def scales(self) -> torch.Tensor:
-        """Present scale of each column, of shape (n_columns,)."""
+    def scales(self) -> torch.Tensor:  # type: ignore[override]
+        """Present scale of each column."""
         return torch.exp(self.parameters["log_scale"])
 
     @property
-    def directions(self) -> torch.Tensor:
-        """Factors as directions in the scores, of shape (n_columns, n_factors)."""
+    def directions(self) -> torch.Tensor:  # type: ignore[override]
+        """Factors as directions in the scores."""
         loadings = self.parameters["loadings"]
         return loadings / loadings.norm(dim=0).clamp_min(1e-6)
 
@@ -172,32 +162,12 @@ class FactorTrainer:
             ]
         )
 
-    @property
-    def n_columns(self) -> int:
-        """Scores of a row."""
-        return len(self.parameters["location"])
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of trained parameters."""
-        return sum(self.parameters[name].numel() for name in self.trained)
-
-    @property
-    def only_pairs(self) -> bool:
-        """Whether means and scales are right already."""
-        return "location" not in self.trained
-
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` fakes are made of."""
         n_columns, n_factors = self.parameters["loadings"].shape
         both = self.latent(n_rows, n_columns + n_factors)
         noise, factors = both.split([n_columns, n_factors], dim=1)
         return Draws(noise, factors)
-
-    def latent(self, *shape: int) -> torch.Tensor:
-        """Draw standard normal numbers from the public stream."""
-        drawn = torch.randn(shape, generator=self._generator)
-        return drawn.to(self._device, self._dtype)
 
     def rows(self, draws: Draws, parameters: Parameters | None = None) -> torch.Tensor:
         """Make fakes of shape (n_rows, n_columns) as `FactorGenerator` does."""
@@ -209,22 +179,15 @@ class FactorTrainer:
     def features(self) -> Products:
         """Say what discriminators look at: each score times the factors in the row.
 
-        A factor as seen in a row is its score along one column of the loadings,
-        without the score that it is multiplied by. Where the dependence is right, real
-        and fake rows agree in the mean of each product; where it is wrong, the
-        difference says how to turn the loadings. A teacher can learn that from a
-        handful of rows. Where location and scale are trained too, scores are first
-        standardised by the present ones, and each score and its square is seen too.
+        A factor as seen in a row is its score along one column of the loadings, without
+        the score that it is multiplied by. Where real and fake rows differ in the mean
+        of a product, that says how to turn the loadings. Where location and scale are
+        trained too, scores are first standardised by the present ones, and each score
+        and its square is seen too.
         """
         if self.only_pairs:
             return Products(self.directions)
         return Products(self.directions, self.location, self.scales)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features of a row."""
-        n_columns, n_factors = self.parameters["loadings"].shape
-        return n_columns * (n_factors + (0 if self.only_pairs else 2))
 
     def moments(self) -> torch.Tensor:
         """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
@@ -238,20 +201,16 @@ class FactorTrainer:
         moments[1:, 1:] += covariance
         return moments
 
-    def gradient(
-        self, draws: Draws, score: Callable[[torch.Tensor], torch.Tensor]
-    ) -> torch.Tensor:
+    def gradient(self, draws: Draws, score: Score) -> torch.Tensor:
         """Differentiate the mean score of fakes by the trained parameters."""
         moving = self._moving()
 
         def mean(moving: Parameters) -> torch.Tensor:
             return score(self.rows(draws, {**self.parameters, **moving})).mean()
 
-        return self.units * self._flat(torch.func.grad(mean)(moving))
+        return self.units * self._of_trained(torch.func.grad(mean)(moving))
 
-    def pull(
-        self, draws: Draws, features: Features
-    ) -> Callable[[torch.Tensor], torch.Tensor]:
+    def pull(self, draws: Draws, features: Features) -> Pull:
         """Give the map from wanted changes of features to changes of parameters."""
 
         def of_fakes(moving: Parameters) -> torch.Tensor:
@@ -269,7 +228,7 @@ class FactorTrainer:
     def push(
         self, draws: Draws, features: Features, pulled: torch.Tensor
     ) -> torch.Tensor:
-        """Turn what teachers send into an update: it is one."""
+        """Give what teachers send: it is an update."""
         del draws, features
         return pulled
 
@@ -281,29 +240,15 @@ class FactorTrainer:
         """
         pull = torch.func.vjp(lambda own: self.rows(draws, own), self.parameters)[1]
         pulled = pull(directions / len(directions))[0]
-        return self.units * self._flat(pulled)
+        return self.units * self._of_trained(pulled)
 
-    def ascend(self, update: torch.Tensor) -> None:
-        """Take one step along a released update of shape (n_parameters,)."""
+    def _move(self, update: torch.Tensor, rate: float) -> None:
         sizes = [self.parameters[name].numel() for name in self.trained]
-        rate = self._learning_rate * (1.0 - self._step / self._n_steps)
         changes = (rate * self.units * update.to(self.units)).split(sizes)
         for name, change in zip(self.trained, changes, strict=True):
             value, bound = self.parameters[name], _BOUNDS[name]
             moved = value + change.reshape(value.shape)
             self.parameters[name] = moved.clamp(-bound, bound)
-        self._step += 1
-        if 2 * self._step > self._n_steps:
-            for name, value in self.parameters.items():
-                self._sum[name] += value
-
-    def result(self) -> dict[str, NDArray[np.float64]]:
-        """Give the mean parameters over the second half of the steps."""
-        n_summed = self._step - self._n_steps // 2
-        return {
-            name: (value / n_summed).cpu().double().numpy()
-            for name, value in self._sum.items()
-        }
 
     def present(self) -> dict[str, NDArray[np.float64]]:
         """Give the parameters as they are."""
@@ -315,5 +260,13 @@ class FactorTrainer:
     def _moving(self) -> Parameters:
         return {name: self.parameters[name] for name in self.trained}
 
-    def _flat(self, by_name: Parameters) -> torch.Tensor:
+    def _of_trained(self, by_name: Parameters) -> torch.Tensor:
         return torch.cat([by_name[name].flatten() for name in self.trained])
+
+    def _flat(self) -> torch.Tensor:
+        return torch.cat([value.flatten() for value in self.parameters.values()])
+
+    def _set(self, flat: torch.Tensor) -> None:
+        parts = flat.split([value.numel() for value in self.parameters.values()])
+        for (name, value), part in zip(self.parameters.items(), parts, strict=True):
+            self.parameters[name] = part.reshape(value.shape)

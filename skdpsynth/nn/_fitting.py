@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,14 +45,8 @@ class Heads:
     s^2)``: a component is then about a normal distribution where the marginal is one,
     and the intervals' own logits, in small units, say where it is not.
 
-    Parameters
-    ----------
-    starts : ndarray of shape (n_columns + 1,), int64
-        Where the bins of each column begin, and the last ones end.
-    scores : ndarray of shape (D,), float64
-        Normal scores of the intervals of numbers; NaN elsewhere.
-    device : torch.device
-        Where parameters live.
+    `starts` (n_columns + 1,) is where the bins of each column begin, and the last ones
+    end; `scores` (D,) are normal scores of the intervals of numbers, NaN elsewhere.
     """
 
     def __init__(
@@ -60,9 +55,7 @@ class Heads:
         scores: NDArray[np.float64],
         device: torch.device,
     ) -> None:
-        def tensor(values: NDArray[np.floating]) -> torch.Tensor:
-            return torch.as_tensor(values, dtype=torch.float32, device=device)
-
+        tensor = partial(torch.as_tensor, dtype=torch.float32, device=device)
         n_columns, n_bins = len(starts) - 1, int(starts[-1])
         column = np.repeat(np.arange(n_columns), np.diff(starts))
         smooth = np.isfinite(scores)
@@ -149,9 +142,7 @@ class ReleasedClass:
         noise_std: float,
         device: torch.device,
     ) -> None:
-        def tensor(values: NDArray[np.floating]) -> torch.Tensor:
-            return torch.as_tensor(values, dtype=torch.float32, device=device)
-
+        tensor = partial(torch.as_tensor, dtype=torch.float32, device=device)
         n_rows = max(n_rows, 1.0)
         self.n_rows = n_rows
         self.tables = shares, counts / n_rows, measured, noise_std / n_rows
@@ -298,11 +289,7 @@ class Fit:
                 self._optimizer.param_groups[0]["lr"] = rate
             logs = self._heads(self._parameters, self._home)
             loss = stated_loss(
-                self._released,
-                self._log_weights,
-                logs,
-                self._home,
-                len(self._released),
+                self._released, self._log_weights, logs, self._home, len(self._released)
             )
             self._optimizer.zero_grad()
             loss.backward()

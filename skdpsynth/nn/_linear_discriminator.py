@@ -6,11 +6,12 @@ differences to the fakes. They follow the generator exactly.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 
 from skdpsynth.nn._clipping import ROUNDING_ROOM, poisson_sample
+from skdpsynth.nn._private import HoldsPrivateRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +45,7 @@ class Look(Protocol):
         """Use what is known of the mean features of any rows."""
 
 
-class LinearDiscriminator:
+class LinearDiscriminator(HoldsPrivateRows):
     """Linear discriminators, from zero, each with one step of DP-SGD.
 
     `rows` are those of one class as a look takes them, (n_rows, n_columns), private and
@@ -74,13 +75,6 @@ class LinearDiscriminator:
         self._norm = min(SLOPES[loss], max_grad_norm) * (1.0 - ROUNDING_ROOM)
         self._clip, self._expected = max_grad_norm, expected_batch_size
         self._reservation, self._rng = reservation, rng
-
-    def __getstate__(self) -> NoReturn:
-        msg = (
-            "A LinearDiscriminator holds private rows and cannot be pickled, copied or "
-            "saved. Keep the generator instead."
-        )
-        raise TypeError(msg)
 
     def release(self, look: Look) -> tuple[torch.Tensor, torch.Tensor]:
         """Release the gradient of the real rows, one step of DP-SGD.

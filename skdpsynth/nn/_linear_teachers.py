@@ -8,12 +8,13 @@ features change, so the sum over teachers is all that the student is told.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from scipy.stats import poisson
 
+from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._teachers import assign_teachers
 from skdpsynth.privacy._aggregators import require_sensitivity
 from skdpsynth.privacy._mechanisms import release_gaussian
@@ -36,7 +37,7 @@ def kept_share(rows_per_teacher: float) -> float:
     return float(-np.expm1(-rows_per_teacher) / rows_per_teacher)
 
 
-class LinearTeachers:
+class LinearTeachers(HoldsPrivateRows):
     """Linear teachers, and the release of the sum of their vectors.
 
     `rows` are those of one class as a look takes them, (n_rows, n_columns), private and
@@ -77,13 +78,6 @@ class LinearTeachers:
         self._reservation = reservation
         self._expected_rows = max(expected_rows, 1.0)
         self._per_row = self._expected_rows / n_teachers
-
-    def __getstate__(self) -> NoReturn:
-        msg = (
-            "LinearTeachers hold private rows and cannot be pickled, copied or saved. "
-            "Keep the generator instead."
-        )
-        raise TypeError(msg)
 
     def release(self, look: Look) -> tuple[torch.Tensor, torch.Tensor]:
         """Release the sum of the teachers' vectors.

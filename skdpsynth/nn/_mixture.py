@@ -26,20 +26,15 @@ _TINY = 1e-12
 class Mixture:
     """The generator of one class.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_components,), float64
-        Probability of each code, with sum 1.
-    probabilities : ndarray of shape (n_components, D), float32
-        Distribution over the bins of each column, given the code; the bins of all
-        columns, D of them, stand one after the other.
-    ranks : ndarray of shape (2, D), float64
-        Where each bin begins and ends among the ranks of its column, in [0, 1].
+    `weights` are the probabilities of the codes, with sum 1, `probabilities` the
+    distributions over the bins of each column, given the code; the bins of all columns,
+    D of them, stand one after the other. `ranks` say where each bin begins and ends
+    among the ranks of its column, in [0, 1].
     """
 
-    weights: NDArray[np.float64]
-    probabilities: NDArray[np.float32]
-    ranks: NDArray[np.float64]
+    weights: NDArray[np.float64]  # (n_components,)
+    probabilities: NDArray[np.float32]  # (n_components, D)
+    ranks: NDArray[np.float64]  # (2, D)
 
     @classmethod
     def independent(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
 from skdpsynth.nn._adam import Adam
 from skdpsynth.nn._fitting import Components, stated_loss
+from skdpsynth.nn._generator import Trainer
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from skdpsynth.nn._fitting import Heads, ReleasedClass
@@ -34,16 +33,9 @@ class BinScores:
     """Bins as numbers that discriminators can look at: public.
 
     Every column gets a score of its bins: the one that says most about the other
-    columns in the rows of the start (correspondence analysis), so the order of
-    categories has no meaning. There its mean is 0 and its variance 1, but for bins so
-    rare that their scores are cut off.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        The start.
-    starts : ndarray of shape (n_columns + 1,), int64
-        Where the bins of each column begin, and the last ones end.
+    columns in the rows of the start, `mixture` (correspondence analysis), so the order
+    of categories has no meaning. There its mean is 0 and its variance 1, but for bins
+    so rare that their scores are cut off. `starts` are those of `Heads`.
     """
 
     def __init__(self, mixture: Mixture, starts: NDArray[np.int64]) -> None:
@@ -51,9 +43,8 @@ class BinScores:
         shares = mixture.weights @ probabilities
         weighted = probabilities * np.sqrt(mixture.weights)[:, None]
         roots = np.sqrt(np.maximum(shares, _LEAST_SHARE))
-        joint = (weighted.T @ weighted - np.outer(shares, shares)) / np.outer(
-            roots, roots
-        )
+        joint = weighted.T @ weighted - np.outer(shares, shares)
+        joint /= np.outer(roots, roots)
         self.table = np.zeros((starts[-1], len(starts) - 1))
         for j, (start, end) in enumerate(pairwise(starts.tolist())):
             if end - start == 1:
@@ -84,15 +75,13 @@ class Draws(NamedTuple):
     uniforms: torch.Tensor
 
 
-class MixtureTrainer:
-    """The generator of one class while it is trained: a `Trainer`.
+class MixtureTrainer(Trainer):
+    """The mixture of one class while it is trained.
 
     What was `released` of the class stays in the loss. The features look in `n_factors`
-    directions.
-
-    All of it is public. Fakes are rows of bins; gradients pass through them as if they
-    were their expectation given the code (straight through), and to the weights of the
-    codes by the score function.
+    directions. All of it is public. Fakes are rows of bins; gradients pass through them
+    as if they were their expectation given the code (straight through), and to the
+    weights of the codes by the score function.
     """
 
     only_pairs = True
@@ -106,29 +95,20 @@ class MixtureTrainer:
         released: ReleasedClass,
         *,
         n_factors: int,
-        n_steps: int,
-        learning_rate: float,
-        generator: torch.Generator,
-        device: torch.device,
-        dtype: torch.dtype = torch.float32,
+        **training: Any,  # noqa: ANN401
     ) -> None:
-        def tensor(values: NDArray[np.floating]) -> torch.Tensor:
-            return torch.as_tensor(values, dtype=dtype, device=device)
-
+        super().__init__(**training)
         self._sizes = np.diff(heads.starts).tolist()
-        self._table = tensor(scores.table)
-        self._starts = torch.from_numpy(scores.starts[:-1]).to(device)
+        self._table = torch.from_numpy(scores.table).to(self._device, self._dtype)
+        self._starts = torch.from_numpy(scores.starts[:-1]).to(self._device)
         self._heads, self._ranks, self._released = heads, ranks, released
         self._log_weights = components.log_weights.float()
         self._parameters = components.parameters.float()
         self._home, self._n_classes = components.home.float(), components.n_classes
         self._made: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
-        self._generator, self._device, self._dtype = generator, device, dtype
-        self._step, self._n_steps, self._rate = 0, n_steps, learning_rate
-        self._sum = torch.zeros_like(self._flat())
         self._adam = Adam()
         self.n_columns = self._table.shape[1]
-        self.location = torch.zeros(self.n_columns, dtype=dtype, device=device)
+        self.location = torch.zeros_like(self._table[0])
         self.scales = torch.ones_like(self.location)
         moments = self.moments()[1:, 1:]
         moments.diagonal().zero_()
@@ -136,11 +116,6 @@ class MixtureTrainer:
         order = values.abs().argsort(descending=True)
         self.directions = vectors[:, order[:n_factors]]
         self.n_features = self.directions.numel()
-
-    def latent(self, *shape: int) -> torch.Tensor:
-        """Draw standard normal numbers from the public stream."""
-        drawn = torch.randn(shape, generator=self._generator)
-        return drawn.to(self._device, self._dtype)
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` fakes are made of."""
@@ -152,8 +127,14 @@ class MixtureTrainer:
         return Draws(codes.to(self._device), uniforms.to(self._device))
 
     def rows(self, draws: Draws) -> torch.Tensor:
-        """Make fakes of shape (n_rows, n_columns)."""
-        return self._rows_of(draws, self._bins()[2].detach()[draws.codes])
+        """Make fakes: bins by inversion, the columns behind each other on one line."""
+        given = self._bins()[2].detach()[draws.codes]
+        ends = given.double().cumsum(1)
+        shift = torch.arange(len(self._sizes), device=self._device)
+        bins = torch.searchsorted(ends, draws.uniforms.double() + shift, right=True)
+        last = self._starts + torch.tensor(self._sizes, device=self._device) - 1
+        bins = torch.minimum(torch.maximum(bins, self._starts), last)
+        return self._table[bins, shift]
 
     def features(self) -> Products:
         """Say what discriminators look at: products of scores with directions."""
@@ -161,7 +142,7 @@ class MixtureTrainer:
 
     def moments(self) -> torch.Tensor:
         """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
-        weights = self._weights()
+        weights = self._log_weights.softmax(0).to(self._dtype)
         probabilities = self._bins()[2].detach().to(self._dtype)
         means = probabilities @ self._table
         second = (weights[:, None] * means).T @ means
@@ -188,41 +169,21 @@ class MixtureTrainer:
             )
         return torch.cat([part.flatten() for part in found])
 
-    def pull(
-        self, draws: Draws, features: Features
-    ) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Give the mean of wanted changes of features, not of all parameters."""
-        del draws, features
-        return lambda wanted: wanted.mean(dim=1)
-
     def push(
         self, draws: Draws, features: Features, pulled: torch.Tensor
     ) -> torch.Tensor:
-        """Turn a change of the mean features into one of the parameters, as large."""
+        """Change the parameters as much as the mean features are to change."""
         along = pulled.to(self._table)
         found = self.gradient(draws, lambda rows: features(rows) @ along)
         size = along.square().mean() / found.square().mean().clamp_min(1e-18)
         return size.sqrt() * found
 
-    def pull_back(self, draws: Draws, directions: torch.Tensor) -> torch.Tensor:
-        """Turn a wanted change of every fake into one of the parameters."""
-        return self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
-
-    def ascend(self, update: torch.Tensor) -> None:
+    def _move(self, update: torch.Tensor, rate: float) -> None:
         """Take one step along an update, and now and then one on what was released."""
-        rate = self._rate * (1.0 - self._step / self._n_steps)
         moved = self._flat() + _UPDATE * rate * update.to(self._device)
         self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
-        self._step += 1
         if self._step % _HELD_EVERY == 0:
             self._hold()
-        if 2 * self._step > self._n_steps:
-            self._sum += self._flat()
-
-    def result(self) -> Mixture:
-        """Give the mean parameters over the second half, fitted to the tables again."""
-        self._set(self._sum / (self._step - self._n_steps // 2))
-        return self.present()
 
     def present(self) -> Mixture:
         """Give the mixture as it is, fitted to the released tables again."""
@@ -232,15 +193,6 @@ class MixtureTrainer:
             self._log_weights, self._parameters, self._home, self._n_classes
         )
         return kept.mixture(self._heads, self._ranks)
-
-    def _rows_of(self, draws: Draws, given: torch.Tensor) -> torch.Tensor:
-        """Draw bins by inversion: the columns follow each other on one line."""
-        ends = given.double().cumsum(1)
-        shift = torch.arange(len(self._sizes), device=self._device)
-        bins = torch.searchsorted(ends, draws.uniforms.double() + shift, right=True)
-        last = self._starts + torch.tensor(self._sizes, device=self._device) - 1
-        bins = torch.minimum(torch.maximum(bins, self._starts), last)
-        return self._table[bins, shift]
 
     def _hold(self, share: float = 1.0) -> None:
         """Take one step towards the released tables."""
@@ -255,14 +207,8 @@ class MixtureTrainer:
         step = self._adam(-torch.cat([part.flatten() for part in found]))
         self._set(self._flat() + share * _HELD_RATE * step)
 
-    def _weights(self) -> torch.Tensor:
-        return self._log_weights.softmax(0).to(self._dtype)
-
     def _bins(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Give what is trained, and the probabilities of bins that come of it.
-
-        They are computed once until something is trained.
-        """
+        """Give what is trained, and the probabilities of bins, until it changes."""
         if self._made is None:
             log_weights = self._log_weights.detach().requires_grad_()
             parameters = self._parameters.detach().requires_grad_()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn import functional
 
 from skdpsynth.nn._adam import Adam
+from skdpsynth.nn._generator import Trainer
 from skdpsynth.nn._mixture import Mixture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -34,8 +35,8 @@ class Draws(NamedTuple):
     gumbels: torch.Tensor
 
 
-class NetworkTrainer:
-    """The generator of one class while it is trained: a `Trainer`.
+class NetworkTrainer(Trainer):
+    """The network of one class while it is trained.
 
     A network turns a normal code into the logits of the bins of all columns, and the
     row is drawn from these. A score is 1 where the column has this bin and 0 elsewhere;
@@ -54,15 +55,10 @@ class NetworkTrainer:
         hidden_dims: Sequence[int],
         *,
         n_factors: int,
-        n_steps: int,
-        learning_rate: float,
-        generator: torch.Generator,
-        device: torch.device,
-        dtype: torch.dtype = torch.float32,
+        **training: Any,  # noqa: ANN401
     ) -> None:
+        super().__init__(**training)
         self._sizes, self._ranks = np.diff(starts).tolist(), ranks
-        self._generator, self._device, self._dtype = generator, device, dtype
-        self._step, self._n_steps, self._rate = 0, n_steps, learning_rate
         self.n_columns = self.n_features = int(starts[-1])
         self._widths = (n_factors, *hidden_dims, self.n_columns)
         self._parameters = [
@@ -70,37 +66,31 @@ class NetworkTrainer:
             for n_in, n_out in pairwise(self._widths)
             for parameter in (
                 self.latent(n_out, n_in).float() * math.sqrt(2.0 / n_in),
-                torch.zeros(n_out, device=device),
+                torch.zeros(n_out, device=self._device),
             )
         ]
         self._parameters[-2] *= 0.1  # nearly even bins at first
-        self._sum = torch.zeros_like(self._flat())
         self._adam = Adam()
         self._moments: torch.Tensor | None = None
 
     @property
-    def location(self) -> torch.Tensor:
-        """Present mean of each score, of shape (n_columns,)."""
+    def location(self) -> torch.Tensor:  # type: ignore[override]
+        """Present mean of each score."""
         return self.moments()[0, 1:]
 
     @property
-    def scales(self) -> torch.Tensor:
-        """Present scale of each score, of shape (n_columns,)."""
+    def scales(self) -> torch.Tensor:  # type: ignore[override]
+        """Present scale of each score."""
         mean = self.location.clamp(_LEAST_SHARE, 1.0 - _LEAST_SHARE)
         return (mean * (1.0 - mean)).sqrt()
 
     @property
-    def directions(self) -> torch.Tensor:
-        """Directions in which scores vary most, of shape (n_columns, n_factors)."""
+    def directions(self) -> torch.Tensor:  # type: ignore[override]
+        """Directions in which scores vary most."""
         moments, scales = self.moments(), self.scales
         covariance = moments[1:, 1:] - torch.outer(moments[0, 1:], moments[0, 1:])
         found = torch.linalg.eigh((covariance / torch.outer(scales, scales)).double())
         return found.eigenvectors[:, -self._widths[0] :].to(self._dtype)
-
-    def latent(self, *shape: int) -> torch.Tensor:
-        """Draw standard normal numbers from the public stream."""
-        drawn = torch.randn(shape, generator=self._generator)
-        return drawn.to(self._device, self._dtype)
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` fakes are made of."""
@@ -138,13 +128,6 @@ class NetworkTrainer:
             found = torch.autograd.grad(mean, parameters)
         return torch.cat([part.flatten() for part in found])
 
-    def pull(
-        self, draws: Draws, features: Features
-    ) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Give the mean of wanted changes of features, not of all weights."""
-        del draws, features
-        return lambda wanted: wanted.mean(dim=1)
-
     def push(
         self, draws: Draws, features: Features, pulled: torch.Tensor
     ) -> torch.Tensor:
@@ -154,23 +137,11 @@ class NetworkTrainer:
 
     def pull_back(self, draws: Draws, directions: torch.Tensor) -> torch.Tensor:
         """Turn a wanted change of every fake into one of the weights (Adam's)."""
-        return self._adam(
-            self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
-        )
+        return self._adam(super().pull_back(draws, directions))
 
-    def ascend(self, update: torch.Tensor) -> None:
-        """Take one step along an update of about unit size."""
-        rate = self._rate * (1.0 - self._step / self._n_steps)
+    def _move(self, update: torch.Tensor, rate: float) -> None:
         moved = update.to(self._device).float()
         self._set(self._flat() + _UPDATE * rate * moved)
-        self._step += 1
-        if 2 * self._step > self._n_steps:
-            self._sum += self._flat()
-
-    def result(self) -> Mixture:
-        """Give the generator of the mean weights over the second half of the steps."""
-        self._set(self._sum / (self._step - self._n_steps // 2))
-        return self.present()
 
     def present(self) -> Mixture:
         """Give the generator as it is, for codes of which each is as likely."""

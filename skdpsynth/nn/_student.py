@@ -81,8 +81,7 @@ class View:
     def of(cls, trainer: Trainer) -> View:
         """Look from where the generator stands, at pairs of columns.
 
-        In a wide table at every column with each factor. Where means and scales are
-        right already, only products of two columns can differ.
+        In a wide table at every column with each factor.
         """
         scale, n_columns = trainer.scales, trainer.n_columns
         frame = torch.diag(torch.cat([torch.ones_like(scale[:1]), 1.0 / scale]))
@@ -97,13 +96,19 @@ class View:
             first = columns.repeat_interleave(n_factors)
             factors = torch.arange(n_factors, device=scale.device)
             second = (n_columns + 1 + factors).repeat(n_columns)
-        if not trainer.only_pairs:  # each score and its square too
+        if not trainer.only_pairs:  # each score and its square may differ too
             first = torch.cat([first, columns, columns])
             second = torch.cat([second, torch.zeros_like(columns), columns])
         directions = torch.cat([torch.zeros_like(unit[:1]), unit])[:, :n_factors]
         nothing = torch.zeros(len(first), device=scale.device)
         view = cls(frame, first, second, directions, nothing)
         return replace(view, centre=view.expected(trainer.moments()))
+
+    def double(self) -> View:
+        """Look in double precision."""
+        frame, directions = self.frame.double(), self.directions.double()
+        centre = self.centre.double()
+        return replace(self, frame=frame, directions=directions, centre=centre)
 
     @property
     def n_features(self) -> int:

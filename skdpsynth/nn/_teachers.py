@@ -8,11 +8,14 @@ every tensor shape in training is a function of public numbers.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NoReturn
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch.nn import functional
+
+from skdpsynth.nn._private import HoldsPrivateRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,10 +35,8 @@ def assign_teachers(
 ) -> NDArray[np.int64]:
     """Give every unit a teacher in [0, n_teachers) by an independent uniform draw.
 
-    Today a unit is a row. `rng` must be secret: from
-    `skdpsynth.privacy._random.secret_generator`, never from a ``random_state``.
-
-    The draws are made in unit order, so a unit that joins at the end moves nobody.
+    Today a unit is a row. `rng` must be secret, from `secret_generator`. The draws are
+    made in unit order, so a unit that joins at the end moves nobody.
     Slices, shuffled equal parts and round-robin are no substitutes: adding one unit
     then shifts the data of every teacher.
     """
@@ -45,7 +46,7 @@ def assign_teachers(
     return rng.integers(n_teachers, size=n_units, dtype=np.int64)
 
 
-class TeacherEnsemble:
+class TeacherEnsemble(HoldsPrivateRows):
     """Discriminators that each see their own part of the private rows of one class.
 
     `rows` are of shape (n_rows, n_columns), float32, maybe none. Teachers may outnumber
@@ -66,8 +67,7 @@ class TeacherEnsemble:
       with replacement; parts are never padded to the largest one, since another
       shape can change the rounding of every teacher's results.
 
-    What the methods return is private until an aggregator has released it. The object
-    holds the rows, so it cannot be pickled or copied.
+    What the methods return is private until an aggregator has released it.
     """
 
     def __init__(
@@ -125,22 +125,6 @@ class TeacherEnsemble:
         self._has_rows = torch.from_numpy(self._counts > 0).to(self._device)
         self._parameters = self._initial_parameters(generator)
 
-    def __repr__(self) -> str:
-        return (
-            f"TeacherEnsemble(n_teachers={self._n_teachers}, "
-            f"n_features={self._n_features}, hidden_dims={self._hidden_dims}, "
-            f"learning_rate={self._learning_rate}, "
-            f"weight_decay={self._weight_decay}, batch_size={self._batch_size}, "
-            f"device='{self._device}')"
-        )
-
-    def __getstate__(self) -> NoReturn:
-        msg = (
-            "A TeacherEnsemble holds private rows and cannot be pickled, copied or "
-            "saved. Keep what an aggregator released instead."
-        )
-        raise TypeError(msg)
-
     def train_step(self, fake_rows: torch.Tensor, features: Features) -> None:
         """Take one step of gradient descent with every teacher.
 
@@ -163,8 +147,7 @@ class TeacherEnsemble:
     def logits(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
         """Ask every teacher how real it finds some public rows.
 
-        Log odds of "real" of shape (n_teachers, n_queries); 0 for a teacher without
-        rows. They are private.
+        Log odds of shape (n_teachers, n_queries); 0 without rows. They are private.
         """
         queries = self._features_of(rows.to(self._device), features)
         answers = torch.zeros(self._n_teachers, len(rows), device=self._device)
@@ -185,9 +168,8 @@ class TeacherEnsemble:
         "real", of shape (chunk_size, n_queries, n_features): 0 for a teacher without
         rows and in place of entries that are not finite. They are private.
 
-        All teachers at once may not fit in memory. The size of a chunk is a function of
-        the shapes of the networks and of `rows`. It may change how a teacher's results
-        are rounded, so it must not follow a private number.
+        The size of a chunk may change how a teacher's results are rounded, so it is a
+        function of the shapes of the networks and of `rows`, never of a private number.
         """
         queries = self._features_of(rows.to(self._device), features)
         for chunk in self._chunks(len(rows)):
@@ -196,23 +178,18 @@ class TeacherEnsemble:
     def _initial_parameters(self, generator: torch.Generator) -> list[torch.Tensor]:
         """Make weights and biases in turn; a teacher's are entry i of each."""
         parameters = []
-        n_in = self._n_features
-        for n_out in self._hidden_dims:
+        widths = self._n_features, *self._hidden_dims, 1
+        for depth, (n_in, n_out) in enumerate(pairwise(widths)):
             # He's rule: the variance that leaves a leaky ReLU is the one that came in.
             std = math.sqrt(2 / (1 + _LEAKY_SLOPE**2) / n_in)
-            parameters += self._initial_layer(n_in, n_out, std, generator)
-            n_in = n_out
-        std = math.sqrt(1 / n_in) if self._hidden_dims else 0.0
-        return parameters + self._initial_layer(n_in, 1, std, generator)
-
-    def _initial_layer(
-        self, n_in: int, n_out: int, std: float, generator: torch.Generator
-    ) -> list[torch.Tensor]:
-        weight = torch.zeros(self._n_teachers, n_in, n_out)
-        if std > 0:
-            torch.randn(weight.shape, generator=generator, out=weight).mul_(std)
-        bias = torch.zeros(self._n_teachers, 1, n_out)
-        return [weight.to(self._device), bias.to(self._device)]
+            if depth == len(self._hidden_dims):
+                std = math.sqrt(1 / n_in) if self._hidden_dims else 0.0
+            weight = torch.zeros(self._n_teachers, n_in, n_out)
+            if std > 0:
+                torch.randn(weight.shape, generator=generator, out=weight).mul_(std)
+            bias = torch.zeros(self._n_teachers, 1, n_out)
+            parameters += [weight.to(self._device), bias.to(self._device)]
+        return parameters
 
     def _chunks(self, n_rows_each: int) -> Iterator[slice]:
         """Cut the teachers into slices that handle `n_rows_each` rows in memory."""

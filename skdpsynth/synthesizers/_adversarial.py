@@ -1,29 +1,24 @@
 """What DP-CGAN, DP-GAN and the GAN without privacy have in common.
 
-The paper's loop is in the file of each algorithm. Here is what surrounds it: a
-discriminator per class, whose real rows pass through DP-SGD.
+The papers' loop, with a discriminator per class, whose real rows pass through DP-SGD.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from tqdm.auto import tqdm
 
+from skdpsynth.nn._adam import Adam
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.nn._discriminator import Discriminator
+from skdpsynth.nn._discriminator import FAKES, Discriminator, train_generator
 from skdpsynth.nn._linear_discriminator import SLOPES, LinearDiscriminator
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._class_gan import (
-    AT_LEAST_ONE,
-    ONE_OR_AUTO,
-    POSITIVE,
-    ClassGAN,
-)
+from skdpsynth.synthesizers._class_gan import ONE_OR_AUTO, ClassGAN, see_all
 from skdpsynth.synthesizers._dpcgan_plan import (
+    StepSettings,
     n_factors,
     plan_training,
     reserve_steps,
@@ -32,8 +27,6 @@ from skdpsynth.synthesizers._dpcgan_plan import (
 from skdpsynth.synthesizers._start import LookingStart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skdpsynth.nn._generator import Trainer
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._model import TableModel
@@ -46,23 +39,18 @@ if TYPE_CHECKING:
 class AdversarialSynthesizer(ClassGAN):
     """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`.
 
-    A subclass names its loss and fills in ``_train_class``.
+    They differ in the loss, and in what they bound.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ClassGAN._parameter_constraints,
         "batch_size": ONE_OR_AUTO,
-        "n_discriminator_steps": AT_LEAST_ONE,
-        "n_generator_steps": AT_LEAST_ONE,
-        "latent_dim": ONE_OR_AUTO,
-        "discriminator_learning_rate": POSITIVE,
     }
 
     max_grad_norm: float
     batch_size: int | Literal["auto"]
     n_discriminator_steps: int
     n_generator_steps: int
-    latent_dim: int | Literal["auto"]
     learning_rate: float
     discriminator_learning_rate: float
 
@@ -74,12 +62,6 @@ class AdversarialSynthesizer(ClassGAN):
         # Amplification by sampling pays where the user asks for small batches. "auto"
         # takes whole classes where it can, and a Gaussian release is exact for them.
         return None if self.batch_size == "auto" else "sampled steps"
-
-    @abstractmethod
-    def _train_class(
-        self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
-    ) -> None:
-        """Train the generator of one class against its discriminator: the loop."""
 
     def _fit(
         self,
@@ -100,13 +82,7 @@ class AdversarialSynthesizer(ClassGAN):
         }
         factors = [self._n_factors(plan, len(facts.columns)) for plan in plans]
         start = self._buy_start(
-            rows,
-            facts,
-            plans,
-            accountant,
-            n_factors=max(factors),
-            most_factors=None if self.latent_dim == "auto" else self.latent_dim,
-            seed=seed,
+            rows, facts, plans, accountant, n_factors=max(factors), seed=seed
         )
         settings: dict[int, dict[str, Any]] = {
             c: {
@@ -120,26 +96,18 @@ class AdversarialSynthesizer(ClassGAN):
             }
             for c, reservation in reserved.items()
         }
-        looking = {c: own for c, own in settings.items() if plans[c].n_groups}
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
-            if looking and isinstance(start, LookingStart):
-                self._train_linear(start, rows, plans, looking, public, progress)
-            for c in settings:
-                if c in looking:
+            if isinstance(start, LookingStart):
+                self._train_linear(start, rows, plans, settings, public, progress)
+            for c, own in settings.items():
+                if plans[c].n_groups:
                     continue
-                plan = plans[c]
-
-                def rounds(n_iter: int = plan.n_iter) -> Iterator[int]:
-                    for step in range(n_iter):
-                        yield step
-                        progress.update()
-
                 generator = start.trainer(
                     c,
                     n_factors=factors[c],
-                    n_steps=plan.n_iter * self.n_generator_steps,
+                    n_steps=plans[c].n_iter * self.n_generator_steps,
                     learning_rate=self.learning_rate,
                     generator=public,
                     device=device,
@@ -152,12 +120,37 @@ class AdversarialSynthesizer(ClassGAN):
                     learning_rate=self.discriminator_learning_rate,
                     weight_bound=self._weight_bound,
                     generator=public,
-                    **settings[c],
+                    **own,
                 )
-                self._train_class(generator, discriminator, rounds())
+                self._train_class(generator, discriminator, plans[c].n_iter, progress)
                 start.keep(c, generator.result())
         self._collect(start, plans)
         return start.model
+
+    def _train_class(
+        self,
+        generator: Trainer,
+        discriminator: Discriminator,
+        n_iter: int,
+        progress: tqdm[Any],
+    ) -> None:
+        """Train the generator of one class: Algorithm 1 of both papers, by the loss."""
+        adam = Adam(momentum=0.5)
+        for _ in range(n_iter):  # for iter in [iterations]; for t_1 = 1 ... n_g
+            features = generator.features()
+            discriminator.renew()
+            for _ in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
+                # Z^t; the label batch L^t is the class, whatever the rows drawn.
+                fakes = generator.rows(generator.draw(FAKES))
+                # Sample X^t; clip the gradients of real rows; add noise to their sum.
+                discriminator.release(features)
+                # Add the gradient of the fakes; step; DPGAN clips w to (-c_p, c_p).
+                discriminator.follow(fakes, features)
+            # gen_loss, its gradient, and ADAM on theta_g.
+            train_generator(
+                generator, discriminator, features, adam, self.n_generator_steps
+            )
+            progress.update()
 
     def _train_linear(
         self,
@@ -169,18 +162,20 @@ class AdversarialSynthesizer(ClassGAN):
         progress: tqdm[Any],
     ) -> None:
         """Train against linear discriminators: the loop of `_follow`."""
-        discriminators = {}
-        for c, own in settings.items():
-            seen, encoded = start.see(
-                c, rows.of_class(c), plans[c].n_groups, plans[c].n_iter, public
-            )
-            discriminators[c] = seen, LinearDiscriminator(encoded, **own)
+        discriminators = {
+            c: (seen, LinearDiscriminator(encoded, **settings[c]))
+            for c, (seen, encoded) in see_all(start, rows, plans, public).items()
+        }
         self._follow(start, plans, discriminators, self.n_generator_steps, progress)
 
     @property
+    def _settings(self) -> StepSettings:
+        names = StepSettings._fields
+        return StepSettings(**{name: getattr(self, name) for name in names})
+
+    @property
     def _network_needs(self) -> dict[str, bool]:
-        hidden = len(self.hidden_dims) > 0
-        return {**super()._network_needs, "hidden_dims": hidden}
+        return super()._network_needs | {"hidden_dims": len(self.hidden_dims) > 0}
 
     def _looks(self, form: Init, n_columns: int) -> bool:
         return self.n_discriminator_steps == 1 and super()._looks(form, n_columns)
@@ -198,15 +193,7 @@ class AdversarialSynthesizer(ClassGAN):
     ) -> float:
         if share := self._look_share(form, n_rows, n_columns, mu):
             return share
-        return training_share(
-            n_rows,
-            n_columns,
-            mu,
-            latent_dim=self.latent_dim,
-            n_discriminator_steps=self.n_discriminator_steps,
-            n_iter=self.n_iter,
-            noise_multiplier=self.noise_multiplier,
-        )
+        return training_share(n_rows, n_columns, mu, self._settings)
 
     def _plan_training(
         self, form: Init, n_rows: float, n_columns: int, mu: float
@@ -218,12 +205,8 @@ class AdversarialSynthesizer(ClassGAN):
             n_rows,
             n_columns,
             mu,
+            self._settings,
             tail_delta=self._tail_delta,
             optional=form != "random",
             n_groups=n_groups,
-            latent_dim=self.latent_dim,
-            batch_size=self.batch_size,
-            n_discriminator_steps=self.n_discriminator_steps,
-            n_iter=self.n_iter,
-            noise_multiplier=self.noise_multiplier,
         )

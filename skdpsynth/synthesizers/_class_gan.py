@@ -77,6 +77,20 @@ class WholeTable(NamedTuple):
         return self.form != "pairs" or plan.mu_pairs > 0
 
 
+def see_all(
+    start: LookingStart,
+    rows: PrivateRows,
+    plans: Sequence[ClassPlan],
+    public: torch.Generator,
+) -> dict[int, tuple[Seen, NDArray[np.integer]]]:
+    """Give what linear discriminators see of each class, and its private rows."""
+    return {
+        c: start.see(c, rows.of_class(c), plan, public)
+        for c, plan in enumerate(plans)
+        if plan.n_groups
+    }
+
+
 class ClassGAN(GeneratedSynthesizer):
     """Base of the synthesizers that train a generator per class.
 
@@ -84,21 +98,32 @@ class ClassGAN(GeneratedSynthesizer):
     asks them, and trains in `_fit`.
     """
 
+    # Of all parameters that more than one of them may have.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
         "init": [StrOptions({"pairs", "marginals", "random"})],
         "n_iter": ONE_OR_AUTO,
         "noise_multiplier": [*POSITIVE, None],
         "max_grad_norm": POSITIVE,
+        "batch_size": AT_LEAST_ONE,
+        "latent_dim": ONE_OR_AUTO,
+        "n_teachers": ONE_OR_AUTO,
+        "n_teacher_steps": AT_LEAST_ONE,
+        "n_student_steps": AT_LEAST_ONE,
+        "n_discriminator_steps": AT_LEAST_ONE,
+        "n_generator_steps": AT_LEAST_ONE,
         "generator_hidden_dims": ["array-like"],
         "hidden_dims": ["array-like"],
         "learning_rate": POSITIVE,
+        "teacher_learning_rate": POSITIVE,
+        "discriminator_learning_rate": POSITIVE,
         "device": [str, torch.device],
     }
 
     init: Init
     n_iter: int | Literal["auto"]
     noise_multiplier: float | None
+    latent_dim: int | Literal["auto"]
     generator_hidden_dims: Sequence[int]
     hidden_dims: Sequence[int]
     device: str | torch.device
@@ -206,7 +231,6 @@ class ClassGAN(GeneratedSynthesizer):
         accountant: PrivacyAccountant,
         *,
         n_factors: int,
-        most_factors: int | None = None,
         seed: int,
     ) -> Start:
         if self.init == "random" and len(self.generator_hidden_dims):
@@ -220,7 +244,7 @@ class ClassGAN(GeneratedSynthesizer):
             plans,
             accountant,
             n_factors=n_factors,
-            most_factors=most_factors,
+            most_factors=None if self.latent_dim == "auto" else self.latent_dim,
             seed=seed,
         )
 
@@ -238,6 +262,8 @@ class ClassGAN(GeneratedSynthesizer):
         over the fakes is exact, so one sum over private rows has all that it can say of
         what it looks at. That stays in the loss.
         """
+        if not looking:
+            return
         for step in range(max(plans[c].n_iter for c in looking)):
             for c, (seen, discriminator) in looking.items():
                 if step < plans[c].n_iter:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from skdpsynth.nn._adam import Adam
 from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Sequence
 
     import numpy as np
     import torch
 
-    from skdpsynth.nn._discriminator import Discriminator
-    from skdpsynth.nn._generator import Trainer
     from skdpsynth.privacy import PrivacyBudget
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._class_gan import Init
-
-_FAKES = 512  # of every step: a public constant
 
 
 class DPCGANSynthesizer(AdversarialSynthesizer):
@@ -214,26 +208,3 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
-
-    def _train_class(
-        self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
-    ) -> None:
-        adam = Adam(momentum=0.5)
-        for _ in rounds:  # for iter in [iterations]
-            features = generator.features()
-            objective = partial(discriminator.objective, features=features)
-            discriminator.renew()
-            for _ in range(self.n_discriminator_steps):
-                # Z^t; the label batch L^t is the class, whatever the rows drawn.
-                fakes = generator.rows(generator.draw(_FAKES))
-                # Sample X^t; clip the gradients of real rows; add noise to their sum;
-                # add the gradient of the fakes; update theta_d.
-                discriminator.release(features)
-                discriminator.follow(fakes, features)
-            for _ in range(self.n_generator_steps):
-                # The fakes' gradient follows the generator: post-processing.
-                fakes = generator.rows(generator.draw(_FAKES))
-                discriminator.follow(fakes, features)
-                # gen_loss, its gradient, and ADAM on theta_g.
-                draws = generator.draw(_FAKES)
-                generator.ascend(adam(generator.gradient(draws, objective)))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skdpsynth.preprocessing._shares import DPSGD_SHARES
 from skdpsynth.privacy._blocks import sampled_noise_multiplier, steps_mu
 from skdpsynth.synthesizers._look_plan import CELL_ROUNDS, PRODUCT_ROUNDS
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
@@ -27,6 +27,16 @@ _STEPS_LIMIT = 10**6
 (_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
 
 
+class StepSettings(NamedTuple):
+    """The parameters of a synthesizer that a plan of steps reads."""
+
+    latent_dim: int | Literal["auto"]
+    n_iter: int | Literal["auto"]
+    noise_multiplier: float | None
+    batch_size: int | Literal["auto"] = "auto"
+    n_discriminator_steps: int = 1
+
+
 def n_factors(
     n_rows: float, n_columns: int, mu: float, latent_dim: int | Literal["auto"]
 ) -> int:
@@ -38,14 +48,7 @@ def n_factors(
 
 
 def training_share(
-    n_rows: float,
-    n_columns: int,
-    mu: float,
-    *,
-    latent_dim: int | Literal["auto"],
-    n_discriminator_steps: int,
-    n_iter: int | Literal["auto"],
-    noise_multiplier: float | None,
+    n_rows: float, n_columns: int, mu: float, settings: StepSettings
 ) -> float:
     """Give the share of its squared mu, in (0, 1), that a class may train with.
 
@@ -53,12 +56,12 @@ def training_share(
     pays only for steps whose signal is clearly above their noise. `mu` is for marginals
     and training together.
     """
-    if noise_multiplier is not None or mu == math.inf:
+    if settings.noise_multiplier is not None or mu == math.inf:
         return _MOST_SHARE
     most = mu * math.sqrt(_MOST_SHARE)
-    factors = n_factors(n_rows, n_columns, most, latent_dim)
-    rounds = _MAX_ROUNDS if n_iter == "auto" else n_iter
-    wanted = _CLEAR * factors * rounds * n_discriminator_steps
+    factors = n_factors(n_rows, n_columns, most, settings.latent_dim)
+    rounds = _MAX_ROUNDS if settings.n_iter == "auto" else settings.n_iter
+    wanted = _CLEAR * factors * rounds * settings.n_discriminator_steps
     available = _rounds(n_rows, n_columns, mu)
     share = wanted / max(available, wanted)
     return min(max(share, _LEAST_SHARE), _MOST_SHARE)
@@ -68,15 +71,11 @@ def plan_training(
     n_rows: float,
     n_columns: int,
     mu: float,
+    settings: StepSettings,
     *,
     tail_delta: float,
     optional: bool,
     n_groups: int,
-    latent_dim: int | Literal["auto"],
-    batch_size: int | Literal["auto"],
-    n_discriminator_steps: int,
-    n_iter: int | Literal["auto"],
-    noise_multiplier: float | None,
 ) -> dict[str, Any]:
     """Plan the training of one class: fields of `ClassPlan`, none if it does not train.
 
@@ -86,12 +85,16 @@ def plan_training(
     """
     if n_columns < (2 if optional else 1):
         return {}
+    latent_dim, n_iter, noise_multiplier, batch_size, n_discriminator_steps = settings
     wanted_rows = _AUTO_BATCH if batch_size == "auto" else float(batch_size)
     rate = min(1.0, wanted_rows / max(n_rows, 1.0))
     if n_groups and batch_size == "auto":
         rate = 1.0  # exact counts are cheap, and have no error of sampling
     if noise_multiplier is not None:
-        count = _affordable(mu, rate, noise_multiplier, tail_delta)
+        std = noise_multiplier
+        count = most_that_fits(
+            lambda count: steps_mu(std, rate, count, tail_delta) <= mu, _STEPS_LIMIT
+        )
         n_iter = count // n_discriminator_steps
     elif n_iter == "auto" and n_groups:
         n_iter = CELL_ROUNDS if n_groups > 1 else PRODUCT_ROUNDS
@@ -143,18 +146,12 @@ def _rounds(n_rows: float, n_columns: int, mu: float) -> float:
     return (_COHERENCE * mu * n_rows) ** 2 / n_columns
 
 
-def _affordable(mu: float, rate: float, noise: float, tail_delta: float) -> int:
-    """Give the number of steps at no less than this noise."""
-
-    def enough(count: int) -> bool:
-        return steps_mu(noise, rate, count, tail_delta) <= mu
-
-    if not enough(1):
-        return 0
-    low, high = 1, 2
-    while high < _STEPS_LIMIT and enough(high):
+def most_that_fits(fits: Callable[[int], bool], limit: int) -> int:
+    """Find the largest number that fits, 0 if 1 does not; about `limit` at most."""
+    low, high = 0, 1
+    while high < limit and fits(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if enough(middle) else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from skdpsynth.nn._adam import Adam
 from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
-from skdpsynth.utils._sklearn_compat import Interval
+from skdpsynth.synthesizers._class_gan import POSITIVE, Init
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Sequence
 
     import numpy as np
     import torch
 
-    from skdpsynth.nn._discriminator import Discriminator
-    from skdpsynth.nn._generator import Trainer
     from skdpsynth.privacy import PrivacyBudget
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._class_gan import Init
-
-_FAKES = 512  # of every step: a public constant
-# A linear critic learns anew in every round, since what it looks at has turned.
 
 
 class DPGANSynthesizer(AdversarialSynthesizer):
@@ -153,7 +144,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AdversarialSynthesizer._parameter_constraints,
-        "weight_clip": [Interval(Real, 0, None, closed="neither")],
+        "weight_clip": POSITIVE,
     }
     _loss = "wasserstein"
 
@@ -202,27 +193,6 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
-
-    def _train_class(
-        self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
-    ) -> None:
-        adam = Adam(momentum=0.5)
-        for _ in rounds:  # for t_1 = 1 ... n_g
-            features = generator.features()
-            objective = partial(discriminator.objective, features=features)
-            discriminator.renew()
-            for _ in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
-                # Sample z and x; g_w with noise; step; clip w to (-c_p, c_p).
-                fakes = generator.rows(generator.draw(_FAKES))
-                discriminator.release(features)
-                discriminator.follow(fakes, features)
-            for _ in range(self.n_generator_steps):
-                # The fakes' gradient follows the generator: post-processing.
-                fakes = generator.rows(generator.draw(_FAKES))
-                discriminator.follow(fakes, features)
-                # g_theta = - mean of the gradients of f_w(g_theta(z)), and its step.
-                draws = generator.draw(_FAKES)
-                generator.ascend(adam(generator.gradient(draws, objective)))
 
     @property
     def _weight_bound(self) -> float:  # type: ignore[override]

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from skdpsynth.nn._adam import Adam
 from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Sequence
 
     import numpy as np
     import torch
 
-    from skdpsynth.nn._discriminator import Discriminator
-    from skdpsynth.nn._generator import Trainer
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._class_gan import Init
-
-_FAKES = 512
 
 
 class GANSynthesizer(AdversarialSynthesizer):
@@ -153,21 +147,3 @@ class GANSynthesizer(AdversarialSynthesizer):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
-
-    def _train_class(
-        self, generator: Trainer, discriminator: Discriminator, rounds: Iterator[int]
-    ) -> None:
-        adam = Adam(momentum=0.5)
-        for _ in rounds:
-            features = generator.features()
-            objective = partial(discriminator.objective, features=features)
-            discriminator.renew()
-            for _ in range(self.n_discriminator_steps):
-                fakes = generator.rows(generator.draw(_FAKES))
-                discriminator.release(features)
-                discriminator.follow(fakes, features)
-            for _ in range(self.n_generator_steps):
-                fakes = generator.rows(generator.draw(_FAKES))
-                discriminator.follow(fakes, features)
-                draws = generator.draw(_FAKES)
-                generator.ascend(adam(generator.gradient(draws, objective)))

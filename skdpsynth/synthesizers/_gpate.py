@@ -18,13 +18,7 @@ from skdpsynth.nn._votes import decode_answers, projected_votes, random_projecti
 from skdpsynth.preprocessing._shares import GPATE_SHARES
 from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._class_gan import (
-    AT_LEAST_ONE,
-    ONE_OR_AUTO,
-    POSITIVE,
-    ClassGAN,
-    Init,
-)
+from skdpsynth.synthesizers._class_gan import AT_LEAST_ONE, ClassGAN, Init, see_all
 from skdpsynth.synthesizers._gpate_plan import (
     linear_teachers,
     plan_training,
@@ -200,11 +194,6 @@ class GPATESynthesizer(ClassGAN):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ClassGAN._parameter_constraints,
         "aggregator": [StrOptions({"gaussian_sum", "confident_gnmax"})],
-        "n_teachers": ONE_OR_AUTO,
-        "batch_size": AT_LEAST_ONE,
-        "latent_dim": ONE_OR_AUTO,
-        "n_teacher_steps": AT_LEAST_ONE,
-        "teacher_learning_rate": POSITIVE,
         "projection_dim": AT_LEAST_ONE,
         "n_bins": [Interval(Integral, 2, None, closed="left")],
         "threshold": [Interval(Real, 0, 1, closed="both")],
@@ -273,26 +262,18 @@ class GPATESynthesizer(ClassGAN):
         public = torch.Generator().manual_seed(seed)
         scopes = facts.classes.scopes
         # The whole run is reserved before anything is trained.
-        sums = self.aggregator == "gaussian_sum"
-        reserve = reserve_sums if sums else reserve_votes
+        reserve = reserve_sums if self.aggregator == "gaussian_sum" else reserve_votes
         reserved = {
             c: reserve(plan, scopes[c], accountant)
             for c, plan in enumerate(plans)
             if plan.n_iter
         }
         start = self._buy_start(
-            rows,
-            facts,
-            plans,
-            accountant,
-            n_factors=self._n_factors,
-            most_factors=None if self.latent_dim == "auto" else self.latent_dim,
-            seed=seed,
+            rows, facts, plans, accountant, n_factors=self._n_factors, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            looking = any(plan.n_groups for plan in plans)
-            if looking and isinstance(start, LookingStart):
+            if isinstance(start, LookingStart):
                 self._train_linear(start, rows, plans, reserved, public, progress)
             self._train(start, rows, plans, reserved, public, progress)
         self._collect(start, plans)
@@ -309,25 +290,20 @@ class GPATESynthesizer(ClassGAN):
         progress: tqdm[Any],
     ) -> None:
         """Train with linear teachers (Algorithm 1, for all classes together)."""
-        ensembles = {}
-        for c, (reservation, _) in reserved.items():
-            plan = plans[c]
-            if not plan.n_groups:
-                continue
-            seen, encoded = start.see(
-                c, rows.of_class(c), plan.n_groups, plan.n_iter, public
-            )
-            ensembles[c] = (
+        ensembles = {
+            c: (
                 seen,
                 LinearTeachers(
                     encoded,
-                    plan.n_teachers,
-                    expected_rows=plan.n_rows,
-                    reservation=reservation,
+                    plans[c].n_teachers,
+                    expected_rows=plans[c].n_rows,
+                    reservation=reserved[c][0],
                     rng=secret_generator(),
                     device=resolve_device(self.device),
                 ),
             )
+            for c, (seen, encoded) in see_all(start, rows, plans, public).items()
+        }
         self._follow(start, plans, ensembles, _LINEAR_STEPS, progress)
 
     def _train(

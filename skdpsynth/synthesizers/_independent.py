@@ -121,16 +121,10 @@ class IndependentSynthesizer(BaseSynthesizer):
         n_discrete: int,
         mu: float,
     ) -> list[ClassPlan]:
+        rows, columns = counts.tolist(), (n_continuous, n_discrete)
         return [
-            plan_start(
-                label,
-                float(count),
-                n_continuous,
-                n_discrete,
-                mu,
-                largest=float(counts.max()),
-            )
-            for label, count in zip(labels, counts, strict=True)
+            plan_start(label, n_rows, *columns, mu, largest=max(rows))
+            for label, n_rows in zip(labels, rows, strict=True)
         ]
 
     def _ranks(

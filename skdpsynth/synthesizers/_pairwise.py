@@ -8,7 +8,7 @@ import torch
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.preprocessing._plan import ClassPlan, plan_start
+from skdpsynth.synthesizers._class_gan import WholeTable
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._start import PairStart
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._model import TableModel
+    from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
@@ -168,18 +169,11 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
         n_discrete: int,
         mu: float,
     ) -> list[ClassPlan]:
-        largest = float(counts.max())
+        rows = counts.tolist()
+        whole = WholeTable("pairs", n_continuous, n_discrete, len(labels), max(rows))
         return [
-            plan_start(
-                label,
-                float(count),
-                n_continuous,
-                n_discrete,
-                mu,
-                largest=largest,
-                pairs=True,
-            )
-            for label, count in zip(labels, counts, strict=True)
+            whole.plan_start(label, n_rows, mu)
+            for label, n_rows in zip(labels, rows, strict=True)
         ]
 
     def _check_parameters(self) -> None:

@@ -11,13 +11,7 @@ from tqdm.auto import tqdm
 
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
-from skdpsynth.synthesizers._class_gan import (
-    AT_LEAST_ONE,
-    ONE_OR_AUTO,
-    POSITIVE,
-    ClassGAN,
-    Init,
-)
+from skdpsynth.synthesizers._class_gan import ClassGAN, Init
 from skdpsynth.synthesizers._pate_triplegan_classifier import (
     Evidence,
     pseudo_labels,
@@ -206,14 +200,6 @@ class PATETripleGANSynthesizer(ClassGAN):
         **ClassGAN._parameter_constraints,
         "desensitization": [StrOptions({"hybrid", "dpsgd"})],
         "unlabelled_weight": [Interval(Real, 0, 1, closed="left")],
-        "n_teachers": ONE_OR_AUTO,
-        "batch_size": AT_LEAST_ONE,
-        "latent_dim": ONE_OR_AUTO,
-        "n_teacher_steps": AT_LEAST_ONE,
-        "n_student_steps": AT_LEAST_ONE,
-        "n_generator_steps": AT_LEAST_ONE,
-        "teacher_learning_rate": POSITIVE,
-        "discriminator_learning_rate": POSITIVE,
     }
 
     @property

@@ -51,11 +51,10 @@ class Evidence:
             logs = np.log((1.0 - _BLUR) * masses + _BLUR * even)
             self._tables.append(np.clip(logs - logs.mean(axis=0), -_MOST, _MOST))
         self.informed = any(np.any(table != 0) for table in self._tables)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return len(self._model.marginals)
+        self.n_classes = len(model.marginals)
+        # Of a row, with a constant at the end.
+        said = self.n_classes if self.informed else 2 * len(self._tables)
+        self.n_features = said + 1
 
     @property
     def initial_weights(self) -> NDArray[np.float64]:
@@ -64,12 +63,6 @@ class Evidence:
         if self.informed:
             weights[:, :-1] = np.sqrt(len(self._tables)) * np.eye(self.n_classes)
         return weights
-
-    @property
-    def n_features(self) -> int:
-        """Number of features of a row, with a constant at the end."""
-        n_columns = len(self._tables)
-        return 1 + (self.n_classes if self.informed else 2 * n_columns)
 
     def features(self, rows: PrivateRows) -> NDArray[np.float64]:
         """Give the features of rows, about 1 in size whatever the number of columns.
@@ -86,9 +79,8 @@ class Evidence:
                 ]
                 features[part, :-1] = self._summed(cells)
             else:
-                scores = self._model.score_rows(units, category_codes, 0).astype(
-                    np.float64
-                )
+                scores = self._model.score_rows(units, category_codes, 0)
+                scores = scores.astype(np.float64)
                 both = np.hstack([scores, scores**2 - 1.0])
                 features[part, :-1] = both / np.sqrt(both.shape[1])
         return features

@@ -7,7 +7,7 @@ here is what the classifier costs, and what unlabelled rows pay.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skdpsynth.preprocessing._plan import ClassPlan
@@ -18,6 +18,7 @@ from skdpsynth.preprocessing._shares import (
 )
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
+from skdpsynth.synthesizers._dpcgan_plan import StepSettings
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -58,6 +59,11 @@ class TripleSettings:
         """Read them off a synthesizer."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: getattr(synthesizer, name) for name in names})
+
+    @property
+    def of_steps(self) -> StepSettings:
+        """Those that a plan of DP-SGD reads."""
+        return StepSettings(self.latent_dim, self.n_iter, self.noise_multiplier)
 
 
 @dataclass(frozen=True)
@@ -112,16 +118,9 @@ def plan_class(
     left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
     share = 1.0
     if started:
-        share = _training_share(
-            n_rows, n_columns, left, settings=settings, tail_delta=tail_delta
-        )
+        share = _training_share(settings, n_rows, n_columns, left, tail_delta)
     trained = _plan_training(
-        n_rows,
-        n_columns,
-        left * math.sqrt(share),
-        settings=settings,
-        tail_delta=tail_delta,
-        n_iter=settings.n_iter,
+        settings, n_rows, n_columns, left * math.sqrt(share), tail_delta
     )
     if not trained:
         spent, left, share = 0.0, mu, 0.0
@@ -138,70 +137,46 @@ def plan_class(
 
 
 def _training_share(
+    settings: TripleSettings,
     n_rows: float,
     n_columns: int,
     mu: float,
-    *,
-    settings: TripleSettings,
     tail_delta: float,
 ) -> float:
     """Give the share of its squared mu that a class may train with."""
     if settings.desensitization == "dpsgd":
-        return _dpcgan_plan.training_share(
-            n_rows,
-            n_columns,
-            mu,
-            latent_dim=settings.latent_dim,
-            n_discriminator_steps=1,
-            n_iter=settings.n_iter,
-            noise_multiplier=settings.noise_multiplier,
-        )
+        return _dpcgan_plan.training_share(n_rows, n_columns, mu, settings.of_steps)
     most = TRIPLE_SHARES[-1]
     if settings.noise_multiplier is not None or mu == math.inf:
         return most
+    as_it_pays = replace(settings, n_iter="auto")
     for share in TRIPLE_SHARES:
         # With so much less the signal would still be above the noise.
         less = mu * math.sqrt(share) / _CLEAR
-        if _plan_training(
-            n_rows,
-            n_columns,
-            less,
-            settings=settings,
-            tail_delta=tail_delta,
-            n_iter="auto",
-        ):
+        if _plan_training(as_it_pays, n_rows, n_columns, less, tail_delta):
             return share
     return most
 
 
 def _plan_training(
+    settings: TripleSettings,
     n_rows: float,
     n_columns: int,
     mu: float,
-    *,
-    settings: TripleSettings,
     tail_delta: float,
-    n_iter: int | Literal["auto"],
 ) -> dict[str, Any]:
     """Plan the discriminator of one class; empty if it does not train."""
     optional, wanted = settings.init != "random", settings.latent_dim
-    common: dict[str, Any] = {
-        "optional": optional,
-        "n_iter": n_iter,
-        "noise_multiplier": settings.noise_multiplier,
-        "tail_delta": tail_delta,
-    }
     if settings.desensitization == "dpsgd":
         n_factors = _dpcgan_plan.n_factors(n_rows, n_columns, mu, wanted)
         trained = _dpcgan_plan.plan_training(
             n_rows,
             n_columns,
             mu,
+            settings.of_steps,
+            tail_delta=tail_delta,
+            optional=optional,
             n_groups=0,
-            latent_dim=wanted,
-            batch_size="auto",
-            n_discriminator_steps=1,
-            **common,
         )
     else:
         n_factors = _AUTO_FACTORS if wanted == "auto" else wanted
@@ -209,12 +184,15 @@ def _plan_training(
             n_rows,
             n_columns,
             mu,
+            tail_delta=tail_delta,
             noise="gaussian",
+            optional=optional,
             n_factors=n_factors,
             n_labels=settings.batch_size,
             n_teacher_steps=settings.n_teacher_steps,
             n_teachers=settings.n_teachers,
-            **common,
+            n_iter=settings.n_iter,
+            noise_multiplier=settings.noise_multiplier,
         )
     return trained and trained | {"n_factors": n_factors}
 

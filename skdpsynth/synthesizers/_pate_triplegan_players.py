@@ -18,6 +18,7 @@ from skdpsynth.nn._branch import (
     BranchedStudentDiscriminator,
     UnlabelledBranch,
 )
+from skdpsynth.nn._discriminator import FAKES, train_generator
 from skdpsynth.nn._student import GeneratorAscent, LabelBuffer, View, label_slope
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.privacy._aggregators import noisy_votes
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from skdpsynth.synthesizers._start import Start
 
 _POOL = 512  # fakes that teachers draw theirs from
-_FAKES = 512  # of every step of a discriminator: a public constant
-# As in DP-CGAN: a linear discriminator learns anew in every round.
 
 
 class Player(Protocol):
@@ -158,10 +157,7 @@ class VotePlayer:
 
 
 class StepPlayer:
-    """A discriminator that learns of labelled rows by DP-SGD.
-
-    The reservation is of all steps.
-    """
+    """A discriminator that learns of labelled rows by DP-SGD."""
 
     def __init__(
         self,
@@ -208,7 +204,7 @@ class StepPlayer:
 
     def learn(self, unlabelled: torch.Tensor | None) -> None:
         """Take one step of DP-SGD on labelled rows, and an exact one on fakes."""
-        fakes = self._generator.rows(self._generator.draw(_FAKES))  # line 10
+        fakes = self._generator.rows(self._generator.draw(FAKES))  # line 10
         self._discriminator.release(self._features)  # lines 11-12
         if unlabelled is not None:
             self._discriminator.alpha = self.alpha
@@ -217,15 +213,13 @@ class StepPlayer:
 
     def generate(self) -> None:
         """Train the generator against the discriminator, which follows it."""
-        generator, discriminator = self._generator, self._discriminator
-        for _ in range(self._settings.n_generator_steps):
-            fakes = generator.rows(generator.draw(_FAKES))
-            discriminator.follow(fakes, self._features)  # post-processing
-            draws = generator.draw(_FAKES)
-            gradient = generator.gradient(
-                draws, lambda rows: discriminator.objective(rows, self._features)
-            )
-            generator.ascend(self._adam(gradient))
+        train_generator(
+            self._generator,
+            self._discriminator,
+            self._features,
+            self._adam,
+            self._settings.n_generator_steps,
+        )
 
     def result(self) -> Any:  # noqa: ANN401 - each form has its own
         """Give the trained generator."""
@@ -241,10 +235,7 @@ def make_players(
     public: torch.Generator,
     device: torch.device,
 ) -> dict[int, Player]:
-    """Make the players of all classes that train, by position of the class.
-
-    Rows of no class take no part.
-    """
+    """Make the players of all classes that train, by position of the class."""
     players: dict[int, Player] = {}
     votes = settings.desensitization == "hybrid"
     for c, reservation in reserved.items():

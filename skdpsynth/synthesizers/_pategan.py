@@ -22,13 +22,7 @@ from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.preprocessing._shares import PATEGAN_SHARES
 from skdpsynth.privacy._aggregators import noisy_votes
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._class_gan import (
-    AT_LEAST_ONE,
-    ONE_OR_AUTO,
-    POSITIVE,
-    ClassGAN,
-    Init,
-)
+from skdpsynth.synthesizers._class_gan import AT_LEAST_ONE, ClassGAN, Init
 from skdpsynth.synthesizers._pategan_plan import (
     TEACHER_BATCH,
     TEACHER_DECAY,
@@ -191,18 +185,13 @@ class PATEGANSynthesizer(ClassGAN):
     """
 
     _block = "votes"
+    latent_dim: int
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ClassGAN._parameter_constraints,
         "noise": [StrOptions({"gaussian", "laplace"})],
-        "n_teachers": ONE_OR_AUTO,
-        "batch_size": AT_LEAST_ONE,
-        "n_teacher_steps": AT_LEAST_ONE,
-        "n_student_steps": AT_LEAST_ONE,
-        "n_generator_steps": AT_LEAST_ONE,
         "latent_dim": AT_LEAST_ONE,
         "student_learning_rate": [Interval(Real, 0, 1, closed="right")],
-        "teacher_learning_rate": POSITIVE,
     }
 
     def __init__(

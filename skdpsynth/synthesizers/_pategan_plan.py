@@ -13,9 +13,10 @@ from skdpsynth.privacy._blocks import (
     vote_noise_std,
     votes_mu,
 )
+from skdpsynth.synthesizers._dpcgan_plan import most_that_fits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable
 
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
@@ -69,7 +70,13 @@ def plan_training(
         rounds = n_iter
     elif noise_multiplier is not None and mu < math.inf:
         std = noise_multiplier
-        rounds = _most(lambda n: votes_mu(std, n * n_labels, noise, tail_delta) <= mu)
+        rounds = most_that_fits(
+            lambda n: (
+                n <= _ROUNDS_LIMIT
+                and votes_mu(std, n * n_labels, noise, tail_delta) <= mu
+            ),
+            _ROUNDS_LIMIT,
+        )
     else:
         rounds = _ROUNDS if optional else _ROUNDS_FROM_SCRATCH
         blur = noise_of_moments(
@@ -92,15 +99,6 @@ def plan_training(
         "mu_step": mu / math.sqrt(rounds),
         "step_noise_std": vote_noise_std(mu, rounds * n_labels, noise, tail_delta),
     }
-
-
-def _most(fits: Callable[[int], bool]) -> int:
-    """Find the largest number of rounds that fits, 0 if one does not."""
-    low, high = 0, _ROUNDS_LIMIT + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
 
 
 def reserve_labels(

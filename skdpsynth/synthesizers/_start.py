@@ -62,13 +62,7 @@ class Start(Protocol):
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give what discriminators see of the rows of a class; private if they are."""
 
-    def trainer(
-        self,
-        position: int,
-        *,
-        n_factors: int,
-        **training: Any,  # noqa: ANN401 - what all trainers take
-    ) -> Trainer:
+    def trainer(self, position: int, n_factors: int, **training: Any) -> Trainer:  # noqa: ANN401
         """Hand out the generator of a class for training."""
 
     def keep(self, position: int, result: Any) -> None:  # noqa: ANN401
@@ -83,12 +77,7 @@ class LookingStart(Start, Protocol):
     """A start that goes on with what linear discriminators see."""
 
     def see(
-        self,
-        position: int,
-        rows: PrivateRows,
-        n_groups: int,
-        n_rounds: int,
-        generator: torch.Generator,
+        self, position: int, rows: PrivateRows, plan: ClassPlan, public: torch.Generator
     ) -> tuple[Seen, NDArray[np.integer]]:
         """Let linear discriminators look; give what they see, and the private rows."""
 
@@ -131,28 +120,17 @@ class FactorStart:
         """Give the normal scores of the rows of a class."""
         return self.model.score_rows(rows.units, rows.category_codes, position)
 
-    def trainer(
-        self,
-        position: int,
-        *,
-        n_factors: int,
-        **training: Any,  # noqa: ANN401
-    ) -> FactorTrainer:
+    def trainer(self, position: int, n_factors: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the generator of a class."""
         own = dict(self.generator.parameters[position])
         own["loadings"] = self._first[position][:, :n_factors]
         return FactorTrainer(own, self._trained, **training)
 
     def see(
-        self,
-        position: int,
-        rows: PrivateRows,
-        n_groups: int,
-        n_rounds: int,
-        generator: torch.Generator,
+        self, position: int, rows: PrivateRows, plan: ClassPlan, public: torch.Generator
     ) -> tuple[SeenProducts, NDArray[np.int32]]:
         """Let discriminators look at products of scores; give the private rows too."""
-        del n_groups, n_rounds, generator
+        del plan, public
         moments = ScoreMoments(*self.model.score_moments(position))
         seen = self._seen[position] = SeenProducts(moments)
         return seen, seen.encode(self.encode(rows, position))
@@ -228,26 +206,23 @@ class PairStart:
             for share, rank in zip(shares, ranks, strict=True)
         ]
         self.generator = MixtureGenerator(mixtures, self._bins.starts)
-        fitted = list(self._released)
         scores = self._bins.normal_scores(prior @ np.array(shares))
         self._heads = Heads(self._bins.starts, scores, device)
         self._components: dict[int, Components] = {}
         self._fit: Fit | None = None
-        if fitted:
-            own = list(self._released.values())
-            more_comes = any(plan.n_groups for plan in plans)
+        if self._released:
             self._fit = Fit(
-                own,
-                prior[fitted],
+                list(self._released.values()),
+                prior[list(self._released)],
                 self._heads,
-                more_comes=more_comes,
+                more_comes=any(plan.n_groups for plan in plans),
                 seed=seed,
                 device=device,
             )
             self._take_components()
         self._scores = {
             c: BinScores(mixtures[c], self._bins.starts)
-            for c in fitted
+            for c in self._released
             if plans[c].n_iter and not plans[c].n_groups
         }
 
@@ -263,13 +238,7 @@ class PairStart:
         """Give the scores of the bins of the rows of a class."""
         return self._scores[position].encode(self._bins.encode(rows))
 
-    def trainer(
-        self,
-        position: int,
-        *,
-        n_factors: int,
-        **training: Any,  # noqa: ANN401
-    ) -> MixtureTrainer:
+    def trainer(self, position: int, n_factors: int, **training: Any) -> MixtureTrainer:  # noqa: ANN401
         """Hand out the mixture of a class."""
         return MixtureTrainer(
             self._components[position],
@@ -282,22 +251,16 @@ class PairStart:
         )
 
     def see(
-        self,
-        position: int,
-        rows: PrivateRows,
-        n_groups: int,
-        n_rounds: int,
-        generator: torch.Generator,
+        self, position: int, rows: PrivateRows, plan: ClassPlan, public: torch.Generator
     ) -> tuple[SeenCells, NDArray[np.uint8]]:
         """Let discriminators look at cells; give these, and the private groups."""
-        groups = self._bins.groups(self._shares[position], n_groups)
         seen = SeenCells(
             self._bins.starts,
-            groups,
-            n_groups,
+            self._bins.groups(self._shares[position], plan.n_groups),
+            plan.n_groups,
             self._released[position].n_rows,
-            n_rounds=n_rounds,
-            generator=generator,
+            n_rounds=plan.n_iter,
+            generator=public,
             device=self._device,
         )
         self._released[position].seen = seen
@@ -354,22 +317,11 @@ class NetworkStart:
         np.put_along_axis(encoded, bins, 1.0, axis=1)
         return encoded
 
-    def trainer(
-        self,
-        position: int,
-        *,
-        n_factors: int,
-        **training: Any,  # noqa: ANN401
-    ) -> NetworkTrainer:
+    def trainer(self, position: int, n_factors: int, **training: Any) -> NetworkTrainer:  # noqa: ANN401
         """Hand out the network of a class."""
         del position
-        return NetworkTrainer(
-            self._bins.starts,
-            self._ranks,
-            self._hidden_dims,
-            n_factors=n_factors,
-            **training,
-        )
+        made_of = self._bins.starts, self._ranks, self._hidden_dims
+        return NetworkTrainer(*made_of, n_factors=n_factors, **training)
 
     def keep(self, position: int, result: Mixture) -> None:
         """Take back the generator of a class."""

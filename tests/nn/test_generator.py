@@ -153,7 +153,7 @@ def test_teacher_gradients_equal_a_loop_over_teachers(trained, hidden_dims):
     teachers, features = make_teachers(trainer, hidden_dims=hidden_dims)
     draws = trainer.draw(6)
     found = teacher_gradients(teachers, trainer, draws, features)
-    assert found.shape == (9, trainer.n_parameters)
+    assert found.shape == (9, len(trainer.units))
     for teacher in range(9):
         leaves = {n: v.clone().requires_grad_() for n, v in trainer.parameters.items()}
         values = features(trainer.rows(draws, leaves))
@@ -202,7 +202,7 @@ def test_features_do_not_follow_later_steps():
     trainer = make_trainer(FROM_NOTHING)
     features, rows = trainer.features(), torch.randn(5, N_COLUMNS)
     before = features(rows)
-    trainer.ascend(torch.ones(trainer.n_parameters))
+    trainer.ascend(torch.ones(len(trainer.units)))
     assert torch.equal(features(rows), before)
     assert not torch.equal(trainer.features()(rows), before)
 
@@ -228,7 +228,7 @@ def test_a_location_moves_in_scales_of_its_column():
     trainer = make_trainer(
         FROM_NOTHING, log_scale=log_scale, location=np.zeros(N_COLUMNS)
     )
-    trainer.ascend(torch.ones(trainer.n_parameters))
+    trainer.ascend(torch.ones(len(trainer.units)))
     moved = trainer.parameters["location"].numpy()
     np.testing.assert_allclose(moved, 0.3 * np.exp(log_scale), rtol=1e-5)
 
@@ -236,7 +236,7 @@ def test_a_location_moves_in_scales_of_its_column():
 def test_pure_noise_cannot_make_rows_overflow():
     trainer = make_trainer(FROM_NOTHING, n_steps=4)
     for sign in (1, -1, 1, 1):
-        trainer.ascend(sign * torch.full((trainer.n_parameters,), 1e12))
+        trainer.ascend(sign * torch.full((len(trainer.units),), 1e12))
     generator = FactorGenerator([trainer.result()])
     members = np.zeros(1000, dtype=np.int64)
     scores = generator.scores(members, np.random.default_rng(0))

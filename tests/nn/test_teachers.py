@@ -372,12 +372,6 @@ def test_private_rows_cannot_be_saved_or_copied():
             way(ensemble)
 
 
-def test_repr_shows_public_numbers_only():
-    ensembles = [make_ensemble(make_rows(n_rows, n_rows)) for n_rows in (3, 77)]
-    assert repr(ensembles[0]) == repr(ensembles[1])
-    assert "n_teachers=12" in repr(ensembles[0])
-
-
 @pytest.mark.parametrize(
     ("changes", "match"),
     [

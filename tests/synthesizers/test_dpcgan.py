@@ -26,7 +26,7 @@ from skdpsynth.privacy import PrivacyAccountant, _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _adversarial
-from skdpsynth.synthesizers._dpcgan_plan import training_share
+from skdpsynth.synthesizers._dpcgan_plan import StepSettings, training_share
 
 LABELS = list("uvwx")
 SIGNS = {"u": 1, "v": -1, "w": 1, "x": -1}
@@ -215,14 +215,9 @@ def test_what_is_reserved_is_used_where_pairs_hardly_pay(n_rows):
 
 def test_training_pays_for_a_clear_signal_and_not_for_more():
     """Between the two bounds, the share falls as the squared number of rows."""
-    settings = {
-        "latent_dim": 4,
-        "n_discriminator_steps": 1,
-        "n_iter": 12,
-        "noise_multiplier": None,
-    }
+    settings = StepSettings(latent_dim=4, n_iter=12, noise_multiplier=None)
     few, some, more, many = (
-        training_share(n_rows, 30, 0.25, **settings) for n_rows in (1e3, 2e4, 3e4, 1e6)
+        training_share(n_rows, 30, 0.25, settings) for n_rows in (1e3, 2e4, 3e4, 1e6)
     )
     assert few == 0.1 > some > more > many == 0.02
     np.testing.assert_allclose(some / more, 1.5**2)
@@ -233,9 +228,9 @@ def test_where_a_class_has_little_signal_all_give_their_budget_to_the_marginals(
     counts = {"u": 300_000, "v": 60}
     plan = plan_of(None, class_counts=counts)
     assert list(plan["n_iter"]) == [0, 0]
-    assert list(plan_of(None, class_counts=counts | {"v": 200_000})["n_iter"]) == [1, 1]
+    assert (plan_of(None, class_counts=counts | {"v": 200_000})["n_iter"] > 0).all()
     alone = IndependentSynthesizer(schema=make_schema()).plan(class_counts=counts)
-    assert list(plan["noise_std"]) == list(alone["noise_std"])
+    np.testing.assert_array_equal(plan["noise_std"], alone["noise_std"])
 
 
 def test_the_given_number_of_steps_fixes_the_noise():

@@ -96,7 +96,7 @@ def test_a_network_learns_a_table_without_noise(name):
     shuffled = table.apply(lambda column: column.sample(frac=1).to_numpy())
     assert distance(table, shuffled) > 0.55
     assert distance(table, fake) < 0.5
-    assert fake["c"].isna().mean() == pytest.approx(0.1, abs=0.1)
+    assert fake["c"].isna().mean() == pytest.approx(0.1, abs=0.2)
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
