@@ -72,7 +72,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     learning_rate : float, default=0.03
         Step of the generator (Adam), positive; it falls linearly to 0.
     discriminator_learning_rate : float, default=1.0
-        Step of the discriminator (plain descent), positive.
+        Step of the discriminator (plain descent, or Adam with hidden layers), positive.
     device : str or torch.device, default="auto"
         Where networks are trained; "auto" takes a GPU if there is one.
     random_state : int, RandomState instance or None, default=None

@@ -73,7 +73,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     learning_rate : float, default=0.1
         Step of the generator (Adam), positive; it falls linearly to 0.
     discriminator_learning_rate : float, default=1.0
-        Step of the critic (plain descent), positive.
+        Step of the critic (plain descent, or Adam with hidden layers), positive.
     device : str or torch.device, default="auto"
         Where networks are trained; "auto" takes a GPU if there is one.
     random_state : int, RandomState instance or None, default=None
