@@ -42,6 +42,7 @@ BAD = {
     "n_generator_steps": COUNTS,
     "latent_dim": COUNTS,
     "hidden_dims": [(0,), (3.5,), 7, "auto"],
+    "generator_hidden_dims": [(0,), (3.5,), 7, "auto"],
     "learning_rate": SIZES,
     "student_learning_rate": [*SIZES, 1.5],
     "teacher_learning_rate": SIZES,
