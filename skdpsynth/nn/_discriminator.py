@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from functools import partial
 from itertools import pairwise
@@ -93,7 +94,9 @@ class Discriminator(HoldsPrivateRows):
             expected_batch_size=expected_batch_size,
             reservation=reservation,
         )
-        self._directions = [Adam(momentum=_MOMENTUM) for _ in self._params]
+        self._directions = self._followed = [
+            Adam(momentum=_MOMENTUM) for _ in self._params
+        ]
         n_weights = sum(p.numel() for p in self._params)
         most = min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
         # Most samples in one chunk, by what is public of their size.
@@ -112,6 +115,7 @@ class Discriminator(HoldsPrivateRows):
             self._backward(chunk, features, real=True)
             self._optimizer.accumulate()
         self._optimizer.release()
+        self._directions = self._followed
         self._released = [p.grad.clone() for p in self._params]
 
     def renew(self) -> None:
@@ -134,7 +138,8 @@ class Discriminator(HoldsPrivateRows):
         if len(self._layers) == 1:
             self._discount_noise()
         else:
-            for p, direction in zip(self._params, self._directions, strict=True):
+            self._followed = copy.deepcopy(self._directions)
+            for p, direction in zip(self._params, self._followed, strict=True):
                 p.grad = direction(p.grad)
         self._optimizer.original_optimizer.step()
         if self._bound < math.inf:

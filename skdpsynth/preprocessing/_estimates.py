@@ -105,10 +105,11 @@ def flat_marginals(
     for domain in domains:
         missing = part * domain.nullable
         if isinstance(domain, NumericDomain):
+            cells = domain.snap(np.linspace(0.0, 1.0, n_cells + 1))
             own = MarginalTransform.numeric(
                 domain,
-                np.linspace(0.0, 1.0, n_cells + 1),
-                np.ones(n_cells),
+                cells,
+                np.diff(cells),
                 zero=part * (domain.zero is not None),
                 missing=missing,
             )

@@ -234,7 +234,7 @@ class ClassGAN(GeneratedSynthesizer):
         seed: int,
     ) -> Start:
         if self.init == "random" and len(self.generator_hidden_dims):
-            return NetworkStart(rows, facts, plans, tuple(self.generator_hidden_dims))
+            return NetworkStart(facts, plans, tuple(self.generator_hidden_dims))
         if any(plan.mu_pairs for plan in plans):
             device = resolve_device(self.device)
             return PairStart(rows, facts, plans, accountant, seed=seed, device=device)

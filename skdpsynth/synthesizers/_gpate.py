@@ -427,7 +427,8 @@ class GPATESynthesizer(ClassGAN):
             return {}  # what else teachers could look at, the start knows
         n_votes = None
         if self.aggregator == "confident_gnmax":
-            n_votes = self.batch_size * min(self.projection_dim, n_columns)
+            most = math.inf if len(self.generator_hidden_dims) else n_columns
+            n_votes = self.batch_size * int(min(self.projection_dim, most))
         return plan_training(
             n_rows,
             n_columns,

@@ -203,6 +203,11 @@ class PATETripleGANSynthesizer(ClassGAN):
     }
 
     @property
+    def _network_needs(self) -> dict[str, bool]:
+        seen = self.desensitization == "hybrid" or len(self.hidden_dims) > 0
+        return {**super()._network_needs, "hidden_dims": seen}
+
+    @property
     def _block(self) -> Literal["votes"] | None:  # type: ignore[override]
         return "votes" if self.desensitization == "hybrid" else None
 

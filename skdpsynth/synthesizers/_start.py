@@ -291,11 +291,10 @@ class PairStart:
 
 
 class NetworkStart:
-    """Bins of every column, of equal width, and networks that nobody has trained."""
+    """Bins of every column, about as wide, and networks that nobody has trained."""
 
     def __init__(
         self,
-        rows: PrivateRows,
         facts: TableFacts,
         plans: Sequence[ClassPlan],
         hidden_dims: Sequence[int],
@@ -328,4 +327,4 @@ class NetworkStart:
         self.generator.mixtures[position] = result
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
-        """Do nothing: every class has a network of its own."""
+        """Do nothing: a class without training stays uniform, and `plan` says so."""

@@ -316,14 +316,21 @@ def noise_in_units(rows, **changes):
         rows, n_features=3000, reservation=reservation, **changes
     )
     discriminator.release(identity)
-    (vector,) = discriminator._released
-    return 10 * vector.double().numpy().ravel() / (reservation.noise_std * CLIP)
+    vector = torch.cat([part.flatten() for part in discriminator._released])
+    return 10 * vector.double().numpy() / (reservation.noise_std * CLIP)
 
 
 def assert_standard_normal(noise):
     """n = 3,000, sum of squares, two-sided, false alarm 1e-6."""
     low, high = chi2.ppf([5e-7, 1 - 5e-7], len(noise))
     assert low <= (noise**2).sum() <= high
+
+
+def test_noise_of_hidden_layers_has_the_reserved_std():
+    """Of an empty sample all is noise: weights and biases of both layers."""
+    noise = noise_in_units(np.zeros((0, 3000), dtype=np.float32), hidden_dims=(2,))
+    assert len(noise) == 2 * 3000 + 2 + 2
+    assert_standard_normal(noise)
 
 
 @pytest.mark.parametrize("n_rows", [0, 3])
@@ -387,14 +394,22 @@ def test_a_step_draws_one_release_and_following_none():
         released(discriminator)
 
 
-def test_following_takes_the_last_step_again():
-    """As if the step had been taken against the other fakes."""
+@pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
+def test_following_takes_the_last_step_again(hidden_dims):
+    """As if the step had been taken against the other fakes, also the next one."""
     fakes = torch.from_numpy(make_rows(6, seed=2))
-    follower, other = (make_discriminator(make_rows(20)) for _ in range(2))
-    released(follower)
-    follower.follow(fakes, identity)
-    released(other, fakes)
-    assert torch.equal(follower._params[0], other._params[0])
+    follower, other = (
+        make_discriminator(
+            make_rows(20), hidden_dims=hidden_dims, reservation=reserve(count=2)
+        )
+        for _ in range(2)
+    )
+    for _ in range(2):
+        released(follower)
+        follower.follow(fakes, identity)
+        released(other, fakes)
+        for mine, theirs in zip(follower._params, other._params, strict=True):
+            assert torch.equal(mine, theirs)
 
 
 def test_another_kind_of_reservation_is_refused():

@@ -16,6 +16,7 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.synthesizers._start import NetworkStart
 
 SCHEMA = TableSchema(
     {
@@ -112,6 +113,34 @@ def test_a_saved_network_draws_the_same_rows(name, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("high", "zero"), [(9, False), (49, False), (60, True), (3, True)]
+)
+def test_numbers_survive_the_bins_of_a_network(high, zero):
+    """A whole number falls into a bin whose ranks give it back, or a near one."""
+    low = 0 if zero else 1
+    schema = TableSchema({"n": Continuous(low, high, integer=True)})
+    table = pd.DataFrame({"n": np.arange(low, high + 1)})
+    settings = NETWORK | STEPS | {"n_iter": 1, "learning_rate": 1e-9}
+    synthesizer = DPCGANSynthesizer(math.inf, schema=schema, **settings)
+    starts = {}
+
+    def keep(self, rows, position):
+        starts[0] = encode(self, rows, position), self._ranks, self.model.marginals
+        return starts[0][0]
+
+    encode = NetworkStart.encode
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NetworkStart, "encode", keep)
+        synthesizer.fit(table)
+    encoded, ranks, marginals = starts[0]
+    bins = encoded.argmax(axis=1)
+    for end in (1e-6, 1 - 1e-6):
+        middle = ranks[0, bins] * (1 - end) + ranks[1, bins] * end
+        values, _ = marginals[0][0].decode(middle)
+        assert np.abs(values - table["n"]).max() <= np.ceil(2 * (high - low) / 32) - 1
+
+
+@pytest.mark.parametrize(
     ("cls", "given", "missing"),
     [
         (DPCGANSynthesizer, {"n_iter": 5, "hidden_dims": (4,)}, "init='random'"),
@@ -119,6 +148,11 @@ def test_a_saved_network_draws_the_same_rows(name, tmp_path):
         (GANSynthesizer, {"init": "random", "n_iter": 5}, "hidden_dims"),
         (GPATESynthesizer, {"init": "random", "n_iter": 5}, "confident_gnmax"),
         (PATEGANSynthesizer, {"init": "random"}, "n_iter"),
+        (
+            PATETripleGANSynthesizer,
+            {"init": "random", "n_iter": 5, "desensitization": "dpsgd"},
+            "hidden_dims",
+        ),
     ],
 )
 def test_what_a_network_needs_is_said(cls, given, missing):

@@ -361,6 +361,7 @@ def fit_twice(monkeypatch, **parameters):
         FACTORS,
         {"init": "random"},
         NETWORK,
+        NETWORK | {"desensitization": "dpsgd", "hidden_dims": (4,)},
         {"schema": UNCOUNTED},
         {"target": None},
     ],
