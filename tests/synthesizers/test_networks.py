@@ -112,9 +112,7 @@ def test_a_saved_network_draws_the_same_rows(name, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("high", "zero"), [(9, False), (49, False), (60, True), (3, True)]
-)
+@pytest.mark.parametrize(("high", "zero"), [(9, False), (49, False), (3, True)])
 def test_numbers_survive_the_bins_of_a_network(high, zero):
     """A whole number falls into a bin whose ranks give it back, or a near one."""
     low = 0 if zero else 1
