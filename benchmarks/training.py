@@ -22,7 +22,6 @@ from _common import (
     RESULTS,
     code_state,
     fit_and_sample,
-    mean_and_spread,
     run_missing,
     split_rows,
 )
@@ -170,7 +169,7 @@ def tables_of(rows: pd.DataFrame) -> dict[str, str]:
     for part, lines in found.items():
         names = ["start", *SETTINGS[part]] if part == "shares" else SETTINGS[part]
         own = rows[rows["setting"].isin(names)]
-        head = ["table", "epsilon", "setting", "steps", *SCORES, "fit s"]
+        head = ["table", "epsilon", "setting", "steps", *SCORES]
         lines += [_line(head), _line(["---"] * len(head))]
         order = {name: place for place, name in enumerate(names)}
         own = own.sort_values("setting", key=lambda s: s.map(order), kind="stable")
@@ -178,10 +177,9 @@ def tables_of(rows: pd.DataFrame) -> dict[str, str]:
             for epsilon in EPSILONS:
                 here = own[(own["table"] == table) & (own["epsilon"] == epsilon)]
                 for setting, group in here.groupby("setting", sort=False):
-                    scores = [mean_and_spread(group[score]) for score in SCORES]
+                    scores = [_cell(group[score]) for score in SCORES]
                     steps = f"{group['trained'].max():.0f}"
-                    seconds = f"{group['fit_s'].mean():.0f}"
-                    cells = [table, f"{epsilon:g}", setting, steps, *scores, seconds]
+                    cells = [table, f"{epsilon:g}", setting, steps, *scores]
                     lines.append(_line(cells))
     return {part: "\n".join(lines) for part, lines in found.items()}
 
@@ -194,6 +192,13 @@ def write(page: Path, rows: pd.DataFrame) -> None:
         before, _, rest = text.partition(begin)
         text = f"{before}{begin}{table}\n{end}{rest.partition(end)[2]}"
     page.write_text(text, encoding="utf-8")
+
+
+def _cell(values: pd.Series) -> str:
+    """Give the mean, and where there are several seeds their standard deviation."""
+    if len(values) == 1:
+        return f"{values.iloc[0]:.3f}"
+    return f"{values.mean():.3f} ± {values.std():.3f}"
 
 
 def _line(cells: list[str]) -> str:
