@@ -102,7 +102,6 @@ class Trainer(ABC):
         del draws, features
         return lambda wanted: wanted.mean(dim=1)
 
-    @abstractmethod
     def push(
         self,
         draws: Any,  # noqa: ANN401
@@ -110,6 +109,8 @@ class Trainer(ABC):
         pulled: torch.Tensor,
     ) -> torch.Tensor:
         """Turn a sum of what teachers send, (n_pulled,), into an update."""
+        along = pulled.to(self._device, self._dtype)
+        return self.gradient(draws, lambda rows: features(rows) @ along)
 
     def pull_back(self, draws: Any, directions: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
         """Turn a wanted change of every fake into one of the parameters."""

@@ -173,9 +173,8 @@ class MixtureTrainer(Trainer):
         self, draws: Draws, features: Features, pulled: torch.Tensor
     ) -> torch.Tensor:
         """Change the parameters as much as the mean features are to change."""
-        along = pulled.to(self._table)
-        found = self.gradient(draws, lambda rows: features(rows) @ along)
-        size = along.square().mean() / found.square().mean().clamp_min(1e-18)
+        found = super().push(draws, features, pulled)
+        size = pulled.to(found).square().mean() / found.square().mean().clamp_min(1e-18)
         return size.sqrt() * found
 
     def _move(self, update: torch.Tensor, rate: float) -> None:

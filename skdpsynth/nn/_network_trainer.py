@@ -128,13 +128,6 @@ class NetworkTrainer(Trainer):
             found = torch.autograd.grad(mean, parameters)
         return torch.cat([part.flatten() for part in found])
 
-    def push(
-        self, draws: Draws, features: Features, pulled: torch.Tensor
-    ) -> torch.Tensor:
-        """Turn a change of the mean features into one of the weights."""
-        along = pulled.to(self._device, self._dtype)
-        return self.gradient(draws, lambda rows: features(rows) @ along)
-
     def pull_back(self, draws: Draws, directions: torch.Tensor) -> torch.Tensor:
         """Turn a wanted change of every fake into one of the weights (Adam's)."""
         return self._adam(super().pull_back(draws, directions))
