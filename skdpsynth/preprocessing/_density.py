@@ -101,8 +101,8 @@ def fit_spiked(
     As `fit_masses`; the last histogram of a column has edges of cells. Numbers that
     people choose, such as 40 hours, are no smooth density. A bin whose count is too
     high for the density by more than `_SPIKE` noise deviations keeps it, and the
-    density is fitted to the other rows. Of what the other bins differ, the share is
-    kept to which its mean square exceeds that of the noise.
+    density is fitted to the other rows. Of what the other bins differ, more is kept
+    where there are more rows: in a long tail it is noise.
     """
     smooth_cells = [_thinned(edges) for edges in cells]
     excess = [_standing_out(parts[-1]) for parts in columns]
@@ -161,14 +161,27 @@ def _with_spikes(
     """Bring a smooth density to finer cells, with what stands out of it."""
     expected, residual, spike = _residuals(parts, total, mass, smooth)
     noise_std = max(parts[-1].noise_std, _LEAST_NOISE)
-    kept = _kept(residual[~spike], noise_std)
-    shares = nearest_distribution(expected + np.where(spike, 1.0, kept) * residual)
+    kept = np.where(spike, 1.0, _kept_by_size(residual, expected, ~spike, noise_std))
+    shares = nearest_distribution(expected + kept * residual)
     fine = _rebinned(mass, smooth, cells)
     middles = (cells[:-1] + cells[1:]) / 2
     of_bin = np.searchsorted(parts[-1].edges, middles) - 1
     within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
     result = np.maximum(fine / within[of_bin] * shares[of_bin], 1e-12)
     return np.asarray(result / result.sum())
+
+
+def _kept_by_size(
+    residual: Floats, expected: Floats, chosen: NDArray[np.bool_], noise_std: float
+) -> Floats:
+    """Share of each residual that is no noise.
+
+    A density is taken to err by a variance in proportion to the rows, so that
+    almost nothing is kept in a long tail.
+    """
+    energy = float((residual[chosen] ** 2 - noise_std**2).sum())
+    real = max(energy, 0.0) * expected / max(float(expected[chosen].sum()), 1e-300)
+    return np.asarray(real / (real + noise_std**2))
 
 
 def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
