@@ -60,7 +60,7 @@ _STEPS = {
     "batch_size": 128,
     "n_generator_steps": 1,
     "max_grad_norm": 100.0,
-    "learning_rate": 0.02,
+    "learning_rate": 0.05,
 }
 _VOTES = {
     "aggregator": "confident_gnmax",

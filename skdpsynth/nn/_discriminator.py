@@ -32,6 +32,7 @@ _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the me
 _MAX_CHUNK = 4096
 _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
 _MOMENTUM = 0.5  # of it: the generator answers every step
+_FORGOTTEN = 3e-3  # of weights, at a learning rate of 1: else the two chase each other
 
 
 class Discriminator(HoldsPrivateRows):
@@ -88,7 +89,9 @@ class Discriminator(HoldsPrivateRows):
         self._params = list(self._network.parameters())
         self._optimizer = ReservedOptimizer(
             torch.optim.SGD(
-                self._params, lr=learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0)
+                self._params,
+                lr=learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0),
+                weight_decay=_FORGOTTEN / _HIDDEN_RATE if hidden_dims else 0.0,
             ),
             max_grad_norm=max_grad_norm,
             expected_batch_size=expected_batch_size,
