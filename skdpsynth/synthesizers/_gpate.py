@@ -44,7 +44,7 @@ _POOL = 512  # fakes that teachers draw theirs from
 _TEACHER_BATCH = 32
 _LINEAR_STEPS = 50  # of the generator after a sum of linear teachers
 _FACTORS = 4
-_WEIGHT_DECAY = 0.8  # logistic teachers learn anew; hidden layers keep their weights
+_WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 3e-3  # logistic teachers learn anew
 
 
 class GPATESynthesizer(ClassGAN):
@@ -335,7 +335,7 @@ class GPATESynthesizer(ClassGAN):
                 n_features=generators[c].n_features,
                 hidden_dims=hidden_dims,
                 learning_rate=self.teacher_learning_rate,
-                weight_decay=0.0 if hidden_dims else _WEIGHT_DECAY,
+                weight_decay=_HIDDEN_WEIGHT_DECAY if hidden_dims else _WEIGHT_DECAY,
                 batch_size=_TEACHER_BATCH,
                 rng=secret_generator(),
                 generator=public,
