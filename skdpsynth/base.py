@@ -25,13 +25,14 @@ from skdpsynth.preprocessing._purchase import buy_facts, declared_facts, discove
 from skdpsynth.preprocessing._sampling import class_members, public_seed
 from skdpsynth.preprocessing._shares import TAIL_SHARE
 from skdpsynth.preprocessing._table import agreed_target, read_table
+from skdpsynth.preprocessing._where import Condition
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.schema import TableSchema
 from skdpsynth.utils._sklearn_compat import HasMethods, Interval, Options, fit_context
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
@@ -42,9 +43,13 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._purchase import TableFacts
 
+    # Ranks of rows of given classes, by a stream.
+    DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
+
 __all__ = ["BaseSynthesizer"]
 
 _CHUNK_ROWS = 250_000  # rows decoded at once when sampling
+_MOST_TRIED = 5_000_000  # rows drawn for one that satisfies a condition
 
 
 class BaseSynthesizer(Savable):
@@ -152,6 +157,7 @@ class BaseSynthesizer(Savable):
         n_samples: int = 1,
         *,
         sampling_strategy: str | Mapping[Hashable, float] | None = None,
+        where: Mapping[Hashable, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> pd.DataFrame:
         """Draw synthetic rows. It costs no privacy, however much is drawn.
@@ -164,6 +170,12 @@ class BaseSynthesizer(Savable):
             Class shares: None for the bought ones, "balanced" for equal ones, or a
             dict from class to share (floats with sum 1) or to count (integers with
             sum `n_samples`).
+        where : dict, optional
+            Draw only rows that satisfy all of it, from their distribution given that
+            they do. From column name (the target too) to a value, to a list of which
+            any will do, or, for numbers and times, to a tuple ``(low, high)``, both
+            included, where None is an open end. Outside a tuple None is a missing
+            value. It sets the class shares, so give no `sampling_strategy`.
         random_state : int, RandomState instance or None, default=None
             None continues the stream of the fitted object, an int repeats.
 
@@ -175,7 +187,8 @@ class BaseSynthesizer(Savable):
         Raises
         ------
         ValueError
-            If `n_samples` or `sampling_strategy` is out of range.
+            If `n_samples`, `sampling_strategy` or `where` is out of range, or rows that
+            satisfy `where` are not found.
         """
         check_is_fitted(self)
         rng = self._stream
@@ -184,10 +197,39 @@ class BaseSynthesizer(Savable):
         members = class_members(
             n_samples, sampling_strategy, self._model.facts.classes, rng
         )
+        if where is not None:
+            if sampling_strategy is not None:
+                msg = "where sets the class shares: leave out sampling_strategy."
+                raise ValueError(msg)
+            condition = Condition.of(where, self._model.facts)
+            return self._model.join([*self._rows_where(condition, len(members), rng)])
         starts = range(0, len(members), _CHUNK_ROWS)
         chunks = (members[start : start + _CHUNK_ROWS] for start in starts)
         parts = [self._model.decode(self._ranks(own, rng), own) for own in chunks]
         return self._model.join(parts)
+
+    def _rows_where(
+        self, condition: Condition, n_samples: int, rng: np.random.Generator
+    ) -> Iterator[pd.DataFrame]:
+        """Draw rows that satisfy a condition, in parts."""
+        draw, own = self._within(condition.spans(self._model))
+        shares = own * condition.classes * self._model.facts.classes.prior
+        found = tried = 0
+        while found < n_samples:
+            if tried >= _MOST_TRIED * (found + 1) or not shares.sum() > 0:
+                raise ValueError(
+                    f"{found} rows that satisfy where were among {tried:,} drawn ones. "
+                    "Ask for less: fewer columns, more values, or ranges inside the "
+                    "bounds that schema_ has."
+                )
+            wanted = (n_samples - found) * (tried + 1) / (found + 1)
+            size = int(min(max(wanted, 1000), _CHUNK_ROWS))
+            members = rng.choice(len(shares), size, p=shares / shares.sum())
+            ranks = draw(members, rng)
+            holds = condition.holds(self._model, ranks, members)
+            rows = np.flatnonzero(holds)[: n_samples - found]
+            found, tried = found + len(rows), tried + size
+            yield self._model.decode(ranks[rows], members[rows])
 
     def fit_resample(
         self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None
@@ -352,6 +394,16 @@ class BaseSynthesizer(Savable):
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Draw the ranks of synthetic rows of the given classes, in [0, 1]."""
+
+    def _within(
+        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
+    ) -> tuple[DrawRanks, NDArray[np.float64]]:
+        """Give `_ranks` restricted to spans of ranks, class by class and column.
+
+        With it the share of each class's rows that are left. A subclass that can draw
+        such rows says how; here all are drawn, and those outside are left out.
+        """
+        return self._ranks, np.ones(len(spans))
 
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""

@@ -12,7 +12,7 @@ from skdpsynth.nn._generator import Trainer
 from skdpsynth.nn._products import Products
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,6 +65,12 @@ class FactorGenerator:
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes; see `scores`."""
         return np.asarray(ndtr(self.scores(members, rng)))
+
+    def within(
+        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
+    ) -> tuple[FactorGenerator, NDArray[np.float64]]:
+        """Restrict nothing: all rows are drawn, and those to be left out are."""
+        return self, np.ones(len(spans))
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into JSON-safe facts and arrays, for saving."""

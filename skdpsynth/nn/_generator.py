@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from skdpsynth.nn._teachers import TeacherEnsemble
@@ -32,6 +34,15 @@ class Generator(Protocol):
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes, (n_rows, n_columns), in [0, 1]."""
+
+    def within(
+        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
+    ) -> tuple[Generator, NDArray[np.float64]]:
+        """Restrict the ranks of some columns, class by class, to spans (n, 2).
+
+        Of each class the share of rows that are left is given too. Rows outside may be
+        left, and are then part of the share.
+        """
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into JSON-safe facts and arrays, for saving."""

@@ -71,6 +71,37 @@ class Mixture:
             ranks[0, order] = np.concatenate(([0.0], ends[:-1] / ends[-1]))
         return replace(self, probabilities=probabilities, ranks=ranks)
 
+    def within(
+        self, spans: Mapping[int, NDArray[np.float64]], starts: NDArray[np.int64]
+    ) -> tuple[Mixture, float]:
+        """Restrict the ranks of some columns; give the share of rows that are kept too.
+
+        A bin keeps what is between its first and its last allowed rank, so where it has
+        several spans some other rows are left.
+        """
+        weights, probabilities = self.weights.copy(), self.probabilities.astype(float)
+        ranks = self.ranks.copy()
+        for j, allowed in spans.items():
+            bins = slice(starts[j], starts[j + 1])
+            low, high = ranks[:, bins]
+            begin = np.maximum(low, allowed[:, :1])
+            end = np.minimum(high, allowed[:, 1:])
+            first = np.where(end > begin, begin, np.inf).min(axis=0, initial=np.inf)
+            last = np.where(end > begin, end, -np.inf).max(axis=0, initial=-np.inf)
+            some = last > first
+            kept = np.where(some, last - first, 0.0) / np.maximum(high - low, _TINY)
+            ranks[:, bins] = np.where(some, (first, last), (low, high))
+            given = probabilities[:, bins]
+            left = given * kept
+            share = left.sum(axis=1, keepdims=True)
+            weights *= share[:, 0] / given.sum(axis=1)
+            probabilities[:, bins] = np.where(
+                share > 0, left / np.maximum(share, _TINY), 1.0
+            )
+        total = float(weights.sum())
+        weights = weights / total if total > 0 else self.weights
+        return Mixture(weights, probabilities.astype(np.float32), ranks), total
+
 
 class MixtureGenerator:
     """The generators of all classes: public, initial values and what was released."""
@@ -101,6 +132,15 @@ class MixtureGenerator:
                 low, high = mixture.ranks[:, start + bins]
                 ranks[rows, j] = low + (high - low) * rng.random(len(rows))
         return ranks
+
+    def within(
+        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
+    ) -> tuple[MixtureGenerator, NDArray[np.float64]]:
+        """Restrict the ranks of each class; see `Generator`."""
+        own = zip(self.mixtures, spans, strict=True)
+        found = [mixture.within(part, self.starts) for mixture, part in own]
+        shares = np.array([share for _, share in found])
+        return MixtureGenerator([mixture for mixture, _ in found], self.starts), shares
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into JSON-safe facts and arrays, for saving."""

@@ -84,6 +84,21 @@ class NumericDomain:
             return values / 10.0**self.decimals
         return values if self.step is None else values * self.step
 
+    def span(self, low: float, high: float) -> tuple[float, float]:
+        """Give the positions between which the values from `low` to `high` lie."""
+        start, end = self._ends()
+        if end <= start:
+            return 0.0, float(low <= self.from_unit(np.zeros(1))[0] <= high)
+        ends = np.array([low, high])
+        ends = ends * 10.0**self.decimals if self.step is None else ends / self.step
+        margin = 0.5 if self.integer else 0.0
+        if self.integer:
+            ends = np.array([np.ceil(ends[0] - ROUNDING), np.floor(ends[1] + ROUNDING)])
+            ends += np.array([-0.5, 0.5])
+        ends = np.clip(ends, self.low - margin, self.high + margin)
+        low, high = np.clip((self._scale(ends) - start) / (end - start), 0.0, 1.0)
+        return float(low), float(high)
+
     def snap(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move inner cell edges to where no value lies, and drop empty cells."""
         start, end = self._ends()

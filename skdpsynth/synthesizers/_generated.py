@@ -9,11 +9,12 @@ from skdpsynth.nn._factors import FactorGenerator
 from skdpsynth.nn._mixture import MixtureGenerator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from skdpsynth.base import DrawRanks
     from skdpsynth.nn._generator import Generator
 
 _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
@@ -33,6 +34,12 @@ class GeneratedSynthesizer(BaseSynthesizer):
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         return self.generator_.draw(members, rng)
+
+    def _within(
+        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
+    ) -> tuple[DrawRanks, NDArray[np.float64]]:
+        generator, shares = self.generator_.within(spans)
+        return generator.draw, shares
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         document, arrays = self.generator_.to_state()

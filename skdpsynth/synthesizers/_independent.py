@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
+from skdpsynth.preprocessing._where import drawn_within
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from skdpsynth.base import DrawRanks
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
@@ -131,3 +134,20 @@ class IndependentSynthesizer(BaseSynthesizer):
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         return rng.random((len(members), len(self._model.facts.columns)))
+
+    def _within(
+        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
+    ) -> tuple[DrawRanks, NDArray[np.float64]]:
+        lengths = [[np.diff(own).sum() for own in part.values()] for part in spans]
+
+        def draw(
+            members: NDArray[np.int64], rng: np.random.Generator
+        ) -> NDArray[np.float64]:
+            ranks = self._ranks(members, rng)
+            for c, part in enumerate(spans):
+                rows = np.flatnonzero(members == c)
+                for j, own in part.items():
+                    ranks[rows, j] = drawn_within(ranks[rows, j], own)
+            return ranks
+
+        return draw, np.array([np.prod(own) for own in lengths])
