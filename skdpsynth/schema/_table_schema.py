@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.schema._check import findings
 from skdpsynth.schema._columns import Boolean, Categorical, Column, blank_hint
 from skdpsynth.schema._from_table import (
     blank_code,
@@ -354,3 +355,41 @@ class TableSchema:
         with place("The schema" if is_text else f"The file {given!r}"):
             text = given if is_text else Path(given).read_text(encoding="utf-8-sig")
             return cls.from_dict(from_text(text))
+
+    def check(self, df: pd.DataFrame) -> pd.DataFrame:
+        """List what in a private table the schema does not fit, for the curator only.
+
+        .. warning::
+            The result is computed from private rows and is not differentially private.
+            Whoever corrects the schema by it states facts that were read off the table:
+            do so for mistakes, such as a wrong unit, not to follow the rows.
+
+        Parameters
+        ----------
+        df : DataFrame
+            The private table, or a part of it.
+
+        Returns
+        -------
+        DataFrame
+            One line per finding, without a value of the table: `column`, its name (None
+            for the table); `finding`, what is not as declared and what `fit` does about
+            it; and `rows`, how many rows that is, of a declared count how many there
+            are. ``attrs["contains_private_statistics"]`` is True.
+
+        Raises
+        ------
+        InvalidTableError
+            If `df` is not a DataFrame with distinct names on one level.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdpsynth.schema import Continuous, TableSchema
+        >>> schema = TableSchema({"age": Continuous(0, 110, integer=True)})
+        >>> print(schema.check(pd.DataFrame({"age": [31, 44, 999]})))
+          column             finding  rows
+        0    age  above 110: clipped     1
+        """
+        check_frame(df)
+        return findings(self, df)
