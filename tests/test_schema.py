@@ -6,7 +6,6 @@ import ast
 import copy
 import json
 import pickle
-import string
 from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
@@ -221,8 +220,8 @@ def same_exactly(left: object, right: object) -> bool:
 
 
 def test_json_round_trip_is_exact():
-    text = json.dumps(SCHEMA.to_dict(), allow_nan=False)
-    back = TableSchema.from_dict(json.loads(text))
+    back = TableSchema.from_json(SCHEMA.to_json())
+    assert TableSchema.from_dict(SCHEMA.to_dict()) == back
     assert same_exactly(back, SCHEMA)
     assert list(back.columns) == list(SCHEMA.columns)
     for name in ("when", "zoned"):
@@ -236,7 +235,8 @@ def test_json_round_trip_is_exact():
 
 
 scalars = st.one_of(
-    st.text(string.printable, max_size=5),
+    st.text(max_size=5),
+    st.sampled_from(["\ud800", "\x85\u2028\r\n", '\\"', "\x00"]),
     st.booleans(),
     st.integers(-(2**70), 2**70),
     st.floats(allow_nan=False),
@@ -259,37 +259,13 @@ names = st.one_of(scalars, st.tuples(scalars, st.tuples(scalars)))
 def test_any_name_category_and_bound_survives_json(labels, levels, bounds):
     kinds = [Categorical(levels), Continuous(*bounds), Boolean(), Identifier()]
     schema = TableSchema(dict(zip(labels, kinds, strict=False)))
-    back = TableSchema.from_dict(json.loads(json.dumps(schema.to_dict())))
+    back = TableSchema.from_json(schema.to_json())
     assert same_exactly(back, schema)
 
 
 def test_names_that_json_cannot_hold_are_refused():
     with pytest.raises(InvalidSchemaError, match="cast it to str"):
         TableSchema({frozenset({1}): Boolean()}).to_dict()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {},
-        {"columns": 3, "target": None, "n_rows": None, "class_counts": None},
-        {
-            "columns": [["a", {"kind": "unheard of"}]],
-            "target": None,
-            "n_rows": None,
-            "class_counts": None,
-        },
-        {
-            "columns": [["a", {"kind": "boolean", "extra": 1}]],
-            "target": None,
-            "n_rows": None,
-            "class_counts": None,
-        },
-    ],
-)
-def test_other_dictionaries_are_refused(damage):
-    with pytest.raises(InvalidSchemaError, match=r"written by TableSchema\.to_dict"):
-        TableSchema.from_dict(damage)
 
 
 def test_repr_is_code():

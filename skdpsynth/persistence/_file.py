@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import secrets
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.privacy._report_json import DAMAGED
+from skdpsynth.schema._json import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,11 +73,11 @@ def read(
             raise ValueError("a header that is longer than the file")
         _check_sizes(length, size, "Do not trust this file: it has too many columns")
         data = start + file.read()
-    entries = _parsed(data[8 : 8 + length])
+    entries = parse_json(data[8 : 8 + length].decode())
     ((key, text),) = entries.pop("__metadata__").items()
     if key != _KEY or any(set(entry) != _FIELDS for entry in entries.values()):
         raise ValueError("more than facts and arrays")
-    document = _parsed(text.encode())
+    document = parse_json(text)
     version = document["format_version"]
     if type(version) is not int:
         raise ValueError("no format version")
@@ -165,29 +165,3 @@ def _replace(path: str | os.PathLike[str], data: bytes) -> None:
     finally:
         if os.path.exists(partial):
             os.remove(partial)
-
-
-def _parsed(data: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Parse JSON strictly: what two readers could read in two ways is refused."""
-    return json.loads(
-        data.decode("utf-8"),
-        object_pairs_hook=_distinct,
-        parse_constant=_refuse,
-        parse_float=_finite,
-    )
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key comes twice")
-    return found
-
-
-def _refuse(_: str) -> NoReturn:
-    raise ValueError("a number that is not finite")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _refuse(text)

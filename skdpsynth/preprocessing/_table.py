@@ -17,34 +17,11 @@ from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
-from skdpsynth.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
-    Datetime,
-    Identifier,
-    TableSchema,
-)
-from skdpsynth.schema._columns import Column, family
-from skdpsynth.schema._dtypes import is_object, type_of_objects
+from skdpsynth.schema import Boolean, TableSchema
+from skdpsynth.schema._dtypes import is_object
+from skdpsynth.schema._fits import check_dtype, check_objects
 
 _TARGET_NAME = "target"  # of a label that comes without a name
-# The type that categories must have to be values of a column of some kind.
-_FAMILY_OF = {
-    "categorical": "str",
-    "boolean": "bool",
-    "integer": "number",
-    "continuous": "number",
-    "datetime": "Timestamp",
-}
-# Which kinds of column a description may stand for.
-_KINDS_OF: dict[type[Column], set[str]] = {
-    Continuous: {"continuous", "integer", "timedelta"},
-    Categorical: {*_FAMILY_OF},
-    Boolean: {"boolean"},
-    Datetime: {"datetime"},
-    Identifier: {*_FAMILY_OF, "timedelta"},
-}
 
 
 def read_table(
@@ -77,7 +54,8 @@ def read_table(
     _check_values(frame, layout)
     if schema is not None:
         check_schema(schema, layout)
-        _check_objects(frame, schema)
+        for name, described in schema.columns.items():
+            check_objects(described, name, frame[name])
     return frame, layout
 
 
@@ -241,75 +219,7 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
         )
     for name, described in schema.columns.items():
         column = columns[name]
-        if column.kind not in _KINDS_OF[type(described)]:
-            hint = ""
-            if isinstance(described, Boolean):
-                hint = " For whole numbers 0 and 1 use Categorical([0, 1])."
-            raise InvalidSchemaError(
-                f"The schema describes column {name!r} as"
-                f" {type(described).__name__}, but its dtype {column.dtype} is"
-                f" {column.kind}. Convert the column or correct the schema.{hint}"
-            )
-        if isinstance(described, Categorical):
-            _check_categories(described, column)
-
-
-def _check_categories(described: Categorical, column: ColumnLayout) -> None:
-    """Refuse categories that are no values of the column's dtype."""
-    if not described.categories:
-        if not column.can_be_missing:
-            raise InvalidSchemaError(
-                f"The schema gives column {column.name!r} no categories, but its dtype"
-                f" {column.dtype} has no missing value either. Name its categories."
-            )
-        return
-    given = family(described.categories[0])
-    dtype = column.dtype
-    expected = _FAMILY_OF[column.kind]
-    inner = dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        if dtype.categories is None:  # "category" of a plan: nothing to compare
-            return
-        inner = dtype.categories.dtype
-        expected = _FAMILY_OF[ColumnLayout.of(None, pd.Series(dtype=inner)).kind]
-    # Objects may be strings or booleans: their dtype does not tell.
-    if is_object(inner) and given == "bool":
-        expected = "bool"
-    if given != expected:
-        raise InvalidSchemaError(
-            f"The schema gives column {column.name!r} categories of type {given}, but"
-            f" its dtype {dtype} holds values of type {expected}. Convert the column or"
-            " correct the categories."
-        )
-    if column.kind == "integer":
-        limits = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
-        for level in described.categories:
-            if level != int(level) or not limits.min <= level <= limits.max:
-                raise InvalidSchemaError(
-                    f"The category {level!r} of column {column.name!r} is no value of"
-                    f" its dtype {dtype}. Convert the column or correct the category."
-                )
-
-
-def _check_objects(frame: pd.DataFrame, schema: TableSchema) -> None:
-    """Refuse objects of another type than the schema says.
-
-    Like every error, this one is for the curator, and not covered by the guarantee.
-    """
-    for name, described in schema.columns.items():
-        if not is_object(frame[name].dtype):
-            continue
-        given = None
-        if isinstance(described, Boolean):
-            given = "bool"
-        elif isinstance(described, Categorical) and described.categories:
-            given = family(described.categories[0])
-        if given is not None and type_of_objects(frame[name]) not in (given, "nothing"):
-            raise InvalidSchemaError(
-                f"The schema gives column {name!r} values of type {given}, but its"
-                " dtype object holds values of another type. Convert the column or"
-                " correct the schema."
-            )
+        check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
 
 
 def _short_list(names: Any) -> str:  # noqa: ANN401 - any iterable of names

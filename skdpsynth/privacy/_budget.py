@@ -112,6 +112,31 @@ class PrivacyBudget:
             self._path = Path(path).absolute()
         self._create()
 
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> PrivacyBudget:
+        """Open a budget that exists, whatever its totals; a file is never created.
+
+        Parameters
+        ----------
+        path : path-like
+            The SQLite file.
+
+        Returns
+        -------
+        PrivacyBudget
+            With the totals and charges that the file holds.
+
+        Raises
+        ------
+        PersistenceError
+            When the file cannot be opened or is no budget.
+        """
+        budget = object.__new__(cls)
+        budget._path = Path(path).absolute()
+        with budget._connection() as connection:
+            budget._epsilon, budget._delta = _totals(connection)
+        return budget
+
     @property
     def epsilon(self) -> float:
         """Total epsilon."""
@@ -209,7 +234,7 @@ class PrivacyBudget:
         return self
 
     def __reduce__(self) -> tuple[Callable[[str], PrivacyBudget], tuple[str]]:
-        return _reopen, (str(self.path),)
+        return PrivacyBudget.open, (str(self.path),)
 
     def _create(self) -> None:
         """Create the tables, or check that they are of the same budget."""
@@ -283,15 +308,6 @@ def _sums(connection: sqlite3.Connection) -> tuple[float, float]:
 def _totals(connection: sqlite3.Connection) -> tuple[float, float]:
     row = connection.execute("SELECT epsilon, delta FROM skdpsynth_budget").fetchone()
     return float(row[0]), float(row[1])
-
-
-def _reopen(path: str) -> PrivacyBudget:
-    """Open an existing budget by its path, as unpickling does."""
-    budget = object.__new__(PrivacyBudget)
-    budget._path = Path(path)
-    with budget._connection() as connection:
-        budget._epsilon, budget._delta = _totals(connection)
-    return budget
 
 
 def _remove(path: Path, owner: int) -> None:

@@ -1,4 +1,4 @@
-"""The kinds of columns that a `TableSchema` describes, and their JSON form."""
+"""The kinds of columns that a `TableSchema` describes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.schema._values import decode_value, encode_value, plain
+from skdpsynth.schema._values import plain
 
 Scale = Literal["auto", "linear", "log", "quantile"]
 _SCALES = ("auto", "linear", "log", "quantile")
@@ -336,23 +336,9 @@ class Identifier(Column):
     tag = "identifier"
 
 
-def column_to_dict(column: Column) -> dict[str, Any]:
-    """Return a JSON-safe form of a column, which `column_from_dict` reads."""
-    data: dict[str, Any] = {"kind": column.tag}
-    for item in fields(column):  # type: ignore[arg-type]
-        value = getattr(column, item.name)
-        listed = isinstance(value, tuple)
-        data[item.name] = [*map(encode_value, value)] if listed else encode_value(value)
-    return data
-
-
-def column_from_dict(data: dict[str, Any]) -> Column:
-    """Rebuild a column from what `column_to_dict` wrote."""
-    kinds = (Continuous, Categorical, Boolean, Datetime, Identifier)
-    kind: Any = {kind.tag: kind for kind in kinds}[data["kind"]]
-    values = {k: decode_value(v) for k, v in data.items() if k != "kind"}
-    column: Column = kind(**values)
-    return column
+KINDS: dict[str, type[Column]] = {
+    kind.tag: kind for kind in (Continuous, Categorical, Boolean, Datetime, Identifier)
+}
 
 
 def blank_hint(value: object) -> str:

@@ -87,6 +87,12 @@ def is_missing(series: pd.Series) -> NDArray[np.bool_]:
     return missing
 
 
+def float_info(dtype: Any) -> np.finfo[Any]:  # noqa: ANN401 - no stubs
+    """Return how exact numbers of a dtype are; those that are no floats as doubles."""
+    storage = getattr(dtype, "numpy_dtype", dtype)
+    return np.finfo(storage if storage.kind == "f" else np.float64)
+
+
 def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stubs
     """Return of which type object values are throughout; private as they are.
 

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+import os
+from collections.abc import Hashable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, cast
-
-import numpy as np
-import pandas as pd
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.schema._columns import (
-    EXACT,
-    MOST_BOUGHT,
-    SECONDS_OF,
-    Boolean,
-    Categorical,
-    Column,
-    Continuous,
-    Datetime,
-    Unit,
-    blank_hint,
-    column_from_dict,
+from skdpsynth.schema._check import findings
+from skdpsynth.schema._columns import Boolean, Categorical, Column, blank_hint
+from skdpsynth.schema._from_table import (
+    blank_code,
+    blank_facts,
+    check_frame,
+    described,
+    schema_code,
+)
+from skdpsynth.schema._json import (
     column_to_dict,
+    from_text,
+    place,
+    schema_from_dict,
+    to_text,
 )
-from skdpsynth.schema._dtypes import (
-    column_kind,
-    is_missing,
-    is_object,
-    known_kind,
-    type_of_objects,
-)
-from skdpsynth.schema._values import decimals_of, decode_value, encode_value, plain
+from skdpsynth.schema._values import encode_value, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,23 +164,28 @@ class TableSchema:
             for name in ("target", "n_rows", "class_counts")
             if getattr(self, name) is not None
         ]
-        return _code({k: repr(v) for k, v in self.columns.items()}, options)
+        return schema_code({k: repr(v) for k, v in self.columns.items()}, options)
 
-    @staticmethod
-    def template(df: pd.DataFrame) -> str:
-        """Return schema code for a private table, with blanks to fill.
+    @classmethod
+    def template(
+        cls, df: pd.DataFrame, *, form: Literal["code", "json"] = "code"
+    ) -> str:
+        """Return a schema for a private table, with blanks to fill.
 
         Parameters
         ----------
         df : DataFrame
             Only its column names and dtypes are read, never a value. The categories
             of a category column are values.
+        form : {"code", "json"}, default="code"
+            Python code, or the JSON that `from_json` reads.
 
         Returns
         -------
-        code : str
-            Python code with ``...`` where a public fact is to be filled in. A
-            column whose line is deleted is learned at a price in budget.
+        text : str
+            With ``...`` in code, and ``null`` in JSON, where a public fact is to be
+            filled in. A column whose line is deleted is learned at a price in budget,
+            and so is one whose nulls are left as they are.
 
         Raises
         ------
@@ -202,9 +204,13 @@ class TableSchema:
             target=...,
         )
         """
-        _check_frame(df)
-        lines = {name: _blank_column(name, dtype) for name, dtype in df.dtypes.items()}
-        return f"schema = {_code(lines, ['target=...'])}"
+        check_frame(df)
+        blanks = {name: blank_facts(name, dtype) for name, dtype in df.dtypes.items()}
+        if form == "json":
+            columns = [[encode_value(name), facts] for name, facts in blanks.items()]
+            return to_text({**cls({}).to_dict(), "columns": columns})
+        lines = {name: blank_code(facts) for name, facts in blanks.items()}
+        return f"schema = {schema_code(lines, ['target=...'])}"
 
     @classmethod
     def from_dataframe(
@@ -237,13 +243,13 @@ class TableSchema:
             If a dtype cannot be modelled, a value is infinite, or the target is
             absent or a float column.
         """
-        _check_frame(public_df)
+        check_frame(public_df)
         if target is not None and target not in public_df.columns:
             raise InvalidTableError(
                 f"The target {target!r} is not a column of the table."
             )
         table = public_df.items()
-        columns = {k: _described(k, v, is_target={k} == {target}) for k, v in table}
+        columns = {k: described(k, v, is_target={k} == {target}) for k, v in table}
         return cls(columns, target=target)
 
     def to_dict(self) -> dict[str, Any]:
@@ -285,115 +291,105 @@ class TableSchema:
         InvalidSchemaError
             If `data` has another form.
         """
-        try:
-            counts = data["class_counts"]
-            return cls(
-                {
-                    decode_value(name): column_from_dict(column)
-                    for name, column in data["columns"]
-                },
-                target=decode_value(data["target"]),
-                n_rows=data["n_rows"],
-                class_counts=None
-                if counts is None
-                else {decode_value(key): count for key, count in counts},
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidSchemaError(
-                "Expected a dictionary written by TableSchema.to_dict, but parts of it"
-                " are absent or of another type."
-            ) from error
+        return cls(**schema_from_dict(data))
 
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write the schema as JSON, with a line for every column.
 
-def _check_frame(df: object) -> None:
-    if not isinstance(df, pd.DataFrame):
-        raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
-    if not df.columns.is_unique or isinstance(df.columns, pd.MultiIndex):
-        raise InvalidTableError(
-            "Expected distinct column names on one level; rename the columns."
+        It is the form of `to_dict`, laid out to be read, edited and kept under version
+        control.
+
+        Parameters
+        ----------
+        path : path-like or None, default=None
+            A file to write the text to; an existing one is replaced.
+
+        Returns
+        -------
+        text : str
+            The JSON.
+
+        Raises
+        ------
+        InvalidSchemaError
+            If JSON cannot hold the name of a column.
+
+        Examples
+        --------
+        >>> from skdpsynth.schema import Categorical, TableSchema
+        >>> text = TableSchema({"sex": Categorical(["F", "M"])}).to_json()
+        >>> TableSchema.from_json(text)
+        TableSchema(
+            {
+                'sex': Categorical(['F', 'M']),
+            },
         )
+        """
+        text = to_text(self.to_dict())
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8", newline="\n")
+        return text
 
+    @classmethod
+    def from_json(cls, path_or_text: str | os.PathLike[str]) -> TableSchema:
+        """Read the schema that `to_json` wrote, or a template that was filled in.
 
-def _code(columns: Mapping[Hashable, str], options: Iterable[str]) -> str:
-    lines = ["TableSchema(", "    {"]
-    lines += [f"        {name!r}: {column}," for name, column in columns.items()]
-    lines += ["    },", *(f"    {option}," for option in options), ")"]
-    return "\n".join(lines)
+        Parameters
+        ----------
+        path_or_text : path-like or str
+            A file, or the JSON itself: a str that starts with a brace.
 
+        Returns
+        -------
+        schema : TableSchema
+            What was written. Facts with a default may be absent. A column whose bounds,
+            categories and nullability are all null is left out, to be bought.
 
-def _blank_column(name: Hashable, dtype: Any) -> str:  # noqa: ANN401 - no stubs
-    """Return the code of a column, from its dtype alone."""
-    kind, can_be_missing = known_kind(name, dtype)
-    parts = {"categorical": ["[...]"], "boolean": []}.get(kind, ["...", "..."])
-    if kind == "integer":
-        parts.append("integer=True")
-    if kind == "categorical" and getattr(dtype, "ordered", False):
-        parts.append("ordered=True")
-    if can_be_missing:
-        parts.append("nullable=...")
-    names = {"categorical": "Categorical", "boolean": "Boolean", "datetime": "Datetime"}
-    return f"{names.get(kind, 'Continuous')}({', '.join(parts)})"
+        Raises
+        ------
+        InvalidSchemaError
+            If the text is not such a schema; the message names the place.
+        """
+        given = os.fspath(path_or_text)
+        is_text = isinstance(path_or_text, str) and given.lstrip().startswith("{")
+        with place("The schema" if is_text else f"The file {given!r}"):
+            text = given if is_text else Path(given).read_text(encoding="utf-8-sig")
+            return cls.from_dict(from_text(text))
 
+    def check(self, df: pd.DataFrame) -> pd.DataFrame:
+        """List what in a private table the schema does not fit, for the curator only.
 
-def _common_unit(present: pd.Series) -> Unit | None:
-    """Return the coarsest unit of which all points in time are whole multiples."""
-    # An index: before pandas 3 a column of Arrow loses its zone along with its clock.
-    clock = pd.DatetimeIndex(present).tz_localize(None)
-    for unit in SECONDS_OF if len(present) else ():
-        if (clock == clock.floor(unit)).all():
-            return cast("Unit", unit)
-    return None
+        .. warning::
+            The result is computed from private rows and is not differentially private.
+            Whoever corrects the schema by it states facts that were read off the table:
+            do so for mistakes, such as a wrong unit, not to follow the rows.
 
+        Parameters
+        ----------
+        df : DataFrame
+            The private table, or a part of it.
 
-def _common_decimals(present: pd.Series, *bounds: float) -> int | Literal["any"]:
-    """Return the fewest decimals that all numbers have; "any" for more than 4."""
-    storage = getattr(present.dtype, "numpy_dtype", present.dtype)
-    exact = float(np.finfo(storage if storage.kind == "f" else np.float64).eps)
-    values = present.to_numpy(dtype=np.float64)
-    found = decimals_of(values, exact, MOST_BOUGHT).max(initial=0)
-    large = max(abs(float(bound)) for bound in bounds) * 10.0**found >= EXACT
-    return "any" if found > MOST_BOUGHT or large else int(found)
+        Returns
+        -------
+        DataFrame
+            One line per finding, without a value of the table: `column`, its name (None
+            for the table); `finding`, what is not as declared and what `fit` does about
+            it; and `rows`, how many rows that is, of a declared count how many there
+            are. ``attrs["contains_private_statistics"]`` is True.
 
+        Raises
+        ------
+        InvalidTableError
+            If `df` is not a DataFrame with distinct names on one level.
 
-def _described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
-    """Describe a column of a public table exactly."""
-    kind, _ = column_kind(name, series)
-    if is_object(series.dtype) and type_of_objects(series) == "bool":
-        kind = "boolean"  # the table is public, and so are its values
-    present = series[~is_missing(series)]
-    nullable = len(present) < len(series)
-    if is_target and kind in ("continuous", "timedelta"):
-        raise InvalidTableError(
-            f"The target {name!r} has dtype {series.dtype}, but classes must be"
-            " strings, integers or booleans. Cast it, or use target=None if it is a"
-            " measurement."
-        )
-    if kind == "boolean":
-        return Boolean(nullable=nullable)
-    if kind == "categorical" or is_target:
-        if isinstance(series.dtype, pd.CategoricalDtype):
-            levels, ordered = series.cat.categories.tolist(), series.cat.ordered
-        else:
-            levels, ordered = sorted({plain(level) for level in present}), False
-        nullable = nullable or not levels
-        return Categorical(levels, ordered=ordered, nullable=nullable)
-    if kind == "timedelta":
-        present = present.dt.total_seconds()
-    if kind == "datetime":
-        # A column without values gets a bound all the same: nothing will be clipped.
-        bounds = (present.min(), present.max()) if len(present) else ("1970", "1970")
-        return Datetime(*bounds, nullable=nullable, unit=_common_unit(present))
-    low, high = (present.min(), present.max()) if len(present) else (0, 0)
-    try:
-        decimals = None if kind == "integer" else _common_decimals(present, low, high)
-        return Continuous(
-            plain(low),
-            plain(high),
-            integer=kind == "integer",
-            nullable=nullable,
-            decimals=decimals,
-        )
-    except InvalidSchemaError as error:
-        raise InvalidTableError(
-            f"Column {name!r} holds an infinite value; replace it."
-        ) from error
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdpsynth.schema import Continuous, TableSchema
+        >>> schema = TableSchema({"age": Continuous(0, 110, integer=True)})
+        >>> print(schema.check(pd.DataFrame({"age": [31, 44, 999]})))
+          column             finding  rows
+        0    age  above 110: clipped     1
+        """
+        check_frame(df)
+        return findings(self, df)

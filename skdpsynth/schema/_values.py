@@ -53,6 +53,8 @@ def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_valu
     moment = pd.Timestamp(data["time"]).as_unit(data["unit"])
     if data["zone"] is None:
         return moment
+    if str(data["zone"]).startswith("dateutil"):
+        raise ValueError("a zone that pandas would read from a file")
     return moment.tz_localize("UTC").tz_convert(data["zone"])
 
 

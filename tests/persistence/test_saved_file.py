@@ -150,7 +150,7 @@ def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch
     synth, data = saved
     length = int.from_bytes(data[:8], "little")
     monkeypatch.setattr(_file, "_MAX_HEADER", length - 1)
-    monkeypatch.setattr(_file, "_parsed", None)
+    monkeypatch.setattr(_file, "parse_json", None)
     refused(data, match=f"Expected at most {length - 1:,} bytes of facts")
     with pytest.raises(PersistenceError, match="Declare fewer categories"):
         synth.save("absent")

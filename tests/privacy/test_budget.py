@@ -147,6 +147,9 @@ def test_a_file_is_reopened_with_its_charges(tmp_path: Path) -> None:
     PrivacyBudget(1.0, 1e-4, path=path).charge(0.75, 1e-5)
     again = PrivacyBudget(1.0, 1e-4, path=str(path))
     assert again.remaining == (0.25, 9e-5)
+    opened = PrivacyBudget.open(str(path))
+    assert (opened.epsilon, opened.delta, opened.path) == (1.0, 1e-4, path)
+    assert opened.remaining == (0.25, 9e-5)
     gc.collect()
     assert path.exists()
 
@@ -177,6 +180,10 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         PrivacyBudget(1.0, 1e-4, path=text)
     with pytest.raises(PersistenceError, match="cannot be used"):
         PrivacyBudget(1.0, 1e-4, path=tmp_path / "absent" / "budget.db")
+    for path in (text, tmp_path / "absent.db"):
+        with pytest.raises(PersistenceError, match="cannot be used"):
+            PrivacyBudget.open(path)
+    assert not (tmp_path / "absent.db").exists()
 
 
 def test_a_temporary_budget_is_private_and_removed_with_its_owner() -> None:

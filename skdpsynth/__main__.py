@@ -1,0 +1,385 @@
+"""The command line: ``python -m skdpsynth``, or ``skdpsynth``.
+
+Results go to standard output or to a file, and all else to standard error. What is
+heavy is imported by the command that needs it, so that ``--help`` is fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import warnings
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import skdpsynth
+from skdpsynth.exceptions import PersistenceError, SkdpsynthError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    import pandas as pd
+
+    from skdpsynth.base import BaseSynthesizer
+    from skdpsynth.schema import TableSchema
+    from skdpsynth.schema._columns import Column
+
+_CLASSES = [name for name in skdpsynth.__all__ if name.endswith("Synthesizer")]
+# By the names of the papers, but for hyphens; a GAN has no epsilon to ask for.
+_SYNTHESIZERS = {
+    name.removesuffix("Synthesizer"): name
+    for name in _CLASSES
+    if name != "GANSynthesizer"
+}
+_FOR_CURATOR = (
+    "computed from private rows and not differentially private: for the curator only"
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; return 0, or 1 after an error that was said in one line."""
+    args = _parser().parse_args(argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            args.run(args)
+        except (SkdpsynthError, OSError, ValueError, KeyboardInterrupt) as error:
+            words = str(error) or type(error).__name__
+            told = " ".join([words, *getattr(error, "__notes__", [])])
+            _say(f"error: {' '.join(told.split())}")
+            return 1
+    return 0
+
+
+# --- Commands ---------------------------------------------------------------------
+
+
+def _schema(args: argparse.Namespace) -> None:
+    """Write a schema to fill in, from the dtypes of a table alone."""
+    _check_output(args)
+    text = skdpsynth.TableSchema.template(_read_table(args.table), form="json")
+    if args.output is None:
+        print(text, end="")
+    else:
+        args.output.write_text(text, encoding="utf-8", newline="\n")
+    _say("fill in what is public; a column whose nulls are left is bought by a fit")
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Count what in a table is not as a schema says."""
+    schema = skdpsynth.TableSchema.from_json(args.schema)
+    table = _read_table(args.table, schema, unchecked=True)
+    with _withheld("The schema must be checked"):
+        found = schema.check(table)
+    _say(f"{_FOR_CURATOR}; {len(found)} finding(s)")
+    found.to_csv(sys.stdout, sep="\t", index=False)
+
+
+def _plan(args: argparse.Namespace) -> None:
+    """Say what a budget buys, from dtypes or a schema and guessed counts."""
+    schema = _read_schema(args)
+    synthesizer = _synthesizer(args, schema)
+    dtypes = None if args.table is None else _read_table(args.table, schema).dtypes
+    columns, stated = (schema.columns, schema.target) if schema else ({}, None)
+    column = columns.get(stated if args.target is None else args.target)
+    counts = {_label(text, column): rows for text, rows in args.class_count}
+    plan = synthesizer.plan(args.rows, dtypes=dtypes, class_counts=counts or None)
+    print(plan.to_string(index=False))
+
+
+def _fit(args: argparse.Namespace) -> None:
+    """Fit a synthesizer to a private table, and save it."""
+    _check_output(args)
+    schema = _read_schema(args)
+    synthesizer = _synthesizer(args, schema)
+    synthesizer.set_params(budget=_open_budget(args), verbose=sys.stderr.isatty())
+    table = _read_table(args.table, schema)
+    with _withheld("The fit must end"):
+        synthesizer.fit(table)
+    synthesizer.save(args.output)
+    claim = str(synthesizer.privacy_report()).splitlines()[0]
+    _say(f"{claim}. Written to {str(args.output)!r}.")
+
+
+def _sample(args: argparse.Namespace) -> None:
+    """Draw a synthetic table from a saved synthesizer; this costs no privacy."""
+    _check_output(args)
+    table = _load(args.model).sample(args.rows, random_state=args.seed)
+    if args.output.suffix == ".csv":
+        table.to_csv(args.output, index=False)
+    else:
+        table.to_parquet(args.output, index=False)
+
+
+def _report(args: argparse.Namespace) -> None:
+    """Print what the fit of a saved synthesizer spent."""
+    from skdpsynth.privacy import PrivacyReport
+
+    print(PrivacyReport.from_dict(skdpsynth.inspect(args.model)["report"]))
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    """Train classifiers on synthetic rows and test them on real ones."""
+    from skdpsynth.metrics import tstr_scores
+
+    synthetic, test = _read_table(args.synthetic), _read_table(args.test)
+    with _withheld("The tables must be scored"):
+        scores = tstr_scores(synthetic, test, target=args.target)
+    _say(f"{_FOR_CURATOR}, unless the test table is public")
+    print(scores.to_string())
+
+
+# --- What they share --------------------------------------------------------------
+
+
+def _synthesizer(
+    args: argparse.Namespace, schema: TableSchema | None
+) -> BaseSynthesizer:
+    """Make the synthesizer asked for; a ValueError if a parameter is out of range."""
+    settings = {"epsilon": args.epsilon, "delta": args.delta, "target": args.target}
+    kind = getattr(skdpsynth, _SYNTHESIZERS[args.synthesizer])
+    synthesizer: BaseSynthesizer = kind(**settings, schema=schema)
+    synthesizer._validate_params()
+    return synthesizer
+
+
+def _load(path: Path) -> BaseSynthesizer:
+    """Load a synthesizer of whichever class of the package the file names."""
+    name = skdpsynth.inspect(path)["synthesizer"]
+    if name not in _CLASSES:
+        raise PersistenceError(
+            f"Expected a file of a synthesizer of this package. Got a {name};"
+            " load it in Python by the class that saved it."
+        )
+    synthesizer: BaseSynthesizer = getattr(skdpsynth, name).load(path)
+    return synthesizer
+
+
+def _open_budget(args: argparse.Namespace) -> skdpsynth.PrivacyBudget | None:
+    """Open a budget; only one whose totals were given is made where there is none."""
+    if args.budget is None:
+        return None
+    if args.budget_total is None:
+        return skdpsynth.PrivacyBudget.open(args.budget)
+    epsilon, delta = args.budget_total
+    return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
+
+
+def _read_schema(args: argparse.Namespace) -> TableSchema | None:
+    return None if args.schema is None else skdpsynth.TableSchema.from_json(args.schema)
+
+
+def _read_table(
+    path: Path, schema: TableSchema | None = None, *, unchecked: bool = False
+) -> pd.DataFrame:
+    """Read a table; a CSV file has the dtypes that the schema states, else found ones.
+
+    Whether numbers declared as whole are so is a question about values: they are
+    rounded. In an unchecked table they are not, and what cannot be read stays text.
+    """
+    import pandas as pd
+
+    columns = {} if schema is None else schema.columns
+    columns = {name: column for name, column in columns.items() if type(name) is str}
+    with _withheld(f"{str(path)!r} must be a table that pandas reads"):
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path)
+        table = pd.read_csv(path, dtype=dict.fromkeys(columns, str), low_memory=False)
+    for name in table.columns.intersection(list(columns)):
+        kind = type(columns[name]).__name__
+        rule = f"{name!r} of {str(path)!r} must be {kind}, as the schema says"
+        with suppress(Exception) if unchecked else _withheld(rule):
+            table[name] = _typed(table[name], columns[name], rounded=not unchecked)
+    return table
+
+
+def _typed(text: pd.Series, column: Column, *, rounded: bool) -> pd.Series:
+    """Read a column of a CSV file as what the schema says."""
+    import pandas as pd
+
+    from skdpsynth.schema._columns import family
+
+    of_kind = {"continuous": "number", "boolean": "bool", "datetime": "Timestamp"}
+    levels = getattr(column, "categories", ())
+    holds = family(levels[0]) if levels else of_kind.get(column.tag)
+    if holds == "bool":
+        truth = text.astype("string").str.lower().map({"true": True, "false": False})
+        if truth.isna().sum() > text.isna().sum():
+            raise ValueError("neither true nor false")
+        return truth.astype("boolean")
+    if holds == "Timestamp":
+        zone = getattr(column, "low", *levels[:1]).tzinfo
+        moments = pd.to_datetime(text, format="ISO8601", utc=zone is not None)
+        moments = moments.dt.as_unit("us")  # pandas would choose by the values
+        return moments if zone is None else moments.dt.tz_convert(zone)
+    if holds == "number":
+        numbers = pd.to_numeric(text)
+        if not getattr(column, "integer", all(level % 1 == 0 for level in levels)):
+            return numbers.astype("float64")
+        return numbers.round().astype("Int64") if rounded else numbers
+    return text
+
+
+def _label(text: str, column: Column | None) -> Hashable:
+    """Turn a label as it was typed into what a target column holds."""
+    known = {
+        str(label): label for label in getattr(column, "categories", (True, False))
+    }
+    return known.get(text, int(text) if text.lstrip("-").isdigit() else text)
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    """Refuse a file that cannot be written, before anything is spent on it."""
+    path = args.output
+    if path is None:
+        return
+    if path.is_dir() or (path.exists() and not args.force):
+        raise FileExistsError(
+            f"Expected the name of a new file. Got {str(path)!r}, which is there;"
+            " name another, or add --force to replace a file."
+        )
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise PersistenceError(
+            f"Expected a file in a folder that can be written to. Got {str(path)!r}"
+            f" ({error.strerror}); name another."
+        ) from error
+
+
+@contextmanager
+def _withheld(rule: str) -> Iterator[None]:
+    """Withhold the words of errors that are not ours: they may hold a value."""
+    try:
+        yield
+    except (SkdpsynthError, OSError):
+        raise
+    except Exception as error:
+        withheld = SkdpsynthError(
+            f"{rule}. Got a {type(error).__name__}, whose words may hold a value of the"
+            " table and are withheld; take the same step in Python to read them."
+        )
+        withheld.__notes__ = getattr(error, "__notes__", [])
+        raise withheld from None
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], *_: object, **__: object
+) -> None:
+    """Say warnings of the package only: others may hold a value."""
+    if category.__module__ == SkdpsynthError.__module__:
+        _say(f"warning: {message}")
+
+
+def _say(words: str) -> None:
+    print(f"skdpsynth: {words}", file=sys.stderr)
+
+
+# --- Arguments --------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="skdpsynth",
+        description="Differentially private synthetic tables. TABLE is a CSV or a"
+        " Parquet file; exit codes are 0, 1 for an error, and 2 for wrong usage.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+        name, words = run.__name__.removeprefix("_"), run.__doc__
+        made = commands.add_parser(name, help=words, description=words)
+        made.set_defaults(run=run)
+        return made
+
+    made = command(_schema)
+    made.add_argument("table", metavar="TABLE", type=_table_path)
+    _add_output(made, Path, required=False)
+
+    made = command(_check)
+    made.add_argument("table", metavar="TABLE", type=_table_path)
+    made.add_argument("--schema", type=Path, required=True)
+
+    made = command(_plan)
+    made.add_argument("table", metavar="TABLE", type=_table_path, nargs="?")
+    _add_settings(made)
+    made.add_argument("--rows", type=int, metavar="N", help="a guess of their number")
+    made.add_argument(
+        "--class-count",
+        type=_class_count,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="LABEL=N",
+        help="a guess of the rows of every class",
+    )
+
+    made = command(_fit)
+    made.add_argument("table", metavar="TABLE", type=_table_path)
+    _add_settings(made)
+    made.add_argument("--budget", type=Path, help="SQLite file that several fits share")
+    made.add_argument(
+        "--budget-total",
+        type=float,
+        nargs=2,
+        metavar=("EPSILON", "DELTA"),
+        help="its totals; a budget file that is absent is made only with them",
+    )
+    _add_output(made, Path)
+
+    made = command(_sample)
+    made.add_argument("model", metavar="MODEL", type=Path)
+    made.add_argument("-n", dest="rows", type=int, required=True, metavar="N")
+    made.add_argument("--seed", type=int, help="an int draws the same rows again")
+    _add_output(made, _table_path)
+
+    command(_report).add_argument("model", metavar="MODEL", type=Path)
+
+    made = command(_evaluate)
+    made.add_argument("--synthetic", type=_table_path, required=True)
+    made.add_argument("--test", type=_table_path, required=True)
+    made.add_argument("--target", required=True)
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--schema", type=Path, help="JSON, see the command schema")
+    parser.add_argument("--target", help="the label column")
+    parser.add_argument("--epsilon", type=float, required=True)
+    parser.add_argument("--delta", type=float, default=1e-5)
+    parser.add_argument(
+        "--synthesizer",
+        type=lambda name: name.replace("-", ""),
+        choices=_SYNTHESIZERS,
+        default="GPATE",
+        help="one of %(choices)s; hyphens as in G-PATE are ignored",
+        metavar="NAME",
+    )
+
+
+def _add_output(
+    parser: argparse.ArgumentParser, kind: Callable[[str], Path], required: bool = True
+) -> None:
+    parser.add_argument("-o", "--output", type=kind, required=required)
+    parser.add_argument("--force", action="store_true", help="replace the output file")
+
+
+def _table_path(text: str) -> Path:
+    if Path(text).suffix not in (".csv", ".parquet"):
+        msg = f"expected a file named .csv or .parquet, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return Path(text)
+
+
+def _class_count(text: str) -> tuple[str, int]:
+    label, _, count = text.rpartition("=")
+    if not label or not count.isdigit():
+        raise argparse.ArgumentTypeError(f"expected LABEL=ROWS, got {text!r}")
+    return label, int(count)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""A schema as JSON: written for people, read with the place of what is wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.schema._columns import KINDS, Column
+from skdpsynth.schema._values import decode_value, encode_value
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator
+
+_VERSION = 1
+_WIDTH = 160  # of a line; the facts of a longer column have a line each
+# What a template leaves open. A column of which nothing is filled in is bought.
+_BLANKS = ("low", "high", "categories", "nullable")
+
+
+def column_to_dict(column: Column) -> dict[str, Any]:
+    """Return a JSON-safe form of a column, which `column_from_dict` reads."""
+    data: dict[str, Any] = {"kind": column.tag}
+    for item in fields(column):  # type: ignore[arg-type]
+        value = getattr(column, item.name)
+        listed = isinstance(value, tuple)
+        data[item.name] = [*map(encode_value, value)] if listed else encode_value(value)
+    return data
+
+
+def column_from_dict(data: Any) -> Column:  # noqa: ANN401 - whatever a file says
+    """Rebuild a column from what `column_to_dict` wrote; an option may be absent."""
+    _check_names(data, ["kind"])
+    if data["kind"] not in KINDS:
+        kinds = _listed(KINDS)
+        raise InvalidSchemaError(f"Expected a 'kind' of {kinds}. Got {data['kind']!r}.")
+    kind: Any = KINDS[data["kind"]]
+    required = [item.name for item in fields(kind) if item.default is MISSING]
+    options = [item.name for item in fields(kind) if item.name not in required]
+    _check_names(data, ["kind", *required], options)
+    facts = {name: decode_value(data[name]) for name in data if name != "kind"}
+    column: Column = kind(**facts)
+    return column
+
+
+def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a file says
+    """Return the arguments of the `TableSchema` that `to_dict` wrote."""
+    _check_names(data, ["columns"], ["target", "n_rows", "class_counts"])
+    columns: dict[Hashable, Column] = {}
+    with place("'columns'"):
+        entries = list(data["columns"])
+    for number, entry in enumerate(entries, start=1):
+        with place(f"Entry {number} of 'columns'"):
+            encoded, facts = entry
+            name = decode_value(encoded)
+            if name in columns:
+                raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
+        with place(f"Column {name!r}"):
+            columns[name] = column_from_dict(facts)
+    with place("'target' or 'class_counts'"):
+        counts, target = data.get("class_counts"), decode_value(data.get("target"))
+        if counts is not None:
+            counts = {decode_value(label): count for label, count in counts}
+    others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
+    return {"columns": columns, **others}
+
+
+def to_text(data: Mapping[str, Any]) -> str:
+    """Write a schema as JSON: one line per column, so that changes show in a diff."""
+    columns = ",\n".join(map(_entry, data["columns"]))
+    parts = {"schema_version": str(_VERSION), "columns": f"[\n{columns}\n  ]"}
+    parts |= {k: _dumped(fact) for k, fact in data.items() if k != "columns"}
+    lines = ",\n".join(f'  "{name}": {part}' for name, part in parts.items())
+    return f"{{\n{lines}\n}}\n"
+
+
+def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
+    """Read what `to_text` wrote, without columns of which all blanks are left."""
+    try:
+        data = parse_json(text)
+    except json.JSONDecodeError as error:
+        raise InvalidSchemaError(
+            f"Expected JSON. In line {error.lineno}, column {error.colno} there is"
+            f" none ({error.msg}). Correct it, or write the schema anew by to_json."
+        ) from error
+    except ValueError as error:
+        raise InvalidSchemaError(f"Expected JSON. Got {error}; drop it.") from error
+    _check_names(data, ["schema_version"])
+    version = data.pop("schema_version")
+    if version != _VERSION:
+        raise InvalidSchemaError(
+            f"Expected 'schema_version': {_VERSION}. Got {version!r}; use the release"
+            " of skdpsynth that wrote it, or write the schema anew."
+        )
+    if isinstance(data.get("columns"), list):
+        data["columns"] = [entry for entry in data["columns"] if not _is_blank(entry)]
+    return data
+
+
+def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
+    """Parse JSON strictly: what two readers could read in two ways is refused."""
+    return json.loads(
+        text,
+        object_pairs_hook=_distinct,
+        parse_constant=_refuse,
+        parse_float=_finite,
+    )
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key that comes twice")
+    return found
+
+
+def _refuse(_: str) -> NoReturn:
+    raise ValueError("a number that is not finite")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)
+
+
+def _entry(entry: object) -> str:
+    """Write a column in one line if it is not too long."""
+    line = _dumped(entry)
+    if len(line) > _WIDTH:  # what breaks lines within a text is escaped
+        line = _dumped(entry, indent=2).replace("\n", "\n    ")
+    return f"    {line}"
+
+
+def _dumped(value: object, indent: int | None = None) -> str:
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    # Lone surrogates, which UTF-8 lacks, become the escapes that JSON has for them.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _is_blank(entry: Any) -> bool:  # noqa: ANN401 - whatever a file says
+    """Whether a column of a template still has all of its blanks."""
+    facts = entry[1] if isinstance(entry, list) and len(entry) == 2 else None
+    if not isinstance(facts, dict):
+        return False
+    blanks = [facts[name] for name in _BLANKS if name in facts]
+    return bool(blanks) and all(blank is None for blank in blanks)
+
+
+@contextmanager
+def place(words: str) -> Iterator[None]:
+    """Say in which place of a schema something else than expected was found."""
+    try:
+        yield
+    except InvalidSchemaError as error:
+        raise InvalidSchemaError(f"{words}: {error}") from error
+    except (LookupError, TypeError, ValueError) as error:
+        raise InvalidSchemaError(
+            f"{words}: Expected what TableSchema writes there. Got something of another"
+            " form; compare it with a schema that was written."
+        ) from error
+
+
+def _check_names(
+    data: object, required: list[str], options: list[str] | None = None
+) -> None:
+    """Refuse what has not the names that are required, or, if options are, others."""
+    names = set(data) if isinstance(data, Mapping) else set()
+    known = names if options is None else {*required, *options}
+    if not {*required} <= names <= known:
+        got = _listed(data) if isinstance(data, Mapping) else type(data).__name__
+        more = f", optionally {_listed(options)}" if options else ""
+        raise InvalidSchemaError(
+            f"Expected {_listed(required)}{more}. Got {got or 'none'}; correct it."
+        )
+
+
+def _listed(names: Iterable[object]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,237 @@
+"""What `TableSchema.check` finds: counted, and without a value of the table."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from _dtypes import columns, with_holes
+
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
+
+DAYS = pd.to_datetime(
+    ["2020-01-01", "2020-06-01 12:00", None, "2021-01-01"], format="ISO8601"
+)
+ZONED = DAYS.tz_localize("Asia/Tokyo")
+CANARY = 87_654_321
+
+
+def findings(schema: TableSchema, df: pd.DataFrame) -> list[tuple]:
+    return [tuple(row) for row in schema.check(df).itertuples(index=False)]
+
+
+def found_in(column, values, dtype=None) -> dict[str, int]:
+    """Check a table of one column."""
+    table = pd.DataFrame({"a": pd.Series(values, dtype=dtype)})
+    return {words: n for _, words, n in findings(TableSchema({"a": column}), table)}
+
+
+@pytest.mark.parametrize("holes", [False, True], ids=["complete", "holes"])
+@pytest.mark.parametrize("name", columns())
+def test_nothing_is_found_where_the_schema_was_read_off_the_table(name, holes):
+    series = columns()[name]
+    table = pd.DataFrame({"a": with_holes(series) if holes else series})
+    assert findings(TableSchema.from_dataframe(table), table) == []
+
+
+@pytest.mark.parametrize("name", columns())
+def test_what_lies_outside_is_counted_for_any_dtype(name):
+    """The schema of the lower half of the values; a sorted list counts the others."""
+    values = columns()[name].sort_values(
+        key=lambda s: s.astype(object), ignore_index=True
+    )
+    if values.nunique() == 2:
+        pytest.skip("a boolean has no other values")
+    keys = values.astype(object)
+    half = values[keys <= keys.iloc[len(keys) // 2]]
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        half = half.cat.remove_unused_categories()
+    schema = TableSchema.from_dataframe(half.to_frame("a"))
+    table = values.to_frame("a")
+    (row,) = [row for row in findings(schema, table) if "rounded" not in row[1]]
+    assert row[0] == "a"
+    assert row[1].startswith(("above ", "after ", "level not declared"))
+    assert row[2] == len(values) - len(half) > 0
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "dtype", "expected"),
+    [
+        (Continuous(0, 9), [-1.5, 0, 9, 10, 11], None, {"below 0": 1, "above 9": 2}),
+        (Continuous(0, 9), [1, None, None], None, {"missing, though": 2}),
+        (Continuous(0, 9, nullable=True), [1, None], None, {}),
+        (Continuous(0, 9, integer=True), [1, 2.5, 3.25], None, {"not a whole num": 2}),
+        (
+            Continuous(0, 0.3, decimals=1),
+            [0.1, 0.1 + 0.1, 0.25],
+            None,
+            {"more than 1": 1},
+        ),
+        (Continuous(0, 0.3, decimals=1), [0.3, 0.1], "float32", {}),
+        (Continuous(0, 0.3), [0.3, 0.1], "float16", {}),
+        (Continuous(-1e300, 1e300), [1, 2], "float32", {}),
+        (Continuous(0, 9, decimals="any"), [1 / 3], None, {}),
+        (Continuous(0, 9), [1.0, math.inf], None, {"infinite: fit refuses": 1}),
+        (Continuous(0, 9), [1, 2**62], None, {"above 9": 1}),
+        (
+            Continuous(0, 60, decimals=0),
+            pd.to_timedelta([5, 90, 1.5], unit="s"),
+            None,
+            {"above 60": 1, "not a whole number": 1},
+        ),
+        (
+            Categorical(["p", "q"]),
+            ["p", "x", "y", None],
+            None,
+            {"missing": 1, "level": 2},
+        ),
+        (Categorical([1, 2]), [1, 2, 3, 3], None, {"level not declared: read": 2}),
+        (Categorical([0.5]), [0.5, math.nan], "Float64", {"missing": 1}),
+        (Categorical(["p"]), pd.Categorical(["p"], categories=["p", "x"]), None, {}),
+        (Boolean(), [True, None], "boolean", {"missing, though not nullable": 1}),
+        (Boolean(), [True, None], object, {"missing, though not nullable": 1}),
+        (
+            Datetime("2020-02", "2020-12", nullable=True),
+            DAYS,
+            None,
+            {"bef": 1, "aft": 1},
+        ),
+        (
+            Datetime("2020-01-01", "2021-01-01", nullable=True, unit="D"),
+            ZONED,
+            None,
+            {"before 2020": 1, "finer than unit 'D': cut": 1},
+        ),
+        (
+            Datetime(ZONED[0], ZONED[3], nullable=True, unit="h"),
+            ZONED,
+            None,
+            {},
+        ),
+        (Identifier(), ["u", "u", "u", "v", "w", "w", None], None, {"identifier": 5}),
+        (
+            Boolean(),
+            [0, 1],
+            None,
+            {"fit refuses: The schema describes column 'a' as": 2},
+        ),
+        (
+            Boolean(),
+            ["u", "v"],
+            object,
+            {"fit refuses: The schema gives column 'a'": 2},
+        ),
+        (Categorical(["p"]), [1, 2], None, {"fit refuses: The schema gives": 2}),
+        (Continuous(0, 1), [1j, 2j], None, {"fit refuses: Complex data": 2}),
+        (
+            Categorical(["p"]),
+            ["p", 1],
+            object,
+            {"fit refuses: Column 'a' has dtype": 2},
+        ),
+    ],
+)
+def test_findings_and_their_rows(column, values, dtype, expected):
+    found = found_in(column, values, dtype)
+    assert list(found.values()) == list(expected.values())
+    for words, start in zip(found, expected, strict=True):
+        assert words.startswith(start)
+
+
+def test_columns_of_only_one_side():
+    table = pd.DataFrame({"u": [1.0, math.inf], "v": [1j, 2j]})
+    schema = TableSchema({"w": Boolean()}, target="y")
+    assert findings(schema, table)[:2] == [
+        ("u", "not declared: bought", 2),
+        ("u", "infinite: fit refuses", 1),
+    ]
+    assert findings(schema, table)[2][1].startswith("fit refuses: Complex")
+    absent = "no such column: fit refuses"
+    assert findings(schema, table)[3:] == [("w", absent, 2), ("y", absent, 2)]
+
+
+def test_counts_are_compared():
+    table = pd.DataFrame({"y": ["u"] * 3 + ["v"] * 2})
+    column = Categorical(["u", "v"])
+    right = TableSchema({"y": column}, target="y", class_counts={"u": 3, "v": 2})
+    assert findings(right, table) == []
+    wrong = TableSchema(
+        {"y": column}, target="y", n_rows=6, class_counts={"u": 4, "v": 2}
+    )
+    assert findings(wrong, table) == [
+        ("y", "class 'u' is declared with 4 rows", 3),
+        (None, "n_rows is declared as 6", 5),
+    ]
+
+
+def test_no_value_of_the_table_is_told():
+    """A canary in every column, outside of what was declared."""
+    table = pd.DataFrame(
+        {
+            "n": [1.0, CANARY + 0.5],
+            "s": ["p", str(CANARY)],
+            "mixed": ["p", CANARY],
+            "id": [CANARY, CANARY],
+            "t": pd.to_datetime(["2020-01-01", "2179-12-31"]),
+            "c": pd.Categorical(["p", str(CANARY)]),
+            "y": [1, CANARY],
+        }
+    )
+    schema = TableSchema(
+        {
+            "n": Continuous(0, 9, integer=True),
+            "s": Categorical(["p"]),
+            "mixed": Categorical(["p"]),
+            "id": Identifier(),
+            "t": Datetime("2020", "2021", unit="D"),
+            "c": Continuous(0, 1),
+            "y": Categorical([1]),
+        },
+        target="y",
+        class_counts={1: 5},
+    )
+    found = schema.check(table)
+    assert set(table.columns) <= set(found["column"])
+    assert found.attrs["contains_private_statistics"] is True
+    told = found["finding"].str.cat()
+    assert str(CANARY) not in told
+    assert "2179" not in told
+
+
+def test_fit_refuses_what_is_said_to_be_refused_and_no_other():
+    good = {"n": np.arange(50.0), "s": ["p", "x"] * 25, "id": ["u"] * 50}
+    described = {
+        "n": Continuous(0, 9, decimals=0),
+        "s": Categorical(["p"]),
+        "id": Identifier(),
+    }
+    table, schema = pd.DataFrame(good), TableSchema(described, n_rows=49)
+    table.loc[3, "n"] = 2.5
+    assert len(schema.check(table)) == 5
+    assert not schema.check(table)["finding"].str.contains("refuse").any()
+    IndependentSynthesizer(epsilon=math.inf, schema=schema).fit(table)
+    for column, values in [("n", math.inf), ("s", 3), ("id", 1j)]:
+        spoilt = table.assign(**{column: values})
+        assert schema.check(spoilt)["finding"].str.contains("fit refuses").sum() == 1
+        with pytest.raises((InvalidSchemaError, InvalidTableError)):
+            IndependentSynthesizer(schema=schema).fit(spoilt)
+
+
+def test_what_is_no_table_is_refused():
+    schema = TableSchema({"a": Boolean()})
+    with pytest.raises(InvalidTableError, match="Expected a DataFrame"):
+        schema.check([[True]])
+    with pytest.raises(InvalidTableError, match="distinct column names"):
+        schema.check(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    assert schema.check(pd.DataFrame({"a": pd.Series(dtype=bool)})).empty

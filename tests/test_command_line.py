@@ -1,0 +1,322 @@
+"""The command line: what each command does, refuses, and never tells."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import skdpsynth
+from skdpsynth import IndependentSynthesizer, PrivacyBudget, TableSchema, __main__
+from skdpsynth.__main__ import main
+from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
+from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
+
+FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
+CANARY = "87654321"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Work in a folder with tables in it."""
+    monkeypatch.chdir(tmp_path)
+    load_thyroid()[["age", "TSH", "class"]].to_csv("thyroid.csv", index=False)
+    load_adult()[["age", "sex", "income"]].head(4_000).to_parquet("adult.parquet")
+    load_cervical_cancer()[["Age", "Smokes", "Biopsy"]].to_csv("c.csv", index=False)
+    return tmp_path
+
+
+def failed(capsys, *words: str) -> str:
+    """Run a command that must fail by one line, and give the line."""
+    assert main([*words]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("skdpsynth: error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize(
+    ("table", "target"), [("thyroid.csv", "class"), ("adult.parquet", "income")]
+)
+def test_from_a_table_to_scores(table, target, capsys, folder):
+    """The same steps as in Python, with the same dtypes; report and claim are one."""
+    settings = ["--target", target, *FAST]
+    assert main(["fit", table, *settings, "-o", "m.skdp"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "skdpsynth: Privacy report: epsilon = " in err
+    for name in ("a.csv", "b.csv", "c.parquet"):
+        assert main(["sample", "m.skdp", "-n", "300", "--seed", "4", "-o", name]) == 0
+    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+    fake = pd.read_parquet("c.parquet")
+    real = pd.read_csv(table) if table.endswith("csv") else pd.read_parquet(table)
+    assert (fake.dtypes == real.dtypes).all()
+    synth = IndependentSynthesizer.load("m.skdp")
+    pd.testing.assert_frame_equal(fake, synth.sample(300, random_state=4))
+    assert main(["report", "m.skdp"]) == 0
+    assert capsys.readouterr().out == f"{synth.privacy_report()}\n"
+    tables = ["--synthetic", "c.parquet", "--test", table]
+    assert main(["evaluate", *tables, "--target", target]) == 0
+    out, err = capsys.readouterr()
+    assert "not differentially private" in err
+    assert out.splitlines()[-1].startswith("mean ")
+
+
+def test_a_schema_is_made_filled_and_checked(capsys):
+    """The template is of dtypes alone; stdout and a file hold the same."""
+    assert main(["schema", "thyroid.csv"]) == 0
+    text = capsys.readouterr().out
+    assert main(["schema", "thyroid.csv", "-o", "s.json"]) == 0
+    assert Path("s.json").read_text() == text
+    assert text == TableSchema.template(pd.read_csv("thyroid.csv"), form="json")
+    data = json.loads(text)
+    data["columns"][0][1] = {"kind": "continuous", "low": 0, "high": 0.9}
+    data["columns"][2][1] = {"kind": "categorical", "categories": [1, 2, 3]}
+    Path("s.json").write_text(json.dumps({**data, "target": "class", "n_rows": 7_000}))
+    capsys.readouterr()
+    assert main(["check", "thyroid.csv", "--schema", "s.json"]) == 0
+    out, err = capsys.readouterr()
+    table = load_thyroid()
+    assert "not differentially private: for the curator only; 3 finding(s)" in err
+    assert [line.split()[-1] for line in out.splitlines()] == [
+        *("rows", str((table["age"] > 0.9).sum()), "7200", "7200"),
+    ]
+    assert main(["fit", "thyroid.csv", "--schema", "s.json", *FAST, "-o", "m"]) == 0
+    assert IndependentSynthesizer.load("m").classes_.tolist() == [1, 2, 3]
+
+
+def test_a_plan_is_the_one_of_python(capsys):
+    """From dtypes, from a schema, and with labels as they are typed."""
+    synth = IndependentSynthesizer(epsilon=3, target="income")
+    dtypes = pd.read_parquet("adult.parquet").dtypes
+    counts = {"<=50K": 900, ">50K": 100}
+    words = ["--target", "income", *FAST, "--class-count", "<=50K=900", ">50K=100"]
+    assert main(["plan", "adult.parquet", *words]) == 0
+    expected = synth.plan(dtypes=dtypes, class_counts=counts)
+    assert capsys.readouterr().out == f"{expected.to_string(index=False)}\n"
+
+    columns = {"u": Continuous(0, 1), "y": Categorical([1.5, 2]), "t": Boolean()}
+    for target, labels in [("y", (1.5, 2)), ("t", (False, True)), ("z", (-1, 7))]:
+        schema = TableSchema(columns, target=target)
+        schema.to_json("s.json")
+        counts = dict(zip(labels, (40, 60), strict=True))
+        typed = [f"--class-count={label}={n}" for label, n in counts.items()]
+        assert main(["plan", "--schema", "s.json", *FAST, *typed]) == 0
+        expected = IndependentSynthesizer(3, schema=schema).plan(class_counts=counts)
+        assert capsys.readouterr().out == f"{expected.to_string(index=False)}\n"
+
+
+def test_a_budget_is_shared_and_refused(capsys):
+    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--budget", "b.sqlite"]
+    error = failed(capsys, *fit, "-o", "m")
+    assert "cannot be used" in error
+    assert not Path("b.sqlite").exists()
+    assert main([*fit, "--budget-total", "5", "1e-4", "-o", "m"]) == 0
+    assert PrivacyBudget.open("b.sqlite").spent == (3.0, 1e-5)
+    capsys.readouterr()
+    error = failed(capsys, *fit, "-o", "n")
+    assert "has epsilon = 2 left of 5" in error
+    assert not Path("n").exists()
+
+
+def test_nothing_is_spent_where_no_output_can_be_written(capsys):
+    Path("there").write_text("kept")
+    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--budget", "b.sqlite"]
+    fit += ["--budget-total", "5", "1e-4"]
+    assert "add --force" in failed(capsys, *fit, "-o", "there")
+    assert "can be written to" in failed(capsys, *fit, "-o", "absent/m")
+    assert "which is there" in failed(capsys, *fit, "--force", "-o", ".")
+    assert Path("there").read_text() == "kept"
+    assert not Path("b.sqlite").exists()
+    assert main([*fit, "--force", "-o", "there"]) == 0
+    capsys.readouterr()
+    Path("a.csv").touch()
+    assert "--force" in failed(capsys, "sample", "there", "-n", "3", "-o", "a.csv")
+    assert "--force" in failed(capsys, "schema", "c.csv", "-o", "a.csv")
+
+
+DECLARED = TableSchema(
+    {
+        "n": Continuous(0, 9, integer=True, nullable=True),
+        "x": Continuous(0, 9),
+        "when": Datetime("2020-01-01", "2021-01-01"),
+        "zoned": Datetime(*pd.to_datetime(["2020", "2021"]).tz_localize("Asia/Tokyo")),
+        "flag": Boolean(nullable=True),
+        "code": Categorical(["007", "008"]),
+        "id": Identifier(),
+        "y": Categorical([0, 1]),
+    },
+    target="y",
+)
+CELLS = {
+    "n": "1",
+    "x": "3",
+    "when": "2020-05-06",
+    "zoned": "2020-05-06T07:08:09Z",
+    "flag": "TRUE",
+    "code": "007",
+    "id": "00",
+    "y": "1",
+}
+
+
+def write_cells(n_rows: int = 60, **changed: str) -> None:
+    """Write a CSV file of equal rows, and one more."""
+    rows = [CELLS] * n_rows + [{**CELLS, "n": "", "flag": "", **changed}]
+    pd.DataFrame(rows).to_csv("t.csv", index=False)
+    DECLARED.to_json("s.json")
+
+
+def test_dtypes_of_a_csv_file_are_what_the_schema_says():
+    """One other row, and none at all, changes none of them."""
+    expected = ["Int64", "float64", "datetime64[us]", "datetime64[us, Asia/Tokyo]"]
+    expected += ["boolean", str(pd.Series(["a"]).dtype)]
+    for n_rows, n, y in [(60, "2.5", "1"), (60, "", ""), (0, "3", "0"), (0, "", "")]:
+        write_cells(n_rows, n=n, y=y)
+        table = __main__._read_table(Path("t.csv"), DECLARED)
+        found = table.dtypes.astype(str).tolist()
+        assert found == [*expected, expected[-1], "Int64"]
+    assert table["code"].tolist() == ["007"]
+    assert table["id"].tolist() == ["00"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "finding"),
+    [
+        ({"n": "2.5"}, "not a whole number: rounded\t1"),
+        ({"n": "many"}, "fit refuses: The schema describes column 'n'"),
+        ({"x": "inf"}, "infinite: fit refuses\t1"),
+        ({"flag": "maybe"}, "fit refuses: The schema"),
+        ({"when": "soon"}, "fit refuses: The schema describes column 'when'"),
+        ({"y": "1.5"}, "level not declared: read as 'other'\t1"),
+    ],
+)
+def test_a_csv_file_is_checked_as_it_is(changed, finding, capsys):
+    write_cells(**changed)
+    assert main(["check", "t.csv", "--schema", "s.json"]) == 0
+    assert finding in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["n", "x", "when", "zoned", "flag", "code", "id", "y"])
+def test_no_message_holds_a_value_of_the_table(name, capsys):
+    """A canary where something else was declared, in every command that reads rows."""
+    write_cells(**{name: f"canary {CANARY}"})
+    assert main(["check", "t.csv", "--schema", "s.json"]) == 0
+    main(["fit", "t.csv", "--schema", "s.json", *FAST, "-o", "m"])
+    main(["evaluate", "--synthetic", "t.csv", "--test", "t.csv", "--target", name])
+    main(["plan", "t.csv", "--schema", "s.json", *FAST, "--rows", "50"])
+    main(["fit", "t.csv", "--target", "x", *FAST, "-o", "k"])
+    Path("broken.csv").write_text(f'a,b\n1,2\n"{CANARY},3\n{CANARY},1,1,1')
+    Path("broken.parquet").write_text(CANARY)
+    for broken in ("broken.csv", "broken.parquet"):
+        assert main(["schema", broken]) == 1
+    out, err = capsys.readouterr()
+    assert "are withheld" in err
+    assert "Traceback" not in err
+    assert CANARY not in out + err
+
+
+def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
+    capsys, monkeypatch
+):
+    """The budget stays charged, and that is said."""
+
+    def broken(self, *others):
+        raise TypeError(CANARY)
+
+    monkeypatch.setattr(IndependentSynthesizer, "_fit", broken)
+    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--budget", "b.sqlite"]
+    error = failed(capsys, *fit, "--budget-total", "5", "1e-4", "-o", "m")
+    assert CANARY not in error
+    assert "Got a TypeError, whose words may hold a value" in error
+    assert "stays charged with epsilon = 3" in error
+    assert PrivacyBudget.open("b.sqlite").spent[0] == 3.0
+
+
+@pytest.mark.filterwarnings("always")
+def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
+    def interrupted(self, X):
+        warnings.warn("mostly noise", DegradedResultWarning, stacklevel=1)
+        warnings.warn(CANARY, RuntimeWarning, stacklevel=1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(IndependentSynthesizer, "fit", interrupted)
+    assert main(["fit", "c.csv", *FAST, "-o", "m"]) == 1
+    assert capsys.readouterr().err == (
+        "skdpsynth: warning: mostly noise\nskdpsynth: error: KeyboardInterrupt\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "c.csv", "--epsilon", "-1", "-o", "m"], "'epsilon' parameter"),
+        (["fit", "c.csv", "--target", "no", *FAST, "-o", "m"], "'no' is not a column"),
+        (["fit", "no.csv", *FAST, "-o", "m"], "No such file or directory: 'no.csv'"),
+        (["check", "c.csv", "--schema", "c.csv"], "The file 'c.csv': Expected JSON"),
+        (["plan", *FAST], "plan needs to know the columns"),
+        (["report", "c.csv"], "Expected a file written by save"),
+        (["sample", "c.csv", "-n", "3", "-o", "a.csv"], "Expected a file written by"),
+    ],
+)
+def test_errors_are_one_line(words, message, capsys):
+    assert message in failed(capsys, *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["fit", "c.csv"],
+        ["fit", "c.txt", *FAST, "-o", "m"],
+        ["fit", "c.csv", "--epsilon", "much", "-o", "m"],
+        ["fit", "c.csv", "--epsilon", "1", "--synthesizer", "GAN", "-o", "m"],
+        ["plan", "--epsilon", "1", "--class-count", "40"],
+        ["sample", "m", "-n", "3", "-o", "a.xlsx"],
+    ],
+)
+def test_wrong_usage(words, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(words)
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: skdpsynth")
+
+
+def test_a_saved_class_of_another_package_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(skdpsynth, "inspect", lambda path: {"synthesizer": "inspect"})
+    error = failed(capsys, "sample", "m", "-n", "3", "-o", "a.csv")
+    assert "of this package. Got a inspect; load it in Python" in error
+
+
+def test_every_synthesizer_with_an_epsilon_has_the_name_of_its_paper():
+    assert set(__main__._CLASSES) - set(__main__._SYNTHESIZERS.values()) == {
+        "GANSynthesizer"
+    }
+    for name in ("G-PATE", "PATE-GAN", "DP-CGAN", "PATE-TripleGAN", "DP-GAN"):
+        words = ["fit", "c.csv", "--epsilon", "1", "-o", "m", "--synthesizer", name]
+        assert (
+            __main__._parser().parse_args(words).synthesizer in __main__._SYNTHESIZERS
+        )
+
+
+def test_help_is_fast_and_the_script_is_declared():
+    """As a process of its own: no heavy library is imported for it."""
+    command = [sys.executable, "-X", "importtime", "-m", "skdpsynth", "fit", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "--budget-total EPSILON DELTA" in done.stdout
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not imported & {"torch", "pandas", "numpy", "sklearn", "opendp"}
+    project = Path(skdpsynth.__file__).parents[1] / "pyproject.toml"
+    module, name = tomllib.loads(project.read_text())["project"]["scripts"][
+        "skdpsynth"
+    ].split(":")
+    assert getattr(importlib.import_module(module), name) is main
