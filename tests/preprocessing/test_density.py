@@ -222,15 +222,15 @@ def test_a_spike_does_not_bend_the_rest():
 def test_noise_is_not_made_a_spike(noise_std, global_random_seed):
     """n = 400 smooth columns of 256 numbers; the statistic is how many stand out.
 
-    Noise passes 4 deviations at a rate of 3.2e-5, and 3.8 at 7.2e-5, which leaves 0.2
-    for the error of the density. 102,400 numbers have 7.4 of those on average, and
+    Noise passes 5 deviations at a rate of 2.9e-7, and 4.8 at 7.9e-7, which leaves 0.2
+    for the error of the density. 102,400 numbers have 0.08 of those on average, and
     more than the Poisson bound of 1e-6. Of all others little is kept: where the mean
     square of 256 residuals is that of the noise, the share ``1 - noise / observed``.
     """
     found = fit_of(SMOOTH, noise_std, global_random_seed, n_columns=400)
     above = (found - SMOOTH) * TOTAL / noise_std
-    expected = norm.sf(3.8) * found.size
-    assert (above > 3).sum() <= poisson.isf(1e-6, expected)
+    expected = norm.sf(4.8) * found.size
+    assert (above > 4).sum() <= poisson.isf(1e-6, expected)
     assert np.median(np.abs(above)) < 0.45  # of noise itself: 0.67
 
 
