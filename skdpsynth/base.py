@@ -28,7 +28,7 @@ from skdpsynth.preprocessing._table import agreed_target, read_table
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.schema import TableSchema
-from skdpsynth.utils._sklearn_compat import HasMethods, Interval, Options, fit_context
+from skdpsynth.utils._sklearn_compat import InstanceOf, Interval, Options, fit_context
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -77,9 +77,9 @@ class BaseSynthesizer(Savable):
             Options(Real, {math.inf}),
         ],
         "delta": [Interval(Real, 1e-12, 1, closed="left")],
-        "target": [HasMethods("__hash__"), None],
-        "schema": [TableSchema, None],
-        "budget": [PrivacyBudget, None],
+        "target": [object],  # `agreed_target` has the better message
+        "schema": [InstanceOf(TableSchema), None],
+        "budget": [InstanceOf(PrivacyBudget), None],
         "random_state": ["random_state"],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }

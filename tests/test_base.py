@@ -345,9 +345,11 @@ def test_plan_says_what_a_fit_will_do(synthesizer):
 def test_plan_checks_its_guesses(synthesizer):
     synth = synthesizer(schema=LABELS)
     schema = TableSchema({"u": Continuous(0, 1), **LABELS.columns}, target="y")
-    for bad in (0, -3, 1.5, "many", None):
+    for bad in (0, -3, 1.5, "many"):
         with pytest.raises(ValueError, match="n_rows must be an int >= 1"):
             synth.plan(bad, schema=schema)
+    with pytest.raises(ValueError, match=r"a guess of the number of rows. Give n_rows"):
+        synth.plan(schema=schema)
     with pytest.raises(ValueError, match=r"n_rows must be an int >= 1\. Got True"):
         synth.plan(True, schema=schema)
     for counts in ({"a": 100}, {"a": -1, "b": 101}, {"a": 1.5, "b": 2}, [3, 4]):

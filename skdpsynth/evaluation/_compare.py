@@ -295,8 +295,9 @@ def _named(
         named, alike = named_by_class(synthesizers), False
     if not named or REAL in named or "" in named or alike:
         raise ValueError(
-            "synthesizers must hold at least one synthesizer, and none without a name "
-            f"of its own or called {REAL!r}, the reference. Got {list(named)} instead."
+            "synthesizers must hold at least one synthesizer, each with a name of its "
+            f"own other than {REAL!r}, which the reference has. Got {list(named)} "
+            "instead."
         )
     return {name: _with_target(value, name, target) for name, value in named.items()}
 

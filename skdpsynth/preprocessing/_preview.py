@@ -135,6 +135,11 @@ def guess_table(
         n_rows = sum(class_counts.values())
     if n_rows is None and schema is not None:
         n_rows = schema.n_rows
+    if n_rows is None:
+        raise ValueError(
+            "plan needs a guess of the number of rows. Give n_rows=..., or "
+            "class_counts={label: rows, ...}."
+        )
     n_rows = _checked_guess("n_rows", n_rows, least=1)
     if schema is not None and schema.n_rows not in (None, n_rows):
         raise ValueError(
@@ -300,8 +305,8 @@ def _likely_labels(
     missing = [bool(pd.api.types.is_scalar(x) and pd.isna(x)) for x in labels]
     if any(missing) or (target.kind == "integer" and not all(whole)):
         raise ValueError(
-            f"The labels in class_counts are none of a column of {target.kind} kind: "
-            f"{list(labels)!r}. Give labels as the column {target.name!r} holds them."
+            f"class_counts must name labels as the column {target.name!r} holds them, "
+            f"which is of {target.kind} kind. Got {list(labels)!r} instead."
         )
     if target.kind == "integer" and set(labels) <= {0, 1}:
         return (0, 1)

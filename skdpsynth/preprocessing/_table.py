@@ -92,10 +92,6 @@ def _laid_out(
     return column
 
 
-class _SparseTableError(InvalidTableError, TypeError):
-    """A sparse table; a TypeError too, as in scikit-learn."""
-
-
 def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
     """Return X as a shallow copy with a fresh index, and whether it was an array."""
     if isinstance(X, pd.DataFrame):
@@ -114,7 +110,7 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
         frame.index = pd.RangeIndex(len(frame))
         return frame, False
     if sparse.issparse(X):
-        raise _SparseTableError(
+        raise InvalidTableError(
             "Sparse input is not supported. Expected a DataFrame or a dense array;"
             " convert it by X.toarray()."
         )
