@@ -28,6 +28,7 @@ from skdpsynth.preprocessing._table import agreed_target, read_table
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.schema import TableSchema
+from skdpsynth.utils._containers import converter
 from skdpsynth.utils._sklearn_compat import InstanceOf, Interval, Options, fit_context
 
 if TYPE_CHECKING:
@@ -94,13 +95,15 @@ class BaseSynthesizer(Savable):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            The private table. Its column names and dtypes are public, also the
+        X : DataFrame, Arrow table or array-like of shape (n_rows, n_columns)
+            The private table: of pandas, of polars, or of whatever has Arrow's
+            ``__arrow_c_stream__``. Its column names and dtypes are public, also the
             dtypes that pandas infers from a list or an object array: set them in a
             DataFrame where the values must not choose them.
         y : array-like of shape (n_rows,), optional
-            The labels, where they are not a column of X. Rows whose label is missing
-            are in no class, and no label comes out missing if any could be released.
+            The labels, where they are not a column of X; also a table of one column.
+            Rows whose label is missing are in no class, and no label comes out missing
+            if any could be released.
 
         Returns
         -------
@@ -153,7 +156,8 @@ class BaseSynthesizer(Savable):
         *,
         sampling_strategy: str | Mapping[Hashable, float] | None = None,
         random_state: int | np.random.RandomState | None = None,
-    ) -> pd.DataFrame:
+        output: Literal["pandas", "arrow", "polars"] = "pandas",
+    ) -> Any:  # noqa: ANN401 - a table of the library asked for
         """Draw synthetic rows. It costs no privacy, however much is drawn.
 
         Parameters
@@ -166,18 +170,24 @@ class BaseSynthesizer(Savable):
             sum `n_samples`).
         random_state : int, RandomState instance or None, default=None
             None continues the stream of the fitted object, an int repeats.
+        output : {"pandas", "arrow", "polars"}, default="pandas"
+            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars.
 
         Returns
         -------
-        DataFrame of shape (n_samples, n_columns)
-            Columns, order and dtypes of the training table, in random row order.
+        DataFrame or Table of shape (n_samples, n_columns)
+            Columns, order and dtypes of the training table, in random row order. Of one
+            that came through Arrow, pandas has Arrow's dtypes.
 
         Raises
         ------
+        MissingDependencyError
+            If polars is asked for and not installed.
         ValueError
-            If `n_samples` or `sampling_strategy` is out of range.
+            If `n_samples`, `sampling_strategy` or `output` is out of range.
         """
         check_is_fitted(self)
+        convert = converter(output)
         rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
@@ -187,7 +197,7 @@ class BaseSynthesizer(Savable):
         starts = range(0, len(members), _CHUNK_ROWS)
         chunks = (members[start : start + _CHUNK_ROWS] for start in starts)
         parts = [self._model.decode(self._ranks(own, rng), own) for own in chunks]
-        return self._model.join(parts)
+        return convert(self._model.join(parts))
 
     def fit_resample(
         self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None
@@ -198,17 +208,18 @@ class BaseSynthesizer(Savable):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            The private table.
+        X : DataFrame, Arrow table or array-like of shape (n_rows, n_columns)
+            The private table, as in `fit`.
         y : array-like of shape (n_rows,), optional
             The labels, where they are not a column of X.
 
         Returns
         -------
-        X_synthetic : DataFrame or ndarray
-            As many rows as the noisy (or declared) number of rows with a label.
-        y_synthetic : Series, Index, ExtensionArray, ndarray or None
-            Their labels as y came, an array for a list; None if there is no target.
+        X_synthetic : DataFrame, Table, ndarray, list or tuple
+            As many rows as the noisy (or declared) number of rows with a label. Of
+            another library than pandas or polars, a Table or an array of pyarrow.
+        y_synthetic : Series, Index, ExtensionArray, ndarray, list, tuple or None
+            Their labels as y came; None if there is no target.
         """
         self.fit(X, y)
         layout = self._model.facts.layout
@@ -261,10 +272,11 @@ class BaseSynthesizer(Savable):
         n_rows : int, optional
             A guess of the number of rows, at least 1; by default what the schema or
             `class_counts` say.
-        dtypes : Series or mapping of column name to dtype, optional
-            ``df.dtypes``. Columns that the schema leaves out are planned as bought.
-            By default the columns are those of `schema`, of the last fit, or of the
-            constructor's schema; then what a schema leaves out is not planned for.
+        dtypes : Series, Arrow schema or mapping of column name to dtype, optional
+            ``df.dtypes``, or ``df.schema`` of pyarrow or polars. Columns that the
+            schema leaves out are planned as bought. By default the columns are those of
+            `schema`, of the last fit, or of the constructor's schema; then what a
+            schema leaves out is not planned for.
         schema : TableSchema, optional
             Public facts; by default those of the constructor.
         class_counts : mapping of class to int, optional

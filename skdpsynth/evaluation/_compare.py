@@ -29,6 +29,7 @@ from skdpsynth.metrics._classifiers import (
     resolve_classifiers,
 )
 from skdpsynth.metrics._encode import check_tables
+from skdpsynth.utils._containers import from_arrow
 
 if TYPE_CHECKING:
     import os
@@ -72,9 +73,9 @@ def compare_synthesizers(
     ----------
     synthesizers : dict of str to synthesizer, or list of synthesizer
         Unfitted, with their parameters. A list takes the names from the classes.
-    train : DataFrame
-        Private table to fit to.
-    test : DataFrame
+    train : DataFrame or Arrow table
+        Private table to fit to, of pandas, polars or whatever else speaks Arrow.
+    test : DataFrame or Arrow table
         Real table with the same columns, of other rows. At least two labels.
     target : str
         Name of the label column. A synthesizer without a target is given this one.
@@ -180,6 +181,7 @@ def compare_synthesizers(
     >>> result.summary()["synthesizer"].tolist()
     ['real data', 'IndependentSynthesizer']
     """
+    train, test = from_arrow(train), from_arrow(test)
     check_tables(target, train=train, test=test)
     resolve_classifiers(classifiers)
     _check_numbers(epsilons, n_repeats, n_samples, settings, random_state)

@@ -34,6 +34,7 @@ from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import key_threshold
 from skdpsynth.schema import Boolean, Continuous, Datetime
 from skdpsynth.schema._dtypes import is_object, known_kind
+from skdpsynth.utils._containers import dtypes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +71,7 @@ def guessed_layout(
     """
     described = {} if schema is None else schema.columns
     if dtypes is not None:
+        dtypes = dtypes_of(dtypes)
         layout = TableLayout(_read_dtypes(dtypes, described), target)
         if target is not None and target not in dtypes:
             msg = f"The target {target!r} is not in dtypes. Give those of all columns."
@@ -244,8 +246,8 @@ def _read_dtypes(
         raise ValueError(msg)
     if not isinstance(dtypes, Mapping | pd.Series):
         raise ValueError(
-            "dtypes must be df.dtypes or a dict from column name to dtype. Got "
-            f"{type(dtypes).__name__} instead."
+            "dtypes must be df.dtypes, df.schema of pyarrow or polars, or a dict from "
+            f"column name to dtype. Got {type(dtypes).__name__} instead."
         )
     columns = []
     for name, given in dtypes.items():
