@@ -14,6 +14,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.exceptions import DegradedResultWarning
@@ -48,7 +49,7 @@ __all__ = ["BaseSynthesizer"]
 _CHUNK_ROWS = 250_000  # rows decoded at once when sampling
 
 
-class BaseSynthesizer(Savable):
+class BaseSynthesizer(OneToOneFeatureMixin, Savable):
     """Base class of all synthesizers.
 
     A subclass fills in ``_fit``, which trains and returns a `TableModel`;
