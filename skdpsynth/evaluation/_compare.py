@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from skdpsynth.metrics._classifiers import Classifiers
 
 _FOLDED_ROWS = 10  # that `two_sample_scores` needs of each table
+_MANY_FITS = 30  # that nobody wants to lose
 
 
 def compare_synthesizers(
@@ -61,7 +62,7 @@ def compare_synthesizers(
     sampling_strategy: str | Mapping[Hashable, float] | None = None,
     fidelity: bool = True,
     random_state: int = 0,
-    verbose: int = 0,
+    verbose: int | None = None,
 ) -> ComparisonResult:
     """Fit synthesizers to a table, sample, and score what they sample.
 
@@ -115,8 +116,9 @@ def compare_synthesizers(
         At least 0. Seeds what is public: initial weights, sampling and the real rows of
         the reference, the same for all synthesizers. Noise is always fresh, so a second
         comparison gives other numbers; `folder` keeps the first ones.
-    verbose : int, default=0
-        1 shows a progress bar over the runs.
+    verbose : int or None, default=None
+        Whether a progress bar over the runs is written to standard error: 1 always, 0
+        never, None where somebody looks, in a terminal or a notebook.
 
     Returns
     -------
@@ -140,6 +142,8 @@ def compare_synthesizers(
     -----
     DegradedResultWarning
         If runs failed. Each is a row of ``runs`` with its error.
+    UserWarning
+        If more than 30 fits are to be made and there is no `folder`.
 
     See Also
     --------
@@ -201,8 +205,10 @@ def compare_synthesizers(
     kept = None if folder is None else RecordFolder(folder, task, train, test)
     found = {} if kept is None else {i: kept.read(job) for i, job in enumerate(jobs)}
     records = {i: record for i, record in found.items() if record is not None}
-    bar = tqdm(total=len(jobs), initial=len(records), disable=not verbose, unit="run")
-    with bar:
+    if kept is None:
+        _warn_of_loss(sum(job.synthesizer is not None for job in jobs))
+    off = None if verbose is None else not verbose
+    with tqdm(total=len(jobs), initial=len(records), disable=off, unit="run") as bar:
         work = [(i, job) for i, job in enumerate(jobs) if i not in records]
         for i, record in _finished(work, task, train, test, n_jobs):
             records[i] = record
@@ -365,6 +371,17 @@ def _finished(
 def _numbered_run(number: int, *what: Any) -> tuple[int, RunRecord]:  # noqa: ANN401
     """Run, and say which run it was: they do not come back in order."""
     return number, run(*what)
+
+
+def _warn_of_loss(n_fits: int) -> None:
+    if n_fits > _MANY_FITS:
+        warnings.warn(
+            f"{n_fits} fits are to be made, and nothing keeps those that are done: an "
+            "interruption loses them, and what they cost. Give a folder=..., which is "
+            "as private as the table.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_failures(records: Sequence[RunRecord]) -> None:
