@@ -6,6 +6,7 @@ the ledger. An algorithm is one file that fills in `_fit`, `_plan_classes` and `
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from abc import abstractmethod
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseSynthesizer"]
 
+_LOG = logging.getLogger("skdpsynth")
 _CHUNK_ROWS = 250_000  # rows decoded at once when sampling
 
 
@@ -130,6 +132,14 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         frame, layout = read_table(X, y, target=self.target, schema=self.schema)
         seed = public_seed(self.random_state)
         accountant = self._accountant(layout, self.schema, self.budget)
+        _LOG.info(
+            "Fit of %s to %d columns, target %r, within epsilon %g and delta %g",
+            type(self).__name__,
+            len(layout.columns),
+            layout.target,
+            self.epsilon,
+            self.delta,
+        )
         try:
             self._forget()  # the earlier fit
             facts, rows = buy_facts(frame, layout, self.schema, accountant)
@@ -147,6 +157,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
             raise
         self._model, self._report, self.schema_ = model, report, schema
         self._make_ready([seed, 1])
+        _LOG.info("Fitted, at epsilon %.6g and delta %g", report.epsilon, report.delta)
         if poor:
             warnings.warn(poor, DegradedResultWarning, stacklevel=3)
         return self
