@@ -278,8 +278,8 @@ _Dask.__module__ = "dask.dataframe"
 @pytest.mark.parametrize(
     ("lazy", "message"),
     [
-        (_Dask(), r"Got a _Dask of dask, .* by \.compute\(\)"),
-        (POLARS.lazy(), r"Got a LazyFrame of polars, .* by \.collect\(\)"),
+        (_Dask(), r"Got _Dask of dask, .* by \.compute\(\)"),
+        (POLARS.lazy(), r"Got LazyFrame of polars, .* by \.collect\(\)"),
     ],
     ids=["dask", "polars"],
 )

@@ -134,7 +134,7 @@ def compare_synthesizers(
     MissingDependencyError
         If the twelve are asked for and the module xgboost is not installed.
     TypeError
-        If a synthesizer is not an estimator or alone, or a table not a DataFrame.
+        If a synthesizer is not an estimator or alone, or a table is none.
     ValueError
         If another parameter is out of range.
 

@@ -55,7 +55,7 @@ def from_arrow(data: Any) -> Any:  # noqa: ANN401 - any container
         for mark, remedy in _LAZY.items():
             if hasattr(data, mark) and not isinstance(data, _PANDAS):
                 raise InvalidTableError(
-                    f"Expected a table in memory. Got a {type(data).__name__} of"
+                    f"Expected a table in memory. Got {type(data).__name__} of"
                     f" {type(data).__module__.partition('.')[0]}, whose rows are yet to"
                     f" be computed; do so by .{remedy}()."
                 )
