@@ -36,7 +36,7 @@ TESTS :=
 LOWEST := .venv-lowest
 TESTS_LOWEST := tests/test_lowest.py tests/preprocessing tests/schema tests/test_schema.py \
     tests/privacy tests/test_common.py tests/metrics/test_classifiers.py \
-    tests/test_base.py tests/test_subclasses.py tests/fuzz/test_rows.py
+    tests/test_base.py tests/test_subclasses.py tests/test_containers.py tests/fuzz/test_rows.py
 
 .PHONY: help install install-tests demo lint format test test-lowest test-audit \
     test-nightly clean

@@ -7,6 +7,7 @@ neither torch nor pandas nor any privacy library.
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ __all__ = [
 ]
 
 __version__ = "0.1.1"
+
+# Stages and planned numbers of a fit, for who follows it; nothing that is private.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 # Where each lazy name lives; the block above says the same to type checkers.
 _LAZY_NAMES = {

@@ -6,6 +6,7 @@ the ledger. An algorithm is one file that fills in `_fit`, `_plan_classes` and `
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from abc import abstractmethod
@@ -14,6 +15,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.exceptions import DegradedResultWarning
@@ -29,7 +31,8 @@ from skdpsynth.preprocessing._where import Condition
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.schema import TableSchema
-from skdpsynth.utils._sklearn_compat import HasMethods, Interval, Options, fit_context
+from skdpsynth.utils._containers import converter
+from skdpsynth.utils._sklearn_compat import InstanceOf, Interval, Options, fit_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -48,11 +51,12 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseSynthesizer"]
 
+_LOG = logging.getLogger("skdpsynth")
 _CHUNK_ROWS = 250_000  # rows decoded at once when sampling
 _MOST_TRIED = 5_000_000  # rows drawn for one that satisfies a condition
 
 
-class BaseSynthesizer(Savable):
+class BaseSynthesizer(OneToOneFeatureMixin, Savable):
     """Base class of all synthesizers.
 
     A subclass fills in ``_fit``, which trains and returns a `TableModel`;
@@ -82,9 +86,9 @@ class BaseSynthesizer(Savable):
             Options(Real, {math.inf}),
         ],
         "delta": [Interval(Real, 1e-12, 1, closed="left")],
-        "target": [HasMethods("__hash__"), None],
-        "schema": [TableSchema, None],
-        "budget": [PrivacyBudget, None],
+        "target": [object],  # `agreed_target` has the better message
+        "schema": [InstanceOf(TableSchema), None],
+        "budget": [InstanceOf(PrivacyBudget), None],
         "random_state": ["random_state"],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
@@ -99,13 +103,15 @@ class BaseSynthesizer(Savable):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            The private table. Its column names and dtypes are public, also the
+        X : DataFrame, Arrow table or array-like of shape (n_rows, n_columns)
+            The private table: of pandas, of polars, or of whatever has Arrow's
+            ``__arrow_c_stream__``. Its column names and dtypes are public, also the
             dtypes that pandas infers from a list or an object array: set them in a
             DataFrame where the values must not choose them.
         y : array-like of shape (n_rows,), optional
-            The labels, where they are not a column of X. Rows whose label is missing
-            are in no class, and no label comes out missing if any could be released.
+            The labels, where they are not a column of X; also a table of one column.
+            Rows whose label is missing are in no class, and no label comes out missing
+            if any could be released.
 
         Returns
         -------
@@ -131,6 +137,14 @@ class BaseSynthesizer(Savable):
         frame, layout = read_table(X, y, target=self.target, schema=self.schema)
         seed = public_seed(self.random_state)
         accountant = self._accountant(layout, self.schema, self.budget)
+        _LOG.info(
+            "Fit of %s to %d columns, target %r, within epsilon %g and delta %g",
+            type(self).__name__,
+            len(layout.columns),
+            layout.target,
+            self.epsilon,
+            self.delta,
+        )
         try:
             self._forget()  # the earlier fit
             facts, rows = buy_facts(frame, layout, self.schema, accountant)
@@ -148,6 +162,7 @@ class BaseSynthesizer(Savable):
             raise
         self._model, self._report, self.schema_ = model, report, schema
         self._make_ready([seed, 1])
+        _LOG.info("Fitted, at epsilon %.6g and delta %g", report.epsilon, report.delta)
         if poor:
             warnings.warn(poor, DegradedResultWarning, stacklevel=3)
         return self
@@ -159,7 +174,8 @@ class BaseSynthesizer(Savable):
         sampling_strategy: str | Mapping[Hashable, float] | None = None,
         where: Mapping[Hashable, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
-    ) -> pd.DataFrame:
+        output: Literal["pandas", "arrow", "polars"] = "pandas",
+    ) -> Any:  # noqa: ANN401 - a table of the library asked for
         """Draw synthetic rows. It costs no privacy, however much is drawn.
 
         Parameters
@@ -178,19 +194,25 @@ class BaseSynthesizer(Savable):
             value. It sets the class shares, so give no `sampling_strategy`.
         random_state : int, RandomState instance or None, default=None
             None continues the stream of the fitted object, an int repeats.
+        output : {"pandas", "arrow", "polars"}, default="pandas"
+            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars.
 
         Returns
         -------
-        DataFrame of shape (n_samples, n_columns)
-            Columns, order and dtypes of the training table, in random row order.
+        DataFrame or Table of shape (n_samples, n_columns)
+            Columns, order and dtypes of the training table, in random row order. Of one
+            that came through Arrow, pandas has Arrow's dtypes.
 
         Raises
         ------
+        MissingDependencyError
+            If polars is asked for and not installed.
         ValueError
-            If `n_samples`, `sampling_strategy` or `where` is out of range, or rows that
-            satisfy `where` are not found.
+            If `n_samples`, `sampling_strategy`, `where` or `output` is out of range, or
+            rows that satisfy `where` are not found.
         """
         check_is_fitted(self)
+        convert = converter(output)
         rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
@@ -202,11 +224,12 @@ class BaseSynthesizer(Savable):
                 msg = "where sets the class shares: leave out sampling_strategy."
                 raise ValueError(msg)
             condition = Condition.of(where, self._model.facts)
-            return self._model.join([*self._rows_where(condition, len(members), rng)])
+            parts = [*self._rows_where(condition, len(members), rng)]
+            return convert(self._model.join(parts))
         starts = range(0, len(members), _CHUNK_ROWS)
         chunks = (members[start : start + _CHUNK_ROWS] for start in starts)
         parts = [self._model.decode(self._ranks(own, rng), own) for own in chunks]
-        return self._model.join(parts)
+        return convert(self._model.join(parts))
 
     def _rows_where(
         self, condition: Condition, n_samples: int, rng: np.random.Generator
@@ -240,17 +263,18 @@ class BaseSynthesizer(Savable):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            The private table.
+        X : DataFrame, Arrow table or array-like of shape (n_rows, n_columns)
+            The private table, as in `fit`.
         y : array-like of shape (n_rows,), optional
             The labels, where they are not a column of X.
 
         Returns
         -------
-        X_synthetic : DataFrame or ndarray
-            As many rows as the noisy (or declared) number of rows with a label.
-        y_synthetic : Series, Index, ExtensionArray, ndarray or None
-            Their labels as y came, an array for a list; None if there is no target.
+        X_synthetic : DataFrame, Table, ndarray, list or tuple
+            As many rows as the noisy (or declared) number of rows with a label. Of
+            another library than pandas or polars, a Table or an array of pyarrow.
+        y_synthetic : Series, Index, ExtensionArray, ndarray, list, tuple or None
+            Their labels as y came; None if there is no target.
         """
         self.fit(X, y)
         layout = self._model.facts.layout
@@ -303,10 +327,11 @@ class BaseSynthesizer(Savable):
         n_rows : int, optional
             A guess of the number of rows, at least 1; by default what the schema or
             `class_counts` say.
-        dtypes : Series or mapping of column name to dtype, optional
-            ``df.dtypes``. Columns that the schema leaves out are planned as bought.
-            By default the columns are those of `schema`, of the last fit, or of the
-            constructor's schema; then what a schema leaves out is not planned for.
+        dtypes : Series, Arrow schema or mapping of column name to dtype, optional
+            ``df.dtypes``, or ``df.schema`` of pyarrow or polars. Columns that the
+            schema leaves out are planned as bought. By default the columns are those of
+            `schema`, of the last fit, or of the constructor's schema; then what a
+            schema leaves out is not planned for.
         schema : TableSchema, optional
             Public facts; by default those of the constructor.
         class_counts : mapping of class to int, optional

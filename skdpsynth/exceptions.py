@@ -10,11 +10,11 @@ __all__ = [
     "BudgetExceededError",
     "DatasetUnavailableError",
     "DegradedResultWarning",
+    "FolderNotFoundError",
     "InvalidSchemaError",
     "InvalidTableError",
     "MissingDependencyError",
     "PersistenceError",
-    "PrivacyLeakWarning",
     "ReservationError",
     "SkdpsynthError",
     "TiedScoresWarning",
@@ -25,11 +25,11 @@ class SkdpsynthError(Exception):
     """Root of all errors that the package raises on purpose."""
 
 
-class InvalidTableError(SkdpsynthError, ValueError):
+class InvalidTableError(SkdpsynthError, ValueError, TypeError):
     """The structure of a table is refused before any budget is spent.
 
-    Examples are infinities, an absent target, fewer than two rows or a column
-    of mixed types.
+    Examples are infinities, an absent target, fewer than two rows or a column of mixed
+    types, which scikit-learn's estimators refuse by a TypeError.
     """
 
 
@@ -58,16 +58,16 @@ class PersistenceError(SkdpsynthError, ValueError):
     """A saved synthesizer cannot be written, or a file cannot be read as one."""
 
 
+class FolderNotFoundError(PersistenceError, FileNotFoundError):
+    """The folder that something is to be written to does not exist."""
+
+
 class DatasetUnavailableError(SkdpsynthError, OSError):
     """A dataset is neither on disk nor reachable, or is not what it should be."""
 
 
 class MissingDependencyError(SkdpsynthError, ImportError):
     """A library that the requested feature needs is not installed."""
-
-
-class PrivacyLeakWarning(UserWarning):
-    """What is about to happen is not covered by the privacy guarantee."""
 
 
 class DegradedResultWarning(UserWarning):

@@ -140,7 +140,7 @@ def test_structure_is_refused_before_any_budget(synthesizer, case, untouched):
     ("labels", "message"),
     [
         (np.zeros(39, dtype=int), "inconsistent"),
-        (np.zeros((40, 2), dtype=int), "1 dimension"),
+        (np.zeros((40, 2), dtype=int), "Got 2 columns"),
         (np.linspace(0, SECRET, 40), "target=None"),
         (np.r_[np.inf, np.zeros(39)], "target=None"),
         (pd.Series(["a"] * 40, name="u"), "named 'u'"),

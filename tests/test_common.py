@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import random
+import time
 
 import numpy as np
 import pytest
 from _instances import PLAIN, PRIVATE
+from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.estimator_checks import parametrize_with_checks as sklearn_checks
 
 import skdpsynth
-from skdpsynth import IndependentSynthesizer
+from skdpsynth import GANSynthesizer, IndependentSynthesizer
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.utils.estimator_checks import (
     check_synthesizer,
@@ -32,6 +34,19 @@ def test_every_public_synthesizer_is_tested():
 @sklearn_checks(list(PLAIN.values()))
 def test_sklearn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+def test_scikit_learn_is_done_in_half_a_minute(request):
+    """Of the default that trains on tables of 20 rows too, since it is without noise.
+
+    In seconds of the processor: others may take it meanwhile.
+    """
+    request.getfixturevalue("monkeypatch").undo()  # `short_fits`: not the default
+    start = time.process_time()
+    check_estimator(GANSynthesizer(), on_skip=None)
+    assert time.process_time() - start < 30.0
 
 
 @parametrize_with_checks(PRIVATE.values())

@@ -75,11 +75,36 @@ def test_labels_come_back_in_their_container_and_dtype(name):
     assert set(fakes) == set(labels)
 
 
-@pytest.mark.parametrize("labels", [TEXT.tolist(), tuple(TEXT.tolist())])
-def test_labels_of_a_list_come_back_as_an_array(labels):
-    fakes = IndependentSynthesizer(epsilon=5.0).fit_resample(FEATURES, labels)[1]
-    assert type(fakes) is np.ndarray
-    assert set(fakes) == {"yes", "n"}
+@pytest.mark.parametrize("container", [list, tuple])
+def test_lists_come_back_as_lists(container):
+    features = container(
+        [first, "a", row % 3] for row, (first, _) in enumerate(FEATURES)
+    )
+    labels = container(TEXT.tolist())
+    synth = IndependentSynthesizer(epsilon=5.0)
+    fakes = synth.fit_resample(features, labels)
+    assert [type(part) for part in fakes] == [container, container]
+    assert {tuple(map(type, row)) for row in fakes[0]} == {(float, str, int)}
+    assert set(fakes[1]) == {"yes", "n"}
+
+
+ONE_COLUMN = {
+    "array": TEXT[:, None],
+    "list": TEXT[:, None].tolist(),
+    "DataFrame": pd.DataFrame({"label": pd.array(TEXT, dtype="string")}),
+}
+
+
+@pytest.mark.parametrize("name", ONE_COLUMN)
+def test_labels_may_be_a_table_of_one_column(name):
+    labels = ONE_COLUMN[name]
+    X = pd.DataFrame(FEATURES, columns=["a", "b"])
+    features, fakes = IndependentSynthesizer(epsilon=5.0).fit_resample(X, labels)
+    assert type(fakes) is type(labels)
+    assert np.shape(fakes) == (len(features), 1)
+    assert set(np.ravel(fakes)) == {"yes", "n"}
+    if name == "DataFrame":
+        assert fakes.dtypes.equals(labels.dtypes)
 
 
 def test_categories_that_were_not_released_are_not_in_the_dtype():

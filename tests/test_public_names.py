@@ -69,6 +69,7 @@ def test_errors_are_also_the_builtin_ones():
     builtin = {
         "BudgetExceededError": ValueError,
         "DatasetUnavailableError": OSError,
+        "FolderNotFoundError": FileNotFoundError,
         "InvalidSchemaError": ValueError,
         "InvalidTableError": ValueError,
         "MissingDependencyError": ImportError,

@@ -368,7 +368,7 @@ def _numbers(features: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
             return cast
     raise InvalidTableError(
         f"Expected complete {spec.feature_dtype} features in {origin}, but at "
-        "least one column is missing values or holds something else."
+        "least one column has missing values, or values of another type."
     )
 
 

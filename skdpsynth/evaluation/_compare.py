@@ -29,6 +29,7 @@ from skdpsynth.metrics._classifiers import (
     resolve_classifiers,
 )
 from skdpsynth.metrics._encode import check_tables
+from skdpsynth.utils._containers import from_arrow
 
 if TYPE_CHECKING:
     import os
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from skdpsynth.metrics._classifiers import Classifiers
 
 _FOLDED_ROWS = 10  # that `two_sample_scores` needs of each table
+_MANY_FITS = 30  # that nobody wants to lose
 
 
 def compare_synthesizers(
@@ -60,7 +62,7 @@ def compare_synthesizers(
     sampling_strategy: str | Mapping[Hashable, float] | None = None,
     fidelity: bool = True,
     random_state: int = 0,
-    verbose: int = 0,
+    verbose: int | None = None,
 ) -> ComparisonResult:
     """Fit synthesizers to a table, sample, and score what they sample.
 
@@ -72,9 +74,9 @@ def compare_synthesizers(
     ----------
     synthesizers : dict of str to synthesizer, or list of synthesizer
         Unfitted, with their parameters. A list takes the names from the classes.
-    train : DataFrame
-        Private table to fit to.
-    test : DataFrame
+    train : DataFrame or Arrow table
+        Private table to fit to, of pandas, polars or whatever else speaks Arrow.
+    test : DataFrame or Arrow table
         Real table with the same columns, of other rows. At least two labels.
     target : str
         Name of the label column. A synthesizer without a target is given this one.
@@ -114,8 +116,9 @@ def compare_synthesizers(
         At least 0. Seeds what is public: initial weights, sampling and the real rows of
         the reference, the same for all synthesizers. Noise is always fresh, so a second
         comparison gives other numbers; `folder` keeps the first ones.
-    verbose : int, default=0
-        1 shows a progress bar over the runs.
+    verbose : int or None, default=None
+        Whether a progress bar over the runs is written to standard error: 1 always, 0
+        never, None where somebody looks, in a terminal or a notebook.
 
     Returns
     -------
@@ -131,7 +134,7 @@ def compare_synthesizers(
     MissingDependencyError
         If the twelve are asked for and the module xgboost is not installed.
     TypeError
-        If a synthesizer is not an estimator or alone, or a table not a DataFrame.
+        If a synthesizer is not an estimator or alone, or a table is none.
     ValueError
         If another parameter is out of range.
 
@@ -139,6 +142,8 @@ def compare_synthesizers(
     -----
     DegradedResultWarning
         If runs failed. Each is a row of ``runs`` with its error.
+    UserWarning
+        If more than 30 fits are to be made and there is no `folder`.
 
     See Also
     --------
@@ -180,6 +185,7 @@ def compare_synthesizers(
     >>> result.summary()["synthesizer"].tolist()
     ['real data', 'IndependentSynthesizer']
     """
+    train, test = from_arrow(train), from_arrow(test)
     check_tables(target, train=train, test=test)
     resolve_classifiers(classifiers)
     _check_numbers(epsilons, n_repeats, n_samples, settings, random_state)
@@ -199,8 +205,10 @@ def compare_synthesizers(
     kept = None if folder is None else RecordFolder(folder, task, train, test)
     found = {} if kept is None else {i: kept.read(job) for i, job in enumerate(jobs)}
     records = {i: record for i, record in found.items() if record is not None}
-    bar = tqdm(total=len(jobs), initial=len(records), disable=not verbose, unit="run")
-    with bar:
+    if kept is None:
+        _warn_of_loss(sum(job.synthesizer is not None for job in jobs))
+    off = None if verbose is None else not verbose
+    with tqdm(total=len(jobs), initial=len(records), disable=off, unit="run") as bar:
         work = [(i, job) for i, job in enumerate(jobs) if i not in records]
         for i, record in _finished(work, task, train, test, n_jobs):
             records[i] = record
@@ -295,8 +303,9 @@ def _named(
         named, alike = named_by_class(synthesizers), False
     if not named or REAL in named or "" in named or alike:
         raise ValueError(
-            "synthesizers must hold at least one synthesizer, and none without a name "
-            f"of its own or called {REAL!r}, the reference. Got {list(named)} instead."
+            "synthesizers must hold at least one synthesizer, each with a name of its "
+            f"own other than {REAL!r}, which the reference has. Got {list(named)} "
+            "instead."
         )
     return {name: _with_target(value, name, target) for name, value in named.items()}
 
@@ -362,6 +371,17 @@ def _finished(
 def _numbered_run(number: int, *what: Any) -> tuple[int, RunRecord]:  # noqa: ANN401
     """Run, and say which run it was: they do not come back in order."""
     return number, run(*what)
+
+
+def _warn_of_loss(n_fits: int) -> None:
+    if n_fits > _MANY_FITS:
+        warnings.warn(
+            f"{n_fits} fits are to be made, and nothing keeps those that are done: an "
+            "interruption loses them, and what they cost. Give a folder=..., which is "
+            "as private as the table.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_failures(records: Sequence[RunRecord]) -> None:

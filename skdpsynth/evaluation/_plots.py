@@ -380,6 +380,7 @@ def _check_choice(metric: str, setting: str) -> None:
 
 def nothing(what: str) -> str:
     return (
-        f"Expected at least one run with {what}, but there is none. Plot another "
-        "setting or compare with this one, and look at the column 'error' of `runs`."
+        f"Expected at least one run with {what}, but there is none. Plot something "
+        "else, or compare again so that there is; the column 'error' of `runs` says "
+        "what failed."
     )

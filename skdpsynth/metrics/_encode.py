@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.utils._containers import from_arrow
 
 Matrix = NDArray[np.float64]
 
@@ -18,9 +19,10 @@ _LIMIT = 1e6
 def check_tables(target: str, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Check tables with a label, named as in messages, and bring them to one order.
 
-    TypeError for what is no DataFrame; InvalidTableError for one that is empty, has no
+    TypeError for what is no table; InvalidTableError for one that is empty, has no
     feature, no or no complete label, repeated names, or other columns than the first.
     """
+    tables = {name: from_arrow(table) for name, table in tables.items()}
     first_name, first = next(iter(tables.items()))
     for name, table in tables.items():
         _check_frame(name, table)
@@ -54,9 +56,10 @@ def same_columns(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Check two tables without a label; bring the second to the first's columns.
 
-    TypeError for what is no DataFrame; InvalidTableError for other columns, repeated
-    ones or an empty table.
+    TypeError for what is no table; InvalidTableError for other columns, repeated ones
+    or an empty table.
     """
+    real, synthetic = from_arrow(real), from_arrow(synthetic)
     for name, table in {"real": real, "synthetic": synthetic}.items():
         _check_frame(name, table)
         if table.empty:
@@ -76,7 +79,7 @@ def same_columns(
 def _check_frame(name: str, table: object) -> None:
     if not isinstance(table, pd.DataFrame):
         raise TypeError(
-            f"The '{name}' parameter must be a pandas DataFrame. Got "
+            f"The '{name}' parameter must be a table of pandas, polars or Arrow. Got "
             f"{type(table).__name__} instead."
         )
     if not table.columns.is_unique:
@@ -90,7 +93,7 @@ def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
     """Give a table (with distinct names) whose every NaN is a missing value.
 
     ``Float64`` and ``double[pyarrow]`` take a NaN for a number beside their own missing
-    value.
+    value. Arrow's times and booleans become those that all of pandas knows.
     """
     kinds = (pd.Float32Dtype, pd.Float64Dtype, pd.ArrowDtype)
     dtypes = table.dtypes.items()
@@ -99,6 +102,10 @@ def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
         if isinstance(dtype, kinds) and dtype.kind == "f":
             values = table[name].to_numpy(dtype=np.float64, na_value=np.nan)
             table[name] = table[name].mask(np.isnan(values))
+        elif isinstance(dtype, pd.ArrowDtype) and dtype.kind in "mM":
+            table[name] = table[name].to_numpy(dtype=dtype.numpy_dtype)
+        elif isinstance(dtype, pd.ArrowDtype) and dtype.kind == "b":
+            table[name] = table[name].astype("boolean")
     return table
 
 

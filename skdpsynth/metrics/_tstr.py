@@ -43,9 +43,10 @@ def tstr_scores(
 
     Parameters
     ----------
-    synthetic : DataFrame
-        Table to train on, with the columns of `test` in any order.
-    test : DataFrame
+    synthetic : DataFrame or Arrow table
+        Table to train on, with the columns of `test` in any order; of pandas, polars or
+        whatever else speaks Arrow.
+    test : DataFrame or Arrow table
         Real table to test on, best one that the synthesizer never saw. At least two
         labels.
     target : str

@@ -98,9 +98,12 @@ class MixtureTrainer(Trainer):
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
-        self._sizes = np.diff(heads.starts).tolist()
         self._table = torch.from_numpy(scores.table).to(self._device, self._dtype)
-        self._starts = torch.from_numpy(scores.starts[:-1]).to(self._device)
+        self._starts, ends = torch.from_numpy(
+            np.array([scores.starts[:-1], scores.starts[1:]])
+        ).to(self._device)
+        self._last = ends - 1
+        self._columns = torch.arange(len(ends), device=self._device)
         self._heads, self._ranks, self._released = heads, ranks, released
         self._log_weights = components.log_weights.float()
         self._parameters = components.parameters.float()
@@ -123,18 +126,17 @@ class MixtureTrainer(Trainer):
         codes = torch.multinomial(
             weights, n_rows, replacement=True, generator=self._generator
         )
-        uniforms = torch.rand((n_rows, len(self._sizes)), generator=self._generator)
+        uniforms = torch.rand((n_rows, self.n_columns), generator=self._generator)
         return Draws(codes.to(self._device), uniforms.to(self._device))
 
     def rows(self, draws: Draws) -> torch.Tensor:
         """Make fakes: bins by inversion, the columns behind each other on one line."""
         given = self._bins()[2].detach()[draws.codes]
         ends = given.double().cumsum(1)
-        shift = torch.arange(len(self._sizes), device=self._device)
-        bins = torch.searchsorted(ends, draws.uniforms.double() + shift, right=True)
-        last = self._starts + torch.tensor(self._sizes, device=self._device) - 1
-        bins = torch.minimum(torch.maximum(bins, self._starts), last)
-        return self._table[bins, shift]
+        places = draws.uniforms.double() + self._columns
+        bins = torch.searchsorted(ends, places, right=True)
+        bins = bins.clamp_(self._starts, self._last)
+        return self._table[bins, self._columns]
 
     def features(self) -> Products:
         """Say what discriminators look at: products of scores with directions."""

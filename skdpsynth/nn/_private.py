@@ -9,8 +9,7 @@ class HoldsPrivateRows:
     """Base of what cannot be pickled, copied or saved: a TypeError says so."""
 
     def __getstate__(self) -> NoReturn:
-        msg = (
-            f"This {type(self).__name__} holds private rows and cannot be pickled, "
-            "copied or saved. Keep what was released instead."
+        raise TypeError(
+            "What holds private rows cannot be pickled, copied or saved. Keep what was "
+            "released instead."
         )
-        raise TypeError(msg)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.exceptions import PersistenceError
+from skdpsynth.exceptions import FolderNotFoundError, PersistenceError
 from skdpsynth.privacy._report_json import DAMAGED
 from skdpsynth.schema._json import parse_json
 
@@ -31,10 +31,6 @@ _OTHER_VERSION = (
     f"Expected a file of format version {FORMAT_VERSION}. Got {{}}. Use the release of "
     "skdpsynth that wrote it, or fit again."
 )
-
-
-class _AbsentFolderError(PersistenceError, FileNotFoundError):
-    """A folder to write to that does not exist."""
 
 
 def write(
@@ -145,7 +141,7 @@ def _replace(path: str | os.PathLike[str], data: bytes) -> None:
     target = os.fspath(path)
     folder = os.path.dirname(target) or os.curdir
     if not os.path.isdir(folder):
-        raise _AbsentFolderError(
+        raise FolderNotFoundError(
             f"Expected a path in a folder that exists. Got {target!r}, and there is no "
             f"folder {folder!r}; make it first by os.makedirs, or save elsewhere."
         )

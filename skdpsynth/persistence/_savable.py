@@ -56,8 +56,9 @@ class Savable(BaseEstimator):
         ------
         PersistenceError
             If no file can hold the type of a column name or a parameter, a number is
-            NaN, the file would be larger than `load` accepts, or the folder is absent
-            (a FileNotFoundError too).
+            NaN, or the file would be larger than `load` accepts.
+        FolderNotFoundError
+            If there is no such folder.
 
         Notes
         -----

@@ -11,6 +11,7 @@ import pandas as pd
 
 from skdpsynth.schema._dtypes import is_missing, is_object, kind_of_dtype
 from skdpsynth.schema._values import plain
+from skdpsynth.utils._containers import column_like, speaks_arrow, table_like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -232,18 +233,26 @@ def to_category_series(
     return series
 
 
-def features_like(table: pd.DataFrame, X: object) -> pd.DataFrame | NDArray[Any]:
-    """Return synthetic features in the container of `X`: of a list, as an array."""
+def features_like(table: pd.DataFrame, X: object) -> Any:  # noqa: ANN401
+    """Return synthetic features in the container of `X`."""
     if isinstance(X, pd.DataFrame):
         return table
+    if speaks_arrow(X):
+        return table_like(table, X)
+    if isinstance(X, list | tuple):
+        return type(X)(table.to_numpy(dtype=object).tolist())
     return _array(table, getattr(X, "dtype", None))
 
 
 def labels_like(labels: pd.Series, y: Any) -> Any:  # noqa: ANN401 - any container
-    """Return synthetic labels in container and dtype of `y`: of a list, as an array."""
+    """Return synthetic labels in container and dtype of `y`."""
     dtype = getattr(y, "dtype", None)
+    if speaks_arrow(y):
+        return column_like(labels, y)
     if isinstance(y, pd.Series):
         return labels.rename(y.name)
+    if np.ndim(y) == 2:  # a table of one column
+        return features_like(labels.to_frame(), y)
     if isinstance(y, pd.Index):
         listed = isinstance(dtype, pd.CategoricalDtype)  # has categories of its own
         dtype = labels.dtype if listed else dtype
@@ -252,6 +261,8 @@ def labels_like(labels: pd.Series, y: Any) -> Any:  # noqa: ANN401 - any contain
         return pd.arrays.NumpyExtensionArray(_array(labels, y.dtype.numpy_dtype))
     if isinstance(y, pd.api.extensions.ExtensionArray):
         return labels.array
+    if isinstance(y, list | tuple):
+        return type(y)(labels.tolist())
     return _array(labels, dtype)
 
 

@@ -5,6 +5,7 @@ The same functions serve `plan`, with guessed counts, and `fit`, with bought one
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from skdpsynth.preprocessing._pairs import (
 )
 from skdpsynth.preprocessing._shares import PAIRS_SHARE
 from skdpsynth.privacy._calibration import grid_noise_std
+from skdpsynth.privacy._report_text import scope_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
 
+_LOG = logging.getLogger("skdpsynth")
 _SIGNAL_FROM = 1.0
 
 
@@ -171,7 +174,14 @@ def plan_facts(
     # What is left is the same for all classes until one of them has paid.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
     plans = plan_classes(classes.scopes, classes.planned, n_continuous, n_discrete, mu)
-    return with_cells(plans, facts.domains, classes.noise_std)
+    plans = with_cells(plans, facts.domains, classes.noise_std)
+    for plan in plans:
+        _LOG.info(
+            "Plan of %s: about %g rows, %d bins, %d pair tables, %d steps, %d teachers",
+            scope_words(plan.label),
+            *(plan.n_rows, plan.n_bins, plan.n_tables, plan.n_iter, plan.n_teachers),
+        )
+    return plans
 
 
 def with_cells(

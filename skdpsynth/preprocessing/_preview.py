@@ -34,6 +34,7 @@ from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import key_threshold
 from skdpsynth.schema import Boolean, Continuous, Datetime
 from skdpsynth.schema._dtypes import is_object, known_kind
+from skdpsynth.utils._containers import dtypes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +71,7 @@ def guessed_layout(
     """
     described = {} if schema is None else schema.columns
     if dtypes is not None:
+        dtypes = dtypes_of(dtypes)
         layout = TableLayout(_read_dtypes(dtypes, described), target)
         if target is not None and target not in dtypes:
             msg = f"The target {target!r} is not in dtypes. Give those of all columns."
@@ -135,6 +137,11 @@ def guess_table(
         n_rows = sum(class_counts.values())
     if n_rows is None and schema is not None:
         n_rows = schema.n_rows
+    if n_rows is None:
+        raise ValueError(
+            "plan needs a guess of the number of rows. Give n_rows=..., or "
+            "class_counts={label: rows, ...}."
+        )
     n_rows = _checked_guess("n_rows", n_rows, least=1)
     if schema is not None and schema.n_rows not in (None, n_rows):
         raise ValueError(
@@ -239,8 +246,8 @@ def _read_dtypes(
         raise ValueError(msg)
     if not isinstance(dtypes, Mapping | pd.Series):
         raise ValueError(
-            "dtypes must be df.dtypes or a dict from column name to dtype. Got "
-            f"{type(dtypes).__name__} instead."
+            "dtypes must be df.dtypes, df.schema of pyarrow or polars, or a dict from "
+            f"column name to dtype. Got {type(dtypes).__name__} instead."
         )
     columns = []
     for name, given in dtypes.items():
@@ -300,8 +307,8 @@ def _likely_labels(
     missing = [bool(pd.api.types.is_scalar(x) and pd.isna(x)) for x in labels]
     if any(missing) or (target.kind == "integer" and not all(whole)):
         raise ValueError(
-            f"The labels in class_counts are none of a column of {target.kind} kind: "
-            f"{list(labels)!r}. Give labels as the column {target.name!r} holds them."
+            f"class_counts must name labels as the column {target.name!r} holds them, "
+            f"which is of {target.kind} kind. Got {list(labels)!r} instead."
         )
     if target.kind == "integer" and set(labels) <= {0, 1}:
         return (0, 1)

@@ -20,6 +20,7 @@ from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.schema import Boolean, TableSchema
 from skdpsynth.schema._dtypes import is_object
 from skdpsynth.schema._fits import check_dtype, check_objects
+from skdpsynth.utils._containers import from_arrow
 
 _TARGET_NAME = "target"  # of a label that comes without a name
 
@@ -70,12 +71,9 @@ def _laid_out(
     return column
 
 
-class _SparseTableError(InvalidTableError, TypeError):
-    """A sparse table; a TypeError too, as in scikit-learn."""
-
-
 def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
     """Return X as a shallow copy with a fresh index, and whether it was an array."""
+    X = from_arrow(X)
     if isinstance(X, pd.DataFrame):
         if isinstance(X.columns, pd.MultiIndex):
             raise InvalidTableError(
@@ -92,16 +90,16 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
         frame.index = pd.RangeIndex(len(frame))
         return frame, False
     if sparse.issparse(X):
-        raise _SparseTableError(
-            "Sparse input is not supported. Expected a DataFrame or a dense array;"
-            " convert it by X.toarray()."
+        raise InvalidTableError(
+            "Sparse input is not supported. Expected a table or a dense array; convert"
+            " it by X.toarray()."
         )
     # Lists go through object, so that numbers beside strings stay numbers.
     array = np.asarray(X, dtype=object if isinstance(X, list | tuple) else None)
     if array.ndim != 2:
         raise InvalidTableError(
-            f"Expected a DataFrame or a 2-d array. Got {type(X).__name__} with"
-            f" {array.ndim} dimension(s); reshape one column by"
+            "Expected a table (of pandas, polars or Arrow) or a 2-d array. Got"
+            f" {type(X).__name__} with {array.ndim} dimension(s); reshape one column by"
             " X.reshape(-1, 1) or X.to_frame()."
         )
     names = [f"x{number}" for number in range(array.shape[1])]
@@ -109,17 +107,26 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
 
 
 def _to_labels(y: object, n_rows: int) -> pd.Series:
-    """Return y as a Series with a fresh index; its name is kept."""
-    labels = y
-    if not isinstance(y, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+    """Return y as a Series with a fresh index; its name is kept.
+
+    A table of one column is one, also in the form of an array.
+    """
+    y = from_arrow(y)
+    labels: Any = y
+    if not isinstance(
+        y, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray
+    ):
         labels = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
-        if labels.ndim != 1:
-            raise InvalidTableError(
-                "Expected labels y with 1 dimension, one per row. Got"
-                f" {labels.ndim} dimension(s); flatten one column by y.ravel()."
-            )
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels.iloc[:, 0] if isinstance(y, pd.DataFrame) else labels[:, 0]
+    if labels.ndim != 1:
+        several = f"{labels.shape[1]} columns" if labels.ndim == 2 else "no such thing"
+        raise InvalidTableError(
+            f"Expected labels y in 1 column, one label per row. Got {several}; choose"
+            " one column, and keep others in X."
+        )
     series = pd.Series(labels)
-    if not isinstance(y, pd.Series):
+    if not isinstance(y, pd.Series | pd.DataFrame):
         series = series.infer_objects()
     if len(series) != n_rows:
         raise InvalidTableError(

@@ -8,6 +8,7 @@ never moves (adaptive composition under one fixed dominating curve).
 
 from __future__ import annotations
 
+import logging
 import math
 import operator
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from skdpsynth.privacy._blocks import sampled_noise_multiplier, vote_noise_std
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._report import PrivacyReport, build_report
+from skdpsynth.privacy._report_text import scope_words
 from skdpsynth.privacy._reservation import Entry, Ledger, Reservation
 from skdpsynth.privacy._spending import Spending, check_request, fixed_cap
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from skdpsynth.privacy._blocks import VoteNoise
     from skdpsynth.privacy._budget import PrivacyBudget
     from skdpsynth.privacy._reservation import Kind
+
+
+_LOG = logging.getLogger("skdpsynth")
 
 
 class PrivacyAccountant:
@@ -341,6 +346,10 @@ class PrivacyAccountant:
             )
             reservation = self._ledger.issue(line)
             self._spending.add(scope, mu_squared, deltas)
+        words, total = scope_words(scope), mu * math.sqrt(count)  # as in the report
+        _LOG.info(
+            "Buying %s, paid by %s: %d release(s), mu %.6g", name, words, count, total
+        )
         return reservation
 
     def remaining_mu(self, scope: Hashable | None = None) -> float:

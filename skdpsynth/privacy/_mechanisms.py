@@ -146,8 +146,8 @@ def _require_kind(reservation: object, kinds: tuple[str, ...]) -> None:
         )
     if reservation.kind not in kinds:
         raise ReservationError(
-            f"The reservation {reservation.name!r} is for a {reservation.kind}, but "
-            f"this release is a {kinds[0]}. Reserve it as what it is."
+            f"The reservation {reservation.name!r} is of the kind {reservation.kind!r},"
+            f" but this release is of the kind {kinds[0]!r}. Reserve it as what it is."
         )
 
 

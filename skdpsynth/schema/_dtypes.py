@@ -116,11 +116,12 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     dtype = series.dtype
     found = known_kind(name, dtype)
     if is_object(dtype) and type_of_objects(series) is None:
-        raise _MixedObjectsError(
-            f"Column {name!r} has dtype object and holds something else than strings "
-            "throughout or booleans throughout. Expected a column whose every argument "
-            "must be a string or a number of one type; convert it first, for example "
-            "by astype(str), convert_dtypes(), pd.to_numeric or pd.to_datetime."
+        # scikit-learn's check looks for "argument must be", "string" and "number".
+        raise InvalidTableError(
+            f"Column {name!r} has dtype object, but neither strings alone nor booleans "
+            "alone. Every column of the argument must be one of strings, of booleans, "
+            "or have a dtype of numbers or times; convert it first, for example by "
+            "astype(str), convert_dtypes(), pd.to_numeric or pd.to_datetime."
         )
     if isinstance(dtype, pd.CategoricalDtype):
         levels = dtype.categories
@@ -133,10 +134,6 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
                 " them first, for example by .cat.rename_categories(str)."
             )
     return found
-
-
-class _MixedObjectsError(InvalidTableError, TypeError):
-    """A mixed column; a TypeError too, as scikit-learn's checks ask."""
 
 
 def known_kind(name: Hashable, dtype: Any) -> tuple[Kind, bool]:  # noqa: ANN401

@@ -286,8 +286,8 @@ class ClassGAN(GeneratedSynthesizer):
         if fixed and self.noise_multiplier is not None:
             msg = (
                 "epsilon, n_iter and noise_multiplier determine each other, but all "
-                "three were given (or no noise was asked for by an infinite epsilon). "
-                "Leave out n_iter or noise_multiplier."
+                "three were given, or a noise_multiplier beside an infinite epsilon, "
+                "which is without noise. Leave out n_iter or noise_multiplier."
             )
             raise ValueError(msg)
         for name in ("hidden_dims", "generator_hidden_dims"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 
 import numpy as np
@@ -381,5 +382,31 @@ def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch) -> None:
 def test_progress_counts_runs(compare, stubs, capsys) -> None:
     compare([stubs["Blind"]()], verbose=1)
     assert "4/4" in capsys.readouterr().err
-    compare([stubs["Blind"]()])
+    compare([stubs["Blind"]()])  # nobody looks
     assert capsys.readouterr().err == ""
+
+
+def test_progress_is_shown_where_somebody_looks(
+    compare, stubs, capsys, monkeypatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    compare([stubs["Blind"]()])
+    assert "4/4" in capsys.readouterr().err
+    compare([stubs["Blind"]()], verbose=0)
+    assert capsys.readouterr().err == ""
+
+
+def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path) -> None:
+    """Of 30 fits none, of 31 one, and with a folder none."""
+    many = {
+        "synthesizers": {f"{n}": stubs["Blind"]() for n in range(31)},
+        "settings": "C",
+        "n_repeats": 1,
+    }
+    with pytest.warns(UserWarning, match=r"31 fits are .* Give a folder=") as caught:
+        compare(**many)
+    assert len(caught) == 1
+    assert caught[0].filename.endswith("conftest.py")  # that calls it
+    compare(**many, folder=tmp_path)
+    del many["synthesizers"]["0"]
+    compare(**many)

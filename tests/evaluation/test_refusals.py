@@ -26,7 +26,7 @@ FLOOR = IndependentSynthesizer()
         ({"random_state": None}, ValueError, "random_state must be an integer"),
         ({"classifiers": ["Nothing"]}, ValueError, "'classifiers' parameter"),
         ({"synthesizers": {}}, ValueError, "at least one synthesizer"),
-        ({"synthesizers": {"real data": 1}}, ValueError, "called 'real data'"),
+        ({"synthesizers": {"real data": 1}}, ValueError, "other than 'real data'"),
         ({"synthesizers": {1: FLOOR, "1": FLOOR}}, ValueError, "name of its own"),
         ({"synthesizers": FLOOR}, TypeError, r"into a list\.$"),
         ({"sampling_strategy": "even"}, ValueError, "Got 'even' instead"),

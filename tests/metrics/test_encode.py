@@ -143,9 +143,7 @@ def test_tables_that_cannot_be_compared_are_refused(
 
 
 def test_a_table_must_be_a_frame_with_a_feature() -> None:
-    with pytest.raises(
-        TypeError, match="'second' parameter must be a pandas DataFrame"
-    ):
+    with pytest.raises(TypeError, match="'second' parameter must be a table of pandas"):
         check_tables("y", first=GOOD, second=GOOD.to_numpy())
     with pytest.raises(InvalidTableError, match="one feature column"):
         check_tables("y", first=GOOD[["y"]], second=GOOD[["y"]])

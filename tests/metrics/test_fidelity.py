@@ -230,7 +230,7 @@ def test_rows_are_limited_and_balanced() -> None:
 )
 def test_tables_that_cannot_be_compared_are_refused(metric) -> None:
     table = pd.DataFrame({"a": range(20), "b": range(20)})
-    with pytest.raises(TypeError, match="'synthetic' parameter must be a pandas"):
+    with pytest.raises(TypeError, match="'synthetic' parameter must be a table of"):
         metric(table, table.to_numpy())
     with pytest.raises(InvalidTableError, match=r"only one has \['b', 'c'\]"):
         metric(table, table.rename(columns={"b": "c"}))

@@ -328,7 +328,7 @@ def test_a_plan_forgets_the_fit_of_another_target():
         ({"dtypes": {"a": "nosuch", "y": "str"}}, "none that pandas knows"),
         ({"dtypes": pd.Series(["str"] * 3, ["a", "a", "y"])}, "more than once"),
         ({"dtypes": {"a": "float64", "y": "float64"}}, "classes must be"),
-        ({"dtypes": {"a": "float64", "y": "int64"}}, "labels in class_counts"),
+        ({"dtypes": {"a": "float64", "y": "int64"}}, "must name labels as"),
     ],
 )
 def test_a_plan_refuses_what_a_fit_refuses(parameters, words):

@@ -160,7 +160,7 @@ REFUSED = {
         "'sick' is a category column",
     ),
     "y length": (lambda: read_table(FRAME, [0, 1]), "inconsistent lengths"),
-    "y 2-d": (lambda: read_table(FRAME, LABELS[:, None]), "1 dimension"),
+    "y 2-d": (lambda: read_table(FRAME, np.c_[LABELS, LABELS]), "Got 2 columns"),
     "y name": (
         lambda: read_table(FRAME, FRAME["sex"]),
         "labels y are named 'sex', and so is a column",

@@ -1,0 +1,213 @@
+"""Tables and columns of other libraries, by way of Arrow's PyCapsule interface.
+
+pandas holds what comes in Arrow's own types: no value is converted on the way in, so
+none is rounded or shown by an error. Metadata stay behind, since they may hold what is
+private: pandas' the number of rows, polars' the levels of an Enum.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.exceptions import (
+    InvalidTableError,
+    MissingDependencyError,
+    check_range,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_PANDAS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
+_LAZY = {"__dask_graph__": "compute", "collect_schema": "collect"}
+# By the name of the question in `pyarrow.types`: what can be read, also as the values
+# of a dictionary; what can be read in a column of its own; and the remedy for others.
+_TEXT = ("is_string", "is_large_string", "is_string_view")
+_VALUES = (*_TEXT, "is_integer", "is_boolean", "is_timestamp")
+_COLUMNS = (*_VALUES, "is_floating", "is_duration")
+_REMEDIES = {
+    "is_dictionary": "cast it to the type of its values",
+    "is_decimal": "cast it to float64",
+    "is_date": "cast it to a timestamp",
+    "is_time": "cast it to text or to a number",
+    "is_interval": "cast it to a number",
+    "is_null": "leave it out, or cast it to the type that its values would have",
+    "is_nested": "put what it holds into columns of their own",
+}
+
+
+def speaks_arrow(data: object) -> bool:
+    """Return whether data come through Arrow; those of pandas do not need to."""
+    names = ("__arrow_c_stream__", "__arrow_c_array__")
+    return not isinstance(data, _PANDAS) and any(hasattr(data, n) for n in names)
+
+
+def from_arrow(data: Any) -> Any:  # noqa: ANN401 - any container
+    """Return a table that speaks Arrow as a DataFrame, a column as a Series.
+
+    Anything else comes back as it is. InvalidTableError for rows that are not in memory
+    and for a type that no synthesizer models.
+    """
+    if not speaks_arrow(data):
+        for mark, remedy in _LAZY.items():
+            if hasattr(data, mark) and not isinstance(data, _PANDAS):
+                raise InvalidTableError(
+                    f"Expected a table in memory. Got {type(data).__name__} of"
+                    f" {type(data).__module__.partition('.')[0]}, whose rows are yet to"
+                    f" be computed; do so by .{remedy}()."
+                )
+        return data
+    import pyarrow as pa
+
+    values = pa.chunked_array(data)  # of a table: structs
+    if not pa.types.is_struct(values.type):
+        frame = _to_pandas([(getattr(data, "name", ""), values)])
+        return frame.iloc[:, 0].rename(getattr(data, "name", "") or None)
+    parts = [chunk.flatten() for chunk in values.chunks]
+    return _to_pandas(
+        [
+            (field.name, pa.chunked_array([part[i] for part in parts], field.type))
+            for i, field in enumerate(values.type)
+        ]
+    )
+
+
+def dtypes_of(schema: Any) -> Any:  # noqa: ANN401 - any container
+    """Return a schema of pyarrow or polars as pandas' names and dtypes."""
+    if hasattr(schema, "empty_table"):
+        frame = from_arrow(schema.empty_table())
+    elif _is_of_polars(schema):
+        frame = from_arrow(_import_polars().DataFrame(schema=schema))
+    else:
+        return schema
+    # Categories of no row are not known, which "category" says.
+    listed = [isinstance(dtype, pd.CategoricalDtype) for dtype in frame.dtypes]
+    return frame.dtypes.mask(listed, "category")
+
+
+def converter(output: str) -> Callable[[pd.DataFrame], Any]:
+    """Return what turns a DataFrame into a table of a library; refuse other names."""
+    known = {"pandas": lambda frame: frame, "arrow": _to_arrow, "polars": _to_polars}
+    check_range("output", output, output in [*known], f"one of {[*known]}")
+    if output == "polars":
+        _import_polars()
+    return known[output]
+
+
+def table_like(frame: pd.DataFrame, data: object) -> Any:  # noqa: ANN401
+    """Return a table in the container of `data`: that of polars, or else pyarrow's."""
+    return (_to_polars if _is_of_polars(data) else _to_arrow)(frame)
+
+
+def column_like(series: pd.Series, data: Any) -> Any:  # noqa: ANN401
+    """Return a column in the container of `data`, maybe a table of one column."""
+    if hasattr(data, "schema") or hasattr(data, "columns"):
+        return table_like(series.to_frame(), data)
+    name = getattr(data, "name", "")
+    column = table_like(series.to_frame(name), data)[name]
+    return column.combine_chunks() if hasattr(data, "__arrow_c_array__") else column
+
+
+def _is_of_polars(data: object) -> bool:
+    return type(data).__module__.partition(".")[0] == "polars"
+
+
+def _import_polars() -> Any:  # noqa: ANN401 - no dependency
+    try:
+        import polars
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Expected the module polars for output='polars', but it is not installed."
+            " Install it by `pip install polars`, or ask for 'pandas' or 'arrow'."
+        ) from error
+    return polars
+
+
+def _to_pandas(columns: list[tuple[str, Any]]) -> pd.DataFrame:
+    """Make a DataFrame of Arrow's types; names may be alike."""
+    arrays = [_array(name, values) for name, values in columns]
+    frame = pd.DataFrame(dict(enumerate(arrays)))
+    return frame.set_axis([name for name, _ in columns], axis=1)
+
+
+def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Return a column as an array of pandas, or refuse its type.
+
+    The dtype is a function of the type alone. A dictionary becomes a categorical, whose
+    levels are distinct and occur, whatever each chunk had listed.
+    """
+    import pyarrow as pa
+
+    kind = values.type
+    listed = pa.types.is_dictionary(kind)
+    inner = kind.value_type if listed else kind
+    if not _is_one_of(_VALUES if listed else _COLUMNS, inner):
+        remedies = (text for ask, text in _REMEDIES.items() if _is_one_of([ask], kind))
+        general = "cast it to numbers, text, booleans or timestamps"
+        raise InvalidTableError(
+            f"Column {name!r} has the Arrow type {kind}, which is not supported;"
+            f" {next(remedies, general)}."
+        )
+    if listed or pa.types.is_string_view(kind):
+        inner = pa.large_string() if _is_one_of(_TEXT, inner) else inner
+        values = pa.chunked_array([_plain(c, inner) for c in values.chunks], inner)
+    if not listed:
+        return pd.arrays.ArrowExtensionArray(values)
+    found = values.combine_chunks().dictionary_encode()
+    levels = pd.Index(pd.arrays.ArrowExtensionArray(found.dictionary))
+    codes = found.indices.fill_null(-1).to_numpy()
+    return pd.Categorical.from_codes(codes, levels, ordered=kind.ordered)
+
+
+def _is_one_of(questions: Iterable[str], kind: Any) -> bool:  # noqa: ANN401
+    """Ask `pyarrow.types` about a type."""
+    from pyarrow import types
+
+    return any(getattr(types, question)(kind) for question in questions)
+
+
+def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Look up what a dictionary lists, and give views of text a type of their own."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(array.type):
+        return _plain(array.dictionary, kind).take(array.indices)
+    # Older versions of pyarrow have no cast of views.
+    views = pa.types.is_string_view(array.type)
+    return pa.array(array.to_pylist(), kind) if views else array.cast(kind)
+
+
+def _to_arrow(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no stubs
+    """Return a DataFrame as a pyarrow Table without metadata; names become text."""
+    import pyarrow as pa
+
+    swapped = {
+        name: dtype.newbyteorder("=")
+        for name, dtype in frame.dtypes.items()
+        if isinstance(dtype, np.dtype) and not dtype.isnative  # Arrow has no such types
+    }
+    native = frame.astype(swapped) if swapped else frame
+    table = pa.Table.from_pandas(native, preserve_index=False)
+    columns = []
+    for column in table.columns:
+        kind = column.type
+        inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+        # Without a value objects have no type: text then.
+        none = pa.types.is_null(inner)
+        columns.append(pa.nulls(len(frame), pa.large_string()) if none else column)
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _to_polars(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no dependency
+    """Return a DataFrame of polars; ordered categories of text are an Enum there."""
+    polars = _import_polars()
+    ordered = {
+        str(name): polars.Enum(frame[name].cat.categories.tolist())
+        for name, dtype in frame.dtypes.items()
+        if getattr(dtype, "ordered", False)
+        and all(isinstance(level, str) for level in dtype.categories)
+    }
+    return polars.from_arrow(_to_arrow(frame)).cast(ordered)

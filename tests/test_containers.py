@@ -1,0 +1,372 @@
+"""Tables of other libraries come through Arrow, and go back where they came from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from skdpsynth import IndependentSynthesizer, PrivacyBudget
+from skdpsynth.evaluation import compare_synthesizers
+from skdpsynth.exceptions import InvalidTableError, MissingDependencyError
+from skdpsynth.metrics import column_fidelity, pair_fidelity, tstr_scores
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.utils._containers import from_arrow
+
+pl = pytest.importorskip("polars")
+
+N = 600
+SYNTH = IndependentSynthesizer(epsilon=9.0, target="y", random_state=0)
+SECRET = "4321"  # a value that no message may hold
+
+
+class Stream:
+    """A table of which nothing is known but that it speaks Arrow."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def rows() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    second = rng.random(N) < 0.5
+    start = np.datetime64("2020-01-01", "ms")
+    frame = pd.DataFrame(
+        {
+            "number": rng.normal(size=N) + 2 * second,
+            "whole": rng.integers(0, 50, N),
+            "text": rng.choice(["a", "b", "c"], N),
+            "flag": rng.random(N) < 0.3,
+            "time": start + rng.integers(0, 10**9, N).astype("m8[ms]"),
+            "span": rng.integers(0, 10**9, N).astype("m8[ms]"),
+            "level": pd.Categorical(rng.choice(["p", "q"], N)),
+            "y": np.where(second, "v", "u"),
+        }
+    )
+    return frame.assign(number=frame["number"].mask(rng.random(N) < 0.1))
+
+
+ROWS = rows()
+ARROW = pa.Table.from_pandas(ROWS)
+POLARS = pl.DataFrame(ARROW)
+CONTAINERS = {
+    "polars": POLARS,
+    "Table": ARROW,
+    "RecordBatch": ARROW.to_batches()[0],
+    "stream": Stream(ARROW),
+    "chunks": pa.concat_tables([ARROW[:100], ARROW[100:]]),
+    "slice": pa.concat_tables([ARROW[:9], ARROW])[9:],
+}
+TYPES = {
+    "number": "double[pyarrow]",
+    "whole": "int64[pyarrow]",
+    "text": "string[pyarrow]",
+    "flag": "bool[pyarrow]",
+    "time": "timestamp[ms][pyarrow]",
+    "span": "duration[ms][pyarrow]",
+    "level": "category",
+    "y": "string[pyarrow]",
+}
+
+
+def plain(table) -> list[dict]:
+    """Give the values of a table, as plain as they are."""
+    table = from_arrow(table).astype(object)
+    return table.where(table.notna(), None).to_dict("records")
+
+
+# --- Into fit, and out of sample --------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_equal_rows_are_equal_fits(name):
+    """With frozen noise, and but for the dtypes, which are Arrow's."""
+    synth = clone(SYNTH)
+    with insecure_randomness(0):
+        expected = synth.fit(ROWS).sample(200, random_state=1)
+    with insecure_randomness(0):
+        found = synth.fit(CONTAINERS[name]).sample(200, random_state=1)
+    assert plain(found) == plain(expected)
+    types = {name: str(dtype) for name, dtype in found.dtypes.items()}
+    # Arrow has two types of text, and pandas makes either of its own.
+    assert {k: v.removeprefix("large_") for k, v in types.items()} == TYPES
+    assert found["level"].cat.categories.tolist() == ["p", "q"]
+    assert synth.feature_names_in_.tolist() == ROWS.columns[:-1].tolist()
+
+
+@pytest.mark.parametrize("given", [ROWS, ARROW, POLARS], ids=["pandas", "Table", "pl"])
+def test_samples_come_in_the_container_asked_for(given, tmp_path):
+    clone(SYNTH).fit(given).save(tmp_path / "file")
+    same = IndependentSynthesizer.load(tmp_path / "file")
+    frame = same.sample(50, random_state=1)
+    for output, of_library in (("arrow", pa.Table), ("polars", pl.DataFrame)):
+        table = same.sample(50, random_state=1, output=output)
+        assert type(table) is of_library
+        assert plain(table) == plain(frame)
+    table = same.sample(50, output="polars")
+    assert table.schema == POLARS.schema
+    table = same.sample(50, output="arrow")
+    text = pa.types.is_large_string, pa.types.is_string
+    assert any(ask(table.schema.field("text").type) for ask in text)
+    assert table.schema.field("time").type == pa.timestamp("ms")
+    assert pa.types.is_dictionary(table.schema.field("level").type)
+    assert table.schema.metadata is None
+
+
+def test_an_array_has_a_table_too():
+    """Bytes in another order, and what was never released: both have no Arrow type."""
+    array = np.c_[ROWS["whole"], ROWS["whole"]].astype(">f8")
+    table = IndependentSynthesizer().fit(array).sample(3, output="arrow")
+    assert table.schema == pa.schema({"x0": pa.float64(), "x1": pa.float64()})
+    frame = ROWS.assign(text=pd.Series([None] * N, dtype=object))
+    table = clone(SYNTH).fit(frame).sample(3, output="arrow")
+    assert table["text"].to_pylist() == [None] * 3
+    assert table.schema.field("text").type == pa.large_string()
+
+
+def test_other_outputs_are_refused_before_anything_is_drawn(monkeypatch):
+    synth = clone(SYNTH).fit(ROWS)
+    state = synth._stream.bit_generator.state
+    with pytest.raises(ValueError, match=r"output must be one of \['pandas', .*\]"):
+        synth.sample(output="csv")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingDependencyError, match="pip install polars"):
+        synth.sample(output="polars")
+    assert synth._stream.bit_generator.state == state
+    assert len(synth.sample(3, output="arrow")) == 3  # polars is asked for by nothing
+
+
+def test_metadata_and_levels_that_do_not_occur_stay_behind():
+    """Of pandas the number of rows, of polars all that an Enum may hold."""
+    kinds = pl.Enum(["q", "p", "secret"])
+    table = POLARS.with_columns(pl.col("level").cast(pl.String).cast(kinds))
+    synth = clone(SYNTH)
+    if pa.table(table).schema.field("level").type.ordered:
+        with pytest.warns(match="order of the categories of .'level'. is not public"):
+            synth.fit(table)
+        assert synth.sample(output="polars").schema["level"] == pl.Enum(["p", "q"])
+    else:
+        synth.fit(table)
+    X = synth.sample(9, output="arrow")
+    assert X["level"].combine_chunks().dictionary.to_pylist() == ["p", "q"]
+    assert [field.metadata for field in X.schema] == [None] * X.num_columns
+    assert str(N).encode() in ARROW.schema.metadata[b"pandas"]
+    X, _ = IndependentSynthesizer().fit_resample(ARROW, np.arange(N) % 2)
+    assert X.schema.metadata is None
+
+
+def test_a_dictionary_is_read_whatever_its_chunks_list():
+    """Other lists in every chunk, levels twice, missing ones, and ones of no row."""
+    lists = [["a", "b", "a"], ["b", None, "z"]]
+    codes = [[0, 1, 2, None], [0, 1, 0, 1]]
+    chunks = [
+        pa.DictionaryArray.from_arrays(pa.array(i, pa.uint8()), pa.array(levels))
+        for i, levels in zip(codes, lists, strict=True)
+    ]
+    found = from_arrow(pa.table({"c": pa.chunked_array(chunks)}))["c"]
+    assert found.astype(object).where(found.notna(), None).tolist() == [
+        *("a", "b", "a", None),
+        *("b", None, "b", None),
+    ]
+    assert sorted(found.cat.categories) == ["a", "b"]
+    # The dtype does not say whether there is a value at all.
+    nothing = from_arrow(pa.table({"c": pa.chunked_array(chunks)[3:4]}))["c"]
+    assert nothing.cat.categories.dtype == found.cat.categories.dtype
+
+
+# --- Into fit_resample, and out of it ---------------------------------------------
+
+LABELS = {
+    "Series": POLARS["y"],
+    "DataFrame": POLARS.select("y"),
+    "categories": POLARS["level"].alias("y"),
+    "ChunkedArray": ARROW["y"],
+    "Array": ARROW["y"].combine_chunks(),
+    "Table": ARROW.select(["y"]),
+    "booleans": ARROW["flag"],
+    "pandas": ROWS["y"],
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_come_back_as_they_came(name):
+    labels = LABELS[name]
+    X = POLARS.drop("y", "level")
+    fakes = IndependentSynthesizer(epsilon=9.0).fit_resample(X, labels)
+    assert fakes[0].schema == X.schema
+    assert type(fakes[1]) is type(labels)
+    assert len(fakes[0]) == len(fakes[1])
+    if name in ("Series", "categories", "pandas"):
+        assert (fakes[1].name, fakes[1].dtype) == (labels.name, labels.dtype)
+    elif hasattr(labels, "columns"):
+        assert from_arrow(fakes[1]).columns.tolist() == ["y"]
+    else:
+        assert fakes[1].type == labels.type
+    assert set(from_arrow(fakes[1]).squeeze()) == set(from_arrow(labels).squeeze())
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_features_come_back_as_they_came(name):
+    """Of a library that only speaks Arrow, as a Table."""
+    X, y = CONTAINERS[name], ROWS["y"].rename("label")
+    fakes, labels = IndependentSynthesizer(epsilon=9.0).fit_resample(X, y)
+    assert type(fakes) is (pl.DataFrame if name == "polars" else pa.Table)
+    assert len(fakes) == len(labels)
+    assert list(from_arrow(fakes)) == list(ROWS)
+    assert isinstance(labels, pd.Series)
+
+
+# --- Refusals, before any budget --------------------------------------------------
+
+REFUSED = {
+    "decimal": (
+        [decimal.Decimal("4321.5")],
+        r"decimal128\(5, 1\).* cast it to float64",
+    ),
+    "date": ([dt.date(4321, 1, 1)], "date32.* cast it to a timestamp"),
+    "time": ([dt.time(4, 32, 1)], "time64.* to text or to a number"),
+    "list": ([[4321]], "list.* columns of their own"),
+    "struct": ([{"a": 4321}], "struct.* columns of their own"),
+    "null": ([None], "type null.* leave it out"),
+    "bytes": ([b"4321"], "binary.* cast it to numbers, text"),
+    "dictionary of floats": (
+        pa.array([4321.5] * N).dictionary_encode(),
+        "dictionary.* type of its values",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_types_without_a_model_are_refused(case):
+    values, message = REFUSED[case]
+    column = values if isinstance(values, pa.Array) else pa.array(values * N)
+    budget = PrivacyBudget(10.0, 1e-3)
+    synth = clone(SYNTH).set_params(budget=budget)
+    with pytest.raises(
+        InvalidTableError, match=f"'odd' has the .* {message}"
+    ) as caught:
+        synth.fit(ARROW.append_column("odd", column))
+    assert SECRET not in str(caught.value)
+    assert len(budget.charges) == 0
+
+
+def test_types_without_a_model_are_no_labels_either():
+    labels = pl.Series("odd", [decimal.Decimal("4321.5")] * N)
+    with pytest.raises(InvalidTableError, match=r"'odd' has the Arrow type decimal128"):
+        IndependentSynthesizer().fit(ROWS, labels)
+
+
+class _Dask:
+    """What every collection of Dask has."""
+
+    def __dask_graph__(self):
+        raise AssertionError("a graph was asked for")
+
+
+_Dask.__module__ = "dask.dataframe"
+
+
+@pytest.mark.parametrize(
+    ("lazy", "message"),
+    [
+        (_Dask(), r"Got _Dask of dask, .* by \.compute\(\)"),
+        (POLARS.lazy(), r"Got LazyFrame of polars, .* by \.collect\(\)"),
+    ],
+    ids=["dask", "polars"],
+)
+def test_rows_that_are_not_in_memory_are_refused(lazy, message):
+    """A column of the name that tells them is none of them."""
+    from_arrow(
+        ROWS.rename(columns={"text": "__dask_graph__", "flag": "collect_schema"})
+    )
+    synth = IndependentSynthesizer()
+    with pytest.raises(InvalidTableError, match=message):
+        synth.fit(lazy)
+    with pytest.raises(InvalidTableError, match=message):
+        synth.fit(ROWS, lazy)
+    with pytest.raises(InvalidTableError, match=message):
+        tstr_scores(lazy, lazy, target="y")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (pa.Table.from_arrays([ARROW["y"]] * 2, ["a", "a"]), "distinct. Got .'a'."),
+        (pa.table({}), "0 feature"),
+        (ARROW[:1], "1 sample"),
+        (POLARS["y"], "a table .* Got Series with 1 dimension"),
+    ],
+)
+def test_structure_is_refused_as_it_is_for_pandas(table, message):
+    with pytest.raises(InvalidTableError, match=message):
+        IndependentSynthesizer().fit(table)
+
+
+def test_labels_are_one_column():
+    with pytest.raises(InvalidTableError, match=r"1 column, .* Got 2 columns"):
+        IndependentSynthesizer().fit(ROWS, POLARS.select("text", "level"))
+
+
+# --- Plans, and scores ------------------------------------------------------------
+
+
+def test_plans_read_a_schema():
+    guess = {"class_counts": {"u": 300, "v": 300}}
+    frame = from_arrow(POLARS)
+    expected = SYNTH.plan(dtypes=frame.dtypes, **guess)
+    for schema in (POLARS.schema, pa.table(POLARS).schema):
+        pd.testing.assert_frame_equal(SYNTH.plan(dtypes=schema, **guess), expected)
+    with pytest.raises(InvalidTableError, match="'d' has the Arrow type date32"):
+        SYNTH.plan(dtypes=pl.Schema({"d": pl.Date}), **guess)
+    with pytest.raises(ValueError, match=r"df.schema of pyarrow or polars.* Got list"):
+        SYNTH.plan(dtypes=["d"], **guess)
+
+
+def test_scores_are_those_of_pandas():
+    halves = [(table[:300], table[300:]) for table in (ROWS, ARROW, POLARS)]
+    expected, *others = [
+        tstr_scores(*pair, target="y", classifiers=["GaussianNB"]) for pair in halves
+    ]
+    for found in others:
+        pd.testing.assert_frame_equal(found, expected)
+    for metric in (column_fidelity, pair_fidelity):
+        expected, *others = [metric(*pair) for pair in halves]
+        for found in others:
+            pd.testing.assert_frame_equal(found, expected)
+
+
+def test_a_comparison_takes_them(tmp_path):
+    result = compare_synthesizers(
+        [SYNTH],
+        POLARS[:300],
+        ARROW[300:],
+        "y",
+        epsilons=[9.0],
+        n_repeats=1,
+        n_samples=300,
+        classifiers=["GaussianNB"],
+    )
+    assert result.runs["error"].tolist() == ["", ""]
+    result.to_html(tmp_path / "page.html")
+    assert result.scores["value"].notna().any()
+
+
+@pytest.mark.nightly
+def test_relations_of_duckdb():
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.from_arrow(ARROW.drop_columns("span"))
+    assert plain(relation) == plain(ARROW.drop_columns("span"))
+    X, y = IndependentSynthesizer(epsilon=9.0).fit_resample(
+        relation.project("* exclude y"), relation.project("y")
+    )
+    assert type(X) is type(y) is pa.Table
+    assert duckdb.from_arrow(X).aggregate("count(*)").fetchall() == [(len(y),)]

@@ -1,0 +1,71 @@
+"""imbalanced-learn's own checks of samplers: what passes, and why the rest does not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+
+import numpy as np
+import pandas as pd
+import pytest
+from imblearn.pipeline import make_pipeline
+from imblearn.utils._tags import InputTags, SamplerTags, Tags
+from imblearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.preprocessing import StandardScaler
+
+from skdpsynth import IndependentSynthesizer
+
+# Checks that ask for something else than a synthesizer is; one that passes is an error.
+REASONS = {
+    "check_samplers_fit": "shares of classes are chosen when rows are drawn: no fit has"
+    " a sampling_strategy_",
+    "check_samplers_pandas_sparse": "sparse columns are refused, with the remedy",
+    "check_samplers_multiclass_ova": "labels are one column: zeros and ones in several"
+    " may be several labels of a row",
+}
+
+
+class Sampler(IndependentSynthesizer):
+    """A synthesizer that says in imbalanced-learn's words what it takes."""
+
+    def __sklearn_tags__(self):
+        own = super().__sklearn_tags__()
+        taken = {
+            f.name: getattr(own.input_tags, f.name) for f in fields(own.input_tags)
+        }
+        taken |= {"dataframe": True, "string": True}
+        return Tags(
+            estimator_type=None,
+            target_tags=own.target_tags,
+            input_tags=InputTags(**taken),
+            sampler_tags=SamplerTags(),
+        )
+
+
+# Without noise: some checks compare two fits, or have 30 rows.
+CHECKS = [
+    pytest.param(check, marks=marks, id=check.func.__name__)
+    for _, check in estimator_checks_generator(Sampler())
+    for reason in [REASONS.get(check.func.__name__)]
+    for marks in [() if reason is None else pytest.mark.xfail(reason=reason)]
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_imblearn(check):
+    check(Sampler(epsilon=math.inf, random_state=0))
+
+
+def test_the_list_of_reasons_is_of_their_checks():
+    names = [param.id for param in CHECKS]
+    assert set(REASONS) <= set(names)
+    assert len(names) >= 16
+
+
+def test_a_pipeline_names_its_columns():
+    """A synthesizer keeps them, so those of the steps behind it are known."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    model = make_pipeline(IndependentSynthesizer(epsilon=5.0), StandardScaler())
+    model.fit(X, rng.integers(0, 2, 300))
+    assert model.get_feature_names_out().tolist() == ["a", "b"]

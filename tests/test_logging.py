@@ -1,0 +1,129 @@
+"""What a fit logs: its stages and planned numbers, and nothing that is private."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+import pytest
+from _instances import PLAIN_PRIVATE
+from sklearn.base import clone
+
+import skdpsynth
+from skdpsynth import IndependentSynthesizer, base
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, TableSchema
+
+pytestmark = pytest.mark.usefixtures("short_fits")
+
+N = 1237  # no number that a plan or a report would have
+NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+def rows(n_rows: int) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "number": rng.normal(size=N + 1),
+            "text": rng.choice(["p", "q", "r"], N + 1),
+            "y": rng.choice(["u", "v"], N + 1, p=[0.3, 0.7]),
+        }
+    )
+    return table[:n_rows]
+
+
+def logged(synthesizer, table, caplog, monkeypatch) -> tuple[list[str], set[float]]:
+    """Fit with frozen noise; give what was logged, and the numbers that are public."""
+    plans = []
+
+    def kept(*others):
+        plans.extend(plan_facts(*others))
+        return list(plans)
+
+    plan_facts = base.plan_facts
+    monkeypatch.setattr(base, "plan_facts", kept)
+    caplog.clear()
+    with insecure_randomness(0), caplog.at_level("DEBUG", logger="skdpsynth"):
+        synthesizer.fit(table)
+    monkeypatch.setattr(base, "plan_facts", plan_facts)
+    report = synthesizer.privacy_report()
+    public = {float(synthesizer.epsilon), report.delta, float(table.shape[1])}
+    for entry in report.entries:
+        public |= {float(entry.releases), entry.mu_total}
+        public |= numbers(entry.name) | numbers(entry.scope)
+    for plan in plans:
+        public |= {
+            float(v) for v in asdict(plan).values() if isinstance(v, int | float)
+        }
+    return [record.getMessage() for record in caplog.records], public
+
+
+def numbers(text: str) -> set[float]:
+    return {float(found) for found in NUMBER.findall(text)}
+
+
+def private_numbers(messages: list[str], public: set[float]) -> list[float]:
+    """Give the numbers in messages that are none of the public ones, as written."""
+    known = {f"{value:.6g}" for value in public}
+    return [n for text in messages for n in numbers(text) if f"{n:.6g}" not in known]
+
+
+@pytest.mark.parametrize("name", PLAIN_PRIVATE)
+def test_logs_hold_no_number_but_those_of_the_report_and_the_plan(
+    name, caplog, monkeypatch
+):
+    """Of neighbours with the same noise they are equal, and have no exact count."""
+    labels = TableSchema({"y": Categorical(["u", "v"])}, target="y")
+    found = []
+    for table in (rows(N), rows(N + 1)):
+        synthesizer = clone(PLAIN_PRIVATE[name]).set_params(schema=labels)
+        messages, public = logged(synthesizer, table, caplog, monkeypatch)
+        assert len(messages) > 5
+        assert private_numbers(messages, public) == []
+        exact = {len(table), *table["y"].value_counts()}
+        assert not exact & {n for text in messages for n in numbers(text)}
+        found.append(messages)
+    assert found[0] == found[1]
+
+
+class LogsRows(IndependentSynthesizer):
+    """A twin that says how many rows it was given."""
+
+    def _fit(self, rows, *others):
+        logging.getLogger("skdpsynth").info("Fitting %d rows", len(rows.units))
+        return super()._fit(rows, *others)
+
+
+def test_a_twin_that_logs_the_number_of_rows_is_caught(caplog, monkeypatch):
+    synthesizer = LogsRows(target="y")
+    assert private_numbers(*logged(synthesizer, rows(N), caplog, monkeypatch)) == [N]
+
+
+def test_the_stages_are_told_in_order(caplog, monkeypatch):
+    synthesizer = IndependentSynthesizer(target="y", epsilon=3.0)
+    messages, _ = logged(synthesizer, rows(N), caplog, monkeypatch)
+    assert messages[0] == (
+        "Fit of IndependentSynthesizer to 3 columns, target 'y', within epsilon 3 and "
+        "delta 1e-05"
+    )
+    report = synthesizer.privacy_report()
+    bought = [text for text in messages if text.startswith("Buying ")]
+    assert len(bought) == len(report.entries)
+    for text, entry in zip(bought, report.entries, strict=True):
+        assert text.startswith(f"Buying {entry.name}, paid by {entry.scope}: ")
+    plans = [text for text in messages if text.startswith("Plan of class ")]
+    assert len(plans) == len(synthesizer.classes_)
+    assert messages[-1] == "Fitted, at epsilon inf and delta 1e-05"  # frozen noise
+
+
+def test_nothing_is_written_unless_it_is_asked_for(capfd):
+    """A library has a handler that does nothing, and sets no level."""
+    logger = logging.getLogger("skdpsynth")
+    assert [type(one) for one in logger.handlers] == [logging.NullHandler]
+    assert (logger.level, logger.propagate) == (logging.NOTSET, True)
+    assert skdpsynth.__name__ == logger.name
+    IndependentSynthesizer().fit(rows(N)[["number"]])
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,90 @@
+"""What users read when something is wrong: public names, and all of them documented."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from _instances import PLAIN
+from sklearn.base import clone
+
+import skdpsynth
+from skdpsynth import exceptions
+
+ROOT = Path(skdpsynth.__file__).parent
+TABLE = pd.DataFrame({"a": [1, 2, 3], "y": ["u", "v", "u"]})
+# A class or a module that nobody can import by that name.
+PRIVATE_NAME = re.compile(r"\b_\w*[A-Za-z]\w*|\._\w+|__\w+__")
+
+TREES = {path: ast.parse(path.read_text("utf-8")) for path in ROOT.rglob("*.py")}
+
+
+def test_no_exception_is_private():
+    """The name of its class stands before every message."""
+    bases = set(exceptions.__all__) | {"Exception", "BaseException"}
+    found = [
+        f"{path.name}: {node.name}"
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name.startswith("_")
+        for base in node.bases
+        if getattr(base, "id", getattr(base, "attr", "")) in bases
+        or getattr(base, "id", "").endswith(("Error", "Warning"))
+    ]
+    assert found == []
+
+
+def texts(node: ast.AST) -> list[str]:
+    """Give the constant parts of what is raised, and what fills them in."""
+    return [
+        part.value
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
+
+
+def test_no_message_names_what_is_private():
+    """But for `_generator_state`, which the author of a synthesizer fills in."""
+    found = [
+        text
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise)
+        for text in texts(node)
+        if PRIVATE_NAME.search(text) and "_generator_state" not in text
+    ]
+    assert found == []
+
+
+class Unexpected:
+    """No parameter takes one."""
+
+    def __repr__(self):
+        return "<unexpected>"
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_no_parameter_is_refused_by_a_private_name(name):
+    """Also where scikit-learn writes the message."""
+    for parameter in PLAIN[name].get_params():
+        synthesizer = clone(PLAIN[name]).set_params(**{parameter: Unexpected()})
+        with pytest.raises((ValueError, TypeError)) as caught:
+            synthesizer.fit(TABLE)
+        text = str(caught.value)
+        assert parameter in text
+        assert "<unexpected>" in text
+        assert not PRIVATE_NAME.search(text), text
+
+
+def test_the_guide_has_every_exception_and_warning():
+    page = (ROOT.parent / "docs" / "errors.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)
+    assert sorted(listed) == exceptions.__all__
+    for name in listed:
+        (line,) = re.findall(rf"^\| `{name}` \| (.*?) \|", page, flags=re.MULTILINE)
+        parents = {kind.__name__ for kind in getattr(exceptions, name).__mro__[1:]}
+        assert set(re.findall(r"`(\w+)`", line)) <= parents
+    assert all(getattr(exceptions, name).__doc__ for name in exceptions.__all__)
