@@ -111,7 +111,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         y : array-like of shape (n_rows,), optional
             The labels, where they are not a column of X; also a table of one column.
             Rows whose label is missing are in no class, and no label comes out missing
-            if any could be released.
+            if any could be released. Floats are measurements: modelled, with missing
+            ones, as a column of X is.
 
         Returns
         -------
@@ -185,7 +186,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         sampling_strategy : {"balanced"}, dict or None, default=None
             Class shares: None for the bought ones, "balanced" for equal ones, or a
             dict from class to share (floats with sum 1) or to count (integers with
-            sum `n_samples`).
+            sum `n_samples`). Only None where there are no classes but a measurement.
         where : dict, optional
             Draw only rows that satisfy all of it, from their distribution given that
             they do. From column name (the target too) to a value, to a list of which
@@ -213,6 +214,12 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         """
         check_is_fitted(self)
         convert = converter(output)
+        layout = self._model.facts.layout
+        if layout.measured and sampling_strategy is not None:
+            raise ValueError(
+                f"The target {layout.target!r} is a number, and sampling_strategy is "
+                "about classes. Leave it out, or ask for rows by where."
+            )
         rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
@@ -449,7 +456,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         self.n_features_in_ = len(names)
         if not layout.from_array and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
-        if layout.target is not None:
+        if layout.label_column is not None:
             self.classes_ = np.array(self._model.facts.classes.levels)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -105,8 +105,14 @@ def test_a_named_scale_stays(scale):
         ),
         (lambda: TableSchema({"sex": SEX}, target=...), "Fill in this blank"),
         (
-            lambda: TableSchema({"a": Continuous(0, 1)}, target="a"),
-            "must be Categorical or Boolean",
+            lambda: TableSchema(
+                {"a": Continuous(0, 1)}, target="a", class_counts={0: 1}
+            ),
+            "'a' is Continuous and has no classes",
+        ),
+        (
+            lambda: TableSchema({"a": Datetime("2020", "2021")}, target="a"),
+            "must be Categorical or Boolean, or Continuous",
         ),
         (lambda: TableSchema({"a": Identifier()}, target="a"), "Categorical or"),
         (lambda: TableSchema({"s": SEX}, class_counts={"F": 1}), "need a target"),
@@ -391,7 +397,7 @@ def test_from_dataframe_reads_objects():
     ("frame", "target", "message"),
     [
         (pd.DataFrame({"a": [1.0, np.inf]}), None, "'a' holds an infinite value"),
-        (pd.DataFrame({"a": [1.5, 2.0]}), "a", "use target=None"),
+        (pd.DataFrame({"a": pd.to_timedelta([1, 2])}), "a", "use target=None"),
         (pd.DataFrame({"a": [1]}), "b", "'b' is not a column"),
         (pd.DataFrame({"a": [1, "x"]}), None, "strings throughout"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "distinct column names"),

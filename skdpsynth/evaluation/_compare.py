@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
 from skdpsynth.evaluation._assemble import assemble
@@ -24,11 +24,13 @@ from skdpsynth.exceptions import (
 )
 from skdpsynth.metrics import column_fidelity, tstr_scores
 from skdpsynth.metrics._classifiers import (
+    CLASSIFIERS,
+    REGRESSORS,
     has_methods,
     named_by_class,
     resolve_classifiers,
 )
-from skdpsynth.metrics._encode import check_tables
+from skdpsynth.metrics._encode import check_tables, is_measurement
 from skdpsynth.utils._containers import from_arrow
 
 if TYPE_CHECKING:
@@ -77,9 +79,11 @@ def compare_synthesizers(
     train : DataFrame or Arrow table
         Private table to fit to, of pandas, polars or whatever else speaks Arrow.
     test : DataFrame or Arrow table
-        Real table with the same columns, of other rows. At least two labels.
+        Real table with the same columns, of other rows. At least two labels, or two
+        values of a measurement.
     target : str
-        Name of the label column. A synthesizer without a target is given this one.
+        Name of the column to predict, a label or a measurement, as in
+        `skdpsynth.metrics.tstr_scores`. A synthesizer without a target is given it.
     epsilons : sequence of float, default=(1.0,)
         Budgets to fit with, positive. A synthesizer without the parameter `epsilon`
         runs once in each repeat, at infinite epsilon.
@@ -103,11 +107,12 @@ def compare_synthesizers(
         Own classifiers by name; a list of them, which get the names of their classes;
         or a list of names, as in `skdpsynth.metrics.tstr_scores`: one called
         "HistGradientBoosting" stands beside the others, in no mean and no agreement.
-        None means all twelve.
+        None means all twelve, and the five regressors for a measurement.
     pos_label : object, default=None
         As in `skdpsynth.metrics.tstr_scores`.
     sampling_strategy : {"balanced"}, dict or None, default=None
-        Class shares or counts of the synthetic rows, as in ``sample``. Counts are those
+        Class shares or counts of the synthetic rows, as in ``sample``; None for a
+        measurement. Counts are those
         of the reference too, as far as `train` has so many rows of a class; without
         counts its rows are drawn from all of `train`.
     fidelity : bool, default=True
@@ -186,8 +191,9 @@ def compare_synthesizers(
     ['real data', 'IndependentSynthesizer']
     """
     train, test = from_arrow(train), from_arrow(test)
-    check_tables(target, train=train, test=test)
-    resolve_classifiers(classifiers)
+    real = check_tables(target, train=train, test=test)["test"][target]
+    measured = is_measurement(real, pos_label)
+    resolve_classifiers(classifiers, REGRESSORS if measured else CLASSIFIERS)
     _check_numbers(epsilons, n_repeats, n_samples, settings, random_state)
     task = Task(
         target=target,
@@ -198,9 +204,10 @@ def compare_synthesizers(
         sampling_strategy=sampling_strategy,
         fidelity=fidelity,
     )
-    _check_strategy(sampling_strategy, task.n_samples)
+    _check_strategy(sampling_strategy, task.n_samples, measured)
     named = _named(synthesizers, target)
-    _rehearse(task, train, test)
+    dummy = DummyRegressor() if measured else DummyClassifier()
+    _rehearse(task, train, test, dummy)
     jobs = _jobs(named, task, epsilons, n_repeats, random_state)
     kept = None if folder is None else RecordFolder(folder, task, train, test)
     found = {} if kept is None else {i: kept.read(job) for i, job in enumerate(jobs)}
@@ -244,9 +251,12 @@ def _check_numbers(
 
 
 def _check_strategy(
-    strategy: str | Mapping[Hashable, float] | None, n_samples: int
+    strategy: str | Mapping[Hashable, float] | None, n_samples: int, measured: bool
 ) -> None:
     """Check what can be checked before a fit says which classes there are."""
+    if measured:
+        expected = "None for a target that is a number and has no classes"
+        check_range("sampling_strategy", strategy, strategy is None, expected)
     if strategy is None or (isinstance(strategy, str) and strategy == "balanced"):
         return
     values = list(strategy.values()) if isinstance(strategy, Mapping) else [math.nan]
@@ -259,10 +269,12 @@ def _check_strategy(
     check_range("sampling_strategy", strategy, fits, expected)
 
 
-def _rehearse(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> None:
+def _rehearse(
+    task: Task, train: pd.DataFrame, test: pd.DataFrame, dummy: BaseEstimator
+) -> None:
     """Refuse what no run could score, before a fit spends anything.
 
-    A classifier that learns nothing takes the way of the others, with real rows in the
+    A `dummy` that learns nothing takes the way of the others, with real rows in the
     place of synthetic ones.
     """
     rows = train[: task.n_samples]
@@ -273,7 +285,7 @@ def _rehearse(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> None:
                 rows,
                 test,
                 target=task.target,
-                classifiers={"nothing": DummyClassifier()},
+                classifiers={"nothing": dummy},
                 pos_label=task.pos_label,
             )
     if task.fidelity:

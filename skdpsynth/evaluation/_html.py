@@ -72,15 +72,21 @@ _MEANING = {
     "a guarantee. The claims below add up: this page as a whole is covered by their "
     "sum.",
 }
-_METRICS: tuple[Literal["auroc", "auprc"], ...] = ("auroc", "auprc")
+_IN_C = (
+    "like all that end in _C: learnt from four fifths of the table itself, tested on "
+    "the other fifth"
+)
 # How to read the summary, by the beginning of the name of a column.
 _COLUMNS = {
-    "rank": "by auroc at this epsilon, 1 is best",
+    "rank": "by auroc, or r2, at this epsilon, 1 is best",
     "auroc": "area under the ROC curve, mean of classifiers and repeats, and standard "
     "deviation of the repeats",
     "auprc": "the same of average precision",
-    "auroc_C": "like all that end in _C: learnt from four fifths of the table itself, "
-    "tested on the other fifth",
+    "r2": "share of the variance that is explained, mean of regressors and repeats, "
+    "and standard deviation of the repeats; 1 is best, 0 is what the mean gets",
+    "rmse": "root of the mean squared error, in the unit of the target",
+    "auroc_C": _IN_C,
+    "r2_C": _IN_C,
     "sra_": "share of pairs of classifiers in the same order as on real rows; what "
     "real data has is what as many real rows get",
     "feature_ranking": "share of pairs of features in the same order as in real rows",
@@ -142,7 +148,7 @@ def _sections(result: ComparisonResult) -> Iterator[str]:
                 result.plot_tradeoff(metric=metric, setting=setting),
                 f"{metric} of each synthesizer against epsilon",
             )
-            for metric in _METRICS
+            for metric in result._metrics
         ]
         yield _section("Score against epsilon", *curves)
         yield _section("Classifiers", *_classifiers(result, setting))
@@ -184,7 +190,9 @@ def _classifiers(result: ComparisonResult, setting: Setting) -> Iterator[str]:
     scores = scores[scores["setting"] == shown]
     for epsilon in _epsilons(scores["epsilon"]):
         ax = result.plot_classifiers(setting=setting, epsilon=epsilon)
-        yield _picture(ax, f"auroc of each classifier at epsilon {epsilon:g}")
+        yield _picture(
+            ax, f"{result._metrics[0]} of each classifier at epsilon {epsilon:g}"
+        )
     table = scores.pivot_table(
         index=["metric", "classifier"],
         columns=["synthesizer", "epsilon"],
@@ -196,7 +204,7 @@ def _classifiers(result: ComparisonResult, setting: Setting) -> Iterator[str]:
         name if np.isnan(epsilon) else f"{name}, epsilon {epsilon:g}"
         for name, epsilon in table.columns
     ]
-    for metric in _METRICS:
+    for metric in result._metrics:
         rows = table.loc[metric]
         mean = rows.loc[averaged(rows.index)].mean()
         rows = pd.concat([rows, mean.to_frame("mean").T])

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skdpsynth.evaluation._marginals import PlainColumn, marginal, shares
-from skdpsynth.evaluation._runs import REAL, REFERENCE
+from skdpsynth.evaluation._runs import METRICS, REAL, REFERENCE
 from skdpsynth.exceptions import check_range
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from skdpsynth.evaluation._marginals import Marginal
     from skdpsynth.evaluation._results import ComparisonResult
+    from skdpsynth.evaluation._runs import Metric
 
 PRIVATE_FOOTER = (
     "Contains private statistics: computed from real rows, covered by no epsilon"
 )
 PUBLIC_FOOTER = "Computed from synthetic rows only"
-_METRICS = {"auroc": "AUROC", "auprc": "AUPRC"}
 _SETTINGS = {
     "B": "learnt from synthetic rows, tested on real rows",
     "C": "learnt from synthetic rows, tested on synthetic rows",
@@ -42,7 +42,7 @@ SMALL = 8
 
 
 def draw_tradeoff(
-    result: ComparisonResult, ax: Axes | None, metric: str, setting: str
+    result: ComparisonResult, ax: Axes | None, metric: Metric, setting: str
 ) -> Axes:
     """Draw `ComparisonResult.plot_tradeoff`."""
     _check_choice(metric, setting)
@@ -80,7 +80,8 @@ def draw_tradeoff(
     ax.set_xticks(list(positions.values()), ticks)
     ax.set_xmargin(0.12)
     ax.set_xlabel("epsilon")
-    ax.set_ylabel(f"{_METRICS[metric]}, mean of classifiers")
+    panel = "regressors" if metric in ("r2", "rmse") else "classifiers"
+    ax.set_ylabel(f"{METRICS[metric]}, mean of {panel}")
     ax.set_title(_SETTINGS[setting], fontsize=10)
     _finish([ax], result, own)
     return ax
@@ -89,7 +90,7 @@ def draw_tradeoff(
 def draw_classifiers(
     result: ComparisonResult,
     ax: Axes | None,
-    metric: str,
+    metric: Metric,
     setting: str,
     epsilon: float | None,
 ) -> Axes:
@@ -124,7 +125,7 @@ def draw_classifiers(
     ax.set_ylim(-0.7, len(order) - 0.3)
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
-    ax.set_xlabel(f"{_METRICS[metric]}, mean of repeats")
+    ax.set_xlabel(f"{METRICS[metric]}, mean of repeats")
     title = f"epsilon = {at:g}: " if at < math.inf else ""
     ax.set_title(title + _SETTINGS[setting], fontsize=10)
     _finish([ax], result, own)
@@ -374,7 +375,7 @@ def add_footer(figure: Figure | SubFigure, result: ComparisonResult) -> None:
 
 
 def _check_choice(metric: str, setting: str) -> None:
-    check_range("metric", metric, metric in _METRICS, f"one of {list(_METRICS)}")
+    check_range("metric", metric, metric in METRICS, f"one of {list(METRICS)}")
     check_range("setting", setting, setting in _SETTINGS, f"one of {list(_SETTINGS)}")
 
 

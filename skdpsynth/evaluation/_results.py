@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from skdpsynth.evaluation._runs import REAL
+from skdpsynth.evaluation._runs import METRICS, REAL
 from skdpsynth.metrics._classifiers import averaged
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.evaluation._marginals import Marginal, Pair, PlainColumn
+    from skdpsynth.evaluation._runs import Metric
 
     Samples = Mapping[tuple[str, float], Sequence[PlainColumn]]
 
@@ -30,7 +31,8 @@ _COSTS["peak_mb"] = "max"  # the first run in a process loads libraries too
 _CURATOR_ONLY = ["fit_s", "sample_s", "score_s", "peak_mb", "warned", "error"]
 # Metrics of whole tables in the order of the summary; the last two are not distances.
 _TABLE_METRICS = {
-    "AC": ("sra_auroc", "sra_auprc"),
+    # That of rmse is that of r2, as both follow the squared error.
+    "AC": ("sra_auroc", "sra_auprc", "sra_r2"),
     "fidelity": (
         *("feature_ranking", "ks", "tv", "missing", "pairs"),
         *("two_sample_linear", "two_sample_forest"),
@@ -50,7 +52,7 @@ class ComparisonResult:
     real_marginals : list of Marginal
         Shares of the real columns; empty if none may be shown.
     target : str
-        The label column.
+        The column to predict.
     real_pairs : list of Pair, default=()
         Shares of pairs of real columns; empty if none may be shown.
     contains_private_statistics : bool, default=True
@@ -61,8 +63,9 @@ class ComparisonResult:
     scores : DataFrame
         One row for each `synthesizer`, `epsilon`, `repeat`, `setting`, `classifier` and
         `metric`, with its `value`. Settings "A", "B" and "C" have the metrics "auroc"
-        and "auprc" of each classifier. "AC" compares A with C ("sra_auroc",
-        "sra_auprc"), and "fidelity" the table with real rows; there the classifier is
+        and "auprc" of each classifier, or "r2" and "rmse" of each regressor. "AC"
+        compares A with C ("sra_auroc" and so on), and "fidelity" the table with real
+        rows; there the classifier is
         "all". The synthesizer "real data" is the reference, with epsilon NaN and the
         Settings A and C: its "AC" says what to expect of the others.
     runs : DataFrame
@@ -72,7 +75,7 @@ class ComparisonResult:
         fitted and sampled, minus that before, in megabytes; the first run in a process
         loads libraries too), `warned` and `error` (texts, empty if all went well).
     target : str
-        The label column.
+        The column to predict.
     contains_private_statistics : bool
         True if anything here was computed from real rows beside the fits themselves.
         Then no epsilon covers it.
@@ -132,21 +135,23 @@ class ComparisonResult:
         -------
         DataFrame
             One row for each synthesizer and epsilon, the reference first. `auroc` and
-            `auprc` are means over classifiers and repeats, tested on real rows (Setting
-            B, for the reference A), `auroc_sd` and `auprc_sd` the standard deviations
-            of the repeats, `rank` the place by `auroc` at this epsilon, 1 the best;
-            then Setting C; the ranking agreements `sra_auroc`, `sra_auprc` and
-            `feature_ranking` (1 is best; those of the reference are what as many real
-            rows get); the fidelity metrics, distances (0 is best) and `two_sample_*`
+            `auprc` (of regressors `r2` and `rmse`) are means over classifiers and
+            repeats, tested on real rows (Setting B, for the reference A), `auroc_sd`
+            and `auprc_sd` the standard deviations of the repeats, `rank` the place by
+            `auroc`, or `r2`, at this epsilon, 1 the best; then Setting C; the ranking
+            agreements `sra_auroc` and `sra_auprc`, or `sra_r2`, and `feature_ranking`
+            (1 is best; those of the reference are what as many real rows get); the
+            fidelity metrics, distances (0 is best) and `two_sample_*`
             (0.5 is best); means of what the runs cost, of `peak_mb` the maximum;
             `n_runs` and `n_failed`. What was not computed has no column, or NaN.
         """
         groups = self.runs.groupby(RUN[:2], sort=False, dropna=False)
         table = pd.DataFrame([self._summary_row(n, e, runs) for (n, e), runs in groups])
-        if "auroc" in table:
+        first = self._metrics[0]
+        if first in table:
             # The epsilon of the reference is NaN, and so is its rank.
-            place = table.groupby("epsilon")["auroc"].rank(ascending=False)
-            table.insert(table.columns.get_loc("auroc"), "rank", place)
+            place = table.groupby("epsilon")[first].rank(ascending=False)
+            table.insert(table.columns.get_loc(first), "rank", place)
         table = table.dropna(axis="columns", how="all")
         table.attrs["contains_private_statistics"] = self.contains_private_statistics
         return table
@@ -188,7 +193,7 @@ class ComparisonResult:
         self,
         ax: Axes | None = None,
         *,
-        metric: Literal["auroc", "auprc"] = "auroc",
+        metric: Metric | None = None,
         setting: Literal["B", "C"] = "B",
     ) -> Axes:
         """Plot a score against epsilon.
@@ -197,8 +202,9 @@ class ComparisonResult:
         ----------
         ax : Axes or None, default=None
             Where to draw. None makes a new figure.
-        metric : {"auroc", "auprc"}, default="auroc"
-            Mean over the classifiers, in [0, 1].
+        metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
+            Mean over the classifiers or regressors. None takes "auroc", or "r2" where
+            the target is a number.
         setting : {"B", "C"}, default="B"
             Setting of the synthesizers; the line of real rows is A beside B, else C.
 
@@ -216,13 +222,13 @@ class ComparisonResult:
         """
         from skdpsynth.evaluation import _plots
 
-        return _plots.draw_tradeoff(self, ax, metric, setting)
+        return _plots.draw_tradeoff(self, ax, metric or self._metrics[0], setting)
 
     def plot_classifiers(
         self,
         ax: Axes | None = None,
         *,
-        metric: Literal["auroc", "auprc"] = "auroc",
+        metric: Metric | None = None,
         setting: Literal["B", "C"] = "B",
         epsilon: float | None = None,
     ) -> Axes:
@@ -232,8 +238,9 @@ class ComparisonResult:
         ----------
         ax : Axes or None, default=None
             Where to draw. None makes a new figure.
-        metric : {"auroc", "auprc"}, default="auroc"
-            Mean over the repeats, in [0, 1].
+        metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
+            Mean over the repeats. None takes "auroc", or "r2" where the target is a
+            number.
         setting : {"B", "C"}, default="B"
             Setting of the synthesizers; the marks of real rows are A beside B, else C.
         epsilon : float or None, default=None
@@ -251,6 +258,7 @@ class ComparisonResult:
         """
         from skdpsynth.evaluation import _plots
 
+        metric = metric or self._metrics[0]
         return _plots.draw_classifiers(self, ax, metric, setting, epsilon)
 
     def plot_marginals(
@@ -351,19 +359,25 @@ class ComparisonResult:
         """
         self.scores.to_parquet(path, index=False)
 
+    @property
+    def _metrics(self) -> list[Metric]:
+        """The metrics of the classifiers or regressors, the one that ranks first."""
+        found = set(self.scores["metric"])
+        return [name for name in METRICS if name in found] or list(METRICS)[:2]
+
     def _summary_row(
         self, name: str, epsilon: float, runs: pd.DataFrame
     ) -> dict[str, Any]:
         row: dict[str, Any] = {"synthesizer": name, "epsilon": epsilon}
         real = "A" if name == REAL else "B"
         for setting, ending in ((real, ""), ("C", "_C")):
-            for metric in ("auroc", "auprc"):
+            for metric in self._metrics:
                 repeats = self.repeats(name, epsilon, setting, metric)
                 row[f"{metric}{ending}"] = repeats.mean()
                 row[f"{metric}{ending}_sd"] = repeats.std()
-        for setting, metrics in _TABLE_METRICS.items():
-            for metric in metrics:
-                row[metric] = self.repeats(name, epsilon, setting, metric).mean()
+        for setting, names in _TABLE_METRICS.items():
+            for of_table in names:
+                row[of_table] = self.repeats(name, epsilon, setting, of_table).mean()
         costs = {name: how for name, how in _COSTS.items() if name in runs}
         row |= runs.agg(costs).to_dict()
         row["n_runs"] = len(runs)

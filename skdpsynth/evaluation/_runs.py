@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from joblib import parallel_config
@@ -37,6 +37,14 @@ if TYPE_CHECKING:
 REAL = "real data"  # the name of the reference among the synthesizers
 # The setting of the reference that compares with a setting of the synthesizers.
 REFERENCE = {"B": "A", "C": "C"}
+# What is scored, and how it is written: of labels, and of a target that is a number.
+Metric = Literal["auroc", "auprc", "r2", "rmse"]
+METRICS: dict[Metric, str] = {
+    "auroc": "AUROC",
+    "auprc": "AUPRC",
+    "r2": "R²",
+    "rmse": "RMSE",
+}
 ALL = "all"  # in the place of a classifier, for what is about the whole table
 _PLOTTED_ROWS = 1_000
 _MEASURED = ("epsilon_spent", "delta", "fit_s", "sample_s", "score_s", "peak_mb")

@@ -1,4 +1,4 @@
-"""The twelve classifiers of the PATE-GAN paper, and one beside them."""
+"""The twelve classifiers of the PATE-GAN paper, one beside them; five regressors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -69,14 +73,26 @@ _TWELVE = (
     GradientBoostingClassifier(random_state=0),
     MLPClassifier((18, 18, 18), activation="tanh", max_iter=60, random_state=0),
 )  # and `_xgboost`
-_KNOWN = named_by_class(_TWELVE) | {
+Panel = Mapping[str, BaseEstimator | None]
+CLASSIFIERS: Panel = named_by_class(_TWELVE) | {
     "XGBClassifier": None,
     BESIDE: HistGradientBoostingClassifier(random_state=0),
 }
+# For a target that is a number. A line, neighbours, and trees that average: a single
+# grown tree, as a plain line on columns that repeat each other, follows every noise.
+REGRESSORS: Panel = named_by_class(
+    (
+        Ridge(random_state=0),
+        KNeighborsRegressor(),
+        RandomForestRegressor(random_state=0),
+        GradientBoostingRegressor(random_state=0),
+        HistGradientBoostingRegressor(random_state=0),
+    )
+)
 
 
-def _new(name: str) -> BaseEstimator:
-    return clone(_KNOWN[name]) if _KNOWN[name] is not None else _xgboost()
+def _new(known: Panel, name: str) -> BaseEstimator:
+    return clone(known[name]) if known[name] is not None else _xgboost()
 
 
 def default_classifiers() -> dict[str, BaseEstimator]:
@@ -110,23 +126,25 @@ def default_classifiers() -> dict[str, BaseEstimator]:
     .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
        Data with Differential Privacy Guarantees", ICLR, 2019.
     """
-    return {name: _new(name) for name in averaged(_KNOWN)}
+    return {name: _new(CLASSIFIERS, name) for name in averaged(CLASSIFIERS)}
 
 
-def resolve_classifiers(classifiers: Classifiers) -> dict[str, BaseEstimator]:
+def resolve_classifiers(
+    classifiers: Classifiers, known: Panel = CLASSIFIERS
+) -> dict[str, BaseEstimator]:
     """Name the classifiers: at least one, none called "mean"; ValueError if not.
 
     Own ones of a list get the name of their class and a number from the second on;
-    names are out of the twelve and `BESIDE`; None stands for the twelve.
+    names are out of the `known` ones; None stands for all of them but `BESIDE`.
     """
     if classifiers is None:
-        return default_classifiers()
+        return {name: _new(known, name) for name in averaged(known)}
     if isinstance(classifiers, Mapping):
         chosen = dict(classifiers)
-    elif are_own(classifiers):
+    elif are_own(classifiers, known):
         chosen = named_by_class(_listed(classifiers))
     else:
-        chosen = {name: _new(name) for name in _listed(classifiers)}
+        chosen = {name: _new(known, name) for name in _listed(classifiers)}
     if not chosen or "mean" in chosen:
         raise ValueError(
             "The 'classifiers' parameter must hold at least one classifier, and none "
@@ -144,7 +162,7 @@ def averaged(names: Iterable[str]) -> list[str]:
     return [name for name in listed if name != BESIDE] or listed
 
 
-def are_own(classifiers: Classifiers) -> bool:
+def are_own(classifiers: Classifiers, known: Panel = CLASSIFIERS) -> bool:
     """Say whether the user made the classifiers: an error of theirs is the user's.
 
     ValueError if an entry is neither a known name nor a classifier, or both are mixed.
@@ -152,15 +170,18 @@ def are_own(classifiers: Classifiers) -> bool:
     if classifiers is None or isinstance(classifiers, Mapping):
         return classifiers is not None
     entries = _listed(classifiers)
-    if all(isinstance(entry, str) and entry in _KNOWN for entry in entries):
+    if all(isinstance(entry, str) and entry in known for entry in entries):
         return False
     # Such can be cloned and fitted.
     if all(has_methods(entry, "fit", "get_params") for entry in entries):
         return True
-    wrong = [entry for entry in entries if entry not in list(_KNOWN)]
+    own = "classifiers"
+    if known is REGRESSORS:
+        own = "regressors (the target holds numbers)"
+    wrong = [entry for entry in entries if entry not in list(known)]
     raise ValueError(
-        f"The 'classifiers' parameter must name some of {list(_KNOWN)}, or hold own "
-        f"classifiers, in a list or in a dict by name, not both. Got {wrong} instead."
+        f"The 'classifiers' parameter must name some of {list(known)}, or hold own "
+        f"{own}, in a list or in a dict by name, not both. Got {wrong} instead."
     )
 
 

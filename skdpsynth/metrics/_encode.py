@@ -14,6 +14,7 @@ Matrix = NDArray[np.float64]
 # Outliers beyond this many standard deviations are all as far out; without a limit, a
 # nearly constant training column takes a test value out of the range of float32 trees.
 _LIMIT = 1e6
+_MOST_LABELS = 20  # that numbers may be
 
 
 def check_tables(target: str, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -49,6 +50,26 @@ def check_tables(target: str, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]
                 "missing values. Drop these rows first."
             )
     return {name: _with_gaps(table[first.columns]) for name, table in tables.items()}
+
+
+def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
+    """Say whether a complete target is a number, and no label; ValueError for both.
+
+    It is one if it has fractions or more than 20 distinct numbers, whatever its dtype.
+    """
+    types = pd.api.types
+    if not types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype):
+        return False
+    measured = bool(column.nunique() > _MOST_LABELS)
+    if not (measured or types.is_integer_dtype(column.dtype)):
+        measured = bool((finite_numbers(column, "number") % 1 != 0).any())
+    if measured and pos_label is not None:
+        raise ValueError(
+            f"The 'pos_label' parameter names a label, but the target {column.name!r} "
+            "holds numbers: fractions, or more than 20 of them. Leave it out, or cast "
+            "the column to str."
+        )
+    return measured
 
 
 def same_columns(

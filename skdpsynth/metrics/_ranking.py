@@ -11,7 +11,13 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdpsynth.exceptions import InvalidTableError, TiedScoresWarning
-from skdpsynth.metrics._encode import Matrix, check_tables, encode_features
+from skdpsynth.metrics._encode import (
+    Matrix,
+    check_tables,
+    encode_features,
+    finite_numbers,
+    is_measurement,
+)
 
 Scores: TypeAlias = pd.Series | Mapping[str, float] | ArrayLike
 
@@ -80,7 +86,8 @@ def feature_ranking_agreement(
     synthetic : DataFrame
         Synthetic table with the same columns in any order.
     target : str
-        Name of the label column.
+        Name of the column to predict; as in `tstr_scores` it is a label or, where
+        `real` has so many numbers, a measurement.
     pos_label : object, default=None
         Label to correlate with. None means every label of either table in turn, the
         importance being the mean.
@@ -97,7 +104,7 @@ def feature_ranking_agreement(
         If the tables do not have the same columns, are empty, have fewer than two
         features, missing labels, infinite values or columns of different kinds.
     ValueError
-        If `pos_label` is in neither table.
+        If `pos_label` is in neither table, or given for a measurement.
 
     Warns
     -----
@@ -109,6 +116,7 @@ def feature_ranking_agreement(
     The importance of a feature is the absolute Pearson correlation with the label, and
     the agreement is that of `synthetic_ranking_agreement` [1]_. The label counts as 1
     for one label and 0 for all others; with two labels it does not matter for which. A
+    measurement counts as it is. A
     category column counts as much as its best level. A constant column has importance
     0. A missing number is replaced by the synthetic median.
 
@@ -133,8 +141,8 @@ def feature_ranking_agreement(
             f"got {real.shape[1] - 1}."
         )
     both = pd.concat([real[target].astype(object), synthetic[target].astype(object)])
-    labels = list(both.unique())
-    if pos_label is not None:
+    labels = None if is_measurement(real[target], pos_label) else list(both.unique())
+    if labels is not None and pos_label is not None:
         if pos_label not in labels:
             raise ValueError(
                 "The 'pos_label' parameter must be one of the labels. Got a "
@@ -150,22 +158,25 @@ def feature_ranking_agreement(
 
 
 def _importance(
-    matrix: Matrix, column: pd.Series, labels: list[Any], owner: NDArray[np.intp]
+    matrix: Matrix, column: pd.Series, labels: list[Any] | None, owner: NDArray[np.intp]
 ) -> Matrix:
     """Compute the importance of each feature from those of its encoded columns."""
-    label = column.astype(object)
-    each = [_absolute_correlation(matrix, label == value) for value in labels]
+    if labels is None:
+        each = [_absolute_correlation(matrix, finite_numbers(column, "number"))]
+    else:
+        label = column.astype(object)
+        each = [_absolute_correlation(matrix, label == value) for value in labels]
     importance: Matrix = np.zeros(owner[-1] + 1)
     np.maximum.at(importance, owner, np.mean(each, axis=0))
     # Rounded, so that rounding errors put no order among equals.
     return importance.round(12)
 
 
-def _absolute_correlation(matrix: Matrix, indicator: pd.Series) -> Matrix:
-    """Compute the absolute Pearson correlation of columns with an indicator."""
+def _absolute_correlation(matrix: Matrix, target: pd.Series | Matrix) -> Matrix:
+    """Compute the absolute Pearson correlation of columns with numbers or 0 and 1."""
     centered = matrix - matrix.mean(axis=0)
     centered[:, matrix.max(axis=0) == matrix.min(axis=0)] = 0.0
-    truth = np.asarray(indicator, dtype=np.float64)
+    truth = np.array(target, dtype=np.float64)
     truth -= truth.mean()
     norms = np.sqrt((centered**2).sum(axis=0) * (truth**2).sum())
     products = np.abs(centered.T @ truth)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from skdpsynth.schema import Continuous
 from skdpsynth.schema._dtypes import column_kind
 from skdpsynth.schema._values import decode_value, encode_value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
+    from skdpsynth.schema import TableSchema
     from skdpsynth.schema._dtypes import Kind
 
 
@@ -59,16 +61,39 @@ class TableLayout:
     target: Hashable = None
     from_array: bool = False  # X was an array or a list
     y_given: bool = False  # the target came as `y`; it is then the last column
+    measured: bool = False  # the target is a number, modelled as any column is
+
+    @classmethod
+    def of(
+        cls,
+        columns: tuple[ColumnLayout, ...],
+        target: Hashable,
+        schema: TableSchema | None,
+        **form: bool,
+    ) -> TableLayout:
+        """Lay out a table; floats are numbers, and what a schema calls Continuous."""
+        described = {} if schema is None else schema.columns
+        kinds = {column.name: column.kind for column in columns}
+        kind, given = kinds.get(target), described.get(target)
+        measured = kind == "continuous" and given is None
+        if isinstance(given, Continuous):
+            measured = kind in ("continuous", "integer")
+        return cls(columns, target, measured=measured, **form)
 
     @property
     def feature_columns(self) -> tuple[ColumnLayout, ...]:
         """All columns but the target."""
-        label = self.target_column
-        return tuple(column for column in self.columns if column is not label)
+        target = self.target_column
+        return tuple(column for column in self.columns if column is not target)
+
+    @property
+    def label_column(self) -> ColumnLayout | None:
+        """The target if its values are classes, or None."""
+        return None if self.measured else self.target_column
 
     @property
     def target_column(self) -> ColumnLayout | None:
-        """The label column, or None."""
+        """The target, or None."""
         if self.target is None:
             return None
         # Found by hash: names of different types need not be comparable.
@@ -84,7 +109,8 @@ class TableLayout:
         """Rebuild the layout that `to_dict` wrote."""
         columns = tuple(ColumnLayout.from_dict(column) for column in data["columns"])
         target = decode_value(data["target"])
-        return cls(columns, target, data["from_array"], data["y_given"])
+        forms = {name: data[name] for name in ("from_array", "y_given", "measured")}
+        return cls(columns, target, **forms)
 
 
 def _encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs

@@ -75,7 +75,7 @@ class TableModel:
                 values = from_wall(values, column)
             series[column.name] = to_series(values, missing, column)
         for column in self.facts.layout.columns:
-            if column is self.facts.layout.target_column:
+            if column is self.facts.layout.label_column:
                 levels = self.facts.classes.levels
                 codes = members if levels else np.full(len(members), -1)
                 series[column.name] = to_category_series(codes, levels, column)
@@ -97,7 +97,7 @@ class TableModel:
         layout = self.facts.layout
         known = {column.name for column in self.facts.columns}
         for place, column in enumerate(layout.columns):
-            if column.name not in known and column is not layout.target_column:
+            if column.name not in known and column is not layout.label_column:
                 frame.isetitem(place, _fresh_identifiers(len(frame), column))
         return frame
 

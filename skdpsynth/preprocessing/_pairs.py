@@ -119,12 +119,14 @@ def buy_pairs(
     *,
     mu: float,
     scope: Hashable,
+    target: int | None = None,
 ) -> PairTables:
     """Buy the tables of the pairs of columns in one class, for `mu` together.
 
-    All pairs; in a wide table those that differ most from what independent columns
-    would have, beyond the noise that their tables would get. `shares` (D,) are those of
-    the bins in their columns: like `bins` and `n_rows` they are released before.
+    All pairs; in a wide table those of the column `target`, a number, and those
+    that differ most from what independent columns would have, beyond the noise that
+    their tables would get. `shares` (D,) are those of the bins in their columns: like
+    `bins` and `n_rows` they are released before.
     """
     codes, sizes = bins.encode(rows), bins.sizes
     pairs = np.stack(np.triu_indices(len(sizes), 1), axis=1)
@@ -139,7 +141,8 @@ def buy_pairs(
         expected = np.rint(n_rows * np.outer(shares, shares)).astype(np.int64)
         distances = noisy_pair_distances(codes, sizes, expected, reservation)
         mu = mu * math.sqrt(1.0 - CHOICE_SHARE)
-        pairs = pairs[_worth(distances, pairs, np.array(sizes), mu)]
+        first = np.any(pairs == (-1 if target is None else target), axis=1)
+        pairs = pairs[_worth(distances, pairs, np.array(sizes), mu, first)]
     measured = measured_cells(sizes, pairs)
     tables = "1 pair table" if len(pairs) == 1 else f"{len(pairs)} pair tables"
     reservation = accountant.reserve_gaussian(
@@ -164,18 +167,20 @@ def _worth(
     pairs: NDArray[np.int64],
     sizes: NDArray[np.int64],
     mu: float,
+    first: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
     """Choose the pairs whose distances exceed the noise of their tables by most.
 
     The noise of a table grows with the root of the number of tables, so the gain of
-    the best ones together has a maximum.
+    the best ones together has a maximum. Those that are `first` are all among them.
     """
     noise = math.sqrt(2.0 / math.pi) / mu * sizes[pairs].prod(axis=1)
     found, best = np.empty(0, dtype=np.int64), -math.inf
     most = planned_tables(len(sizes))
-    for n_tables in np.unique(np.geomspace(1, most, 60).astype(np.int64)):
+    least = max(int(first.sum()), 1)
+    for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
         gains = distances - noise * math.sqrt(n_tables)
-        chosen = np.argsort(-gains, kind="stable")[:n_tables]
+        chosen = np.lexsort((-gains, ~first))[:n_tables]
         total = float(gains[chosen].sum())
         if total > best:
             found, best = chosen, total

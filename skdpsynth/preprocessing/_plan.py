@@ -12,7 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skdpsynth.preprocessing._bins import most_bins
-from skdpsynth.preprocessing._domains import LevelDomain, is_continuous
+from skdpsynth.preprocessing._domains import (
+    LevelDomain,
+    NumericDomain,
+    is_continuous,
+)
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.preprocessing._pairs import (
     all_pairs,
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("skdpsynth")
 _SIGNAL_FROM = 1.0
+_FEW_NUMBERS = 16  # whole ones, of what looks like the classes of a float column
 
 
 @dataclass(frozen=True)
@@ -247,9 +252,10 @@ def degradation(
     notes = Counter(plan.note for plan in plans if plan.note and private)
     for note, count in notes.items():
         parts.append(f"{count} of {len(plans)} classes have {note}")
-    if facts.layout.target is not None and not facts.classes.levels:
+    has_labels = facts.layout.label_column is not None
+    if has_labels and not facts.classes.levels:
         parts.append("no label was frequent enough to be released")
-    elif facts.layout.target is not None and len(facts.classes) == 1:
+    elif has_labels and len(facts.classes) == 1:
         parts.append("the target has one class only, so a classifier learns nothing")
     of_levels = {
         column.name: domain
@@ -283,4 +289,21 @@ def degradation(
             "back sorted by name or number. State the order by Categorical([...], "
             "ordered=True) in a schema."
         )
+    if facts.measured is not None and _few_numbers(facts, declared):
+        said.append(
+            f"The target {facts.layout.target!r} is a float column, so it is modelled "
+            "as a measurement, but it has a few whole numbers only. If they are "
+            "classes, cast it by astype(int) or astype('Int64')."
+        )
     return " ".join(said)
+
+
+def _few_numbers(facts: TableFacts, declared: TableSchema | None) -> bool:
+    """Tell from its bought range whether a measured target may be labels."""
+    if declared is not None and facts.layout.target in declared.columns:
+        return False
+    assert facts.measured is not None
+    domain = facts.domains[facts.measured]
+    assert isinstance(domain, NumericDomain)
+    whole = domain.integer and domain.decimals == 0
+    return whole and domain.high - domain.low < _FEW_NUMBERS

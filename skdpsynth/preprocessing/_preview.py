@@ -72,7 +72,7 @@ def guessed_layout(
     described = {} if schema is None else schema.columns
     if dtypes is not None:
         dtypes = dtypes_of(dtypes)
-        layout = TableLayout(_read_dtypes(dtypes, described), target)
+        layout = TableLayout.of(_read_dtypes(dtypes, described), target, schema)
         if target is not None and target not in dtypes:
             msg = f"The target {target!r} is not in dtypes. Give those of all columns."
             raise InvalidSchemaError(msg)
@@ -82,7 +82,7 @@ def guessed_layout(
         columns = [_layout_of(name, column) for name, column in described.items()]
         if target is not None and target not in described:
             columns.append(ColumnLayout(target, None, "categorical", True))
-        return TableLayout(tuple(columns), target)
+        return TableLayout.of(tuple(columns), target, schema)
     else:
         raise InvalidSchemaError(
             "plan needs to know the columns. Give dtypes=df.dtypes (names and dtypes "
@@ -109,9 +109,14 @@ def guess_table(
             "class_counts must be a dict from class to count. Got "
             f"{type(class_counts).__name__} instead."
         )
+    if layout.measured and class_counts is not None:
+        raise ValueError(
+            f"The target {layout.target!r} is a number and has no classes. Leave out "
+            "class_counts, and give n_rows."
+        )
     if layout.target is None and class_counts is not None:  # for fit(X, y)
         layout = _with_labels(layout, tuple(class_counts))
-    target = layout.target_column
+    target = layout.label_column
     labels: tuple[Hashable, ...] = (None,)
     if target is not None:
         public = public_labels(target, schema)
@@ -120,7 +125,7 @@ def guess_table(
         else:
             labels = tuple(class_counts or known_labels)
             layout = _with_labels(layout, labels)
-            target = layout.target_column
+            target = layout.label_column
             if labels and target is not None:
                 labels = _likely_labels(target, labels)
             if class_counts is not None:  # a usual label that was left out is empty
@@ -181,7 +186,7 @@ def plan_table(
     n_discrete = len(columns) - n_continuous
     counts = rounded(guess.counts)
     plans = plan_classes(guess.labels, counts, n_continuous, n_discrete, mu)
-    target, mu_labels = layout.target_column, cap * math.sqrt(CLASS_SHARE)
+    target, mu_labels = layout.label_column, cap * math.sqrt(CLASS_SHARE)
     plans = with_cells(plans, likely, count_noise_std(target, schema, mu_labels))
     key_delta = threshold_delta(layout, schema, accountant.delta)
     categories_from = 0
@@ -220,7 +225,7 @@ def _notes_of_all(
     guess: Guess, domains: list[ColumnDomain | None], categories_from: int
 ) -> list[str]:
     notes = []
-    if guess.layout.target is not None and len(guess.labels) == 1:
+    if guess.layout.label_column is not None and len(guess.labels) == 1:
         notes.append("one class only: a classifier has nothing to learn")
     n_fixed = sum(domain is not None and _is_fixed(domain) for domain in domains)
     if n_fixed:
@@ -286,7 +291,7 @@ def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayo
         kind = "boolean"
     elif all(isinstance(label, Integral) for label in labels):
         kind = "integer"
-    target = layout.target_column
+    target = layout.label_column
     if target is not None and target.dtype is not None:
         return layout
     name = "target" if target is None else target.name
@@ -301,7 +306,7 @@ def _likely_labels(
     if target.kind in ("continuous", "timedelta"):
         raise ValueError(
             f"The target {target.name!r} has dtype {target.dtype}, but classes must be "
-            "strings, integers or booleans. Cast it, or use target=None."
+            "strings, integers or booleans. Cast it, or describe it as Continuous."
         )
     whole = [isinstance(label, Integral) for label in labels]
     missing = [bool(pd.api.types.is_scalar(x) and pd.isna(x)) for x in labels]

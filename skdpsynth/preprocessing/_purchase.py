@@ -62,13 +62,22 @@ _MAX_NAMES = 8  # of columns in one line
 class TableFacts:
     """What is public about a table once everything was bought.
 
-    `columns` are the feature columns that are modelled, in order, and `domains` theirs.
+    `columns` are those that are modelled, in order, and `domains` theirs: features, and
+    a target that is measured.
     """
 
     layout: TableLayout
     columns: tuple[ColumnLayout, ...]
     domains: tuple[ColumnDomain, ...]
     classes: Classes
+
+    @property
+    def measured(self) -> int | None:
+        """The position among `columns` of a target that is measured."""
+        if not self.layout.measured:
+            return None
+        target = self.layout.target_column
+        return next(j for j, column in enumerate(self.columns) if column is target)
 
     def schema(self, declared: TableSchema | None) -> TableSchema:
         """Write down what was declared and bought; not columns of no known level."""
@@ -81,7 +90,7 @@ class TableFacts:
                 columns[column.name] = _completed(given[column.name], domain)
             elif column.name in given:
                 columns[column.name] = given[column.name]
-            elif column is not self.layout.target_column:
+            elif column is not self.layout.label_column:
                 columns[column.name] = _described(column, domain_of[column])
             elif self.classes.levels:
                 ordered = bool(getattr(column.dtype, "ordered", False))
@@ -95,7 +104,7 @@ class TableFacts:
         if counts is None and target is not None and self.classes.levels:
             bought = largest_remainder(self.classes.prior, total).tolist()
             counts = dict(zip(self.classes.levels, bought, strict=True))
-        elif self.layout.target is None:
+        elif self.layout.label_column is None:
             n_rows = total
         return TableSchema(columns, target=target, n_rows=n_rows, class_counts=counts)
 
@@ -108,14 +117,15 @@ def discovery_share(layout: TableLayout, schema: TableSchema | None) -> float:
 def modelled_columns(
     layout: TableLayout, schema: TableSchema | None
 ) -> tuple[ColumnLayout, ...]:
-    """Give the feature columns without identifiers; refuse if none is left."""
+    """Give the columns but labels and identifiers; refuse if no feature is left."""
     declared = {} if schema is None else schema.columns
     columns = tuple(
         column
-        for column in layout.feature_columns
-        if not isinstance(declared.get(column.name), Identifier)
+        for column in layout.columns
+        if column is not layout.label_column
+        and not isinstance(declared.get(column.name), Identifier)
     )
-    if not columns:
+    if len(columns) <= layout.measured:
         raise InvalidSchemaError(
             "There is no column that could be modelled besides the target and "
             "Identifiers. Describe at least one column otherwise."
@@ -132,7 +142,7 @@ def buy_facts(
     """Buy what the schema does not say; with it encode the rows, which stay private."""
     cap = accountant.mu_cap
     key_delta = threshold_delta(layout, schema, accountant.delta)
-    target = layout.target_column
+    target = layout.label_column
     classes, members = buy_classes(
         None if target is None else frame[target.name],
         target,
@@ -179,7 +189,7 @@ def bought_share(layout: TableLayout, schema: TableSchema | None) -> float:
     """Give the share of the budget (in mu^2) that `buy_facts` will spend."""
     keyed, numeric = bought_columns(layout, schema)
     grained = any(needs_grain(c, schema) for c in modelled_columns(layout, schema))
-    share = CLASS_SHARE * class_share(layout.target_column, schema)
+    share = CLASS_SHARE * class_share(layout.label_column, schema)
     share += LEVELS_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
     return share + GRAINS_SHARE * grained
 
@@ -194,7 +204,7 @@ def threshold_delta(
 def _n_discoveries(layout: TableLayout, schema: TableSchema | None) -> int:
     """Count the releases that need a delta of their own: labels, and categories."""
     categories, _ = bought_columns(layout, schema)
-    target = layout.target_column
+    target = layout.label_column
     labels = target is not None and public_labels(target, schema) is None
     return int(bool(categories)) + int(labels)
 

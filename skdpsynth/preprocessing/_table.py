@@ -35,7 +35,7 @@ def read_table(
     """Check the structure of a table and bring it into one form, `y` as last column.
 
     The frame has a fresh index; it may share memory with X and must not be written to.
-    Float labels are refused even if they are whole numbers: whether they are would be a
+    Floats are no labels even if they are whole numbers: whether they are would be a
     question about values, and measurements must not become thousands of classes.
     """
     frame, from_array = _to_frame(X)
@@ -51,7 +51,8 @@ def read_table(
         frame.insert(frame.shape[1], target, labels)
     _check_shape(frame, has_target=target is not None)
     columns = tuple(_laid_out(name, frame[name], schema) for name in frame.columns)
-    layout = TableLayout(columns, target, from_array, y_given=y is not None)
+    form = {"from_array": from_array, "y_given": y is not None}
+    layout = TableLayout.of(columns, target, schema, **form)
     _check_values(frame, layout)
     if schema is not None:
         check_schema(schema, layout)
@@ -195,14 +196,14 @@ def _check_shape(frame: pd.DataFrame, *, has_target: bool) -> None:
 
 
 def _check_values(frame: pd.DataFrame, layout: TableLayout) -> None:
-    """Refuse float labels and infinities."""
-    label = layout.target_column
+    """Refuse labels that are no classes, and infinities."""
+    label = layout.label_column
     if label is not None and label.kind in ("continuous", "timedelta"):
         raise InvalidTableError(
             f"The target {label.name!r} has dtype {label.dtype}, but classes must be"
             " strings, integers or booleans. Cast it by astype(int), astype('Int64')"
-            " or astype(str); if it is a measurement, keep it as a column and use"
-            " target=None."
+            " or astype(str); if it is a measurement, describe floats as Continuous or"
+            " not at all, and turn a duration into them by .dt.total_seconds()."
         )
     for column in layout.columns:
         if column.kind != "continuous":

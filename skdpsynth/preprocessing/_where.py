@@ -92,7 +92,7 @@ class Condition:
                 j = places[name]
                 columns[j] = _allowed(facts.columns[j], facts.domains[j], wanted)
             elif target is not None and name == target and labels:
-                column = facts.layout.target_column
+                column = facts.layout.label_column
                 assert column is not None
                 found = _allowed(column, LevelDomain(labels, nullable=False), wanted)
                 classes &= np.isin(np.arange(len(labels)), found.ranges[:, 0])

@@ -106,15 +106,15 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
         kind = "boolean"  # the table is public, and so are its values
     present = series[~is_missing(series)]
     nullable = len(present) < len(series)
-    if is_target and kind in ("continuous", "timedelta"):
+    if is_target and kind == "timedelta":
         raise InvalidTableError(
-            f"The target {name!r} has dtype {series.dtype}, but classes must be"
-            " strings, integers or booleans. Cast it, or use target=None if it is a"
-            " measurement."
+            f"The target {name!r} has dtype {series.dtype}, but a target must be"
+            " strings, numbers or booleans. Cast it, for example by"
+            " .dt.total_seconds(), or use target=None."
         )
     if kind == "boolean":
         return Boolean(nullable=nullable)
-    if kind == "categorical" or is_target:
+    if kind == "categorical" or (is_target and kind != "continuous"):
         if isinstance(series.dtype, pd.CategoricalDtype):
             levels, ordered = series.cat.categories.tolist(), series.cat.ordered
         else:

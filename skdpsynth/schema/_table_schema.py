@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._check import findings
-from skdpsynth.schema._columns import Boolean, Categorical, Column, blank_hint
+from skdpsynth.schema._columns import (
+    Boolean,
+    Categorical,
+    Column,
+    Continuous,
+    blank_hint,
+)
 from skdpsynth.schema._from_table import (
     blank_code,
     blank_facts,
@@ -42,8 +48,9 @@ class TableSchema:
     columns : mapping of column name to column
         `Continuous`, `Categorical`, `Boolean`, `Datetime` or `Identifier` objects.
     target : column name or None, default=None
-        The label column: a categorical or boolean one of `columns`, or a column that
-        they leave out, whose labels are then learned.
+        What is to be predicted: a categorical or boolean column, whose values are
+        classes; a continuous one, which is a measurement; or a column that `columns`
+        leave out, whose labels are then learned, but of floats, which are measured.
     n_rows : int or None, default=None
         Number of rows if it is public, positive.
     class_counts : mapping of class to int, or None, default=None
@@ -112,10 +119,10 @@ class TableSchema:
                 f"The 'target' of TableSchema must be a column name.{blank}"
             )
         column = self.columns.get(self.target)
-        if not (column is None or isinstance(column, Categorical | Boolean)):
+        if not isinstance(column, Categorical | Boolean | Continuous | None):
             raise InvalidSchemaError(
-                f"The target column {self.target!r} must be Categorical or Boolean."
-                f" Got {column!r} instead; use target=None if it is a measurement."
+                f"The target column {self.target!r} must be Categorical or Boolean, or"
+                f" Continuous if it is a measurement. Got {column!r} instead."
             )
 
     def _checked_class_counts(self) -> dict[Hashable, int]:
@@ -129,6 +136,11 @@ class TableSchema:
                 f" {self.target!r}. Add it to the columns."
             )
         column = self.columns[self.target]
+        if isinstance(column, Continuous):
+            raise InvalidSchemaError(
+                f"The target {self.target!r} is Continuous and has no classes. Leave"
+                " out 'class_counts'; 'n_rows' states the number of rows."
+            )
         levels = column.categories if isinstance(column, Categorical) else (False, True)
         if not isinstance(self.class_counts, Mapping):
             raise InvalidSchemaError(
@@ -229,7 +241,8 @@ class TableSchema:
             A public table with the columns of the private one, for example last
             year's published file.
         target : column name or None, default=None
-            The label column; it becomes categorical whatever its dtype.
+            What is to be predicted. It becomes categorical whatever its dtype, but for
+            floats, which stay continuous.
 
         Returns
         -------
@@ -241,7 +254,7 @@ class TableSchema:
         ------
         InvalidTableError
             If a dtype cannot be modelled, a value is infinite, or the target is
-            absent or a float column.
+            absent or a duration.
         """
         check_frame(public_df)
         if target is not None and target not in public_df.columns:

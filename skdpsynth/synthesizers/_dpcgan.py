@@ -32,7 +32,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     delta : float, default=1e-5
         Total delta of a fit, in (0, 1).
     target : column name, optional
-        The label column.
+        The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
         Public facts about the table; what it leaves out is bought.
     budget : PrivacyBudget, optional
@@ -90,7 +90,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     schema_ : TableSchema
         The declared and the bought facts.
     classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target.
+        The labels; only with a target that has classes.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_iter_ : int

@@ -26,7 +26,7 @@ class GANSynthesizer(AdversarialSynthesizer):
     Parameters
     ----------
     target : column name, optional
-        The label column.
+        The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
         Public facts about the table; what it leaves out is measured.
     init : {"pairs", "marginals", "random"}, default="pairs"
@@ -72,7 +72,7 @@ class GANSynthesizer(AdversarialSynthesizer):
     schema_ : TableSchema
         The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target.
+        The labels; only with a target that has classes.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes.
     n_iter_ : int

@@ -36,7 +36,7 @@ class IndependentSynthesizer(BaseSynthesizer):
     delta : float, default=1e-5
         Total delta of a fit, in (0, 1).
     target : column name, optional
-        The label column.
+        The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
         Public facts about the table; what it leaves out is bought.
     budget : PrivacyBudget, optional
@@ -55,7 +55,7 @@ class IndependentSynthesizer(BaseSynthesizer):
     schema_ : TableSchema
         The declared and the bought facts.
     classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target.
+        The labels; only with a target that has classes.
     n_features_in_ : int
         Number of columns without the target.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -40,7 +40,7 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
     delta : float, default=1e-5
         Total delta of a fit, in (0, 1).
     target : column name, optional
-        The label column.
+        The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
         Public facts about the table; what it leaves out is bought.
     budget : PrivacyBudget, optional
@@ -61,7 +61,7 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
     schema_ : TableSchema
         The declared and the bought facts.
     classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target.
+        The labels; only with a target that has classes.
     generator_ : MixtureGenerator
         The fitted generator; public.
     n_features_in_ : int

@@ -58,7 +58,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     delta : float, default=1e-5
         Total delta of a fit, in (0, 1).
     target : column name, optional
-        The label column. Without one there is one class and no unlabelled row.
+        The label column, or a float column, which is a measurement. Without
+        labels there is one class and no unlabelled row.
     schema : TableSchema, optional
         Public facts about the table; what it leaves out is bought.
     budget : PrivacyBudget, optional
@@ -123,7 +124,7 @@ class PATETripleGANSynthesizer(ClassGAN):
     schema_ : TableSchema
         The declared and the bought facts.
     classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target.
+        The labels; only with a target that has classes.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_teachers_ : ndarray of shape (n_classes,), int

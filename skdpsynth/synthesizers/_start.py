@@ -197,6 +197,7 @@ class PairStart:
                     accountant,
                     mu=plan.mu_pairs,
                     scope=facts.classes.scopes[c],
+                    target=facts.measured,
                 )
             self._released[c] = ReleasedClass(
                 tables.n_rows, shares[c], plan.noise_std, *tables[:3], device

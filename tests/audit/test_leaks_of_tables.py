@@ -280,6 +280,12 @@ def test_no_synthesizer_counts_rows_in_its_own_way():
     }
 
 
+def test_a_numeric_target_is_paid_for_like_any_column(audited, table):
+    """One row moves what it may, and nothing past the releases."""
+    schema = TableSchema(NUMBER | LABEL, target="a")
+    assert findings(audited, schema, table, CANARY) == ()
+
+
 # --- Rows without a class, and classes without rows -------------------------------
 
 

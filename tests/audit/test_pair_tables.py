@@ -257,7 +257,7 @@ def exact_distances(codes, n_bins, expected, reservation):
     return np.array(blocks)[np.triu_indices(len(n_bins), 1)]
 
 
-def the_first_one_by_parity(distances, pairs, sizes, mu):
+def the_first_one_by_parity(distances, pairs, sizes, mu, first):
     """Of two choices the one that the last bit of a distance says."""
     return np.array([distances[0] % 2])
 

@@ -12,7 +12,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
-from skdpsynth.evaluation import _runs
+from skdpsynth.evaluation import _runs, compare_synthesizers
 from skdpsynth.exceptions import DegradedResultWarning, TiedScoresWarning
 from skdpsynth.metrics import (
     column_fidelity,
@@ -84,6 +84,47 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables) -> None:
     for metric, value in fidelity.items():
         (found,) = values(result, "copy", "fidelity", metric)
         assert found == pytest.approx(value), metric
+
+
+def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path) -> None:
+    """A copy of the rows, once more: `size` follows from the label, and has gaps."""
+    train, test = (table.dropna() for table in tables)
+    options = {"n_repeats": 1, "n_samples": len(train), "fidelity": True}
+    panel = ["Ridge", "KNeighborsRegressor"]
+    result = compare_synthesizers(
+        {"copy": stubs["Copy"](), "floor": IndependentSynthesizer()},
+        *(train, test, "size"),
+        classifiers=panel,
+        **options,
+    )
+    assert (result.runs["error"] == "").all()
+    expected = tstr_scores(train, test, target="size", classifiers=panel).drop("mean")
+    for metric in ("r2", "rmse"):
+        found = values(result, "copy", "B", metric)
+        assert found.to_dict() == pytest.approx(expected[metric].to_dict())
+    summary = result.summary().set_index("synthesizer")
+    assert summary.columns[1:4].tolist() == ["rank", "r2", "rmse"]
+    assert summary["r2"]["copy"] == pytest.approx(expected["r2"].mean())
+    assert {"r2_C", "rmse_C", "sra_r2", "feature_ranking"} <= set(summary)
+    assert result.plot_tradeoff().get_ylabel() == "R², mean of regressors"
+    assert result.plot_classifiers(metric="rmse").get_xlabel().startswith("RMSE")
+    result.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h3>rmse</h3>" in page
+    assert "auprc" not in page
+
+
+def test_classes_of_a_number_are_refused_before_a_fit(stubs, tables) -> None:
+    train, test = (table.dropna() for table in tables)
+    with pytest.raises(ValueError, match="sampling_strategy must be None for a target"):
+        compare_synthesizers(
+            [stubs["Blind"]()], train, test, "size", sampling_strategy="balanced"
+        )
+    with pytest.raises(ValueError, match="must name some of"):
+        compare_synthesizers(
+            [stubs["Blind"]()], train, test, "size", classifiers=["GaussianNB"]
+        )
+    assert stubs["Blind"].fits == []
 
 
 def test_the_reference_has_as_many_rows_as_are_sampled(compare, stubs, tables) -> None:

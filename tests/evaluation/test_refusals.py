@@ -58,7 +58,7 @@ def test_bad_input_is_refused_before_the_first_fit(
             {
                 "settings": "C",
                 "fidelity": True,
-                "test": lambda t: t.assign(label=range(160)),
+                "test": lambda t: t.assign(label=np.arange(160) % 2),
             },
             "column 'label' to be of one kind",
         ),

@@ -357,11 +357,11 @@ def describe(draw, kind: str, dtype: Any, *, is_label: bool):
             Categorical([], nullable=True),
         ],
     }
+    measured = [
+        Continuous(low, high, nullable=nullable, scale=scale) for low, high in bounds
+    ]
+    choices["float"] = measured
     if not is_label:
-        measured = [
-            Continuous(low, high, nullable=nullable, scale=scale)
-            for low, high in bounds
-        ]
         day = {"nullable": nullable, "unit": draw(st.sampled_from([None, "D", "s"]))}
         choices["whole"] += [
             Continuous(low, high, integer=integer, nullable=nullable, scale=scale)

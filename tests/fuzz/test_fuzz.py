@@ -128,6 +128,8 @@ def draw_schema(draw, case: Case, columns, frame: pd.DataFrame, kinds, target):
         label = described.get(frame.columns[target])
         levels = getattr(label, "categories", [False, True])
         if label is not None and frame.columns[target] is not None:
+            if isinstance(label, Continuous):
+                return TableSchema(described, target=frame.columns[target])
             counts = {level: draw(st.sampled_from([0, 1, 10**6])) for level in levels}
             return TableSchema(
                 described, target=frame.columns[target], class_counts=counts
@@ -181,13 +183,13 @@ def draw_case(draw, columns, max_rows: int) -> Case:
     target = None
     if way == "column":
         target = draw(st.integers(0, n_columns - 1), label="place of the target")
-        if kinds[target] in ("float", "span") or n_columns == 1:
+        if kinds[target] == "span" or n_columns == 1:
             case.doubts.append("the target")
         if "target" not in case.doubts and not isinstance(case.synth.target, list):
             case.synth.set_params(target=frame.columns[target])
     elif way == "y":
         case.labels, kind = draw_series(draw, case, columns, n_rows, label="labels")
-        if kind in ("float", "span"):
+        if kind == "span":
             case.doubts.append("the labels")
     elif way == "absent" and rarely(draw, 4):
         case.synth.set_params(target="absent")
@@ -266,7 +268,8 @@ def comparable(name):
 def check_sample(case: Case, columns) -> None:
     synth = case.synth
     schema = {comparable(name): said for name, said in synth.schema_.columns.items()}
-    for n_samples, strategy in ((1, None), (20, None), (10, "balanced")):
+    balanced = "balanced" if hasattr(synth, "classes_") else None
+    for n_samples, strategy in ((1, None), (20, None), (10, balanced)):
         fake = synth.sample(n_samples, sampling_strategy=strategy)
         assert len(fake) == n_samples
         if not isinstance(case.table, pd.DataFrame):

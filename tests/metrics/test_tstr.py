@@ -318,7 +318,7 @@ def test_copy_of_the_real_table_scores_as_the_real_table() -> None:
     ("test", "message"),
     [
         (blobs().assign(y=1), "at least two labels"),
-        (blobs().assign(y=np.linspace(0, 1, 80)), "holds fractions"),
+        (blobs().assign(y=1.5), "at least two labels or values"),
         (blobs().assign(y=[0, "secret"] * 40), "labels of one type"),
     ],
 )

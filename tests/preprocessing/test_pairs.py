@@ -41,9 +41,10 @@ def table(n_columns: int, planted=(), seed: int = 0):
     return rows, TableBins([bins] * n_columns), np.tile([0.5, 0.5, 0.0], n_columns)
 
 
-def buy(rows, bins, shares, mu, epsilon=20.0):
+def buy(rows, bins, shares, mu, epsilon=20.0, **others):
     accountant = PrivacyAccountant(epsilon, 1e-5)
-    bought = buy_pairs(rows, bins, shares, N_ROWS, accountant, mu=mu, scope="u")
+    paying = {"mu": mu, "scope": "u"} | others
+    bought = buy_pairs(rows, bins, shares, N_ROWS, accountant, **paying)
     return bought, accountant.report().entries
 
 
@@ -90,6 +91,17 @@ def test_of_many_columns_those_that_hang_together_are_bought():
     assert choice.mu_total**2 + tables.mu_total**2 == pytest.approx(0.3**2)
 
 
+def test_all_pairs_with_a_measured_target_are_bought():
+    """Nothing hangs together; a target is public, so it is charged as before."""
+    bought, entries = buy(*table(30), mu=0.3, target=4)
+    found = bought_pairs(bought, 30)
+    assert {pair for pair in combinations(range(30), 2) if 4 in pair} <= found
+    choice, tables = entries
+    assert choice.sensitivity == pytest.approx(math.sqrt(435))
+    assert tables.sensitivity == pytest.approx(math.sqrt(len(found)))
+    assert choice.mu_total**2 + tables.mu_total**2 == pytest.approx(0.3**2)
+
+
 def test_without_noise_what_is_as_expected_is_not_bought(monkeypatch):
     """Columns of which every pair of levels is equally frequent, but for one pair."""
     monkeypatch.setattr(_pairs, "_CHOSEN_FROM", 1)
@@ -128,10 +140,11 @@ def test_pairs_are_chosen_by_distances_to_whole_numbers(monkeypatch):
     st.lists(st.integers(-50, 400), min_size=1, max_size=7),
     st.lists(st.integers(1, 5), min_size=5, max_size=5),
     st.floats(0.02, 2.0),
+    st.integers(-1, 4),
 )
 @settings(max_examples=80, deadline=None)
-def test_the_choice_gains_most_of_all_choices(distances, sizes, mu):
-    """Of a few pairs, against every subset that is not empty."""
+def test_the_choice_gains_most_of_all_choices(distances, sizes, mu, measured):
+    """Of a few pairs, against every subset with those of a measured target."""
     n_columns = 5
     pairs = np.stack(np.triu_indices(n_columns, 1), axis=1)[: len(distances)]
     cells = np.array(sizes)[pairs].prod(axis=1)
@@ -140,12 +153,14 @@ def test_the_choice_gains_most_of_all_choices(distances, sizes, mu):
         noise = math.sqrt(2 / math.pi) * cells[chosen] * math.sqrt(len(chosen)) / mu
         return float((np.array(distances)[chosen] - noise).sum())
 
-    found = _pairs._worth(np.array(distances), pairs, np.array(sizes), mu)
+    first = (pairs == measured).any(axis=1)
+    found = _pairs._worth(np.array(distances), pairs, np.array(sizes), mu, first)
     assert found.tolist() == sorted(set(found.tolist()))
     subsets = (
         list(chosen)
         for n in range(1, len(pairs) + 1)
         for chosen in combinations(range(len(pairs)), n)
+        if set(np.flatnonzero(first)) <= set(chosen)
     )
     best = max(gain(chosen) for chosen in subsets)
     assert gain(found.tolist()) == pytest.approx(best, rel=1e-9, abs=1e-6)

@@ -327,7 +327,8 @@ def test_a_plan_forgets_the_fit_of_another_target():
         ({"schema": True}, "schema must be a TableSchema. Got bool"),
         ({"dtypes": {"a": "nosuch", "y": "str"}}, "none that pandas knows"),
         ({"dtypes": pd.Series(["str"] * 3, ["a", "a", "y"])}, "more than once"),
-        ({"dtypes": {"a": "float64", "y": "float64"}}, "classes must be"),
+        ({"dtypes": {"a": "float64", "y": "float64"}}, "is a number and has no"),
+        ({"dtypes": {"a": "float64", "y": "timedelta64[s]"}}, "classes must be"),
         ({"dtypes": {"a": "float64", "y": "int64"}}, "must name labels as"),
     ],
 )

@@ -179,12 +179,15 @@ REFUSED = {
         "'sez' is not a column of the table. Its columns are 'age', 'sex'",
     ),
     "several targets": (lambda: read_table(FRAME, target=["sex"]), "Got list"),
-    "float target": (
-        lambda: read_table(one_column([0.0, 1.0]).assign(a=1), target="sick"),
-        r"'sick' has dtype float64.*astype\('Int64'\).*target=None",
+    "float target of categories": (
+        lambda: read_table(
+            one_column([0.0, 1.0]).assign(a=1),
+            target="sick",
+            schema=TableSchema({"sick": Categorical([0.0, 1.0])}),
+        ),
+        r"'sick' has dtype float64.*astype\('Int64'\).*Continuous",
     ),
-    "float y": (lambda: read_table(X, LABELS.astype(float)), "use target=None"),
-    "float y with inf": (lambda: read_table(X, [0.0, 1.0, np.inf]), "target"),
+    "float y with inf": (lambda: read_table(X, [0.0, 1.0, np.inf]), "infinite"),
     "timedelta target": (
         lambda: read_table(FRAME, pd.to_timedelta([1, 2, 3], unit="s")),
         "has dtype timedelta64",
@@ -237,7 +240,7 @@ def test_no_message_holds_a_value():
         one_column([secret, 1]),
         one_column(pd.Categorical([secret, 1])),
         one_column([secret, "x"]).assign(sick2=[np.inf, 4321.5]),
-        one_column([4321.5, 1.0]).assign(a=secret),
+        one_column([4321.5, np.inf]).assign(a=secret),
     ]
     for frame in frames:
         with pytest.raises(InvalidTableError) as caught:
