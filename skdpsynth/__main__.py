@@ -12,13 +12,14 @@ import tempfile
 import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import skdpsynth
-from skdpsynth.exceptions import PersistenceError, SkdpsynthError
+from skdpsynth.exceptions import InvalidSchemaError, PersistenceError, SkdpsynthError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -65,12 +66,14 @@ def _schema(args: argparse.Namespace) -> None:
     else:
         args.output.write_text(text, encoding="utf-8", newline="\n")
     _say("fill in what is public; a column whose nulls are left is bought by a fit")
+    if args.table.suffix == ".csv":
+        _say("kinds were found by looking at values: correct what is not public")
 
 
 def _check(args: argparse.Namespace) -> None:
     """Count what in a table is not as a schema says."""
     schema = skdpsynth.TableSchema.from_json(args.schema)
-    table = _read_table(args.table, schema, unchecked=True)
+    table = _read_table(args.table, schema.columns, unchecked=True)
     with _withheld("The schema must be checked"):
         found = schema.check(table)
     _say(f"{_FOR_CURATOR}; {len(found)} finding(s)")
@@ -81,7 +84,9 @@ def _plan(args: argparse.Namespace) -> None:
     """Say what a budget buys, from dtypes or a schema and guessed counts."""
     schema = _read_schema(args)
     synthesizer = _synthesizer(args, schema)
-    dtypes = None if args.table is None else _read_table(args.table, schema).dtypes
+    dtypes = None
+    if args.table is not None:
+        dtypes = _read_table(args.table, _described(args), rows=0, infer=False).dtypes
     columns, stated = (schema.columns, schema.target) if schema else ({}, None)
     column = columns.get(stated if args.target is None else args.target)
     counts = {_label(text, column): rows for text, rows in args.class_count}
@@ -95,10 +100,17 @@ def _fit(args: argparse.Namespace) -> None:
     schema = _read_schema(args)
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args), verbose=sys.stderr.isatty())
-    table = _read_table(args.table, schema)
+    table = _read_table(args.table, _described(args), infer=args.infer_dtypes)
     with _withheld("The fit must end"):
         synthesizer.fit(table)
-    synthesizer.save(args.output)
+    try:
+        synthesizer.save(args.output)
+    except (SkdpsynthError, OSError) as error:
+        from skdpsynth.privacy._budget import cost_of_failure
+
+        budget = synthesizer.get_params()["budget"]
+        error.add_note(cost_of_failure(args.epsilon, args.delta, budget))
+        raise
     claim = str(synthesizer.privacy_report()).splitlines()[0]
     _say(f"{claim}. Written to {str(args.output)!r}.")
 
@@ -171,31 +183,65 @@ def _read_schema(args: argparse.Namespace) -> TableSchema | None:
     return None if args.schema is None else skdpsynth.TableSchema.from_json(args.schema)
 
 
+def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
+    """Give what a schema file states of each column, also where blanks are left."""
+    from skdpsynth.schema._json import blank_columns
+
+    schema = _read_schema(args)
+    if schema is None:
+        return {}
+    stated: dict[Hashable, Any] = dict(schema.columns)
+    for name, facts in blank_columns(args.schema.read_text(encoding="utf-8")).items():
+        whole = facts.get("integer", False)
+        stated[name] = SimpleNamespace(tag=facts.get("kind"), integer=whole, low=None)
+    return stated
+
+
 def _read_table(
-    path: Path, schema: TableSchema | None = None, *, unchecked: bool = False
+    path: Path,
+    columns: Mapping[Hashable, Any] | None = None,
+    *,
+    rows: int | None = None,
+    infer: bool = True,
+    unchecked: bool = False,
 ) -> pd.DataFrame:
-    """Read a table; a CSV file has the dtypes that the schema states, else found ones.
+    """Read a table; columns of a CSV file have the dtypes that are stated.
 
     Whether numbers declared as whole are so is a question about values: they are
     rounded. In an unchecked table they are not, and what cannot be read stays text.
+    Dtypes that nobody states are found by looking at values, if `infer`. A Parquet file
+    has those of its types; what pandas wrote beside them may follow from values.
     """
     import pandas as pd
 
-    columns = {} if schema is None else schema.columns
-    columns = {name: column for name, column in columns.items() if type(name) is str}
-    with _withheld(f"{str(path)!r} must be a table that pandas reads"):
+    stated = {name: c for name, c in (columns or {}).items() if type(name) is str}
+    with _withheld(f"{str(path)!r} must be a table that can be read"):
         if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-        table = pd.read_csv(path, dtype=dict.fromkeys(columns, str), low_memory=False)
-    for name in table.columns.intersection(list(columns)):
-        kind = type(columns[name]).__name__
+            from pyarrow import parquet
+
+            from skdpsynth.utils._containers import from_arrow
+
+            table = parquet.ParquetFile(path).schema_arrow.empty_table()
+            return from_arrow(table if rows == 0 else parquet.read_table(path))
+        how = {"dtype": dict.fromkeys(stated, str), "low_memory": False, "nrows": rows}
+        table = pd.read_csv(path, **how)
+    found = [name for name in table.columns if name not in stated]
+    if found and not infer:
+        raise InvalidSchemaError(
+            f"Expected a schema that states the kinds of all columns of {str(path)!r}."
+            f" Got none for {found!r}, whose dtypes would be found by looking at their"
+            " values; write one by 'skdpsynth schema', or add --infer-dtypes to fit"
+            " where these are public."
+        )
+    for name in table.columns.intersection(list(stated)):
+        kind = stated[name].tag
         rule = f"{name!r} of {str(path)!r} must be {kind}, as the schema says"
         with suppress(Exception) if unchecked else _withheld(rule):
-            table[name] = _typed(table[name], columns[name], rounded=not unchecked)
+            table[name] = _typed(table[name], stated[name], rounded=not unchecked)
     return table
 
 
-def _typed(text: pd.Series, column: Column, *, rounded: bool) -> pd.Series:
+def _typed(text: pd.Series, column: Any, *, rounded: bool) -> pd.Series:  # noqa: ANN401
     """Read a column of a CSV file as what the schema says."""
     import pandas as pd
 
@@ -210,7 +256,7 @@ def _typed(text: pd.Series, column: Column, *, rounded: bool) -> pd.Series:
             raise ValueError("neither true nor false")
         return truth.astype("boolean")
     if holds == "Timestamp":
-        zone = getattr(column, "low", *levels[:1]).tzinfo
+        zone = getattr(getattr(column, "low", *levels[:1]), "tzinfo", None)
         moments = pd.to_datetime(text, format="ISO8601", utc=zone is not None)
         moments = moments.dt.as_unit("us")  # pandas would choose by the values
         return moments if zone is None else moments.dt.tz_convert(zone)
@@ -235,6 +281,12 @@ def _check_output(args: argparse.Namespace) -> None:
     path = args.output
     if path is None:
         return
+    given = [
+        getattr(args, name, None) for name in ("table", "schema", "budget", "model")
+    ]
+    if path.resolve() in [other.resolve() for other in given if other is not None]:
+        msg = f"Expected an output of its own. Got {str(path)!r}, which is read too."
+        raise FileExistsError(f"{msg} Name another.")
     if path.is_dir() or (path.exists() and not args.force):
         raise FileExistsError(
             f"Expected the name of a new file. Got {str(path)!r}, which is there;"
@@ -320,6 +372,12 @@ def _parser() -> argparse.ArgumentParser:
     made = command(_fit)
     made.add_argument("table", metavar="TABLE", type=_table_path)
     _add_settings(made)
+    made.add_argument(
+        "--infer-dtypes",
+        action="store_true",
+        help="find dtypes of CSV columns that the schema leaves out by looking at"
+        " their values: only where they are public",
+    )
     made.add_argument("--budget", type=Path, help="SQLite file that several fits share")
     made.add_argument(
         "--budget-total",

@@ -30,6 +30,7 @@ from skdpsynth.preprocessing._table import agreed_target, read_table
 from skdpsynth.preprocessing._where import Condition
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
+from skdpsynth.privacy._report_text import claim
 from skdpsynth.schema import TableSchema
 from skdpsynth.utils._containers import converter
 from skdpsynth.utils._sklearn_compat import InstanceOf, Interval, Options, fit_context
@@ -53,7 +54,8 @@ __all__ = ["BaseSynthesizer"]
 
 _LOG = logging.getLogger("skdpsynth")
 _CHUNK_ROWS = 250_000  # rows decoded at once when sampling
-_MOST_TRIED = 5_000_000  # rows drawn for one that satisfies a condition
+_MOST_TRIED = 5_000_000  # rows drawn for those that satisfy a condition, beside
+# a thousand for each of them
 
 
 class BaseSynthesizer(OneToOneFeatureMixin, Savable):
@@ -139,12 +141,12 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         seed = public_seed(self.random_state)
         accountant = self._accountant(layout, self.schema, self.budget)
         _LOG.info(
-            "Fit of %s to %d columns, target %r, within epsilon %g and delta %g",
+            "Fit of %s to %d columns, target %r, within epsilon %s and delta %s",
             type(self).__name__,
             len(layout.columns),
             layout.target,
-            self.epsilon,
-            self.delta,
+            claim(self.epsilon),
+            claim(self.delta),
         )
         try:
             self._forget()  # the earlier fit
@@ -163,7 +165,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
             raise
         self._model, self._report, self.schema_ = model, report, schema
         self._make_ready([seed, 1])
-        _LOG.info("Fitted, at epsilon %.6g and delta %g", report.epsilon, report.delta)
+        spent = claim(report.epsilon), claim(report.delta)
+        _LOG.info("Fitted, at epsilon %s and delta %s", *spent)
         if poor:
             warnings.warn(poor, DegradedResultWarning, stacklevel=3)
         return self
@@ -223,14 +226,14 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
+        if where is not None and sampling_strategy is not None:
+            msg = "where sets the class shares: leave out sampling_strategy."
+            raise ValueError(msg)
+        condition = None if where is None else Condition.of(where, self._model.facts)
         members = class_members(
             n_samples, sampling_strategy, self._model.facts.classes, rng
         )
-        if where is not None:
-            if sampling_strategy is not None:
-                msg = "where sets the class shares: leave out sampling_strategy."
-                raise ValueError(msg)
-            condition = Condition.of(where, self._model.facts)
+        if condition is not None:
             parts = [*self._rows_where(condition, len(members), rng)]
             return convert(self._model.join(parts))
         starts = range(0, len(members), _CHUNK_ROWS)
@@ -246,7 +249,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         shares = own * condition.classes * self._model.facts.classes.prior
         found = tried = 0
         while found < n_samples:
-            if tried >= _MOST_TRIED * (found + 1) or not shares.sum() > 0:
+            if tried >= _MOST_TRIED + 1000 * n_samples or not shares.sum() > 0:
                 raise ValueError(
                     f"{found} rows that satisfy where were among {tried:,} drawn ones. "
                     "Ask for less: fewer columns, more values, or ranges inside the "

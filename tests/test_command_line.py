@@ -11,7 +11,9 @@ import warnings
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 import skdpsynth
 from skdpsynth import IndependentSynthesizer, PrivacyBudget, TableSchema, __main__
@@ -19,6 +21,7 @@ from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
+from skdpsynth.utils._containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
 CANARY = "87654321"
@@ -49,7 +52,7 @@ def failed(capsys, *words: str) -> str:
 )
 def test_from_a_table_to_scores(table, target, capsys, folder):
     """The same steps as in Python, with the same dtypes; report and claim are one."""
-    settings = ["--target", target, *FAST]
+    settings = ["--target", target, *FAST, "--infer-dtypes"]
     assert main(["fit", table, *settings, "-o", "m.skdp"]) == 0
     out, err = capsys.readouterr()
     assert out == ""
@@ -57,11 +60,12 @@ def test_from_a_table_to_scores(table, target, capsys, folder):
     for name in ("a.csv", "b.csv", "c.parquet"):
         assert main(["sample", "m.skdp", "-n", "300", "--seed", "4", "-o", name]) == 0
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
-    fake = pd.read_parquet("c.parquet")
-    real = pd.read_csv(table) if table.endswith("csv") else pd.read_parquet(table)
-    assert (fake.dtypes == real.dtypes).all()
     synth = IndependentSynthesizer.load("m.skdp")
-    pd.testing.assert_frame_equal(fake, synth.sample(300, random_state=4))
+    fake = synth.sample(300, random_state=4)
+    csv = table.endswith("csv")
+    real = pd.read_csv(table) if csv else from_arrow(pq.read_table(table))
+    assert (fake.dtypes == real.dtypes).all()
+    pd.testing.assert_frame_equal(pd.read_csv("a.csv"), fake, check_dtype=False)
     assert main(["report", "m.skdp"]) == 0
     assert capsys.readouterr().out == f"{synth.privacy_report()}\n"
     tables = ["--synthetic", "c.parquet", "--test", table]
@@ -97,7 +101,7 @@ def test_a_schema_is_made_filled_and_checked(capsys):
 def test_a_plan_is_the_one_of_python(capsys):
     """From dtypes, from a schema, and with labels as they are typed."""
     synth = IndependentSynthesizer(epsilon=3, target="income")
-    dtypes = pd.read_parquet("adult.parquet").dtypes
+    dtypes = from_arrow(pq.read_table("adult.parquet")).dtypes
     counts = {"<=50K": 900, ">50K": 100}
     words = ["--target", "income", *FAST, "--class-count", "<=50K=900", ">50K=100"]
     assert main(["plan", "adult.parquet", *words]) == 0
@@ -116,7 +120,8 @@ def test_a_plan_is_the_one_of_python(capsys):
 
 
 def test_a_budget_is_shared_and_refused(capsys):
-    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--budget", "b.sqlite"]
+    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--infer-dtypes"]
+    fit += ["--budget", "b.sqlite"]
     error = failed(capsys, *fit, "-o", "m")
     assert "cannot be used" in error
     assert not Path("b.sqlite").exists()
@@ -130,11 +135,14 @@ def test_a_budget_is_shared_and_refused(capsys):
 
 def test_nothing_is_spent_where_no_output_can_be_written(capsys):
     Path("there").write_text("kept")
-    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--budget", "b.sqlite"]
+    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--infer-dtypes"]
+    fit += ["--budget", "b.sqlite"]
     fit += ["--budget-total", "5", "1e-4"]
     assert "add --force" in failed(capsys, *fit, "-o", "there")
     assert "can be written to" in failed(capsys, *fit, "-o", "absent/m")
     assert "which is there" in failed(capsys, *fit, "--force", "-o", ".")
+    for read in ("c.csv", "b.sqlite"):
+        assert "of its own" in failed(capsys, *fit, "--force", "-o", read)
     assert Path("there").read_text() == "kept"
     assert not Path("b.sqlite").exists()
     assert main([*fit, "--force", "-o", "there"]) == 0
@@ -182,11 +190,45 @@ def test_dtypes_of_a_csv_file_are_what_the_schema_says():
     expected += ["boolean", str(pd.Series(["a"]).dtype)]
     for n_rows, n, y in [(60, "2.5", "1"), (60, "", ""), (0, "3", "0"), (0, "", "")]:
         write_cells(n_rows, n=n, y=y)
-        table = __main__._read_table(Path("t.csv"), DECLARED)
+        table = __main__._read_table(Path("t.csv"), DECLARED.columns, infer=False)
         found = table.dtypes.astype(str).tolist()
         assert found == [*expected, expected[-1], "Int64"]
     assert table["code"].tolist() == ["007"]
     assert table["id"].tolist() == ["00"]
+
+
+def test_no_row_chooses_a_dtype(capsys):
+    """Of whole numbers, with one row more: a blank, a fraction, a word."""
+    columns = (
+        '["k", {"kind": "continuous", "low": null, "high": null, "integer": true}]'
+    )
+    text = f'{{"schema_version": 1, "columns": [{columns}], "target": null}}'
+    Path("s.json").write_text(text)
+    described = __main__._parser().parse_args(["check", "t.csv", "--schema", "s.json"])
+    for more in ("", "1.5", "7"):
+        pd.DataFrame({"k": [*"123", more]}).to_csv("t.csv", index=False)
+        table = __main__._read_table(
+            Path("t.csv"), __main__._described(described), infer=False
+        )
+        assert table["k"].dtype == "Int64"
+        numbers = pa.array([1, 2, None if more == "" else 3])
+        pq.write_table(pa.table({"k": numbers}), "t.parquet")
+        table = __main__._read_table(Path("t.parquet"))
+        assert table["k"].dtype == pd.ArrowDtype(pa.int64())
+    fit = ["t.csv", *FAST]
+    assert "of 't.csv'. Got none for ['k']" in failed(capsys, "fit", *fit, "-o", "m")
+    assert "--infer-dtypes" in failed(capsys, "plan", *fit, "--rows", "9")
+
+
+def test_a_plan_reads_no_row(capsys):
+    """What it prints, and whether it ends, is the same with a word among numbers."""
+    plans = []
+    for changed in ({}, {"n": "many", "flag": "maybe", "when": "soon"}):
+        write_cells(**changed)
+        words = ["plan", "t.csv", "--schema", "s.json", *FAST, "--rows", "50"]
+        plans.append((main(words), capsys.readouterr()))
+    assert plans[0][0] == 0
+    assert plans[0] == plans[1]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +256,7 @@ def test_no_message_holds_a_value_of_the_table(name, capsys):
     main(["fit", "t.csv", "--schema", "s.json", *FAST, "-o", "m"])
     main(["evaluate", "--synthetic", "t.csv", "--test", "t.csv", "--target", name])
     main(["plan", "t.csv", "--schema", "s.json", *FAST, "--rows", "50"])
-    main(["fit", "t.csv", "--target", "x", *FAST, "-o", "k"])
+    main(["fit", "t.csv", "--target", "x", *FAST, "--infer-dtypes", "-o", "k"])
     Path("broken.csv").write_text(f'a,b\n1,2\n"{CANARY},3\n{CANARY},1,1,1')
     Path("broken.parquet").write_text(CANARY)
     for broken in ("broken.csv", "broken.parquet"):
@@ -234,7 +276,8 @@ def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
         raise TypeError(CANARY)
 
     monkeypatch.setattr(IndependentSynthesizer, "_fit", broken)
-    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--budget", "b.sqlite"]
+    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--infer-dtypes"]
+    fit += ["--budget", "b.sqlite"]
     error = failed(capsys, *fit, "--budget-total", "5", "1e-4", "-o", "m")
     assert CANARY not in error
     assert "Got a TypeError, whose words may hold a value" in error
@@ -250,7 +293,7 @@ def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(IndependentSynthesizer, "fit", interrupted)
-    assert main(["fit", "c.csv", *FAST, "-o", "m"]) == 1
+    assert main(["fit", "c.csv", *FAST, "--infer-dtypes", "-o", "m"]) == 1
     assert capsys.readouterr().err == (
         "skdpsynth: warning: mostly noise\nskdpsynth: error: KeyboardInterrupt\n"
     )
@@ -260,7 +303,10 @@ def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
     ("words", "message"),
     [
         (["fit", "c.csv", "--epsilon", "-1", "-o", "m"], "'epsilon' parameter"),
-        (["fit", "c.csv", "--target", "no", *FAST, "-o", "m"], "'no' is not a column"),
+        (
+            ["fit", "c.csv", "--target", "no", *FAST, "-o", "m", "--infer-dtypes"],
+            "'no' is not a column",
+        ),
         (["fit", "no.csv", *FAST, "-o", "m"], "No such file or directory: 'no.csv'"),
         (["check", "c.csv", "--schema", "c.csv"], "The file 'c.csv': Expected JSON"),
         (["plan", *FAST], "plan needs to know the columns"),

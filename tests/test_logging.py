@@ -19,6 +19,7 @@ from skdpsynth.schema import Categorical, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
+CANARY = "canary"
 N = 1237  # no number that a plan or a report would have
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
@@ -32,6 +33,7 @@ def rows(n_rows: int) -> pd.DataFrame:
             "y": rng.choice(["u", "v"], N + 1, p=[0.3, 0.7]),
         }
     )
+    table.loc[7, "text"] = CANARY  # of both neighbours
     return table[:n_rows]
 
 
@@ -83,10 +85,24 @@ def test_logs_hold_no_number_but_those_of_the_report_and_the_plan(
         messages, public = logged(synthesizer, table, caplog, monkeypatch)
         assert len(messages) > 5
         assert private_numbers(messages, public) == []
+        assert CANARY not in "".join(messages)
         exact = {len(table), *table["y"].value_counts()}
         assert not exact & {n for text in messages for n in numbers(text)}
         found.append(messages)
     assert found[0] == found[1]
+
+
+class LogsLevels(IndependentSynthesizer):
+    """A twin that says which texts there are, released or not."""
+
+    def fit(self, X, y=None):
+        logging.getLogger("skdpsynth").info("Texts %s", sorted(set(X["text"])))
+        return super().fit(X, y)
+
+
+def test_a_twin_that_logs_levels_is_caught(caplog, monkeypatch):
+    messages, _ = logged(LogsLevels(target="y"), rows(N), caplog, monkeypatch)
+    assert CANARY in "".join(messages)
 
 
 class LogsRows(IndependentSynthesizer):

@@ -93,7 +93,7 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
 
 def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
-    zone = _zone(column.dtype)
+    zone = zone_of(column.dtype)
     if zone is None:
         return seconds
     moments = pd.DatetimeIndex(_ticks(seconds, "us").view("M8[us]")).tz_localize("UTC")
@@ -102,7 +102,7 @@ def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
 
 def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     """Undo `to_wall`: a doubled hour is the second one, one left out the next shown."""
-    zone = _zone(column.dtype)
+    zone = zone_of(column.dtype)
     if zone is None:
         return seconds
     local = pd.DatetimeIndex(_ticks(seconds, "us").view("M8[us]"))
@@ -144,7 +144,8 @@ def _ticks(seconds: Floats, unit: str) -> Ints:
     return ticks.astype(np.int64) * factor
 
 
-def _zone(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
+def zone_of(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Return the time zone of a dtype, None where it has none."""
     return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None)
 
 

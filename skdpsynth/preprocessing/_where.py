@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from skdpsynth.preprocessing._convert import to_wall
+from skdpsynth.preprocessing._convert import from_wall, to_wall, zone_of
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
+from skdpsynth.schema._columns import ROUNDING
 from skdpsynth.schema._values import plain
 
 if TYPE_CHECKING:
@@ -29,27 +31,39 @@ if TYPE_CHECKING:
 
     Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
 
+_HOUR = 3600.0
+_COLUMNS = pd.Series | pd.Index
+
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a condition allows of one column: numbers or codes of levels, inclusive."""
+    """What a condition allows of one column: numbers or codes of levels.
 
-    ranges: NDArray[np.float64]  # (n, 2)
+    `ranges` (n, 2) are inclusive, in order and apart. Of times that are whole units on
+    the clock of a zone, `zoned` is the column, and they are seconds since 1970 UTC.
+    """
+
+    ranges: NDArray[np.float64]
     missing: bool
+    zoned: ColumnLayout | None = None
 
     def holds(
         self, marginal: MarginalTransform, ranks: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Tell which ranks in the marginal stand for an allowed value."""
         values, missing = marginal.decode(ranks)
-        low, high = self.ranges.T[:, :, None]
-        inside = ((low <= values) & (values <= high)).any(axis=0)
-        return np.where(missing, self.missing, inside)
+        if self.zoned is not None:
+            values = from_wall(values, self.zoned)
+        # Only the last range that begins below a value may hold it.
+        place = np.searchsorted(self.ranges[:, 0], values, side="right") - 1
+        ends = np.append(self.ranges[:, 1], -np.inf)  # where none begins below
+        return np.where(missing, self.missing, values <= ends[place])
 
     def spans(self, marginal: MarginalTransform) -> Spans:
-        """Give the ranks in the marginal that stand for allowed values."""
+        """Give ranks in the marginal, among them all that stand for allowed values."""
         if isinstance(marginal.domain, NumericDomain):
-            ends = np.array([marginal.domain.span(*own) for own in self.ranges])
+            ranges = self.ranges if self.zoned is None else self._on_the_clock()
+            ends = np.array([marginal.domain.span(*own) for own in ranges])
             ends = ends.reshape(-1, 2)
             found = np.column_stack(
                 (marginal.cdf(ends[:, 0])[0], marginal.cdf(ends[:, 1])[1])
@@ -63,6 +77,14 @@ class Allowed:
         if self.missing:
             found = np.concatenate(([[0.0, marginal.missing]], found))
         return np.asarray(found[found[:, 1] > found[:, 0]])
+
+    def _on_the_clock(self) -> NDArray[np.float64]:
+        """Give the ranges on the clock, an hour wider: it may be put on or back."""
+        assert self.zoned is not None
+        wide = self.ranges + np.array([-_HOUR, _HOUR])
+        finite = np.isfinite(wide)
+        wide[finite] = to_wall(wide[finite], self.zoned)
+        return _apart(wide)
 
 
 @dataclass(frozen=True)
@@ -137,28 +159,102 @@ def drawn_within(uniforms: NDArray[np.float64], spans: Spans) -> NDArray[np.floa
 
 def _allowed(column: ColumnLayout, domain: ColumnDomain, wanted: Any) -> Allowed:  # noqa: ANN401
     """Read what is wanted of one column."""
-    numeric = isinstance(domain, NumericDomain)
-    ends = numeric and isinstance(wanted, tuple)
-    if ends and len(wanted) != 2:
-        raise ValueError(
-            f"where[{column.name!r}] must be a value, a list of values, or a tuple of "
-            f"two ends. Got a tuple of {len(wanted)}."
-        )
-    listed = isinstance(wanted, list | tuple | set | frozenset | np.ndarray | pd.Index)
+    if isinstance(wanted, tuple):
+        if len(wanted) != 2:
+            raise ValueError(
+                f"where[{column.name!r}] must be a value, a list of values, or a tuple"
+                f" of two ends. Got a tuple of {len(wanted)}."
+            )
+        return _between(column, domain, *wanted)
+    listed = isinstance(wanted, list | set | frozenset | np.ndarray | _COLUMNS)
     values = list(wanted) if listed else [wanted]
-    gone = [value is None or value is pd.NA or value != value for value in values]
-    if ends:
-        open_ends = (-np.inf, np.inf)
-        both = zip(values, gone, open_ends, strict=True)
-        low, high = (end if none else _number(v, column) for v, none, end in both)
-        return Allowed(np.array([[low, high]]), missing=False)
+    gone = [_is_gone(value) for value in values]
     present = [value for value, none in zip(values, gone, strict=True) if not none]
     if isinstance(domain, LevelDomain):
         numbers = _codes(present, column, domain.levels)
     else:
         numbers = [_number(value, column) for value in present]
     ranges = np.array(numbers, dtype=np.float64).reshape(-1, 1).repeat(2, axis=1)
-    return Allowed(ranges, missing=any(gone))
+    return _of(ranges, column, domain, missing=any(gone))
+
+
+def _between(
+    column: ColumnLayout,
+    domain: ColumnDomain,
+    low: Any,  # noqa: ANN401 - any scalar
+    high: Any,  # noqa: ANN401
+) -> Allowed:
+    """Read a range, of which None is an open end."""
+    if isinstance(domain, NumericDomain):
+        ends = [
+            open_end if _is_gone(end) else _number(end, column)
+            for end, open_end in ((low, -np.inf), (high, np.inf))
+        ]
+        return _of(np.array([ends]), column, domain, missing=False)
+    try:
+        if any(isinstance(level, str | bool) for level in domain.levels):
+            raise TypeError
+        codes = [
+            float(code)
+            for code, level in enumerate(domain.levels)
+            if (_is_gone(low) or low <= level) and (_is_gone(high) or level <= high)
+        ]
+    except TypeError:
+        raise ValueError(
+            f"where[{column.name!r}] is a tuple, which is a range of numbers or times,"
+            " and the categories of the column are none. Give a list."
+        ) from None
+    ranges = np.array(codes).reshape(-1, 1).repeat(2, axis=1)
+    return Allowed(ranges, missing=False)
+
+
+def _of(
+    ranges: NDArray[np.float64],
+    column: ColumnLayout,
+    domain: ColumnDomain,
+    *,
+    missing: bool,
+) -> Allowed:
+    """Bring ranges to what the column can hold: in order, apart, none outside."""
+    zoned = None
+    if isinstance(domain, NumericDomain):
+        unit = 10.0**-domain.decimals if domain.step is None else domain.step
+        low, high = domain.low * unit, domain.high * unit
+        in_zone = zone_of(column.dtype) is not None
+        if in_zone and domain.step is not None:
+            zoned = column
+            low, high = from_wall(np.array([low, high]), column)
+            low, high = low - _HOUR, high + _HOUR
+        elif domain.integer:
+            # As whole numbers are turned into values, so that equal ones are equal.
+            whole = np.stack(
+                [
+                    np.ceil(ranges[:, 0] / unit - ROUNDING),
+                    np.floor(ranges[:, 1] / unit + ROUNDING),
+                ],
+                axis=1,
+            )
+            by_step = domain.step is not None
+            ranges = whole * unit if by_step else whole / 10.0**domain.decimals
+        inside = (ranges[:, 1] >= low) & (ranges[:, 0] <= high)
+        ranges = ranges[inside & (ranges[:, 0] <= ranges[:, 1])]
+    return Allowed(_apart(ranges), missing, zoned)
+
+
+def _apart(ranges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Put ranges in order, and join those that meet."""
+    found: list[list[float]] = []
+    for low, high in np.unique(ranges, axis=0).tolist():
+        if found and low <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], high)
+        else:
+            found.append([low, high])
+    return np.array(found).reshape(-1, 2)
+
+
+def _is_gone(value: Any) -> bool:  # noqa: ANN401 - any object
+    """Whether a value stands for a missing one, or an open end."""
+    return value is None or value is pd.NA or bool(np.all(value != value))
 
 
 def _codes(
@@ -176,18 +272,18 @@ def _codes(
 
 
 def _number(value: Any, column: ColumnLayout) -> float:  # noqa: ANN401 - any scalar
-    """Read a number, a time (seconds on the column's clock) or a duration (seconds)."""
+    """Read a number, a time (seconds since 1970 UTC) or a duration (seconds)."""
     try:
-        if column.kind == "timedelta":
+        is_number = isinstance(value, Real)
+        if column.kind == "timedelta" and not is_number:
             return pd.Timedelta(value).total_seconds()
         if column.kind != "datetime":
             return float(value)
         moment = pd.Timestamp(value)
-        if getattr(column.dtype, "tz", None) is None:
-            return moment.timestamp()
-        if moment.tzinfo is None:
-            moment = moment.tz_localize(column.dtype.tz)
-        return float(to_wall(np.array([moment.timestamp()]), column)[0])
+        zone = zone_of(column.dtype)
+        if zone is not None and moment.tzinfo is None:
+            moment = moment.tz_localize(zone)
+        return moment.timestamp()
     except (TypeError, ValueError):
         raise ValueError(
             f"where[{column.name!r}] must hold values of the kind of the column "

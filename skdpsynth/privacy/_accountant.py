@@ -346,10 +346,8 @@ class PrivacyAccountant:
             )
             reservation = self._ledger.issue(line)
             self._spending.add(scope, mu_squared, deltas)
-        words, total = scope_words(scope), mu * math.sqrt(count)  # as in the report
-        _LOG.info(
-            "Buying %s, paid by %s: %d release(s), mu %.6g", name, words, count, total
-        )
+        payer = scope_words(scope)
+        _LOG.info("Buying %s, paid by %s: %d release(s)", name, payer, count)
         return reservation
 
     def remaining_mu(self, scope: Hashable | None = None) -> float:

@@ -101,6 +101,12 @@ def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
     return data
 
 
+def blank_columns(text: str) -> dict[Hashable, Mapping[str, Any]]:
+    """Read what a schema file states of columns of which all blanks are left."""
+    entries = filter(_is_blank, parse_json(text)["columns"])
+    return {decode_value(name): facts for name, facts in entries}
+
+
 def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
     """Parse JSON strictly: what two readers could read in two ways is refused."""
     return json.loads(

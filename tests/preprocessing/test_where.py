@@ -160,6 +160,69 @@ def test_numbers_within_spans():
     np.testing.assert_allclose(found, [0.1, 0.15, 0.5, 0.65, 0.7996])
 
 
+HOURS = pd.date_range("2020-10-20", "2020-11-05", freq="15min", tz="America/New_York")
+
+
+@pytest.mark.parametrize("unit", [None, "h"])
+@pytest.mark.parametrize("dtype", [None, "timestamp[us, tz=America/New_York][pyarrow]"])
+@pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, PairwiseSynthesizer])
+def test_times_in_a_zone_over_a_clock_change(unit, dtype, synthesizer):
+    """The clock is put back at 2:00 on 1 November: 1:30 comes twice."""
+    when = HOURS if unit is None else HOURS.floor("h", ambiguous=True)
+    table = pd.DataFrame({"when": when.as_unit("us"), "a": range(len(HOURS))})
+    if dtype is not None:
+        table["when"] = table["when"].astype(dtype)
+    columns = {
+        "when": Datetime(HOURS[0], HOURS[-1], unit=unit),
+        "a": Continuous(0, 2e3),
+    }
+    synth = synthesizer(math.inf, schema=TableSchema(columns), random_state=0).fit(
+        table
+    )
+    low, high = HOURS[-600], pd.Timestamp("2020-11-01T05:00Z")
+    for ends in ((low, high), (high, None), (None, low)):
+        found = synth.sample(500, where={"when": ends}, random_state=2)["when"]
+        found = found.astype("datetime64[us, America/New_York]")
+        assert found.between(ends[0] or HOURS[0], ends[1] or HOURS[-1]).all()
+
+
+def test_values_that_come_twice_count_once(fitted):
+    for synth in fitted.values():
+        once, twice = (
+            synth.sample(100, where={"age": ages}, random_state=5)
+            for ages in ([30, 50], [50, 30, 30.0])
+        )
+        pd.testing.assert_frame_equal(once, twice)
+        rows = synth.sample(20, where={"price": [0.1 + 0.2, 0.3]}, random_state=5)
+        assert rows["price"].tolist() == [0.3] * 20
+
+
+def test_ranges_of_categories_and_of_durations():
+    """Numbers that are categories have an order, and seconds are what bounds are in."""
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(
+        {
+            "code": rng.integers(0, 5, 600),
+            "wait": pd.to_timedelta(rng.integers(0, 90, 600), "s"),
+        }
+    )
+    columns = {"code": Categorical([0, 1, 2, 3, 4]), "wait": Continuous(0, 90)}
+    synth = PairwiseSynthesizer(math.inf, schema=TableSchema(columns)).fit(table)
+    rows = synth.sample(300, where={"code": (1, 3), "wait": (10, 20)}, random_state=1)
+    assert set(rows["code"]) == {1, 2, 3}
+    assert rows["wait"].dt.total_seconds().between(10, 20).all()
+
+
+def test_what_is_refused_leaves_the_stream(fitted):
+    synth = IndependentSynthesizer(math.inf, schema=SCHEMA, random_state=0)
+    first, second = (synth.fit(make_table()) and synth.sample(9) for _ in range(2))
+    pd.testing.assert_frame_equal(first, second)
+    synth.fit(make_table())
+    with pytest.raises(ValueError, match="names 'town'"):
+        synth.sample(9, where={"town": "a"})
+    pd.testing.assert_frame_equal(first, synth.sample(9))
+
+
 def test_it_changes_nothing_and_can_be_repeated(fitted):
     synth = fitted["mixture"]
     before = synth.sample(50, random_state=3)
@@ -181,6 +244,8 @@ def test_it_changes_nothing_and_can_be_repeated(fitted):
         ({"age": "old"}, r"where\['age'\].*kind of the column \(integer\). Got str"),
         ({"age": (1, 2, 3)}, "two ends. Got a tuple of 3"),
         ({"day": "once"}, "datetime"),
+        ({"city": ("a", "b")}, "is a tuple, which is a range"),
+        ({"price": (-3, -1)}, "0 rows that satisfy where were among 0"),
         ({"age": (200, 300)}, "0 rows that satisfy where were among 0"),
         ({"age": (40, 30)}, "0 rows that satisfy where"),
         ({"ill": []}, "0 rows that satisfy where"),
