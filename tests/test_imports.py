@@ -49,6 +49,7 @@ ALLOWED = {
         "persistence",
         "privacy",
         "schema",
+        "utils",
         "base",
     },
     # The package itself: only the names it offers, lazily.
