@@ -20,6 +20,8 @@ REASONS = {
     "check_samplers_fit": "shares of classes are chosen when rows are drawn: no fit has"
     " a sampling_strategy_",
     "check_samplers_pandas_sparse": "sparse columns are refused, with the remedy",
+    "check_target_type": "a target of floats is a measurement",
+    "check_samplers_one_label": "its label is a float; one class is no error either",
     "check_samplers_multiclass_ova": "labels are one column: zeros and ones in several"
     " may be several labels of a row",
 }

@@ -399,7 +399,7 @@ def test_from_dataframe_reads_objects():
         (pd.DataFrame({"a": [1.0, np.inf]}), None, "'a' holds an infinite value"),
         (pd.DataFrame({"a": pd.to_timedelta([1, 2])}), "a", "use target=None"),
         (pd.DataFrame({"a": [1]}), "b", "'b' is not a column"),
-        (pd.DataFrame({"a": [1, "x"]}), None, "strings throughout"),
+        (pd.DataFrame({"a": [1, "x"]}), None, "neither strings alone"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "distinct column names"),
         (np.zeros((2, 2)), None, "Expected a DataFrame. Got ndarray"),
     ],

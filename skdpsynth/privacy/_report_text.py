@@ -134,7 +134,10 @@ def scope_words(scope: Hashable | None) -> str:
     """Say whose rows pay."""
     if scope is None:
         return ALL_ROWS
-    return str(UNLABELLED.value) if scope is UNLABELLED else f"class {scope}"
+    if scope is UNLABELLED:
+        return str(UNLABELLED.value)
+    # A label may hold half of a surrogate pair, which no file or log can.
+    return f"class {scope}".encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _title(report: PrivacyReport) -> str:

@@ -165,7 +165,13 @@ def test_broken_twins_are_caught(name, twin, columns, monkeypatch):
     monkeypatch.setattr(_columns, name, twin)
     monkeypatch.setitem(globals(), name, twin)
 
-    @settings(FUZZING, max_examples=300, derandomize=True, phases=[Phase.generate])
+    @settings(
+        FUZZING,
+        max_examples=300,
+        derandomize=True,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,  # several would be a group of errors
+    )
     @given(case=neighbours(columns))
     def tables(case):
         check(*case)
