@@ -27,7 +27,7 @@ from skdpsynth.preprocessing._purchase import buy_facts, declared_facts, discove
 from skdpsynth.preprocessing._sampling import class_members, public_seed
 from skdpsynth.preprocessing._shares import TAIL_SHARE
 from skdpsynth.preprocessing._table import agreed_target, read_table
-from skdpsynth.preprocessing._where import Condition
+from skdpsynth.preprocessing._where import Condition, rows_where
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.privacy._report_text import claim
@@ -36,7 +36,7 @@ from skdpsynth.utils._containers import converter
 from skdpsynth.utils._sklearn_compat import InstanceOf, Interval, Options, fit_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
@@ -46,16 +46,12 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._layout import TableLayout
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._purchase import TableFacts
-
-    # Ranks of rows of given classes, by a stream.
-    DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
+    from skdpsynth.preprocessing._where import DrawRanks
 
 __all__ = ["BaseSynthesizer"]
 
 _LOG = logging.getLogger("skdpsynth")
 _CHUNK_ROWS = 250_000  # rows decoded at once when sampling
-_MOST_TRIED = 5_000_000  # rows drawn for those that satisfy a condition, beside
-# a thousand for each of them
 
 
 class BaseSynthesizer(OneToOneFeatureMixin, Savable):
@@ -230,39 +226,17 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
             msg = "where sets the class shares: leave out sampling_strategy."
             raise ValueError(msg)
         condition = None if where is None else Condition.of(where, self._model.facts)
+        if condition is not None:
+            within = self._within(condition.spans(self._model))
+            found = rows_where(condition, self._model, *within, n_samples, rng)
+            return convert(self._model.join([*found]))
         members = class_members(
             n_samples, sampling_strategy, self._model.facts.classes, rng
         )
-        if condition is not None:
-            parts = [*self._rows_where(condition, len(members), rng)]
-            return convert(self._model.join(parts))
         starts = range(0, len(members), _CHUNK_ROWS)
         chunks = (members[start : start + _CHUNK_ROWS] for start in starts)
         parts = [self._model.decode(self._ranks(own, rng), own) for own in chunks]
         return convert(self._model.join(parts))
-
-    def _rows_where(
-        self, condition: Condition, n_samples: int, rng: np.random.Generator
-    ) -> Iterator[pd.DataFrame]:
-        """Draw rows that satisfy a condition, in parts."""
-        draw, own = self._within(condition.spans(self._model))
-        shares = own * condition.classes * self._model.facts.classes.prior
-        found = tried = 0
-        while found < n_samples:
-            if tried >= _MOST_TRIED + 1000 * n_samples or not shares.sum() > 0:
-                raise ValueError(
-                    f"{found} rows that satisfy where were among {tried:,} drawn ones. "
-                    "Ask for less: fewer columns, more values, or ranges inside the "
-                    "bounds that schema_ has."
-                )
-            wanted = (n_samples - found) * (tried + 1) / (found + 1)
-            size = int(min(max(wanted, 1000), _CHUNK_ROWS))
-            members = rng.choice(len(shares), size, p=shares / shares.sum())
-            ranks = draw(members, rng)
-            holds = condition.holds(self._model, ranks, members)
-            rows = np.flatnonzero(holds)[: n_samples - found]
-            found, tried = found + len(rows), tried + size
-            yield self._model.decode(ranks[rows], members[rows])
 
     def fit_resample(
         self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None

@@ -24,15 +24,20 @@ def class_members(
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Choose the class of every synthetic row, in a random order; see `sample`."""
+    counts = _class_counts(checked_number(n_samples), sampling_strategy, classes)
+    members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    rng.shuffle(members)
+    return members
+
+
+def checked_number(n_samples: int) -> int:
+    """Give a number of rows to sample; raise ValueError if it is none."""
     if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
         msg = f"n_samples must be an int >= 1. Got {type(n_samples).__name__} instead."
         raise ValueError(msg)
     if n_samples < 1:
         raise ValueError(f"n_samples must be an int >= 1. Got {n_samples} instead.")
-    counts = _class_counts(int(n_samples), sampling_strategy, classes)
-    members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    rng.shuffle(members)
-    return members
+    return int(n_samples)
 
 
 def public_seed(random_state: int | np.random.RandomState | None) -> int:

@@ -5,7 +5,7 @@ All is public: the marginals are released, and a condition is the user's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,12 @@ import pandas as pd
 
 from skdpsynth.preprocessing._convert import from_wall, to_wall, zone_of
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
+from skdpsynth.preprocessing._sampling import checked_number
 from skdpsynth.schema._columns import ROUNDING
 from skdpsynth.schema._values import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,8 +31,12 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._transforms import MarginalTransform
 
     Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
+    # Ranks of rows of given classes, by a stream.
+    DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
 
 _HOUR = 3600.0
+_CHUNK_ROWS = 250_000  # rows drawn at once
+_MOST_TRIED = 5_000_000  # rows drawn in all, beside a thousand for each that is wanted
 _COLUMNS = pd.Series | pd.Index
 
 
@@ -145,6 +150,39 @@ class Condition:
             for j, allowed in self.columns.items():
                 found[rows] &= allowed.holds(own[j], ranks[rows, j])
         return found
+
+
+def rows_where(
+    condition: Condition,
+    model: TableModel,
+    draw: DrawRanks,
+    left: NDArray[np.float64],
+    n_samples: int,
+    rng: np.random.Generator,
+) -> Iterator[pd.DataFrame]:
+    """Draw rows that satisfy a condition, in parts.
+
+    `draw` leaves the share `left` of each class's rows, among them all that do. Those
+    that do not are drawn again, class and all, so the law is that of the generator.
+    """
+    n_samples = checked_number(n_samples)
+    shares = left * condition.classes * model.facts.classes.prior
+    found = tried = 0
+    while found < n_samples:
+        if tried >= _MOST_TRIED + 1000 * n_samples or not shares.sum() > 0:
+            raise ValueError(
+                f"{found} rows that satisfy where were among {tried:,} drawn ones. Ask "
+                "for less: fewer columns, more values, or ranges inside the bounds that"
+                " schema_ has."
+            )
+        wanted = (n_samples - found) * (tried + 1) / (found + 1)
+        size = int(min(max(wanted, 1000), _CHUNK_ROWS))
+        members = rng.choice(len(shares), size, p=shares / shares.sum())
+        ranks = draw(members, rng)
+        rows = np.flatnonzero(condition.holds(model, ranks, members))
+        rows = rows[: n_samples - found]
+        found, tried = found + len(rows), tried + size
+        yield model.decode(ranks[rows], members[rows])
 
 
 def drawn_within(uniforms: NDArray[np.float64], spans: Spans) -> NDArray[np.float64]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.base import DrawRanks
     from skdpsynth.nn._generator import Generator
+    from skdpsynth.preprocessing._where import DrawRanks
 
 _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.base import DrawRanks
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.preprocessing._where import DrawRanks
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
 

@@ -257,9 +257,15 @@ def test_what_cannot_be_is_refused(fitted, where, message):
 
 
 def test_what_a_generator_never_draws_ends(fitted, monkeypatch):
-    monkeypatch.setattr("skdpsynth.base._MOST_TRIED", 10_000)
+    monkeypatch.setattr("skdpsynth.preprocessing._where._MOST_TRIED", 10_000)
     with pytest.raises(ValueError, match=r"were among \d+,\d+ drawn"):
         fitted["factors"].sample(5, where={"dose": (3.0, 3.0)})
+
+
+@pytest.mark.parametrize("n_samples", [0, 2.5, True])
+def test_a_number_of_rows_is_checked(fitted, n_samples):
+    with pytest.raises(ValueError, match="n_samples must be an int >= 1"):
+        fitted["mixture"].sample(n_samples, where={"city": "a"})
 
 
 def test_class_shares_are_given_once(fitted):
