@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skdpsynth.preprocessing._bins import most_bins
 from skdpsynth.preprocessing._domains import (
     LevelDomain,
-    NumericDomain,
     is_continuous,
 )
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share, fine_plan
@@ -35,11 +33,9 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._domains import ColumnDomain
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.schema import TableSchema
 
 _LOG = logging.getLogger("skdpsynth")
 _SIGNAL_FROM = 1.0
-_FEW_NUMBERS = 16  # whole ones, of what looks like the classes of a float column
 
 
 @dataclass(frozen=True)
@@ -238,72 +234,3 @@ def _with_tables(
         n_table_cells=cells * n_tables // n_pairs,
         table_noise_std=noise_std,
     )
-
-
-def degradation(
-    facts: TableFacts,
-    plans: list[ClassPlan],
-    declared: TableSchema | None,
-    *,
-    private: bool,
-) -> str:
-    """Say what is poor about a result; empty if nothing is."""
-    parts = []
-    notes = Counter(plan.note for plan in plans if plan.note and private)
-    for note, count in notes.items():
-        parts.append(f"{count} of {len(plans)} classes have {note}")
-    has_labels = facts.layout.label_column is not None
-    if has_labels and not facts.classes.levels:
-        parts.append("no label was frequent enough to be released")
-    elif has_labels and len(facts.classes) == 1:
-        parts.append("the target has one class only, so a classifier learns nothing")
-    of_levels = {
-        column.name: domain
-        for column, domain in zip(facts.columns, facts.domains, strict=True)
-        if isinstance(domain, LevelDomain)
-    }
-    empty = [n for n, a in of_levels.items() if not a.levels and not a.nullable]
-    if empty:
-        parts.append(
-            f"no category of {empty!r} was frequent enough to be released, and their "
-            "synthetic values are missing"
-        )
-    said = []
-    if parts:
-        said.append(
-            f"The result says little: {'; '.join(parts)}. Use a larger epsilon, "
-            "declare more in a schema, or leave out columns; plan() shows the numbers."
-        )
-    levels = {name: domain.levels for name, domain in of_levels.items()}
-    levels[facts.layout.target] = facts.classes.levels
-    unsorted = [
-        column.name
-        for column in facts.layout.columns
-        if getattr(column.dtype, "ordered", False)
-        and len(levels.get(column.name, ())) > 1
-        and (declared is None or column.name not in declared.columns)
-    ]
-    if unsorted:
-        said.append(
-            f"The order of the categories of {unsorted!r} is not public, so they come "
-            "back sorted by name or number. State the order by Categorical([...], "
-            "ordered=True) in a schema."
-        )
-    if facts.measured is not None and _few_numbers(facts, declared):
-        said.append(
-            f"The target {facts.layout.target!r} is a float column, so it is modelled "
-            "as a measurement, but it has a few whole numbers only. If they are "
-            "classes, cast it by astype(int) or astype('Int64')."
-        )
-    return " ".join(said)
-
-
-def _few_numbers(facts: TableFacts, declared: TableSchema | None) -> bool:
-    """Tell from its bought range whether a measured target may be labels."""
-    if declared is not None and facts.layout.target in declared.columns:
-        return False
-    assert facts.measured is not None
-    domain = facts.domains[facts.measured]
-    assert isinstance(domain, NumericDomain)
-    whole = domain.integer and domain.decimals == 0
-    return whole and domain.high - domain.low < _FEW_NUMBERS

@@ -22,7 +22,6 @@ from skdpsynth.preprocessing._classes import (
 from skdpsynth.preprocessing._columns import (
     PrivateRows,
     buy_levels,
-    buy_ranges,
     declared_domain,
     encode_rows,
     public_levels,
@@ -30,6 +29,7 @@ from skdpsynth.preprocessing._columns import (
 from skdpsynth.preprocessing._convert import from_wall
 from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericDomain
 from skdpsynth.preprocessing._grains import buy_grains, needs_grain
+from skdpsynth.preprocessing._ranges import buy_ranges
 from skdpsynth.preprocessing._sampling import largest_remainder
 from skdpsynth.preprocessing._shares import (
     CLASS_SHARE,
@@ -155,12 +155,15 @@ def buy_facts(
     columns = modelled_columns(layout, schema)
     domains = {column: declared_domain(column, schema) for column in columns}
     keyed, numeric = bought_columns(layout, schema)
+    n_rows = float(classes.counts.sum())
     if keyed:
         mu = cap * math.sqrt(LEVELS_SHARE)
-        bought = buy_levels(frame, keyed, accountant, mu=mu, threshold_delta=key_delta)
+        bought = buy_levels(
+            frame, keyed, accountant, mu=mu, threshold_delta=key_delta, n_rows=n_rows
+        )
         domains.update(zip(keyed, bought, strict=True))
     if numeric:
-        mu, n_rows = cap * math.sqrt(RANGES_SHARE), float(classes.counts.sum())
+        mu = cap * math.sqrt(RANGES_SHARE)
         ranges = buy_ranges(frame, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
     grained = [column for column in columns if needs_grain(column, schema)]

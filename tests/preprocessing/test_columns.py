@@ -8,19 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.preprocessing import _columns
+from skdpsynth.preprocessing import _ranges
 from skdpsynth.preprocessing._columns import (
     MISSING,
     ZERO,
     PrivateRows,
-    _growth,
     buy_levels,
-    buy_ranges,
     declared_domain,
     encode_rows,
 )
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._layout import ColumnLayout
+from skdpsynth.preprocessing._ranges import _growth, buy_ranges
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (
@@ -59,6 +58,7 @@ def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> LevelDomain
         accountant,
         mu=accountant.mu_cap,
         threshold_delta=delta,
+        n_rows=float(len(series)),
     )[0]
 
 
@@ -156,11 +156,11 @@ def test_dates_are_linear_even_around_1970(zone):
 @pytest.mark.parametrize(
     ("values", "within"),
     [
-        (np.full(50, np.nan), (-4.0, 4.0)),
-        (pd.array([None] * 50, dtype="Int32"), (-4.0, 4.0)),
-        (pd.array([None] * 50, dtype="UInt8"), (0.0, 4.0)),
+        (np.full(50, np.nan), (-8.0, 512.0)),
+        (pd.array([None] * 50, dtype="Int32"), (-64.0, 4095.0)),
+        (pd.array([None] * 50, dtype="UInt8"), (0.0, 255.0)),
         (pd.DatetimeIndex([None] * 50), (0.0, 2e9)),
-        (pd.TimedeltaIndex([None] * 50), (-4.0, 4.0)),
+        (pd.TimedeltaIndex([None] * 50), (-8.0, 512.0)),
     ],
 )
 def test_a_column_without_values_gets_a_small_range(values, within):
@@ -250,8 +250,8 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
         seen.append((codes.copy(), list(n_bins)))
         return _noisy(codes, n_bins, reservation)
 
-    _noisy = _columns.noisy_histogram
-    monkeypatch.setattr(_columns, "noisy_histogram", spy)
+    _noisy = _ranges.noisy_histogram
+    monkeypatch.setattr(_ranges, "noisy_histogram", spy)
     frame = pd.DataFrame(
         {
             "a": [1.0, np.nan, -1e300, 0.0],
@@ -268,7 +268,7 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
     assert (codes == np.array(n_bins) - 1).sum() == 2  # the missing ones
     assert max(n_bins) <= 256  # the codes are bytes
     for column in (*columns, layout_of(np.array([1], dtype="uint64"))):
-        edges = _columns._outer_edges(column)
+        edges = _ranges._outer_edges(column)
         assert (np.diff(edges) > 0).all()
         assert len(edges) <= 256
 
@@ -328,5 +328,5 @@ def test_many_levels_fit_their_codes():
 def test_every_outer_bin_of_integers_holds_one(dtype):
     """Noise alone can make any bin the range, and then it must be one."""
     column = ColumnLayout.of("c", pd.Series([1, 2], dtype=dtype))
-    edges = _columns._outer_edges(column)
+    edges = _ranges._outer_edges(column)
     assert (np.ceil(edges[1:]) - 1 >= np.ceil(edges[:-1])).all()
