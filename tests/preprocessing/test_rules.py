@@ -86,6 +86,13 @@ def test_a_row_in_order_stays_and_another_keeps_its_numbers():
     assert rows[2, [0, 2]].tolist() == [1, 5]
 
 
+def test_a_decimal_is_not_below_a_float_that_is_all_but_equal():
+    domains = [domain_of(0, 1, None), domain_of(0, 1, None), domain_of(0, 1, 1)]
+    drawn, nothing = [0.1 + 0.2, 0.3000000001, 0.1], np.zeros(1, dtype=bool)
+    found = _sorted([(np.array([own]), nothing) for own in drawn], domains)
+    assert [values[0] for values, _ in found] == [0.1, 0.1 + 0.2, 0.4]
+
+
 @pytest.mark.parametrize("decimals", [0, 1, 2, 4])
 def test_a_sum_of_decimals_is_the_decimal_that_is_read(decimals):
     """0.1 + 0.2 is 0.3, not 0.30000000000000004."""
