@@ -22,7 +22,12 @@ from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._grains import needs_grain
 from skdpsynth.schema import Continuous, Determines, MissingTogether, Ordered, SumOf
 from skdpsynth.schema._columns import EXACT, MOST_BOUGHT, ROUNDING
-from skdpsynth.schema._rules import check_target, in_order, stated_decimals
+from skdpsynth.schema._rules import (
+    check_decimals,
+    check_target,
+    in_order,
+    stated_decimals,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -248,8 +253,8 @@ def _check_sum(rule: SumOf, own: Sequence[ColumnLayout], schema: TableSchema) ->
             )
     whole = [column.kind == "integer" for column in own]
     pairs = zip(whole, described, strict=True)
-    rule.check_decimals(
-        [0 if is_whole else stated_decimals(c) for is_whole, c in pairs]
+    check_decimals(
+        rule, [0 if is_whole else stated_decimals(c) for is_whole, c in pairs]
     )
     total = described[0]
     if whole[0] and max(-total.low, total.high) >= EXACT:

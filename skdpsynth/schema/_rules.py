@@ -41,7 +41,7 @@ class Rule:
         """The column that follows from the others, if there is one."""
         return ()
 
-    def check(self, columns: Columns) -> None:
+    def _check(self, columns: Columns) -> None:
         """Refuse columns, all of them described, that cannot keep the rule."""
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class Ordered(Rule):
         """All columns that the rule is about."""
         return tuple(self.columns)
 
-    def check(self, columns: Columns) -> None:
+    def _check(self, columns: Columns) -> None:
         """Refuse columns that have no common order, or bounds that leave no room."""
         described: list[Any] = [columns[name] for name in self.names]
         if not all(isinstance(column, Continuous) for column in described):
@@ -155,7 +155,7 @@ class SumOf(Rule):
         """The column that follows from the others."""
         return (self.total,)
 
-    def check(self, columns: Columns) -> None:
+    def _check(self, columns: Columns) -> None:
         """Refuse a total that cannot hold every sum."""
         described: list[Any] = [columns[name] for name in self.names]
         if not all(isinstance(column, Continuous) for column in described):
@@ -178,24 +178,7 @@ class SumOf(Rule):
                 f"The total {self.total!r} of the rule {self} is missing where a part"
                 " is, and a part is nullable. Set nullable=True for the total too."
             )
-        self.check_decimals([stated_decimals(column) for column in described])
-
-    def check_decimals(self, decimals: Sequence[int | None]) -> None:
-        """Refuse stated decimals of the total, the first, that are not those of parts.
-
-        None is not stated, or as many as the dtype has.
-        """
-        most, *others = decimals
-        if most is None:
-            return
-        for name, found in zip(self.parts, others, strict=True):
-            if found is None or found > most:
-                got = "none stated" if found is None else found
-                raise InvalidSchemaError(
-                    f"The total {self.total!r} has {most} decimals, so its parts must"
-                    f" state at most as many. Got {got} for {name!r}; state it by"
-                    " decimals= or integer=True, or leave out those of the total."
-                )
+        check_decimals(self, [stated_decimals(column) for column in described])
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,7 +214,7 @@ class MissingTogether(Rule):
         """All columns that the rule is about."""
         return tuple(self.columns)
 
-    def check(self, columns: Columns) -> None:
+    def _check(self, columns: Columns) -> None:
         """Refuse columns that cannot be missing, or cannot be present."""
         for name in self.names:
             column = columns[name]
@@ -300,7 +283,7 @@ class Determines(Rule):
         """The column that follows from the others."""
         return (self.decided,)
 
-    def check(self, columns: Columns) -> None:
+    def _check(self, columns: Columns) -> None:
         """Refuse a table that has not one value for each category."""
         deciding, decided = columns[self.deciding], columns[self.decided]
         if not isinstance(deciding, Categorical | Boolean):
@@ -363,7 +346,7 @@ def checked_rules(
                     f"The rule {rule} is about a column {name!r} that the schema does"
                     " not describe. Add it to the columns, or correct its name."
                 )
-        rule.check(columns)
+        rule._check(columns)
     _check_together(found)
     if target is not None:
         check_target(found, columns, target)
@@ -385,6 +368,24 @@ def check_target(rules: Iterable[Rule], columns: Columns, target: Hashable) -> N
             raise InvalidSchemaError(
                 f"The rule {rule} is about the target {target!r}, whose labels never"
                 " come out missing. Leave it out of the rule."
+            )
+
+
+def check_decimals(rule: SumOf, decimals: Sequence[int | None]) -> None:
+    """Refuse stated decimals of a total, the first, that are not those of its parts.
+
+    None is not stated, or as many as the dtype has.
+    """
+    most, *others = decimals
+    if most is None:
+        return
+    for name, found in zip(rule.parts, others, strict=True):
+        if found is None or found > most:
+            got = "none stated" if found is None else found
+            raise InvalidSchemaError(
+                f"The total {rule.total!r} has {most} decimals, so its parts must"
+                f" state at most as many. Got {got} for {name!r}; state it by"
+                " decimals= or integer=True, or leave out those of the total."
             )
 
 
