@@ -22,12 +22,8 @@ from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._grains import needs_grain
 from skdpsynth.schema import Continuous, Determines, MissingTogether, Ordered, SumOf
 from skdpsynth.schema._columns import EXACT, MOST_BOUGHT, ROUNDING
-from skdpsynth.schema._rules import (
-    check_decimals,
-    check_target,
-    in_order,
-    stated_decimals,
-)
+from skdpsynth.schema._rules import check_decimals, stated_decimals
+from skdpsynth.schema._rules_together import check_target, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence

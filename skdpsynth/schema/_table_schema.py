@@ -32,11 +32,13 @@ from skdpsynth.schema._json import (
     schema_from_dict,
     to_text,
 )
-from skdpsynth.schema._rules import Rule, checked_rules
+from skdpsynth.schema._rules_together import checked_rules
 from skdpsynth.schema._values import encode_value, plain
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from skdpsynth.schema._rules import Rule
 
 
 @dataclass(frozen=True, repr=False)
