@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.schema._check_rules import broken
 from skdpsynth.schema._columns import (
     Boolean,
     Categorical,
@@ -38,6 +39,7 @@ def findings(schema: TableSchema, df: pd.DataFrame) -> pd.DataFrame:
     for name in dict.fromkeys([*schema.columns, *labels]):
         if name not in df.columns:
             found.append((name, "no such column: fit refuses", len(df)))
+    found += [(None, *pair) for pair in _in_rules(schema, df)]
     if schema.n_rows not in (None, len(df)):
         found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
     # As objects: pandas would read None among names as NaN.
@@ -79,6 +81,19 @@ def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -
     check_dtype(described, name, series.dtype, kind, can_be_missing)
     check_objects(described, name, series)
     return kind
+
+
+def _in_rules(schema: TableSchema, df: pd.DataFrame) -> Iterator[tuple[str, int]]:
+    """Yield how rows break rules; not those about columns that a fit refuses."""
+    for rule in schema.rules:
+        try:
+            for name in rule.names:
+                _checked_kind(name, df[name], schema.columns[name])
+        except (KeyError, InvalidSchemaError, InvalidTableError):
+            continue
+        words, rows = broken(rule, df)
+        if rows:
+            yield words, rows
 
 
 def _in_rows(
