@@ -79,9 +79,9 @@ def buy_ranges(
     released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
     domains, noise_std = [], reservation.noise_std
     for column, bins, counts in zip(columns, edges, released, strict=True):
-        missing = float(counts[-1])
-        nullable = column.can_be_missing and missing > _MISSING_FROM * noise_std
-        present = max(n_rows - missing * nullable, 1.0)
+        n_missing = float(counts[-1])
+        nullable = column.can_be_missing and n_missing > _MISSING_FROM * noise_std
+        present = max(n_rows - n_missing * nullable, 1.0)
         low, high, found = _bought_range(column, bins, counts[:-1], noise_std, present)
         integer = column.kind == "integer"
         if integer:  # bins are half-open
