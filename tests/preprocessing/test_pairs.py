@@ -206,6 +206,7 @@ def test_bins_follow_the_signal(n_columns):
     assert numbers[0] == 4
     assert numbers[-1] == max(_pairs._MOST_BINS // n_columns, 4)
     assert bins_of_pairs(200.0, 20) == 10
+    assert bins_of_pairs(400.0, 20, measured=True) == 10
 
 
 def test_what_pairs_cost_is_taken_from_the_marginals():
