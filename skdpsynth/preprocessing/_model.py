@@ -170,7 +170,7 @@ def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:
     if column.kind != "categorical":
         nothing = np.zeros(n_rows, dtype=bool)
         step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
-        return to_series(step * np.arange(n_rows), nothing, column)
+        return to_series(np.arange(n_rows, dtype=np.float64) * step, nothing, column)
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = pd.Series(column.dtype.categories)
         inner = ColumnLayout.of(column.name, levels)
