@@ -18,6 +18,7 @@ from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericD
 from skdpsynth.privacy._aggregators import thresholded_counts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
+from skdpsynth.schema._dtypes import is_date
 from skdpsynth.schema._values import is_finite
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def declared_domain(
         return domain.with_decimals(decimals) if isinstance(decimals, int) else domain
     if isinstance(spec, Datetime):
         ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
-        step = SECONDS_OF.get(spec.unit or "")
+        step = SECONDS_OF.get("D" if is_date(column.dtype) else spec.unit or "")
         if step is not None:
             ends = np.floor(to_wall(ends, column) / step)
         low, high = map(float, ends)

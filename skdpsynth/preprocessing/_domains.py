@@ -54,6 +54,10 @@ class NumericDomain:
             self, low=low, high=max(low, high), integer=True, decimals=decimals
         )
 
+    def with_step(self, step: float, low: float, high: float) -> NumericDomain:
+        """Give the domain of times that are whole multiples of so many seconds."""
+        return replace(self, low=low, high=high, integer=True, step=step)
+
     @property
     def zero(self) -> float | None:
         """Position of an exact 0 with a cell of its own; None where there is none."""

@@ -16,6 +16,8 @@ from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._marginals import buy_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._transforms import MarginalTransform
+from skdpsynth.schema._columns import SECONDS_OF
+from skdpsynth.schema._dtypes import is_date
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
 if TYPE_CHECKING:
@@ -222,7 +224,8 @@ def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:
     """Make row numbers, in the dtype of the column or of its categories."""
     if column.kind != "categorical":
         nothing = np.zeros(n_rows, dtype=bool)
-        return to_series(np.arange(n_rows, dtype=np.float64), nothing, column)
+        step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
+        return to_series(np.arange(n_rows, dtype=np.float64) * step, nothing, column)
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = pd.Series(column.dtype.categories)
         inner = ColumnLayout.of(column.name, levels)

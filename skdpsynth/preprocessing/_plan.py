@@ -175,7 +175,8 @@ def plan_facts(
     # What is left is the same for all classes until one of them has paid.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
     plans = plan_classes(classes.scopes, classes.planned, n_continuous, n_discrete, mu)
-    plans = with_cells(plans, facts.domains, classes.noise_std)
+    measured = facts.layout.measured
+    plans = with_cells(plans, facts.domains, classes.noise_std, measured=measured)
     for plan in plans:
         _LOG.info(
             "Plan of %s: about %g rows, %d bins, %d pair tables, %d steps, %d teachers",
@@ -186,17 +187,21 @@ def plan_facts(
 
 
 def with_cells(
-    plans: list[ClassPlan], domains: Sequence[ColumnDomain | None], count_std: float
+    plans: list[ClassPlan],
+    domains: Sequence[ColumnDomain | None],
+    count_std: float,
+    *,
+    measured: bool = False,
 ) -> list[ClassPlan]:
     """Complete plans by the noise of marginals with the cells that domains say.
 
     A domain is None for levels that are not known yet; `count_std` is the noise of the
-    known class counts.
+    known class counts, `measured` whether the target is a number.
     """
     most = max(len(a.levels) if isinstance(a, LevelDomain) else 0 for a in domains)
     n_continuous = sum(map(is_continuous, domains))
     largest = max(plan.n_rows for plan in plans)
-    bins_of_tables = table_bins(plans, len(domains))
+    bins_of_tables = table_bins(plans, len(domains), measured=measured)
     found = []
     for plan in plans:
         mu, n_bins, noise_std = plan.mu_marginals, plan.n_bins, plan.noise_std
@@ -209,14 +214,16 @@ def with_cells(
     return found
 
 
-def table_bins(plans: Sequence[ClassPlan], n_columns: int) -> int:
+def table_bins(
+    plans: Sequence[ClassPlan], n_columns: int, *, measured: bool = False
+) -> int:
     """Choose the bins of a column: what the class that can pay best fills."""
     rows = [
         plan.n_rows / max(pair_noise_std(n_columns, plan.mu_pairs), 1.0)
         for plan in plans
         if plan.mu_pairs
     ]
-    return bins_of_pairs(max(rows, default=1.0), n_columns)
+    return bins_of_pairs(max(rows, default=1.0), n_columns, measured=measured)
 
 
 def _with_tables(

@@ -244,7 +244,8 @@ def _planned(
     counts = rounded(guess.counts)
     plans = plan_classes(guess.labels, counts, n_continuous, n_discrete, mu)
     target, mu_labels = layout.label_column, cap * math.sqrt(CLASS_SHARE)
-    plans = with_cells(plans, likely, count_noise_std(target, schema, mu_labels))
+    count_std = count_noise_std(target, schema, mu_labels)
+    plans = with_cells(plans, likely, count_std, measured=layout.measured)
     key_delta = threshold_delta(layout, schema, accountant.delta)
     categories_from = 0
     if keyed:

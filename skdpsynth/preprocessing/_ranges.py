@@ -15,6 +15,8 @@ from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.privacy._aggregators import noisy_histogram
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.schema import Continuous
+from skdpsynth.schema._columns import SECONDS_OF
+from skdpsynth.schema._dtypes import is_date
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +34,8 @@ _MISSING_FROM = 4.76
 # of the next one, two, three and four bins of a tail together.
 _CORE_FROM, _SURE_FROM, _GUESS_FROM = 5.0, 4.0, 3.5
 _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
+# The same of bins on the other side of 0, whose values are at most so much smaller.
+_ACROSS_FROM, _ALIKE = 4.0, 64.0
 # The same of a table whose ranges are found: rows of a column fill a few bins.
 RANGES_FROM = 15.0
 _RARE = 0.01  # share of the rows
@@ -89,6 +93,9 @@ def buy_ranges(
         log = Continuous(low, high).resolved_scale() == "log"
         log = log and column.kind != "datetime"
         domain = NumericDomain(low, high, log, integer, nullable)
+        if is_date(column.dtype):
+            step = SECONDS_OF["D"]
+            domain = domain.with_step(step, low // step, high // step)
         # Of a column that is mostly missing, there is hardly a range to be found.
         domains.append(replace(domain, guessed=not found and 2 * present > n_rows))
     return domains
@@ -118,6 +125,8 @@ def _bought_range(
     """Read a range off noisy counts; with it, whether half of the rows were found."""
     dated = column.kind == "datetime"
     core = np.flatnonzero(counts > _CORE_FROM * noise_std)
+    if dated and len(core) == 0:
+        core = _together(counts, noise_std, _CORE_FROM)
     if len(core):
         first, last = int(core[0]), int(core[-1])
         # Growth alone does not cross 0: most columns have one sign.
@@ -126,6 +135,8 @@ def _bought_range(
         highest = zero if last <= zero and not dated else len(counts) - 1
         first -= _growth(counts[lowest:first][::-1], noise_std)
         last += _growth(counts[last + 1 : highest + 1], noise_std)
+        if not dated:
+            first, last = _across_zero(edges, counts, noise_std, first, last)
     elif dated:
         first = last = int(counts.argmax())
         if counts[first] <= _GUESS_FROM * noise_std:
@@ -195,6 +206,50 @@ def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
     stacked /= stacked.sum(axis=1, keepdims=True)
     doublings = np.abs(np.log2(np.abs(limits) / _USUAL))
     return stacked, -_PER_DOUBLING * doublings - _NEGATIVE * (limits < 0)
+
+
+def _together(
+    counts: NDArray[np.int64], noise_std: float, least: float
+) -> NDArray[np.intp]:
+    """Find neighbouring bins that are not all empty, though alone none may be sure.
+
+    Their sum exceeds so many noise deviations. Both ends of such a group are probably
+    not empty, so that it is not too wide.
+    """
+    likely = counts > _TAIL_FROM[0] * noise_std
+    found = np.zeros(len(counts), dtype=bool)
+    for width in range(1, min(len(_TAIL_FROM), len(counts)) + 1):
+        sums = np.convolve(counts, np.ones(width), "valid")
+        sure = sums > least * noise_std * math.sqrt(width)
+        starts = np.flatnonzero(sure & likely[: len(sums)] & likely[width - 1 :])
+        for place in range(width):
+            found[starts + place] = True
+    return np.flatnonzero(found)
+
+
+def _across_zero(
+    edges: Floats, counts: NDArray[np.int64], noise_std: float, first: int, last: int
+) -> tuple[int, int]:
+    """Let a range of one sign reach over 0 where there are rows on the other side.
+
+    About as far from 0 as the range does: half of the rows of a column that is centred
+    must not be cut off because no bin of theirs is sure. So few bins are looked at that
+    a column of one sign gets the other one in fewer than one of a thousand fits.
+    """
+    far = max(-float(edges[first]), float(edges[last + 1]))
+    sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    alike = (sizes <= far) & (sizes > far / _ALIKE)
+    if edges[first] >= 0.0:
+        other = alike & (edges[1:] <= 0.0)
+    elif edges[last + 1] <= 0.0:
+        other = alike & (edges[:-1] >= 0.0)
+    else:
+        return first, last
+    places = np.flatnonzero(other)
+    core = places[_together(counts[places], noise_std, _ACROSS_FROM)]
+    if len(core) == 0:
+        return first, last
+    return min(first, int(core[0])), max(last, int(core[-1]))
 
 
 def _growth(counts: NDArray[np.int64], noise_std: float) -> int:

@@ -18,7 +18,13 @@ from skdpsynth.schema._columns import (
     Datetime,
     Identifier,
 )
-from skdpsynth.schema._dtypes import column_kind, float_info, is_missing, is_object
+from skdpsynth.schema._dtypes import (
+    as_moments,
+    column_kind,
+    float_info,
+    is_missing,
+    is_object,
+)
 from skdpsynth.schema._fits import check_dtype, check_objects
 from skdpsynth.schema._values import decimals_of, plain
 
@@ -101,7 +107,7 @@ def _in_rows(
 ) -> Iterator[tuple[str, int]]:
     """Yield what values are not as declared, and how many; it may be none."""
     missing = is_missing(series)
-    present = series[~missing]
+    present = as_moments(series[~missing])
     if kind == "continuous":
         values = present.to_numpy(dtype=np.float64)
         yield "infinite: fit refuses", int(np.isinf(values).sum())
@@ -158,4 +164,4 @@ def _utc(moments: Any) -> Any:  # noqa: ANN401 - one moment, or many
 
 def _plain_values(series: pd.Series) -> Iterator[Any]:
     """Yield values as exact built-in scalars, which equal levels of a schema."""
-    return map(plain, series.tolist())
+    return map(plain, as_moments(series).tolist())
