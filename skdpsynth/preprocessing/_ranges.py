@@ -97,7 +97,7 @@ def buy_ranges(
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         log = Continuous(low, high).resolved_scale() == "log"
         log = log and column.kind != "datetime"
-        domain = NumericDomain(low, high, log, integer, nullable)
+        domain = NumericDomain(low, high, log, integer, nullable, bought=True)
         if is_date(column.dtype):
             step = SECONDS_OF["D"]
             domain = domain.with_step(step, low // step, high // step)
