@@ -333,8 +333,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
             One row per class: its rows, the bins and the noise of its marginals,
             their signal-to-noise ratio, what training adds, the rows that an
             undeclared label or category needs to be found (0 where none is), the least
-            of a few epsilons up to 20 that leaves no note but one on dependence (NaN if
-            none does), and a note where the result will be poor.
+            of a few epsilons up to 20 at which no budget would improve on its notes,
+            dependence aside (NaN if none is), and a note where the result will be poor.
 
         Raises
         ------

@@ -282,6 +282,16 @@ def test_times_in_a_zone_are_in_order_over_a_clock_change(unit, arrow):
     assert (some["a"] <= some["b"]).all()
 
 
+def test_dates_without_a_time_are_in_order():
+    days = pd.Series(HOURS.tz_localize(None)).astype("date32[pyarrow]")
+    table = pd.DataFrame({"a": days, "b": days[::-1].reset_index(drop=True)})
+    bounds = Datetime(HOURS[0].tz_localize(None), HOURS[-1].tz_localize(None))
+    schema = TableSchema({"a": bounds, "b": bounds}, rules=[Ordered(["a", "b"])])
+    rows = IndependentSynthesizer(5.0, schema=schema).fit(table).sample(500)
+    assert (rows.dtypes == table.dtypes).all()
+    assert (rows["a"] <= rows["b"]).all()
+
+
 def test_a_table_of_computed_columns_alone_is_refused():
     columns = {"y": Boolean(), "x": Boolean()}
     rule = Determines("y", "x", {True: False, False: True})

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 # Shares of the rows that matter: of a label that is not found, of merged categories.
 _LABEL_FROM, RARE_FROM = 0.02, 0.1
 # Whole numbers: of what looks like the classes of a float column, at most; of what
-# numbers the rows, at least, as a share of the rows; and how even its gaps are.
+# numbers the rows, at least, as a share of the rows, and in how many (ages may number
+# fewer); and how even its gaps are.
 _FEW_NUMBERS = 16
-_IDENTIFIER_FROM = 0.45
+_IDENTIFIER_FROM, _IDENTIFIER_ROWS = 0.45, 1000.0
 _EVEN_GAPS = (0.6, 1.6)
 _LARGE_EPSILON = 20.0
 _FEW_NAMES = 3  # of columns, in a warning
@@ -175,7 +176,9 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
     facts = model.facts
     described = {} if declared is None else declared.columns
     n_rows, largest = facts.classes.counts.sum(), int(facts.classes.counts.argmax())
-    found = []
+    found: list[Hashable] = []
+    if n_rows < _IDENTIFIER_ROWS:
+        return found
     for j, (column, domain) in enumerate(
         zip(facts.columns, facts.domains, strict=True)
     ):

@@ -183,7 +183,8 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
     if data["axis"] == "numeric":
         return NumericDomain(**{k: v for k, v in data.items() if k != "axis"})
     levels = tuple(decode_value(level) for level in data["levels"])
-    return LevelDomain(levels, data["nullable"], data["ordered"])
+    other = data.get("other", 0.0)
+    return LevelDomain(levels, data["nullable"], data["ordered"], other)
 
 
 def is_continuous(domain: ColumnDomain | None) -> bool:

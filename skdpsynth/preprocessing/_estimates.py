@@ -40,7 +40,7 @@ _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may diff
 # drawn to those of all. With fewer rows no difference could stand out, and the noise of
 # other columns would decide instead.
 _POOLED_FROM = 5.0
-_NUMBERS = 128  # so few that each has a cell where rows are
+_NUMBERS = 128  # so few that most have a cell each where rows are
 _WIDE = 120  # numeric columns, from which on densities are smooth
 # Noise deviations from which an exact zero is real, and a declared count is not; and
 # from which numbers at an end of a bought range are.
@@ -180,9 +180,10 @@ def estimate(
                 for c in sure:
                     masses[c][j] = few[c]
             if domain.bought and domain.n_numbers <= _NUMBERS:
-                inside = _within_ends([own[-1].histogram for own in parts[j]], cells[j])
-                for own in masses:
-                    own[j] = _within(own[j], inside)
+                last_parts = [own[-1].histogram for own in parts[j]]
+                first, end = _ends(last_parts, cells[j])
+                for own, part in zip(masses, last_parts, strict=True):
+                    own[j] = _between(own[j], *_own_ends(part, cells[j], first, end))
             marginals = [
                 MarginalTransform.numeric(
                     domain, cells[j], own[j], zero=zero, missing=missing
@@ -218,27 +219,48 @@ def _masses(
     return fitted
 
 
-def _within_ends(parts: list[Histogram], cells: Floats) -> NDArray[np.bool_]:
-    """Tell which cells, of a number each, lie between the ends of the rows.
+def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
+    """Find the first cell that has rows of all classes together, and the end of these.
 
-    Beyond an end the counts together are no more than noise. A range that was bought
-    has such numbers, and codes such as 1 to 5 should have no 0 and no 6.
+    Beyond, the counts together are no more than noise. A range that was bought has such
+    numbers, and codes such as 1 to 5 should have no 0 and no 6.
     """
-    inside = np.ones(len(cells) - 1, dtype=bool)
-    full = [part for part in parts if len(part.edges) == len(cells)]
+    n_cells = len(cells) - 1
+    full = [part for part in parts if len(part.counts) == n_cells]
     if not full:  # every class is too small for bins of a number each
-        return inside
+        return 0, n_cells
     counts = np.sum([part.counts for part in full], axis=0)
-    variance = sum(part.noise_std**2 for part in full) * np.arange(1, len(cells))
-    for tail, marks in ((counts, inside), (counts[::-1], inside[::-1])):
-        real = np.cumsum(tail) > _END_FROM * np.sqrt(variance)
-        marks[: real.argmax() if real.any() else 0] = False
-    return inside
+    noise_std = math.sqrt(sum(part.noise_std**2 for part in full))
+    first = _noise_at_end(counts, noise_std)
+    end = n_cells - _noise_at_end(counts[::-1], noise_std)
+    return (first, end) if first < end else (0, n_cells)
 
 
-def _within(masses: Floats, inside: NDArray[np.bool_]) -> Floats:
-    """Leave the masses that are inside, if there are any."""
-    kept = np.where(inside, masses, 0.0)
+def _own_ends(part: Histogram, cells: Floats, first: int, end: int) -> tuple[int, int]:
+    """Add what one class has beyond the ends: a rare one may be where no other is."""
+    below = part.counts[part.edges[1:] <= cells[first]]
+    n_noise = _noise_at_end(below, part.noise_std)
+    if n_noise < len(below):
+        first = int(np.searchsorted(cells, part.edges[n_noise]))
+    above = part.counts[part.edges[:-1] >= cells[end]][::-1]
+    n_noise = _noise_at_end(above, part.noise_std)
+    if n_noise < len(above):
+        last_edge = part.edges[len(part.counts) - n_noise]
+        end = int(np.searchsorted(cells, last_edge))
+    return first, end
+
+
+def _noise_at_end(counts: Floats, noise_std: float) -> int:
+    """Count the first bins that together may be noise; all, if nothing stands out."""
+    stds = noise_std * np.sqrt(np.arange(1, len(counts) + 1))
+    real = np.cumsum(counts) > _END_FROM * stds
+    return int(real.argmax()) if real.any() else len(counts)
+
+
+def _between(masses: Floats, first: int, end: int) -> Floats:
+    """Leave the masses of some cells, if there are any."""
+    kept = np.zeros_like(masses)
+    kept[first:end] = masses[first:end]
     total = float(kept.sum())
     return kept / total if total > 0 else masses
 

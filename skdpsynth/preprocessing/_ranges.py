@@ -141,11 +141,12 @@ def _bought_range(
     begins = np.searchsorted(edges, _outer_edges(column))  # of whole bins, and the end
     sums = np.add.reduceat(counts, begins[:-1])
     std = noise_std * math.sqrt(np.diff(begins).max())
-    first, last = _found_bins(edges[begins], sums, std, n_rows, dated=dated)
+    outer = _found_bins(edges[begins], sums, std, n_rows, dated=dated)
+    if outer is None:
+        return *_DEFAULT_DATES, False
+    first, last = outer
     within = sums[first : last + 1]
     found = within.sum() >= 0.5 * n_rows and within.max() > _SURE_FROM * std
-    if dated and within.max() <= _GUESS_FROM * std:
-        return *_DEFAULT_DATES, False
     start, end = begins[first], begins[last + 1]
     filled = start + np.flatnonzero(counts[start:end] > _END_FROM * noise_std)
     if len(filled):  # parts of the outer whole bins may be empty
@@ -158,9 +159,9 @@ def _bought_range(
     middle = float(np.abs(edges).min())
     if -middle <= low <= high / _NEAR_ZERO or 0 < low <= 1 <= high:
         low = 0.0
-    elif low / _NEAR_ZERO <= high <= middle:
-        high = 0.0
     whole = column.kind == "integer"  # half-open: its last number is one below
+    if low / _NEAR_ZERO <= high <= middle:
+        high = middle if whole else 0.0
     if -middle <= low and high <= middle:
         # Zeros alone; or zeros and ones, where one in a hundred would not be seen.
         rare = _CORE_FROM * noise_std > _RARE * n_rows
@@ -175,15 +176,17 @@ def _found_bins(
     n_rows: float,
     *,
     dated: bool,
-) -> tuple[int, int]:
-    """Find the first and the last outer bin that holds rows."""
+) -> tuple[int, int] | None:
+    """Find the first and the last outer bin that holds rows; None of some dates."""
     core = np.flatnonzero(counts > _CORE_FROM * noise_std)
-    if dated and len(core) == 0:
+    if len(core) == 0 and not dated:
+        return _likely_bins(counts, edges, noise_std, n_rows)
+    if len(core) == 0:
         core = _together(counts, noise_std, _CORE_FROM)
     if len(core) == 0:
-        if dated:
-            return int(counts.argmax()), int(counts.argmax())
-        return _likely_bins(counts, edges, noise_std, n_rows)
+        if counts.max() <= _GUESS_FROM * noise_std:
+            return None
+        core = np.array([counts.argmax()])
     first, last = int(core[0]), int(core[-1])
     # Growth alone does not cross 0: most columns have one sign.
     zero = int(np.searchsorted(edges, 0.0, side="right")) - 1

@@ -171,7 +171,9 @@ def _check_limits(rule: Rule, own: Iterable[ColumnLayout], schema: TableSchema) 
         dtype = getattr(column.dtype, "pyarrow_dtype", column.dtype)
         if column.kind == "timedelta":
             of_numpy = isinstance(dtype, np.dtype)
-            unit = np.datetime_data(dtype)[0] if of_numpy else dtype.unit
+            unit = (
+                np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "D")
+            )
             high = _MAX_SECONDS / _PER_SECOND[unit]
             low = -high
         else:
@@ -201,7 +203,7 @@ def _fineness(column: ColumnLayout) -> tuple[str, str, str]:
     dtype = getattr(column.dtype, "pyarrow_dtype", column.dtype)
     if column.kind in ("datetime", "timedelta"):
         of_numpy = isinstance(dtype, np.dtype)
-        unit = np.datetime_data(dtype)[0] if of_numpy else dtype.unit
+        unit = np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "D")
         return column.kind, unit, str(zone_of(column.dtype))
     storage = getattr(column.dtype, "numpy_dtype", column.dtype)
     is_exact = storage.kind != "f" or storage.itemsize == np.float64().itemsize

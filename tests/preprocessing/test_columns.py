@@ -127,6 +127,9 @@ def test_a_complete_boolean_dtype_leaves_nothing_to_buy():
         ([0, 0], 0, 0, False),
         ([-1, 500], -1, 511, True),
         ([-3, -4], -4, -3, False),
+        ([-500, 0], -512, 0, True),
+        ([-1, 0], -1, 0, False),
+        ([-500, -3], -512, 0, True),  # as 3 to 500 starts at 0
         (np.array([2**53 + 1, 2**63 - 1]), 0, 2.0**63 - 1, True),
         (np.array([-128, 127], dtype="int8"), -128, 127, True),
         (np.array([0, 255], dtype="uint8"), 0, 255, True),
@@ -249,6 +252,16 @@ def test_bins_that_are_not_all_empty(counts, expected):
     assert found.tolist() == expected
 
 
+def test_dates_that_stand_out_together_are_found():
+    """Of 25 rows in each of 8 years no bin of two years is sure: noise is 14."""
+    dates = pd.to_datetime([f"{year}-06-01" for year in range(1990, 1998)] * 25)
+    with insecure_randomness(0):
+        domains = [bought(dates, epsilon=0.27) for _ in range(30)]
+    usual = sum(domain.low == 0.0 for domain in domains)
+    assert usual <= 3
+    assert sum(not domain.guessed for domain in domains) >= 15
+
+
 @pytest.mark.parametrize("position", [0, 1])
 def test_rare_values_do_not_set_the_range(position):
     values = np.full(5000, 3.0)
@@ -323,16 +336,17 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
     )
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
     accountant = PrivacyAccountant(1.0, 1e-5)
-    buy_ranges(frame, columns, accountant, mu=0.1, n_rows=9.0)
-    ((codes, n_bins),) = seen
-    assert codes.shape == (4, 3)
-    assert (codes < n_bins).all()
-    assert (codes == np.array(n_bins) - 1).sum() == 2  # the missing ones
-    assert max(n_bins) <= 256  # the codes are bytes
+    for n_rows in (9.0, 1e9):  # the second in parts
+        seen.clear()
+        buy_ranges(frame, columns, accountant, mu=0.1, n_rows=n_rows)
+        ((codes, n_bins),) = seen
+        assert (max(n_bins) > 256) == (n_rows == 1e9)
+        assert codes.shape == (4, 3)
+        assert (codes < n_bins).all()
+        assert (codes == np.array(n_bins) - 1).sum() == 2  # the missing ones
     for column in (*columns, layout_of(np.array([1], dtype="uint64"))):
-        edges = _ranges._outer_edges(column)
-        assert (np.diff(edges) > 0).all()
-        assert len(edges) <= 256
+        for parts in (1, 4):
+            assert (np.diff(_ranges._outer_edges(column, parts)) > 0).all()
 
 
 def test_levels_are_sorted_and_rare_ones_stay_private():

@@ -138,7 +138,6 @@ def test_rare_categories_and_their_share():
     assert words in text
     share = int(text.partition(words)[2].partition(" %")[0])
     assert 30 <= share <= 41
-    # It is a released share, so a file may keep it.
     grouped = table.assign(zip=table["zip"].where(common, "other"))
     assert "rare categories" not in said(independent(), grouped)
 
@@ -154,6 +153,9 @@ def test_whole_numbers_that_may_number_the_rows():
     assert "'income'" not in text
     schema = TableSchema({"customer": Identifier()})
     assert said(independent(schema=schema), table) == ""
+    # Ages are as many as a few rows, and evenly spread.
+    few = pd.DataFrame({"age": rng.integers(18, 81, 100), "b": rng.normal(size=100)})
+    assert "may number the rows" not in said(independent(epsilon=50.0), few)
 
 
 def test_the_report_says_where_a_claim_is_weak():

@@ -135,10 +135,13 @@ def test_domains_survive_json():
     for domain in (
         NumericDomain(-1.5, 2.0, True, False, True, quantile=True),
         LevelDomain(("a", "b"), True, ordered=True),
-        LevelDomain((1, 2.5, True), False),
+        LevelDomain((1, 2.5, True), False, other=0.25),
+        NumericDomain(0.0, 9.0, False, True, False, bought=True, guessed=True),
         LevelDomain((pd.Timestamp("2020-02-29", tz="Europe/Berlin"),), False),
     ):
-        assert domain_from_dict(json.loads(json.dumps(domain.to_dict()))) == domain
+        again = domain_from_dict(json.loads(json.dumps(domain.to_dict())))
+        assert again == domain
+        assert vars(again) == vars(domain)  # what a warning says, too
 
 
 def test_levels_have_codes_for_other_and_missing():

@@ -216,26 +216,55 @@ def histogram_of(counts, noise_std=1.0) -> Histogram:
 
 
 @pytest.mark.parametrize(
-    ("counts", "inside"),
+    ("counts", "ends"),
     [
-        ([2.4, 50.0, 0.0, 50.0, -3.0], [0, 1, 1, 1, 0]),
-        (
-            [2.6, 50.0, 50.0, 2.0, 2.0],
-            [1, 1, 1, 1, 0],
-        ),  # 2.0, not 2.5
-        ([-1.0, 2.0, 50.0, 2.0, 1.0], [0, 0, 1, 0, 0]),
-        ([1.0, 0.0, 1.0, 0.0], [1, 1, 1, 1]),  # nothing is known
+        ([2.4, 50.0, 0.0, 50.0, -3.0], (1, 4)),
+        ([2.6, 50.0, 50.0, 2.0, 2.0], (0, 4)),  # 2.0, not 2.5
+        ([-1.0, 2.0, 50.0, 2.0, 1.0], (2, 3)),
+        ([1.0, 0.0, 1.0, 0.0], (0, 4)),  # nothing is known
+        ([9.0, -9.0, -9.0, 0.0], (0, 4)),  # or it contradicts itself
     ],
 )
-def test_numbers_at_an_end_that_may_be_noise_are_outside(counts, inside):
+def test_numbers_at_an_end_that_may_be_noise_are_outside(counts, ends):
     cells = np.linspace(0, 1, len(counts) + 1)
-    found = _estimates._within_ends([histogram_of(counts)], cells)
-    assert found.astype(int).tolist() == inside
+    assert _estimates._ends([histogram_of(counts)], cells) == ends
     halves = [histogram_of(np.array(counts) / 2, math.sqrt(0.5))] * 2
-    coarse = histogram_of([100.0])  # a class whose bins are no numbers says nothing
-    found = _estimates._within_ends([*halves, coarse], cells)
-    assert found.astype(int).tolist() == inside
-    assert _estimates._within_ends([coarse], cells).all()
+    coarse = histogram_of([100.0])  # its bins say nothing of numbers
+    assert _estimates._ends([*halves, coarse], cells) == ends
+    assert _estimates._ends([coarse], cells) == (0, len(counts))
+
+
+@pytest.mark.parametrize(
+    ("counts", "ends"),
+    [
+        ([0.0, 50.0, 50.0, 0.0], (4, 7)),  # these bins reach inside
+        ([0.0, 0.0, 50.0, 50.0], (4, 12)),
+        ([9.0, 0.0, 50.0, 2.4], (0, 7)),
+    ],
+)
+def test_a_class_that_is_where_no_other_is_keeps_its_numbers(counts, ends):
+    """Its bins hold three numbers each; the other classes are in 4 to 6."""
+    cells = np.linspace(0, 1, 13)
+    part = replace(histogram_of(counts), edges=cells[::3])
+    assert _estimates._own_ends(part, cells, 4, 7) == ends
+
+
+def test_a_rare_class_is_not_drawn_from_the_values_of_another():
+    """200 rows at 70 to 89 beside 50,000 at 20 to 50, whose ends are theirs alone."""
+    rng = np.random.default_rng(0)
+    ages = np.concatenate((rng.integers(20, 51, 50_000), rng.integers(70, 90, 200)))
+    domain = NumericDomain(0.0, 95.0, False, True, False, bought=True)
+    members = np.repeat([0, 1], [50_000, 200])
+    units = domain.to_unit(ages.astype(float))[:, None].astype(np.float32)
+    rows = PrivateRows(units, np.zeros((50_200, 1), np.uint8), members)
+    classes = Classes(("n", "p"), np.array([50_000.0, 200.0]))
+    with insecure_randomness(0):
+        for _ in range(10):
+            [usual], [rare] = buy(rows, 1.0, [domain], classes)[0]
+            assert (rare.decode(RANKS)[0] >= 65).mean() > 0.8
+            drawn = usual.decode(RANKS)[0]
+            assert drawn.min() > 15
+            assert drawn.max() < 55
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -42,6 +42,7 @@ def mixed_table() -> pd.DataFrame:
             "label": np.where(number % 6, "n", "p"),
         }
     )
+    frame["date"] = frame["day"].dt.floor("D").astype("date32[pyarrow]")
     frame.loc[::9, ["maybe", "name", "kind", "day"]] = None
     return frame
 
@@ -56,7 +57,7 @@ def extreme(frame: pd.DataFrame) -> pd.DataFrame:
     changed.loc[row, "name"] = "a category of one"
     changed["kind"] = changed["kind"].cat.add_categories(["unseen", "once"])
     changed.loc[row, "kind"] = "once"
-    changed.loc[row, ["maybe", "day"]] = None
+    changed.loc[row, ["maybe", "day", "date"]] = None
     return changed
 
 
@@ -140,7 +141,7 @@ def neighbour_of(frame: pd.DataFrame, how: str) -> pd.DataFrame:
     if how == "another row less":
         return frame.drop(index=30)
     changed = frame.copy()
-    changed.loc[31, ["real", "maybe", "name", "kind", "day"]] = None
+    changed.loc[31, ["real", "maybe", "name", "kind", "day", "date"]] = None
     return changed
 
 
@@ -168,6 +169,19 @@ def test_no_way_of_buying_shows_a_row(
         said.append([str(warning.message) for warning in caught])
     assert shown[0] == shown[1]
     assert said[0] == said[1] != []
+
+
+@pytest.mark.parametrize("constant_releases", [10**6], indirect=True)
+@pytest.mark.parametrize("neighbour", ["first missing values", "one row less"])
+@pytest.mark.parametrize("labels", ["none", "texts"])
+def test_no_way_of_buying_for_many_rows_shows_one(labels, neighbour, constant_releases):
+    """So many that the outer bins of ranges are counted in parts."""
+    test_no_way_of_buying_shows_a_row(
+        SYNTHESIZERS[0], labels, neighbour, constant_releases
+    )
+    largest = [exact for name, _, exact, _ in constant_releases if "range" in name]
+    assert all(len(exact) > 1000 for exact in largest)
+    assert len(largest) == 2
 
 
 @pytest.mark.parametrize("constant_releases", [500, 0], indirect=True)
@@ -231,6 +245,7 @@ def test_the_frozen_releases_would_show_a_leak(monkeypatch):
     assert first != second
 
 
+@pytest.mark.parametrize("constant_releases", [500, 10**6], indirect=True)
 def test_one_row_moves_no_release_by_more_than_its_sensitivity(constant_releases):
     """Add a row: every exact statistic moves by at most what its noise hides."""
     frame = mixed_table()
