@@ -12,6 +12,7 @@ HASH := $(shell echo $(PYTHON) | cat - pyproject.toml $(CONSTRAINTS) | cksum | c
 INSTALLED := $(VENV)/.installed-$(HASH)
 INSTALLED_TESTS := $(VENV)/.installed-tests-$(HASH)
 INSTALLED_NIGHTLY := $(VENV)/.installed-nightly-$(HASH)
+INSTALLED_DOCS := $(VENV)/.installed-docs-$(HASH)
 
 # Prints what pyproject.toml asks for, or one of its extras. On Linux it takes the CPU
 # build of xgboost: the other one brings a CUDA library of hundreds of megabytes along.
@@ -38,8 +39,13 @@ TESTS_LOWEST := tests/test_lowest.py tests/preprocessing tests/schema tests/test
     tests/privacy tests/test_common.py tests/metrics/test_classifiers.py \
     tests/test_base.py tests/test_subclasses.py tests/test_containers.py tests/fuzz/test_rows.py
 
+# The site has an environment of its own too. The scripts of the gallery whose path
+# matches GALLERY are run; the others are shown as they stand.
+DOCS := .venv-docs
+GALLERY := /plot_
+
 .PHONY: help install install-tests demo lint format test test-lowest test-audit \
-    test-nightly clean
+    test-nightly docs html clean
 
 help:
 	@echo "make demo          fit, sample and score on a real table; write a plot and a CSV"
@@ -47,6 +53,7 @@ help:
 	@echo "make test-lowest   some of them with the lower bounds of pyproject.toml"
 	@echo "make test-audit    attacks on the privacy claim (3 minutes at most)"
 	@echo "make test-nightly  the tests that take long"
+	@echo "make docs          the site, in docs/_build/html (8 minutes at most)"
 	@echo "make lint          ruff, mypy and the docstrings"
 	@echo "make format        let ruff format the code"
 	@echo "make install       only make the virtual environment $(VENV)"
@@ -84,6 +91,11 @@ $(INSTALLED_NIGHTLY): $(INSTALLED_TESTS)
 	$(PIP) install -c $(CONSTRAINTS) -r $(VENV)/requirements-nightly.txt
 	@touch $@
 
+$(INSTALLED_DOCS): $(INSTALLED)
+	$(BIN)/python -c "$$PRINT_REQUIREMENTS" docs > $(VENV)/requirements-docs.txt
+	$(PIP) install -c $(CONSTRAINTS) -r $(VENV)/requirements-docs.txt
+	@touch $@
+
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
 
@@ -109,5 +121,13 @@ test-audit: $(INSTALLED_TESTS)
 test-nightly: $(INSTALLED_NIGHTLY)
 	$(PYTEST) -n 2 --durations=0 -m nightly tests
 
+docs:
+	$(MAKE) VENV=$(DOCS) html
+
+html: $(INSTALLED_DOCS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -n -W --keep-going -b html \
+	    -D sphinx_gallery_conf.filename_pattern='$(GALLERY)' docs docs/_build/html
+
 clean:
-	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache build *.egg-info
+	rm -rf $(VENV) $(LOWEST) $(DOCS) .mypy_cache .pytest_cache .ruff_cache build *.egg-info
+	rm -rf docs/_build docs/gallery docs/reference/generated docs/reference/examples
