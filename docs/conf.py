@@ -26,6 +26,9 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]
 nitpicky = True
+nitpick_ignore = [
+    ("py:class", "sklearn.pipeline.Pipeline")
+]  # their inventory is online
 default_role = "literal"
 
 # Pages are plain Markdown; links go to headings as on GitHub.
@@ -33,7 +36,10 @@ myst_heading_anchors = 3
 
 # One page per public object. Types stand in the docstrings, not in the signatures.
 autodoc_typehints = "none"
-autodoc_default_options = {"inherited-members": "BaseEstimator,BaseException,object"}
+autodoc_default_options = {
+    "exclude-members": "get_metadata_routing",  # of scikit-learn, and of no use here
+    "inherited-members": "BaseException,object",
+}
 numpydoc_show_class_members = False
 extlinks = {"arxiv": ("https://arxiv.org/abs/%s", "arXiv:%s")}
 

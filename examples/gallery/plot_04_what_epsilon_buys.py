@@ -18,8 +18,8 @@ from skdpsynth.schema import Categorical, TableSchema
 
 train, test = load_adult(split=True)
 public = TableSchema({"income": Categorical(["<=50K", ">50K"])}, target="income")
-epsilons = (0.1, 0.3, 1.0, 3.0, 10.0)
-guess = {"<=50K": 6_000, ">50K": 2_000}
+epsilons = (0.1, 0.5, 2.0, 10.0)
+guess = {"<=50K": 3_800, ">50K": 1_200}
 plans = {
     epsilon: PairwiseSynthesizer(epsilon, schema=public).plan(
         dtypes=train.dtypes, class_counts=guess
@@ -31,7 +31,7 @@ plan[["class", "rows", "signal_to_noise", "tables", "note"]].round(2)
 
 # %%
 # A rehearsal on rows that are public: ``compare_synthesizers`` fits, samples, and
-# trains classifiers on what it sampled. Here 8,000 rows, one classifier, one
+# trains classifiers on what it sampled. Here 5,000 rows, one classifier, one
 # repeat.
 # Use more of each before you decide: bands, which need repeats, say what is chance.
 
@@ -42,7 +42,7 @@ result = compare_synthesizers(
         "pairs": PairwiseSynthesizer(schema=public),
         "floor": IndependentSynthesizer(schema=public),
     },
-    train[:8_000],
+    train[:5_000],
     test,
     "income",
     epsilons=epsilons,
