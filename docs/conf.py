@@ -41,6 +41,7 @@ autodoc_default_options = {
     "inherited-members": "BaseException,object",
 }
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 extlinks = {"arxiv": ("https://arxiv.org/abs/%s", "arXiv:%s")}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -55,6 +56,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "remove_config_comments": True,
     "show_signature": False,
+    "within_subsection_order": "FileNameSortKey",
     "show_memory": False,
     "write_computation_times": False,
 }

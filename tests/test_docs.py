@@ -10,6 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
+# They hold tables and pictures, but no code.
+WITHOUT_CODE = {"algorithms", "measured", "peers"}
 PAGES = [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 OPTIONS = (
     doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
@@ -25,12 +27,12 @@ def test_examples_of_a_page_run(page, tmp_path, monkeypatch):
         str(page), module_relative=False, optionflags=OPTIONS, encoding="utf-8"
     )
     assert result.failed == 0
-    assert result.attempted > 0
+    assert (result.attempted == 0) == (page.stem in WITHOUT_CODE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_to_files_exist(page):
-    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8"))
     assert all((page.parent / link).exists() for link in links)
 
 

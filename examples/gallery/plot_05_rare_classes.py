@@ -59,8 +59,15 @@ for bars, hatch in zip(ax.containers, ("", "//", ""), strict=True):
     for bar in bars:
         bar.set_hatch(hatch)
 ax.set(ylabel="recall on real test rows", ylim=(0, 1.05))
-ax.legend(title="the tree learns from", frameon=False, ncols=3, loc="lower center")
+ax.set_axisbelow(True)
+ax.legend(
+    title="the tree learns from",
+    frameon=False,
+    ncols=3,
+    loc="lower center",
+    bbox_to_anchor=(0.5, 1),
+)
 note = "contains private statistics: scored on real rows"
 ax.figure.text(0.5, 0.005, note, ha="center", fontsize=9)
-ax.figure.subplots_adjust(bottom=0.17)
+ax.figure.subplots_adjust(bottom=0.17, top=0.82)
 plt.show()

@@ -70,7 +70,9 @@ ours = audit_generator(
 print(ours)
 
 # %%
-# What the attacker saw in each world. Where the two do not overlap, one look is enough.
+# How often the attacker is wrong, at every threshold. Below the dashed line lies what
+# the claim rules out. The stranger's curve lies in the corner: neither a false alarm
+# nor a miss. The dot is the threshold that was chosen before it was judged.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, audit, name in zip(axes, (stranger, ours), ("stranger", "ours"), strict=True):

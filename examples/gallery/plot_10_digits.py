@@ -49,12 +49,13 @@ for name, rows in drawn.items():
 # %%
 # The first eight of each digit, in the order in which they were drawn.
 
-figure, axes = plt.subplots(1, 4, figsize=(11, 4), layout="constrained")
+figure, axes = plt.subplots(1, 4, figsize=(12, 4.6), layout="constrained")
 for ax, (name, rows) in zip(axes, drawn.items(), strict=True):
     lines = []
     for digit in range(10):
         own = rows[rows["target"] == digit].drop(columns="target")[:8]
-        lines.append(np.hstack(own.to_numpy().reshape(-1, 8, 8)))
+        images = np.pad(own.to_numpy().reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
+        lines.append(np.hstack(images))
     ax.imshow(np.vstack(lines), cmap="Greys", vmin=0, vmax=16)
     ax.set_title(name)
     ax.axis("off")

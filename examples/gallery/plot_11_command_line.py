@@ -64,7 +64,8 @@ skdpsynth("sample", "model.skdp", "-n", "7200", "-o", "synthetic.csv")
 skdpsynth("report", "model.skdp")
 
 # %%
-# TSH of the three classes. Its range is wide, so the axis is logarithmic.
+# TSH of the three classes. Its range is wide, so the axis is logarithmic. The first
+# class has 166 rows, and its shape comes out poor.
 
 real = pd.read_csv(folder / "private.csv")
 fake = pd.read_csv(folder / "synthetic.csv")
