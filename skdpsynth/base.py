@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.persistence._savable import Savable
 from skdpsynth.preprocessing._convert import features_like, labels_like
-from skdpsynth.preprocessing._plan import ClassPlan, degradation, plan_facts
+from skdpsynth.preprocessing._degradation import judged
+from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
 from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_table
 from skdpsynth.preprocessing._purchase import buy_facts, declared_facts, discovery_share
 from skdpsynth.preprocessing._sampling import class_members, public_seed
@@ -74,6 +75,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
     True
     """
 
+    _dependent: ClassVar[bool] = True  # it learns how columns hang together
     # What a class may pay for as one block, with a tail: see `privacy._blocks`.
     _block: Literal["votes", "sampled steps"] | None = None
 
@@ -129,13 +131,14 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         Warns
         -----
         DegradedResultWarning
-            If a class has too few rows for the budget (``plan`` says so in advance),
-            or no label or no category of a column was frequent enough to be released.
+            If the result will be poor, and why: too few rows for the budget (``plan``
+            says so in advance), labels or categories that were not frequent enough to
+            be released, ranges that are a guess. The report has all names.
         """
         self._check_parameters()
         frame, layout = read_table(X, y, target=self.target, schema=self.schema)
         seed = public_seed(self.random_state)
-        accountant = self._accountant(layout, self.schema, self.budget)
+        accountant = self._accountant(layout, self.schema, self.epsilon, self.budget)
         _LOG.info(
             "Fit of %s to %d columns, target %r, within epsilon %s and delta %s",
             type(self).__name__,
@@ -153,8 +156,10 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
             declared = declared_facts(self.schema)
             report = replace(accountant.report(), declared=declared)
             schema = facts.schema(self.schema)
-            private = report.epsilon < math.inf
-            poor = degradation(facts, plans, self.schema, private=private)
+            poor, notes = judged(
+                model, plans, self.schema, report, dependent=self._dependent
+            )
+            report = replace(report, notes=(*report.notes, *notes))
         except BaseException as error:
             self._forget()
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
@@ -327,8 +332,9 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         DataFrame
             One row per class: its rows, the bins and the noise of its marginals,
             their signal-to-noise ratio, what training adds, the rows that an
-            undeclared label or category needs to be found (0 where none is), and a
-            note where the result will be poor.
+            undeclared label or category needs to be found (0 where none is), the least
+            of a few epsilons up to 20 that leaves no note but one on dependence (NaN if
+            none does), and a note where the result will be poor.
 
         Raises
         ------
@@ -352,8 +358,17 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         labels = () if facts is None else facts.classes.levels
         layout = guessed_layout(dtypes, given, target, last)
         guess = guess_table(layout, given, n_rows, class_counts, labels)
-        accountant = self._accountant(guess.layout, given)
-        return plan_table(self._plan_classes, accountant, guess)
+
+        def accountant_of(epsilon: float) -> PrivacyAccountant:
+            return self._accountant(guess.layout, given, epsilon)
+
+        return plan_table(
+            self._plan_classes,
+            accountant_of,
+            self.epsilon,
+            guess,
+            dependent=self._dependent,
+        )
 
     @abstractmethod
     def _fit(
@@ -381,12 +396,13 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         self,
         layout: TableLayout,
         schema: TableSchema | None,
+        epsilon: float,
         budget: PrivacyBudget | None = None,
     ) -> PrivacyAccountant:
         """Open the ledger of a fit, or of a plan."""
         keys_delta = self.delta * discovery_share(layout, schema)
         return PrivacyAccountant(
-            self.epsilon,
+            epsilon,
             self.delta,
             discovery_delta=keys_delta + self._tail_delta,
             amplified=self._block == "sampled steps",

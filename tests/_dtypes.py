@@ -46,6 +46,7 @@ def columns() -> dict[str, pd.Series]:
     made["arrow time zone"] = made["time zone"].astype(
         "timestamp[ns, tz=America/New_York][pyarrow]"
     )
+    made["arrow date"] = TIMES.astype("date32[day][pyarrow]")
     made["arrow span"] = SPANS.astype("duration[s][pyarrow]")
     return made
 

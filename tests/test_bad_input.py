@@ -328,7 +328,7 @@ def test_no_category_could_be_released():
     frame = pd.DataFrame({"u": np.linspace(0, 1, 500)})
     frame["s"] = [f"secret {row}" for row in range(500)]
     synth = IndependentSynthesizer()
-    with pytest.warns(DegradedResultWarning, match=r"no category of \['s'\]") as caught:
+    with pytest.warns(DegradedResultWarning, match=r"no category of 's'") as caught:
         synth.fit(frame)
     assert "secret" not in str(caught[0].message)
     assert synth.sample(10)["s"].isna().all()
@@ -341,7 +341,7 @@ def test_a_million_categories():
     rows = pd.Series(np.arange(n_rows))
     frame = pd.DataFrame({"s": "key " + rows.astype(str), "u": rows / n_rows})
     synth = GPATESynthesizer(n_iter=2)
-    with pytest.warns(DegradedResultWarning, match=r"no category of \['s'\]"):
+    with pytest.warns(DegradedResultWarning, match=r"no category of 's'"):
         synth.fit(frame)
     assert synth.sample(10)["s"].isna().all()
 

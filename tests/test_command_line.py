@@ -20,7 +20,14 @@ from skdpsynth import IndependentSynthesizer, PrivacyBudget, TableSchema, __main
 from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    Ordered,
+)
 from skdpsynth.utils._containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
@@ -366,3 +373,19 @@ def test_help_is_fast_and_the_script_is_declared():
         "skdpsynth"
     ].split(":")
     assert getattr(importlib.import_module(module), name) is main
+
+
+def test_rules_of_a_schema_file_are_kept(capsys, folder):
+    """From CSV to CSV; a rule that the table breaks is counted by `check` alone."""
+    pd.DataFrame({"a": range(300), "b": range(299, -1, -1)}).to_csv(
+        "t.csv", index=False
+    )
+    columns = dict.fromkeys(["a", "b"], Continuous(0, 299, integer=True))
+    TableSchema(columns, rules=[Ordered(["a", "b"])]).to_json("s.json")
+    assert main(["check", "t.csv", "--schema", "s.json"]) == 0
+    assert "not in the order 'a', 'b': drawn sorted\t150" in capsys.readouterr().out
+    assert main(["fit", "t.csv", "--schema", "s.json", *FAST, "-o", "m.skdp"]) == 0
+    assert main(["sample", "m.skdp", "-n", "200", "-o", "s.csv"]) == 0
+    rows = pd.read_csv("s.csv")
+    assert (rows["a"] <= rows["b"]).all()
+    assert len(rows) == 200

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 # No example for doctest in them; that of the start page is run beside the README's.
-WITHOUT_EXAMPLES = {"algorithms", "index", "measured", "peers"}
+WITHOUT_EXAMPLES = {"algorithms", "everyday", "index", "measured", "peers"}
 PAGES = [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 OPTIONS = (
     doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL

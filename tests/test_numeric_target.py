@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from skdpsynth import IndependentSynthesizer, PairwiseSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, InvalidSchemaError
+from skdpsynth.preprocessing import _pairs
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 
@@ -43,8 +44,12 @@ def fitted(synthesizer, *data, **changes):
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("name", PLAIN)
-def test_it_is_modelled_as_without_a_target(name):
-    """With the same noise to the bit; what is charged and planned is the same too."""
+def test_it_is_modelled_as_without_a_target(name, monkeypatch):
+    """With the same noise to the bit; what is charged and planned is the same too.
+
+    But for the bins of pair tables, which are wider.
+    """
+    monkeypatch.setattr(_pairs, "_MEASURED_CELL_FROM", _pairs._CELL_FROM)
     free = TableSchema(COLUMNS, n_rows=600)
     ours = fitted(PLAIN[name], TABLE, schema=SCHEMA)
     plain = fitted(PLAIN[name], TABLE, schema=free)
@@ -55,6 +60,16 @@ def test_it_is_modelled_as_without_a_target(name):
     )
     assert ours_paid == plain_paid
     pd.testing.assert_frame_equal(ours.plan(), plain.plan())
+
+
+def test_its_pair_tables_have_wider_bins():
+    pairs = PairwiseSynthesizer(epsilon=5.0)
+    free = clone(pairs).set_params(schema=TableSchema(COLUMNS, n_rows=600))
+    cells = [
+        synth.plan()["table_cells"].item()
+        for synth in (pairs.set_params(schema=SCHEMA), free)
+    ]
+    assert 0 < cells[0] < 0.8 * cells[1]
 
 
 def test_it_is_no_feature_and_has_no_classes(tmp_path):

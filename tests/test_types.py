@@ -85,6 +85,9 @@ def test_one_dtype_without_noise(name, holes):
     if name.startswith(("words", "category", "truth", "bool", "arrow string")):
         assert set(drawn) == set(present)
         return
+    if "date" in name:
+        assert set(present) <= set(drawn)
+        return
     if "time" in name or "span" in name:
         # The outer bins of dates are two years; those of durations powers of two.
         gap = abs(drawn.astype("int64").median() - present.astype("int64").median())

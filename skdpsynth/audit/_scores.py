@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from skdpsynth.schema._dtypes import as_moments
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -118,6 +120,7 @@ def _is_number(column: pd.Series) -> bool:
 
 def _as_floats(column: pd.Series) -> NDArray[np.float64]:
     """Convert numbers and times; missing values become NaN."""
+    column = as_moments(column)
     if pd.api.types.is_datetime64_any_dtype(column):
         seconds = column.dt.tz_localize(None) if column.dt.tz else column
         return (seconds - pd.Timestamp(0)).dt.total_seconds().to_numpy(np.float64)

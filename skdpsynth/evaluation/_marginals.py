@@ -11,6 +11,7 @@ import pandas as pd
 
 from skdpsynth.metrics._dependence import LevelCells, NumberCells
 from skdpsynth.metrics._fidelity import cramers_v
+from skdpsynth.schema._dtypes import as_moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +81,7 @@ def shares(column: PlainColumn, bins: Marginal) -> list[float]:
 
 
 def _plain(name: str, column: pd.Series) -> PlainColumn:
-    types = pd.api.types
+    types, column = pd.api.types, as_moments(column)
     if types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype):
         return PlainColumn(name, "number", _floats(column))
     if types.is_datetime64_any_dtype(column.dtype):

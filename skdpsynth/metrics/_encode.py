@@ -124,7 +124,10 @@ def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
             values = table[name].to_numpy(dtype=np.float64, na_value=np.nan)
             table[name] = table[name].mask(np.isnan(values))
         elif isinstance(dtype, pd.ArrowDtype) and dtype.kind in "mM":
-            table[name] = table[name].to_numpy(dtype=dtype.numpy_dtype)
+            # Of dates without a time NumPy makes objects.
+            dates = table[name].dtype.name.startswith("date")
+            times = table[name].astype("timestamp[s][pyarrow]" if dates else dtype)
+            table[name] = times.to_numpy(dtype=times.dtype.numpy_dtype)
         elif isinstance(dtype, pd.ArrowDtype) and dtype.kind == "b":
             table[name] = table[name].astype("boolean")
     return table

@@ -13,7 +13,9 @@ import numpy as np
 
 from skdpsynth.preprocessing._domains import LevelDomain
 from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.preprocessing._rules import check_rules
 from skdpsynth.privacy import PrivacyReport
+from skdpsynth.schema import TableSchema
 from skdpsynth.schema._dtypes import kind_of_dtype
 from skdpsynth.schema._values import decode_value, encode_value
 
@@ -93,7 +95,9 @@ def check_parts(
     """Raise a ValueError, TypeError or LookupError where parts do not fit together."""
     table = document["table"]
     places = table["columns"]
-    model = TableModel.from_state(table, arrays)
+    schema = TableSchema.from_dict(document["schema_"])
+    model = TableModel.from_state(table, arrays, schema)
+    check_rules(schema, model.facts.layout)
     facts, counts = model.facts, model.facts.classes.counts
     n_columns = len(facts.columns)
     _require(all(type(p) is int and p >= 0 for p in places), "places")

@@ -123,9 +123,9 @@ class Savable(BaseEstimator):
                 **facts["parameters"],
                 schema=None if schema is None else TableSchema.from_dict(schema),
             )
-            self._model = TableModel.from_state(facts["table"], arrays)
-            self._report = PrivacyReport.from_dict(facts["report"])
             self.schema_ = TableSchema.from_dict(facts["schema_"])
+            self._model = TableModel.from_state(facts["table"], arrays, self.schema_)
+            self._report = PrivacyReport.from_dict(facts["report"])
             self._restore_generator(facts["generator"], arrays)
             self._make_ready()
         return self

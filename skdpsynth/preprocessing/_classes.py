@@ -46,6 +46,8 @@ class Classes:
     levels: tuple[Hashable, ...]
     counts: Floats  # declared or noisy numbers of rows, at least 1
     noise_std: float = 0.0  # of each count; 0 where they are declared
+    # Noisy rows that a label nobody declared needed to be found; 0 if all are declared.
+    found_from: float = 0.0
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -221,7 +223,10 @@ def _found_classes(
     levels = tuple(sorted(found))
     values = np.array([found[level] for level in levels], dtype=np.float64)
     # Of the same mu and sensitivity, all counts have the same noise.
-    found_classes = Classes(levels, np.maximum(values, 1.0), reservation.noise_std)
+    needed = key_threshold(reservation.noise_std, threshold_delta, 1)
+    found_classes = Classes(
+        levels, np.maximum(values, 1.0), reservation.noise_std, float(needed)
+    )
     return found_classes, place_keys(codes, keys, levels)
 
 

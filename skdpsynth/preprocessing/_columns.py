@@ -15,9 +15,10 @@ from skdpsynth.preprocessing._convert import (
     to_wall,
 )
 from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericDomain
-from skdpsynth.privacy._aggregators import noisy_histogram, thresholded_counts
+from skdpsynth.privacy._aggregators import thresholded_counts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
+from skdpsynth.schema._dtypes import is_date
 from skdpsynth.schema._values import is_finite
 
 if TYPE_CHECKING:
@@ -32,21 +33,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_SURE_FROM = 3.0  # noise deviations
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
-
-# A complete column shows missing values with probability below 1e-6.
-_MISSING_FROM = 4.76
-# Noise standard deviations of a bin that is surely not empty, and of the fullest one
-# where none is sure; and of the next one, two, three and four bins of a tail together.
-_CORE_FROM, _GUESS_FROM = 5.0, 3.5
-_TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
-_RARE = 0.01  # share of the rows
-_NEAR_ZERO = 8.0  # a range that starts this near 0, seen from its far end, starts at 0
-_YEAR = 31_556_952.0  # seconds
-# Of a column of which nothing could be learnt.
-_DEFAULT_RANGE = (-4.0, 4.0)
-_DEFAULT_DATES = (0.0, 60 * _YEAR)
-_POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 
 
 @dataclass(frozen=True)
@@ -94,7 +82,7 @@ def declared_domain(
         return domain.with_decimals(decimals) if isinstance(decimals, int) else domain
     if isinstance(spec, Datetime):
         ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
-        step = SECONDS_OF.get(spec.unit or "")
+        step = SECONDS_OF.get("D" if is_date(column.dtype) else spec.unit or "")
         if step is not None:
             ends = np.floor(to_wall(ends, column) / step)
         low, high = map(float, ends)
@@ -118,6 +106,7 @@ def buy_levels(
     *,
     mu: float,
     threshold_delta: float,
+    n_rows: float,
 ) -> list[LevelDomain]:
     """Find the categories of columns that the schema leaves out, sorted by name.
 
@@ -136,118 +125,17 @@ def buy_levels(
     )
     domains = []
     released = thresholded_counts(counts, reservation, threshold_delta)
-    for column, keys, (kept, _) in zip(columns, all_keys, released, strict=True):
+    for column, keys, (kept, noisy) in zip(columns, all_keys, released, strict=True):
         nullable = len(keys) in kept
         listed = (keys[position] for position in kept if position < len(keys))
         found = tuple(key for key in listed if is_finite(key))
         ordered = bool(getattr(column.dtype, "ordered", False))
-        domains.append(LevelDomain(public_levels(column) or found, nullable, ordered))
+        unsure = _SURE_FROM * reservation.noise_std * math.sqrt(max(len(kept), 1))
+        seen = (float(np.sum(noisy)) + unsure) / n_rows
+        other = 0.0 if public_levels(column) else max(1.0 - seen, 0.0)
+        levels = public_levels(column) or found
+        domains.append(LevelDomain(levels, nullable, ordered, other))
     return domains
-
-
-def buy_ranges(
-    frame: pd.DataFrame,
-    columns: list[ColumnLayout],
-    accountant: PrivacyAccountant,
-    *,
-    mu: float,
-    n_rows: float,
-) -> list[NumericDomain]:
-    """Find the ranges of numeric columns that the schema leaves out.
-
-    One noisy histogram per column over the wide public bins of `_outer_edges` and one
-    more for missing values, so a row is in one bin per column. The range reaches from
-    the first to the last bin that is surely not empty, and on while the next bin is
-    probably not empty, but not across 0. The scale is that of `Continuous`.
-    """
-    edges = [_outer_edges(column) for column in columns]
-    # The outer bins of a column are fewer than 256.
-    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
-    for position, (column, bins) in enumerate(zip(columns, edges, strict=True)):
-        values, missing = numeric_values(frame[column.name], column)
-        inside = np.searchsorted(bins[1:-1], values, side="right")
-        codes[:, position] = np.where(missing, len(bins) - 1, inside)
-    norm = math.sqrt(len(columns))
-    reservation = accountant.reserve_gaussian("column ranges", mu=mu, sensitivity=norm)
-    released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
-    domains, noise_std = [], reservation.noise_std
-    for column, bins, counts in zip(columns, edges, released, strict=True):
-        low, high = _bought_range(column, bins, counts[:-1], noise_std, n_rows)
-        integer = column.kind == "integer"
-        if integer:  # bins are half-open
-            low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
-        log = Continuous(low, high).resolved_scale() == "log"
-        log = log and column.kind != "datetime"
-        nullable = column.can_be_missing and counts[-1] > _MISSING_FROM * noise_std
-        domains.append(NumericDomain(low, high, log, integer, bool(nullable)))
-    return domains
-
-
-def _outer_edges(column: ColumnLayout) -> Floats:
-    """Edges of the public outer bins: powers of two, or two years each for dates."""
-    if column.kind == "datetime":
-        return (np.arange(1900.0, 2102.0, 2.0) - 1970.0) * _YEAR
-    if column.kind != "integer":
-        powers = np.exp2(np.array(_POWERS, dtype=np.float64))
-        return np.concatenate((-powers[::-1], powers))
-    limits = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
-    powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
-    negative = -powers[::-1] if limits.min < 0 else np.empty(0)
-    # No bin without a whole number in it: noise alone could make it the range.
-    return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
-
-
-def _bought_range(
-    column: ColumnLayout,
-    edges: Floats,
-    counts: NDArray[np.int64],
-    noise_std: float,
-    n_rows: float,
-) -> tuple[float, float]:
-    """Read a range off noisy counts."""
-    dated = column.kind == "datetime"
-    core = np.flatnonzero(counts > _CORE_FROM * noise_std)
-    if len(core) == 0:
-        best = int(counts.argmax())
-        if counts[best] <= _GUESS_FROM * noise_std:
-            low, high = _DEFAULT_DATES if dated else _DEFAULT_RANGE
-            return max(low, float(edges[0])), high
-        core = np.array([best])
-    first, last = int(core[0]), int(core[-1])
-    # Growth alone does not cross 0: most columns have one sign.
-    zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
-    lowest = zero if first >= zero and not dated else 0
-    highest = zero if last <= zero and not dated else len(counts) - 1
-    first -= _growth(counts[lowest:first][::-1], noise_std)
-    last += _growth(counts[last + 1 : highest + 1], noise_std)
-    low, high = float(edges[first]), float(edges[last + 1])
-    if dated:
-        return low, high
-    # Of the other side of 0 only the middle bin may be cut off: no values are in it.
-    middle = float(np.abs(edges).min())
-    if -middle <= low <= high / _NEAR_ZERO:
-        low = 0.0
-    elif low / _NEAR_ZERO <= high <= middle:
-        high = 0.0
-    whole = column.kind == "integer"  # half-open: its last number is one below
-    if -middle <= low and high <= middle:
-        # Zeros alone; or zeros and ones, where one in a hundred would not be seen.
-        rare = _CORE_FROM * noise_std > _RARE * n_rows
-        return 0.0, float(rare + whole)
-    return (0.0 if 0 < low <= 1 <= high else low), high
-
-
-def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
-    """Count the bins beyond an end of a range, nearest first, that belong to it."""
-    grown = 0
-    while grown < len(counts):
-        sums = np.cumsum(counts[grown : grown + len(_TAIL_FROM)])
-        widths = np.arange(1, len(sums) + 1)
-        seen = sums > _TAIL_FROM[: len(sums)] * noise_std * np.sqrt(widths)
-        if not seen.any():
-            break
-        grown += int(np.flatnonzero(seen)[-1]) + 1
-    return grown
 
 
 def encode_rows(

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.schema._dtypes import is_missing, is_object, kind_of_dtype
+from skdpsynth.schema._dtypes import (
+    as_moments,
+    is_date,
+    is_missing,
+    is_object,
+    kind_of_dtype,
+)
 from skdpsynth.schema._values import plain
 from skdpsynth.utils._containers import column_like, speaks_arrow, table_like
 
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY = 86_400  # seconds
 _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
 
 
@@ -53,8 +60,9 @@ def _whole_ticks(present: pd.Series, column: ColumnLayout) -> tuple[Ints, int]:
         import pyarrow as pa
 
         # Not by way of pandas, whose nanoseconds end in the years 1677 and 2262.
-        ticks = pa.array(present.array).cast(pa.int64()).to_numpy()
-        return ticks, _PER_SECOND[column.dtype.pyarrow_dtype.unit]
+        moments = as_moments(present)
+        ticks = pa.array(moments.array).cast(pa.int64()).to_numpy()
+        return ticks, _PER_SECOND[moments.dtype.pyarrow_dtype.unit]
     is_datetime = column.kind == "datetime"
     index = (pd.DatetimeIndex if is_datetime else pd.TimedeltaIndex)(present)
     return index.asi8, _PER_SECOND[index.unit]
@@ -72,7 +80,10 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
     if isinstance(dtype, pd.ArrowDtype):
         import pyarrow as pa
 
-        converted = pa.array(raw, mask=missing).cast(dtype.pyarrow_dtype)
+        converted = pa.array(raw, mask=missing)
+        if is_date(dtype):  # counts days, in fewer bytes
+            converted = pa.array(raw // _DAY, mask=missing).cast(pa.int32())
+        converted = converted.cast(dtype.pyarrow_dtype)
         array = pd.arrays.ArrowExtensionArray(converted)
     elif isinstance(dtype, pd.DatetimeTZDtype):
         moments = raw.view(f"M8[{dtype.unit}]")
@@ -119,7 +130,8 @@ def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
     if column.kind in ("datetime", "timedelta"):
         dtype = getattr(column.dtype, "pyarrow_dtype", column.dtype)
         of_numpy = isinstance(dtype, np.dtype)
-        return _ticks(values, np.datetime_data(dtype)[0] if of_numpy else dtype.unit)
+        unit = np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "s")
+        return _ticks(values, unit)
     storage = getattr(column.dtype, "numpy_dtype", column.dtype)
     if storage.kind == "f":
         limits = np.finfo(storage)
@@ -181,6 +193,7 @@ def place_keys(
 
 def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     """Return codes of a column, -1 where missing, and values, maybe equal or unused."""
+    series = as_moments(series)
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         listed = series.cat.categories.tolist()

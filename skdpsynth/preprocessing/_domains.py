@@ -7,7 +7,7 @@ ever holds a value that was not public or released through a mechanism.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,8 @@ class NumericDomain:
     # Decimals of numbers that are all `integer` in units of the last one; `low` and
     # `high` are in these units too.
     decimals: int = 0
+    # The range was bought, and noise left open where the rows are.
+    guessed: bool = field(default=False, compare=False)
 
     def with_decimals(self, decimals: int) -> NumericDomain:
         """Give the same range for numbers of so many decimals."""
@@ -51,6 +53,10 @@ class NumericDomain:
         return replace(
             self, low=low, high=max(low, high), integer=True, decimals=decimals
         )
+
+    def with_step(self, step: float, low: float, high: float) -> NumericDomain:
+        """Give the domain of times that are whole multiples of so many seconds."""
+        return replace(self, low=low, high=high, integer=True, step=step)
 
     @property
     def zero(self) -> float | None:
@@ -149,6 +155,8 @@ class LevelDomain:
     levels: tuple[Hashable, ...]
     nullable: bool
     ordered: bool = False
+    # Released share of the rows that are in no level and not missing.
+    other: float = field(default=0.0, compare=False)
 
     @property
     def n_codes(self) -> int:

@@ -7,7 +7,6 @@ its teeth there is no row. Where neither dtype nor schema says so, it is bought.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ from skdpsynth.preprocessing._convert import numeric_values, to_wall
 from skdpsynth.privacy._aggregators import noisy_histogram
 from skdpsynth.schema import Continuous
 from skdpsynth.schema._columns import EXACT, MOST_BOUGHT, SECONDS_OF
+from skdpsynth.schema._dtypes import is_date
 from skdpsynth.schema._values import decimals_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,11 @@ _RARE = 0.01
 
 def needs_grain(column: ColumnLayout, schema: TableSchema | None) -> bool:
     """Tell whether neither dtype nor schema says how finely a column is written."""
-    if column.kind not in ("continuous", "timedelta", "datetime"):
+    if is_date(column.dtype) or column.kind not in (
+        "continuous",
+        "timedelta",
+        "datetime",
+    ):
         return False
     spec = None if schema is None else schema.columns.get(column.name)
     if isinstance(spec, Continuous):
@@ -119,5 +123,4 @@ def _on_grain(domain: NumericDomain, column: ColumnLayout, grain: int) -> Numeri
         return found if inside and max(-found.low, found.high) < EXACT else domain
     step = list(SECONDS_OF.values())[grain]
     ends = to_wall(np.array([domain.low, domain.high]), column) / step
-    low, high = map(float, np.floor(ends))
-    return replace(domain, low=low, high=high, integer=True, step=step)
+    return domain.with_step(step, *map(float, np.floor(ends)))

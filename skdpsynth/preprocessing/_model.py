@@ -16,16 +16,20 @@ from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._marginals import buy_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._transforms import MarginalTransform
+from skdpsynth.schema._columns import SECONDS_OF
+from skdpsynth.schema._dtypes import is_date
 from skdpsynth.schema._values import decode_value, encode_value, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._columns import PrivateRows
     from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.preprocessing._rules import Cells
     from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.schema import TableSchema
 
 
 @dataclass(frozen=True)
@@ -58,15 +62,10 @@ class TableModel:
 
         Columns, their order and dtypes are those of the training table.
         """
-        of_class = [np.flatnonzero(members == c) for c in range(len(self.marginals))]
+        cells = self.cells(ranks, members)
         series: dict[Any, pd.Series] = {}
-        for j, column in enumerate(self.facts.columns):
-            values = np.empty(len(members))
-            missing = np.zeros(len(members), dtype=bool)
-            for c, rows in enumerate(of_class):
-                marginal = self.marginals[c][j]
-                values[rows], missing[rows] = marginal.decode(ranks[rows, j])
-            domain = self.facts.domains[j]
+        for name, (column, domain) in self.facts.drawn.items():
+            values, missing = cells[name]
             if isinstance(domain, LevelDomain):
                 codes = values.astype(np.int64)
                 series[column.name] = to_category_series(codes, domain.levels, column)
@@ -89,13 +88,68 @@ class TableModel:
         frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
         return frame
 
+    def cells(
+        self,
+        ranks: NDArray[np.float64],
+        members: NDArray[np.int64],
+        names: Collection[Hashable] | None = None,
+    ) -> dict[Hashable, Cells]:
+        """Turn ranks into numbers and codes of levels that keep all rules, by column.
+
+        Of the columns `names` at least, None for all. Of times that are whole units
+        the numbers are on the clock of the column's zone.
+        """
+        rules = self.facts.rules
+        wanted = None if names is None else set(names)
+        if wanted is not None and wanted & rules.names:
+            wanted |= rules.names
+        cells: dict[Hashable, Cells] = {}
+        for j, column in enumerate(self.facts.columns):
+            if wanted is None or column.name in wanted:
+                cells[column.name] = self._decoded(j, ranks[:, j], members)
+        if not rules.rules or not (wanted is None or wanted & rules.names):
+            return cells
+        if self.facts.layout.label_column is not None:
+            known = bool(self.facts.classes.levels)
+            codes = members.astype(np.float64) if known else np.full(len(members), -1.0)
+            cells[self.facts.layout.target] = codes, codes < 0
+        place_of = {column.name: j for j, column in enumerate(self.facts.columns)}
+        for first, *others in rules.together:
+            gone = cells[first][1]
+            for name in others:
+                j = place_of[name]
+                cells[name] = self._decoded(j, ranks[:, j], members, gone)
+        rules.keep(cells)
+        return cells
+
+    def _decoded(
+        self,
+        j: int,
+        ranks: NDArray[np.float64],
+        members: NDArray[np.int64],
+        gone: NDArray[np.bool_] | None = None,
+    ) -> Cells:
+        """Decode a column by the marginals of the rows' classes.
+
+        `gone` says where it is missing, if that is known.
+        """
+        values = np.empty(len(members))
+        missing = np.zeros(len(members), dtype=bool)
+        for c, own in enumerate(self.marginals):
+            rows = np.flatnonzero(members == c)
+            if gone is None:
+                values[rows], missing[rows] = own[j].decode(ranks[rows])
+            else:
+                values[rows] = own[j].decode_where(ranks[rows], gone[rows])
+        return values, missing if gone is None else gone.copy()
+
     def join(self, parts: list[pd.DataFrame]) -> pd.DataFrame:
         """Put decoded parts together, with identifiers numbered anew, so distinct."""
         if len(parts) == 1:
             return parts[0]
         frame = pd.concat(parts, ignore_index=True)
         layout = self.facts.layout
-        known = {column.name for column in self.facts.columns}
+        known = self.facts.drawn
         for place, column in enumerate(layout.columns):
             if column.name not in known and column is not layout.label_column:
                 frame.isetitem(place, _fresh_identifiers(len(frame), column))
@@ -140,9 +194,12 @@ class TableModel:
 
     @classmethod
     def from_state(
-        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]
+        cls,
+        document: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[np.float64]],
+        schema: TableSchema | None = None,
     ) -> TableModel:
-        """Rebuild what `to_state` split."""
+        """Rebuild what `to_state` split; rules are those of `schema`."""
         layout = TableLayout.from_dict(document["layout"])
         domains = tuple(domain_from_dict(domain) for domain in document["axes"])
         levels = tuple(decode_value(level) for level in document["levels"])
@@ -160,14 +217,15 @@ class TableModel:
             ]
             for c, row in enumerate(document["missing"])
         ]
-        return cls(TableFacts(layout, columns, domains, classes), marginals)
+        return cls(TableFacts.of(layout, columns, domains, classes, schema), marginals)
 
 
 def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:
     """Make row numbers, in the dtype of the column or of its categories."""
     if column.kind != "categorical":
         nothing = np.zeros(n_rows, dtype=bool)
-        return to_series(np.arange(n_rows, dtype=np.float64), nothing, column)
+        step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
+        return to_series(np.arange(n_rows, dtype=np.float64) * step, nothing, column)
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = pd.Series(column.dtype.categories)
         inner = ColumnLayout.of(column.name, levels)

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 _CHOSEN_FROM = 300  # pairs: with fewer, all of them are bought
 _LEAST_BINS, _MOST_BINS = 4, 500  # of a column, and of all columns together
+# Mean count of a cell over its noise; what regressors learn of a measured target
+# comes from the means of many cells, which few bins know better.
+_CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
 _ROWS_FROM = 40.0  # of a class, in noise deviations of a count
+_BEST_FROM = 200.0  # the same, from which pairs say more than products of scores do
 # With so many columns, a few coarse cells of each pair say less than factors do.
 _MOST_COLUMNS = 120
 # Rows of a class that borrows dependence, as a share of those of the lender: a class
@@ -67,13 +71,17 @@ def pair_noise_std(n_columns: int, mu: float) -> float:
     return grid_noise_std(mu, math.sqrt(planned_tables(n_columns)))
 
 
-def bins_of_pairs(rows_per_noise: float, n_columns: int) -> int:
+def bins_of_pairs(
+    rows_per_noise: float, n_columns: int, *, measured: bool = False
+) -> int:
     """Choose the bins of a column: so that the mean count of a cell is twice the noise.
 
-    A few columns may have more of them: what a generator costs grows with all bins.
+    Four times where the target is measured. A few columns may have more bins: what a
+    generator costs grows with all of them.
     """
+    least = _MEASURED_CELL_FROM if measured else _CELL_FROM
     most = max(_MOST_BINS // n_columns, _LEAST_BINS)
-    return int(np.clip(math.sqrt(rows_per_noise / 2.0), _LEAST_BINS, most))
+    return int(np.clip(math.sqrt(rows_per_noise / least), _LEAST_BINS, most))
 
 
 def pairs_pay(n_rows: float, n_columns: int, mu: float) -> bool:
@@ -81,6 +89,12 @@ def pairs_pay(n_rows: float, n_columns: int, mu: float) -> bool:
     if not 2 <= n_columns < _MOST_COLUMNS:
         return False
     return n_rows * mu >= _ROWS_FROM * math.sqrt(planned_tables(n_columns))
+
+
+def pairs_best(n_rows: float, n_columns: int, mu: float) -> bool:
+    """Tell whether pairs say more than products of scores, of rows without classes."""
+    share = math.sqrt(PAIRS_SHARE) * _ROWS_FROM / _BEST_FROM
+    return pairs_pay(n_rows, n_columns, mu * share)
 
 
 def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skdpsynth.preprocessing._bins import most_bins
 from skdpsynth.preprocessing._domains import (
     LevelDomain,
-    NumericDomain,
     is_continuous,
 )
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share, fine_plan
@@ -35,11 +33,9 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._domains import ColumnDomain
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.schema import TableSchema
 
 _LOG = logging.getLogger("skdpsynth")
 _SIGNAL_FROM = 1.0
-_FEW_NUMBERS = 16  # whole ones, of what looks like the classes of a float column
 
 
 @dataclass(frozen=True)
@@ -179,7 +175,8 @@ def plan_facts(
     # What is left is the same for all classes until one of them has paid.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
     plans = plan_classes(classes.scopes, classes.planned, n_continuous, n_discrete, mu)
-    plans = with_cells(plans, facts.domains, classes.noise_std)
+    measured = facts.layout.measured
+    plans = with_cells(plans, facts.domains, classes.noise_std, measured=measured)
     for plan in plans:
         _LOG.info(
             "Plan of %s: about %g rows, %d bins, %d pair tables, %d steps, %d teachers",
@@ -190,17 +187,21 @@ def plan_facts(
 
 
 def with_cells(
-    plans: list[ClassPlan], domains: Sequence[ColumnDomain | None], count_std: float
+    plans: list[ClassPlan],
+    domains: Sequence[ColumnDomain | None],
+    count_std: float,
+    *,
+    measured: bool = False,
 ) -> list[ClassPlan]:
     """Complete plans by the noise of marginals with the cells that domains say.
 
     A domain is None for levels that are not known yet; `count_std` is the noise of the
-    known class counts.
+    known class counts, `measured` whether the target is a number.
     """
     most = max(len(a.levels) if isinstance(a, LevelDomain) else 0 for a in domains)
     n_continuous = sum(map(is_continuous, domains))
     largest = max(plan.n_rows for plan in plans)
-    bins_of_tables = table_bins(plans, len(domains))
+    bins_of_tables = table_bins(plans, len(domains), measured=measured)
     found = []
     for plan in plans:
         mu, n_bins, noise_std = plan.mu_marginals, plan.n_bins, plan.noise_std
@@ -213,14 +214,16 @@ def with_cells(
     return found
 
 
-def table_bins(plans: Sequence[ClassPlan], n_columns: int) -> int:
+def table_bins(
+    plans: Sequence[ClassPlan], n_columns: int, *, measured: bool = False
+) -> int:
     """Choose the bins of a column: what the class that can pay best fills."""
     rows = [
         plan.n_rows / max(pair_noise_std(n_columns, plan.mu_pairs), 1.0)
         for plan in plans
         if plan.mu_pairs
     ]
-    return bins_of_pairs(max(rows, default=1.0), n_columns)
+    return bins_of_pairs(max(rows, default=1.0), n_columns, measured=measured)
 
 
 def _with_tables(
@@ -238,72 +241,3 @@ def _with_tables(
         n_table_cells=cells * n_tables // n_pairs,
         table_noise_std=noise_std,
     )
-
-
-def degradation(
-    facts: TableFacts,
-    plans: list[ClassPlan],
-    declared: TableSchema | None,
-    *,
-    private: bool,
-) -> str:
-    """Say what is poor about a result; empty if nothing is."""
-    parts = []
-    notes = Counter(plan.note for plan in plans if plan.note and private)
-    for note, count in notes.items():
-        parts.append(f"{count} of {len(plans)} classes have {note}")
-    has_labels = facts.layout.label_column is not None
-    if has_labels and not facts.classes.levels:
-        parts.append("no label was frequent enough to be released")
-    elif has_labels and len(facts.classes) == 1:
-        parts.append("the target has one class only, so a classifier learns nothing")
-    of_levels = {
-        column.name: domain
-        for column, domain in zip(facts.columns, facts.domains, strict=True)
-        if isinstance(domain, LevelDomain)
-    }
-    empty = [n for n, a in of_levels.items() if not a.levels and not a.nullable]
-    if empty:
-        parts.append(
-            f"no category of {empty!r} was frequent enough to be released, and their "
-            "synthetic values are missing"
-        )
-    said = []
-    if parts:
-        said.append(
-            f"The result says little: {'; '.join(parts)}. Use a larger epsilon, "
-            "declare more in a schema, or leave out columns; plan() shows the numbers."
-        )
-    levels = {name: domain.levels for name, domain in of_levels.items()}
-    levels[facts.layout.target] = facts.classes.levels
-    unsorted = [
-        column.name
-        for column in facts.layout.columns
-        if getattr(column.dtype, "ordered", False)
-        and len(levels.get(column.name, ())) > 1
-        and (declared is None or column.name not in declared.columns)
-    ]
-    if unsorted:
-        said.append(
-            f"The order of the categories of {unsorted!r} is not public, so they come "
-            "back sorted by name or number. State the order by Categorical([...], "
-            "ordered=True) in a schema."
-        )
-    if facts.measured is not None and _few_numbers(facts, declared):
-        said.append(
-            f"The target {facts.layout.target!r} is a float column, so it is modelled "
-            "as a measurement, but it has a few whole numbers only. If they are "
-            "classes, cast it by astype(int) or astype('Int64')."
-        )
-    return " ".join(said)
-
-
-def _few_numbers(facts: TableFacts, declared: TableSchema | None) -> bool:
-    """Tell from its bought range whether a measured target may be labels."""
-    if declared is not None and facts.layout.target in declared.columns:
-        return False
-    assert facts.measured is not None
-    domain = facts.domains[facts.measured]
-    assert isinstance(domain, NumericDomain)
-    whole = domain.integer and domain.decimals == 0
-    return whole and domain.high - domain.low < _FEW_NUMBERS

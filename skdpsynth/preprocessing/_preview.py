@@ -19,6 +19,7 @@ from skdpsynth.preprocessing._classes import (
     rounded,
 )
 from skdpsynth.preprocessing._columns import declared_domain
+from skdpsynth.preprocessing._degradation import NO_DEPENDENCE, RARE_FROM
 from skdpsynth.preprocessing._domains import NumericDomain, is_continuous
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._plan import with_cells
@@ -28,7 +29,8 @@ from skdpsynth.preprocessing._purchase import (
     modelled_columns,
     threshold_delta,
 )
-from skdpsynth.preprocessing._shares import CLASS_SHARE, LEVELS_SHARE
+from skdpsynth.preprocessing._ranges import RANGES_FROM, range_noise_std
+from skdpsynth.preprocessing._shares import CLASS_SHARE, LEVELS_SHARE, RANGES_SHARE
 from skdpsynth.preprocessing._table import check_schema
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import key_threshold
@@ -39,6 +41,8 @@ from skdpsynth.utils._containers import dtypes_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from skdpsynth.preprocessing._domains import ColumnDomain
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 
 # Stands for a range that must be bought: a numeric column of as many cells as any.
 _ANY_RANGE = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
+_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
 
 
 @dataclass(frozen=True)
@@ -169,10 +174,62 @@ def guess_table(
 
 def plan_table(
     plan_classes: Callable[..., list[ClassPlan]],
-    accountant: PrivacyAccountant,
+    accountant_of: Callable[[float], PrivacyAccountant],
+    epsilon: float,
     guess: Guess,
+    *,
+    dependent: bool,
 ) -> pd.DataFrame:
     """Plan every class of a guessed table; the accountant has the whole budget."""
+    found = _planned(plan_classes, accountant_of(epsilon), guess)
+    needed = np.full(len(found.plans), math.nan)
+    for other in _EPSILONS[::-1]:
+        at = _planned(plan_classes, accountant_of(other), guess)
+        clean = np.array([not note for note in at.notes])
+        needed[clean] = other
+        if not clean.any():
+            break
+    plans, of_all = found.plans, _notes_of_all(guess, found.domains)
+    learns = any(plan.n_tables or plan.n_iter for plan in plans)
+    if dependent and epsilon < math.inf and not learns and len(found.domains) > 1:
+        of_all.append(NO_DEPENDENCE)
+    return pd.DataFrame(
+        {
+            "class": [plan.label for plan in plans],
+            "rows": [int(plan.n_rows) for plan in plans],
+            "bins": [plan.n_bins for plan in plans],
+            "noise_std": [plan.noise_std for plan in plans],
+            "tables": [plan.n_tables for plan in plans],
+            "table_cells": [plan.n_table_cells for plan in plans],
+            "table_noise_std": [plan.table_noise_std for plan in plans],
+            "signal_to_noise": [plan.signal_to_noise for plan in plans],
+            "n_teachers": [plan.n_teachers for plan in plans],
+            "n_iter": [plan.n_iter for plan in plans],
+            "step_noise_std": [plan.step_noise_std for plan in plans],
+            "label_threshold": found.labels_from,
+            "category_threshold": found.categories_from,
+            "epsilon_needed": needed,
+            "note": ["; ".join(filter(None, (note, *of_all))) for note in found.notes],
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """What a budget buys of a guessed table."""
+
+    plans: list[ClassPlan]
+    domains: list[ColumnDomain | None]
+    labels_from: NDArray[np.float64]
+    categories_from: int
+    notes: list[str]  # of each class, on what a larger epsilon would mend
+
+
+def _planned(
+    plan_classes: Callable[..., list[ClassPlan]],
+    accountant: PrivacyAccountant,
+    guess: Guess,
+) -> _Planned:
     layout, schema = guess.layout, guess.schema
     columns = modelled_columns(layout, schema)
     cap = accountant.mu_cap  # it may be infinite
@@ -187,7 +244,8 @@ def plan_table(
     counts = rounded(guess.counts)
     plans = plan_classes(guess.labels, counts, n_continuous, n_discrete, mu)
     target, mu_labels = layout.label_column, cap * math.sqrt(CLASS_SHARE)
-    plans = with_cells(plans, likely, count_noise_std(target, schema, mu_labels))
+    count_std = count_noise_std(target, schema, mu_labels)
+    plans = with_cells(plans, likely, count_std, measured=layout.measured)
     key_delta = threshold_delta(layout, schema, accountant.delta)
     categories_from = 0
     if keyed:
@@ -196,42 +254,29 @@ def plan_table(
     labels_from = np.zeros(len(plans))
     if target is not None and public_labels(target, schema) is None:
         labels_from = label_thresholds(guess.labels, target.kind, mu_labels, key_delta)
-    of_all = _notes_of_all(guess, domains, categories_from)
+    n_rows, of_all = guess.counts.sum(), []
+    if categories_from >= n_rows:
+        of_all.append("too few rows for any undeclared category to be found")
+    elif categories_from > RARE_FROM * n_rows:
+        of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
+    range_std = range_noise_std(len(numeric), cap * math.sqrt(RANGES_SHARE))
+    if numeric and range_std * RANGES_FROM > n_rows:
+        of_all.append("too few rows to find undeclared ranges: some are guesses")
     notes = []
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
         rare = "too few rows for its label to be found" if 0 < needed >= rows else ""
         notes.append("; ".join(filter(None, (plan.note, rare, *of_all))))
-    return pd.DataFrame(
-        {
-            "class": [plan.label for plan in plans],
-            "rows": [int(plan.n_rows) for plan in plans],
-            "bins": [plan.n_bins for plan in plans],
-            "noise_std": [plan.noise_std for plan in plans],
-            "tables": [plan.n_tables for plan in plans],
-            "table_cells": [plan.n_table_cells for plan in plans],
-            "table_noise_std": [plan.table_noise_std for plan in plans],
-            "signal_to_noise": [plan.signal_to_noise for plan in plans],
-            "n_teachers": [plan.n_teachers for plan in plans],
-            "n_iter": [plan.n_iter for plan in plans],
-            "step_noise_std": [plan.step_noise_std for plan in plans],
-            "label_threshold": labels_from,
-            "category_threshold": categories_from,
-            "note": notes,
-        }
-    )
+    return _Planned(plans, domains, labels_from, categories_from, notes)
 
 
-def _notes_of_all(
-    guess: Guess, domains: list[ColumnDomain | None], categories_from: int
-) -> list[str]:
+def _notes_of_all(guess: Guess, domains: list[ColumnDomain | None]) -> list[str]:
+    """Say what is poor about a table whatever the budget."""
     notes = []
     if guess.layout.label_column is not None and len(guess.labels) == 1:
         notes.append("one class only: a classifier has nothing to learn")
     n_fixed = sum(domain is not None and _is_fixed(domain) for domain in domains)
     if n_fixed:
         notes.append(f"{n_fixed} of {len(domains)} columns can hold one value only")
-    if categories_from >= guess.counts.sum():
-        notes.append("too few rows for any undeclared category to be found")
     return notes
 
 

@@ -6,7 +6,7 @@ What a schema makes unnecessary is not spent, and goes to what follows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -22,7 +22,6 @@ from skdpsynth.preprocessing._classes import (
 from skdpsynth.preprocessing._columns import (
     PrivateRows,
     buy_levels,
-    buy_ranges,
     declared_domain,
     encode_rows,
     public_levels,
@@ -30,6 +29,8 @@ from skdpsynth.preprocessing._columns import (
 from skdpsynth.preprocessing._convert import from_wall
 from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericDomain
 from skdpsynth.preprocessing._grains import buy_grains, needs_grain
+from skdpsynth.preprocessing._ranges import buy_ranges
+from skdpsynth.preprocessing._rules import RowRules
 from skdpsynth.preprocessing._sampling import largest_remainder
 from skdpsynth.preprocessing._shares import (
     CLASS_SHARE,
@@ -63,13 +64,39 @@ class TableFacts:
     """What is public about a table once everything was bought.
 
     `columns` are those that are modelled, in order, and `domains` theirs: features, and
-    a target that is measured.
+    a target that is measured. What `rules` compute is not among them.
     """
 
     layout: TableLayout
     columns: tuple[ColumnLayout, ...]
     domains: tuple[ColumnDomain, ...]
     classes: Classes
+    rules: RowRules = field(default_factory=RowRules)
+
+    @classmethod
+    def of(
+        cls,
+        layout: TableLayout,
+        columns: tuple[ColumnLayout, ...],
+        domains: tuple[ColumnDomain, ...],
+        classes: Classes,
+        schema: TableSchema | None,
+    ) -> TableFacts:
+        """Put facts together, with the rules of a schema made ready for them."""
+        known: dict[Hashable, ColumnDomain] = {}
+        for column, domain in zip(columns, domains, strict=True):
+            known[column.name] = domain
+        if layout.label_column is not None:
+            known[layout.target] = LevelDomain(classes.levels, nullable=False)
+        rules = RowRules.of(schema, layout, known)
+        return cls(layout, columns, domains, classes, rules)
+
+    @property
+    def drawn(self) -> dict[Hashable, tuple[ColumnLayout, ColumnDomain]]:
+        """The columns but labels and identifiers: modelled ones, then computed ones."""
+        pairs = [*zip(self.columns, self.domains, strict=True)]
+        pairs += [(c, self.rules.domains[c.name]) for c in self.rules.derived]
+        return {column.name: (column, domain) for column, domain in pairs}
 
     @property
     def measured(self) -> int | None:
@@ -106,7 +133,10 @@ class TableFacts:
             counts = dict(zip(self.classes.levels, bought, strict=True))
         elif self.layout.label_column is None:
             n_rows = total
-        return TableSchema(columns, target=target, n_rows=n_rows, class_counts=counts)
+        rules = () if declared is None else declared.rules
+        return TableSchema(
+            columns, target=target, n_rows=n_rows, class_counts=counts, rules=rules
+        )
 
 
 def discovery_share(layout: TableLayout, schema: TableSchema | None) -> float:
@@ -117,13 +147,19 @@ def discovery_share(layout: TableLayout, schema: TableSchema | None) -> float:
 def modelled_columns(
     layout: TableLayout, schema: TableSchema | None
 ) -> tuple[ColumnLayout, ...]:
-    """Give the columns but labels and identifiers; refuse if no feature is left."""
+    """Give the columns but labels, identifiers and what a rule computes from others.
+
+    Refuse if no feature is left.
+    """
     declared = {} if schema is None else schema.columns
+    rules = () if schema is None else schema.rules
+    derived = {name for rule in rules for name in rule.derived}
     columns = tuple(
         column
         for column in layout.columns
         if column is not layout.label_column
         and not isinstance(declared.get(column.name), Identifier)
+        and column.name not in derived
     )
     if len(columns) <= layout.measured:
         raise InvalidSchemaError(
@@ -155,12 +191,15 @@ def buy_facts(
     columns = modelled_columns(layout, schema)
     domains = {column: declared_domain(column, schema) for column in columns}
     keyed, numeric = bought_columns(layout, schema)
+    n_rows = float(classes.counts.sum())
     if keyed:
         mu = cap * math.sqrt(LEVELS_SHARE)
-        bought = buy_levels(frame, keyed, accountant, mu=mu, threshold_delta=key_delta)
+        bought = buy_levels(
+            frame, keyed, accountant, mu=mu, threshold_delta=key_delta, n_rows=n_rows
+        )
         domains.update(zip(keyed, bought, strict=True))
     if numeric:
-        mu, n_rows = cap * math.sqrt(RANGES_SHARE), float(classes.counts.sum())
+        mu = cap * math.sqrt(RANGES_SHARE)
         ranges = buy_ranges(frame, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
     grained = [column for column in columns if needs_grain(column, schema)]
@@ -170,7 +209,7 @@ def buy_facts(
         found = buy_grains(frame, grained, ungrained, accountant, mu=mu)
         domains.update(zip(grained, found, strict=True))
     known = [domain for domain in domains.values() if domain is not None]
-    facts = TableFacts(layout, columns, tuple(known), classes)
+    facts = TableFacts.of(layout, columns, tuple(known), classes, schema)
     return facts, encode_rows(frame, list(columns), known, members)
 
 
@@ -265,6 +304,8 @@ def declared_facts(schema: TableSchema | None) -> tuple[str, ...]:
     ]
     complete = [n for n, c in columns if getattr(c, "nullable", None) is False]
     facts.append(_phrase("that no value is missing in", complete))
+    in_rules = dict.fromkeys(name for rule in schema.rules for name in rule.names)
+    facts.append(_phrase("rules across", in_rules))
     if schema.class_counts is not None:
         facts.append("the number of rows of every class")
     elif schema.n_rows is not None:

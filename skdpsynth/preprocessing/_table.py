@@ -17,6 +17,7 @@ from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
+from skdpsynth.preprocessing._rules import check_rules
 from skdpsynth.schema import Boolean, TableSchema
 from skdpsynth.schema._dtypes import is_object
 from skdpsynth.schema._fits import check_dtype, check_objects
@@ -228,6 +229,7 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
+    check_rules(schema, layout)
 
 
 def _short_list(names: Any) -> str:  # noqa: ANN401 - any iterable of names

@@ -7,7 +7,7 @@ into a value by the inverse of F, so the bought marginals survive any training.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -140,6 +140,20 @@ class MarginalTransform:
             return np.full(len(rank), -1.0), np.ones(len(rank), dtype=bool)
         place = np.searchsorted(self.cumulative[1:-1], rank, side="right")
         return np.where(missing, -1.0, self.points[place]), missing
+
+    def decode_where(self, ranks: Floats, missing: NDArray[np.bool_]) -> Floats:
+        """Turn ranks into values where it is known already which are missing.
+
+        A rank that stands for a missing value is spread over all values instead: it is
+        even among such ranks, so the value comes from the marginal of what is present.
+        """
+        values, drawn_missing = self.decode(ranks)
+        again = np.flatnonzero(drawn_missing & ~missing)
+        present = replace(self, missing=0.0)
+        values[again] = present.decode(ranks[again] / max(self.missing, 1e-12))[0]
+        if not isinstance(self.domain, NumericDomain):
+            values[missing] = -1.0
+        return values
 
     def encode(
         self, units: NDArray[np.floating], category_codes: NDArray[np.integer]

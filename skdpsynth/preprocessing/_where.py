@@ -53,10 +53,9 @@ class Allowed:
     zoned: ColumnLayout | None = None
 
     def holds(
-        self, marginal: MarginalTransform, ranks: NDArray[np.float64]
+        self, values: NDArray[np.float64], missing: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Tell which ranks in the marginal stand for an allowed value."""
-        values, missing = marginal.decode(ranks)
+        """Tell which values are allowed."""
         if self.zoned is not None:
             values = from_wall(values, self.zoned)
         # Only the last range that begins below a value may hold it.
@@ -96,7 +95,7 @@ class Allowed:
 class Condition:
     """What `where` of `sample` asks for."""
 
-    columns: dict[int, Allowed]  # by position among the modelled columns
+    columns: dict[Hashable, Allowed]  # by name; not the classes
     classes: NDArray[np.bool_]  # which may be drawn
 
     @classmethod
@@ -111,13 +110,13 @@ class Condition:
                 "where must be a dict from column name to what is wanted of it. Got "
                 f"{type(where).__name__} instead."
             )
-        places = {column.name: j for j, column in enumerate(facts.columns)}
+        drawn = facts.drawn
         target, labels = facts.layout.target, facts.classes.levels
-        columns, classes = {}, np.ones(len(facts.classes), dtype=bool)
+        columns: dict[Hashable, Allowed] = {}
+        classes = np.ones(len(facts.classes), dtype=bool)
         for name, wanted in where.items():
-            if name in places:
-                j = places[name]
-                columns[j] = _allowed(facts.columns[j], facts.domains[j], wanted)
+            if name in drawn:
+                columns[name] = _allowed(*drawn[name], wanted)
             elif target is not None and name == target and labels:
                 column = facts.layout.label_column
                 assert column is not None
@@ -126,14 +125,22 @@ class Condition:
             else:
                 raise ValueError(
                     f"where names {name!r}, but rows can be chosen by these columns "
-                    f"only: {[*places, *([target] if labels else [])]!r}."
+                    f"only: {[*drawn, *([target] if labels else [])]!r}."
                 )
         return cls(columns, classes)
 
     def spans(self, model: TableModel) -> list[dict[int, Spans]]:
-        """Give the allowed ranks of each class, by column."""
+        """Give the allowed ranks of each class, by position of the column.
+
+        Not of columns that a rule changes: a rank does not tell their values.
+        """
+        names = [column.name for column in model.facts.columns]
+        left = self.columns.keys() - model.facts.rules.changed
+        places = [
+            (j, self.columns[name]) for j, name in enumerate(names) if name in left
+        ]
         return [
-            {j: allowed.spans(own[j]) for j, allowed in self.columns.items()}
+            {j: allowed.spans(own[j]) for j, allowed in places}
             for own in model.marginals
         ]
 
@@ -145,10 +152,9 @@ class Condition:
     ) -> NDArray[np.bool_]:
         """Tell which rows satisfy it, from their ranks and classes."""
         found = self.classes[members]
-        for c, own in enumerate(model.marginals):
-            rows = np.flatnonzero(members == c)
-            for j, allowed in self.columns.items():
-                found[rows] &= allowed.holds(own[j], ranks[rows, j])
+        cells = model.cells(ranks, members, self.columns)
+        for name, allowed in self.columns.items():
+            found &= allowed.holds(*cells[name])
         return found
 
 

@@ -227,7 +227,7 @@ def _number(value: float) -> str:
 
 def claim(value: float) -> str:
     """Write a bound with four digits, rounded up: so it holds as it stands."""
-    return _number(float(_UPWARDS.create_decimal(repr(value))))
+    return _number(float(_UPWARDS.create_decimal(repr(float(value)))))
 
 
 def _factor(epsilon: float) -> str:

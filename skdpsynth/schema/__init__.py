@@ -1,4 +1,4 @@
-"""The public facts about a table: kinds, bounds, categories, class counts.
+"""The public facts about a table: kinds, bounds, categories, class counts, rules.
 
 A synthesizer looks at private rows only through noisy releases that cost budget.
 What a `TableSchema` states is known without looking, so it is free. A fact that was
@@ -12,6 +12,7 @@ from skdpsynth.schema._columns import (
     Datetime,
     Identifier,
 )
+from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, SumOf
 from skdpsynth.schema._table_schema import TableSchema
 
 __all__ = [
@@ -19,6 +20,10 @@ __all__ = [
     "Categorical",
     "Continuous",
     "Datetime",
+    "Determines",
     "Identifier",
+    "MissingTogether",
+    "Ordered",
+    "SumOf",
     "TableSchema",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.schema._check_rules import broken
 from skdpsynth.schema._columns import (
     Boolean,
     Categorical,
@@ -17,7 +18,13 @@ from skdpsynth.schema._columns import (
     Datetime,
     Identifier,
 )
-from skdpsynth.schema._dtypes import column_kind, float_info, is_missing, is_object
+from skdpsynth.schema._dtypes import (
+    as_moments,
+    column_kind,
+    float_info,
+    is_missing,
+    is_object,
+)
 from skdpsynth.schema._fits import check_dtype, check_objects
 from skdpsynth.schema._values import decimals_of, plain
 
@@ -38,6 +45,7 @@ def findings(schema: TableSchema, df: pd.DataFrame) -> pd.DataFrame:
     for name in dict.fromkeys([*schema.columns, *labels]):
         if name not in df.columns:
             found.append((name, "no such column: fit refuses", len(df)))
+    found += [(None, *pair) for pair in _in_rules(schema, df)]
     if schema.n_rows not in (None, len(df)):
         found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
     # As objects: pandas would read None among names as NaN.
@@ -81,12 +89,25 @@ def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -
     return kind
 
 
+def _in_rules(schema: TableSchema, df: pd.DataFrame) -> Iterator[tuple[str, int]]:
+    """Yield how rows break rules; not those about columns that a fit refuses."""
+    for rule in schema.rules:
+        try:
+            for name in rule.names:
+                _checked_kind(name, df[name], schema.columns[name])
+        except (KeyError, InvalidSchemaError, InvalidTableError):
+            continue
+        words, rows = broken(rule, df)
+        if rows:
+            yield words, rows
+
+
 def _in_rows(
     series: pd.Series, kind: str, described: Column | None
 ) -> Iterator[tuple[str, int]]:
     """Yield what values are not as declared, and how many; it may be none."""
     missing = is_missing(series)
-    present = series[~missing]
+    present = as_moments(series[~missing])
     if kind == "continuous":
         values = present.to_numpy(dtype=np.float64)
         yield "infinite: fit refuses", int(np.isinf(values).sum())
@@ -143,4 +164,4 @@ def _utc(moments: Any) -> Any:  # noqa: ANN401 - one moment, or many
 
 def _plain_values(series: pd.Series) -> Iterator[Any]:
     """Yield values as exact built-in scalars, which equal levels of a schema."""
-    return map(plain, series.tolist())
+    return map(plain, as_moments(series).tolist())

@@ -51,6 +51,7 @@ _ARROW_KINDS: dict[str, Kind] = {
     "is_string": "categorical",
     "is_large_string": "categorical",
     "is_timestamp": "datetime",
+    "is_date32": "datetime",
     "is_duration": "timedelta",
 }
 _REMEDIES = {
@@ -77,6 +78,28 @@ def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no 
             if getattr(types, question)(dtype.pyarrow_dtype):
                 return kind, True
     return None
+
+
+def is_date(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
+    """Return whether a dtype is Arrow's of whole days, which polars calls Date."""
+    if not isinstance(dtype, pd.ArrowDtype):
+        return False
+    from pyarrow import types
+
+    return bool(types.is_date32(dtype.pyarrow_dtype))
+
+
+def as_moments(series: pd.Series) -> pd.Series:
+    """Return Arrow's dates as points in time; any other column as it is."""
+    if isinstance(series.dtype, pd.CategoricalDtype) and is_date(
+        series.cat.categories.dtype
+    ):
+        series = series.astype(series.cat.categories.dtype)
+    if not is_date(series.dtype):
+        return series
+    import pyarrow as pa
+
+    return series.astype(pd.ArrowDtype(pa.timestamp("s")))
 
 
 def is_missing(series: pd.Series) -> NDArray[np.bool_]:

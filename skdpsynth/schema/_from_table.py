@@ -21,6 +21,7 @@ from skdpsynth.schema._columns import (
     Unit,
 )
 from skdpsynth.schema._dtypes import (
+    as_moments,
     column_kind,
     float_info,
     is_missing,
@@ -104,7 +105,7 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     kind, _ = column_kind(name, series)
     if is_object(series.dtype) and type_of_objects(series) == "bool":
         kind = "boolean"  # the table is public, and so are its values
-    present = series[~is_missing(series)]
+    present = as_moments(series[~is_missing(series)])
     nullable = len(present) < len(series)
     if is_target and kind == "timedelta":
         raise InvalidTableError(
@@ -116,7 +117,8 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
         return Boolean(nullable=nullable)
     if kind == "categorical" or (is_target and kind != "continuous"):
         if isinstance(series.dtype, pd.CategoricalDtype):
-            levels, ordered = series.cat.categories.tolist(), series.cat.ordered
+            levels = as_moments(pd.Series(series.cat.categories)).tolist()
+            ordered = series.cat.ordered
         else:
             levels, ordered = sorted({plain(level) for level in present}), False
         nullable = nullable or not levels

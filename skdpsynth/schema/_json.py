@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema._columns import KINDS, Column
+from skdpsynth.schema._rules import RULES, Rule
 from skdpsynth.schema._values import decode_value, encode_value
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _VERSION = 1
 _WIDTH = 160  # of a line; the facts of a longer column have a line each
 # What a template leaves open. A column of which nothing is filled in is bought.
 _BLANKS = ("low", "high", "categories", "nullable")
+_LISTS = ("columns", "parts")  # of names; another name may be a tuple itself
 
 
 def column_to_dict(column: Column) -> dict[str, Any]:
@@ -47,9 +49,41 @@ def column_from_dict(data: Any) -> Column:  # noqa: ANN401 - whatever a file say
     return column
 
 
+def rule_to_dict(rule: Rule) -> dict[str, Any]:
+    """Return a JSON-safe form of a rule, which `rule_from_dict` reads."""
+    data: dict[str, Any] = {"rule": rule.tag}
+    for item in fields(rule):  # type: ignore[arg-type]
+        value = getattr(rule, item.name)
+        if isinstance(value, Mapping):
+            data[item.name] = [[*map(encode_value, pair)] for pair in value.items()]
+        elif isinstance(value, tuple) and item.name in _LISTS:
+            data[item.name] = [*map(encode_value, value)]
+        else:
+            data[item.name] = encode_value(value)
+    return data
+
+
+def rule_from_dict(data: Any) -> Rule:  # noqa: ANN401 - whatever a file says
+    """Rebuild a rule from what `rule_to_dict` wrote."""
+    _check_names(data, ["rule"])
+    if data["rule"] not in RULES:
+        rules = _listed(RULES)
+        raise InvalidSchemaError(f"Expected a 'rule' of {rules}. Got {data['rule']!r}.")
+    kind: Any = RULES[data["rule"]]
+    _check_names(data, ["rule", *(item.name for item in fields(kind))], [])
+    facts = {name: decode_value(data[name]) for name in data if name != "rule"}
+    if "table" in facts:
+        pairs = facts["table"]
+        facts["table"] = dict(pairs)
+        if len(facts["table"]) < len(pairs):
+            raise InvalidSchemaError("A key of the 'table' comes twice; drop one.")
+    rule: Rule = kind(**facts)
+    return rule
+
+
 def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a file says
     """Return the arguments of the `TableSchema` that `to_dict` wrote."""
-    _check_names(data, ["columns"], ["target", "n_rows", "class_counts"])
+    _check_names(data, ["columns"], ["target", "n_rows", "class_counts", "rules"])
     columns: dict[Hashable, Column] = {}
     with place("'columns'"):
         entries = list(data["columns"])
@@ -65,15 +99,23 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
         counts, target = data.get("class_counts"), decode_value(data.get("target"))
         if counts is not None:
             counts = {decode_value(label): count for label, count in counts}
+    with place("'rules'"):
+        rules = [*enumerate(data.get("rules") or (), start=1)]
+    found = []
+    for number, facts in rules:
+        with place(f"Entry {number} of 'rules'"):
+            found.append(rule_from_dict(facts))
     others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
-    return {"columns": columns, **others}
+    return {"columns": columns, **others, "rules": found}
 
 
 def to_text(data: Mapping[str, Any]) -> str:
     """Write a schema as JSON: one line per column, so that changes show in a diff."""
-    columns = ",\n".join(map(_entry, data["columns"]))
-    parts = {"schema_version": str(_VERSION), "columns": f"[\n{columns}\n  ]"}
-    parts |= {k: _dumped(fact) for k, fact in data.items() if k != "columns"}
+    parts = {"schema_version": str(_VERSION), "columns": ""}
+    parts |= {k: _dumped(fact) for k, fact in data.items()}
+    for name in {"columns", "rules"} & set(data):
+        entries = ",\n".join(map(_entry, data[name]))
+        parts[name] = f"[\n{entries}\n  ]"
     lines = ",\n".join(f'  "{name}": {part}' for name, part in parts.items())
     return f"{{\n{lines}\n}}\n"
 

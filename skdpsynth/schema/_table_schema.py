@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,13 +28,17 @@ from skdpsynth.schema._json import (
     column_to_dict,
     from_text,
     place,
+    rule_to_dict,
     schema_from_dict,
     to_text,
 )
+from skdpsynth.schema._rules_together import checked_rules
 from skdpsynth.schema._values import encode_value, plain
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from skdpsynth.schema._rules import Rule
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,6 +61,10 @@ class TableSchema:
         Rows per class if they are public: one count >= 0 for each category of the
         target. They add up to `n_rows` if both are given; to at most `n_rows` if the
         target is nullable.
+    rules : sequence of rules, default=()
+        `Ordered`, `SumOf`, `MissingTogether` or `Determines` objects: what is public
+        across columns, all of them in `columns`. Every synthetic row keeps them, and
+        private rows are never compared with them.
 
     Raises
     ------
@@ -66,6 +74,7 @@ class TableSchema:
     See Also
     --------
     Continuous, Categorical, Boolean, Datetime, Identifier : The kinds of columns.
+    Ordered, SumOf, MissingTogether, Determines : The kinds of rules.
 
     Examples
     --------
@@ -85,6 +94,7 @@ class TableSchema:
     target: Hashable = None
     n_rows: int | None = None
     class_counts: Mapping[Hashable, int] | None = None
+    rules: Sequence[Rule] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -111,6 +121,8 @@ class TableSchema:
             self._check_target()
         if self.class_counts is not None:
             object.__setattr__(self, "class_counts", self._checked_class_counts())
+        rules = checked_rules(self.rules, self.columns, self.target)
+        object.__setattr__(self, "rules", rules)
 
     def _check_target(self) -> None:
         blank = blank_hint(self.target)
@@ -176,6 +188,9 @@ class TableSchema:
             for name in ("target", "n_rows", "class_counts")
             if getattr(self, name) is not None
         ]
+        if self.rules:
+            listed = "".join(f"        {rule!r},\n" for rule in self.rules)
+            options.append(f"rules=[\n{listed}    ]")
         return schema_code({k: repr(v) for k, v in self.columns.items()}, options)
 
     @classmethod
@@ -274,6 +289,7 @@ class TableSchema:
             Holds dict, list, str, int, float, bool and None only.
         """
         counts = self.class_counts
+        rules = [rule_to_dict(rule) for rule in self.rules]
         return {
             "columns": [
                 [encode_value(k), column_to_dict(c)] for k, c in self.columns.items()
@@ -283,6 +299,7 @@ class TableSchema:
             "class_counts": None
             if counts is None
             else [[encode_value(key), count] for key, count in counts.items()],
+            **({"rules": rules} if rules else {}),
         }
 
     @classmethod
@@ -386,9 +403,9 @@ class TableSchema:
         -------
         DataFrame
             One line per finding, without a value of the table: `column`, its name (None
-            for the table); `finding`, what is not as declared and what `fit` does about
-            it; and `rows`, how many rows that is, of a declared count how many there
-            are. ``attrs["contains_private_statistics"]`` is True.
+            for the table and for rules); `finding`, what is not as declared and what
+            `fit` does about it; and `rows`, how many rows that is, of a declared count
+            how many there are. ``attrs["contains_private_statistics"]`` is True.
 
         Raises
         ------

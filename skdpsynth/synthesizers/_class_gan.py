@@ -15,7 +15,7 @@ import torch
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.preprocessing._pairs import pairs_serve
+from skdpsynth.preprocessing._pairs import pairs_best, pairs_serve
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.preprocessing._shares import CELLS_SHARE, PRODUCT_SHARES
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
@@ -192,10 +192,17 @@ class ClassGAN(GeneratedSynthesizer):
         n_discrete: int,
         mu: float,
     ) -> list[ClassPlan]:
-        rows, form = counts.tolist(), self.init
-        if form == "pairs" and not pairs_serve(rows, n_continuous + n_discrete, mu):
+        rows, columns, form = counts.tolist(), (n_continuous, n_discrete), self.init
+        if form == "pairs" and not pairs_serve(rows, sum(columns), mu):
             form = "marginals"
-        whole = WholeTable(form, n_continuous, n_discrete, len(labels), max(rows))
+        # Without classes there is none that factors could be a mark of.
+        alone = form == "pairs" and tuple(labels) == (None,)
+        if alone and not pairs_best(rows[0], sum(columns), mu):
+            whole = WholeTable("marginals", *columns, 1, rows[0])
+            plan = self._plan_class(None, rows[0], mu, whole)
+            if plan.n_groups:
+                return [plan]
+        whole = WholeTable(form, *columns, len(labels), max(rows))
         plans = [
             self._plan_class(label, n_rows, mu, whole)
             for label, n_rows in zip(labels, rows, strict=True)

@@ -88,6 +88,8 @@ class IndependentSynthesizer(BaseSynthesizer):
     (5, 22)
     """
 
+    _dependent = False
+
     def __init__(
         self,
         epsilon: float = 1.0,

@@ -177,7 +177,8 @@ class PairStart:
     ) -> None:
         counts, prior = facts.classes.counts, facts.classes.prior
         marginals = TableModel.bought(rows, facts, plans, accountant).marginals
-        n_bins = table_bins(plans, len(facts.domains))
+        measured = facts.layout.measured
+        n_bins = table_bins(plans, len(facts.domains), measured=measured)
         self._bins, marginals = choose_bins(facts.domains, marginals, prior, n_bins)
         self.model = TableModel(facts, marginals)
         ranks = [self._bins.ranks(own) for own in marginals]

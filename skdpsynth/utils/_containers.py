@@ -26,12 +26,12 @@ _LAZY = {"__dask_graph__": "compute", "collect_schema": "collect"}
 # By the name of the question in `pyarrow.types`: what can be read, also as the values
 # of a dictionary; what can be read in a column of its own; and the remedy for others.
 _TEXT = ("is_string", "is_large_string", "is_string_view")
-_VALUES = (*_TEXT, "is_integer", "is_boolean", "is_timestamp")
+_VALUES = (*_TEXT, "is_integer", "is_boolean", "is_timestamp", "is_date32")
 _COLUMNS = (*_VALUES, "is_floating", "is_duration")
 _REMEDIES = {
     "is_dictionary": "cast it to the type of its values",
     "is_decimal": "cast it to float64",
-    "is_date": "cast it to a timestamp",
+    "is_date": "cast it to date32 or to a timestamp",
     "is_time": "cast it to text or to a number",
     "is_interval": "cast it to a number",
     "is_null": "leave it out, or cast it to the type that its values would have",
@@ -146,7 +146,7 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     inner = kind.value_type if listed else kind
     if not _is_one_of(_VALUES if listed else _COLUMNS, inner):
         remedies = (text for ask, text in _REMEDIES.items() if _is_one_of([ask], kind))
-        general = "cast it to numbers, text, booleans or timestamps"
+        general = "cast it to numbers, text, booleans, dates or timestamps"
         raise InvalidTableError(
             f"Column {name!r} has the Arrow type {kind}, which is not supported;"
             f" {next(remedies, general)}."

@@ -8,19 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.preprocessing import _columns
+from skdpsynth.preprocessing import _ranges
 from skdpsynth.preprocessing._columns import (
     MISSING,
     ZERO,
     PrivateRows,
-    _growth,
     buy_levels,
-    buy_ranges,
     declared_domain,
     encode_rows,
 )
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._layout import ColumnLayout
+from skdpsynth.preprocessing._ranges import _growth, _together, buy_ranges
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (
@@ -59,6 +58,7 @@ def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> LevelDomain
         accountant,
         mu=accountant.mu_cap,
         threshold_delta=delta,
+        n_rows=float(len(series)),
     )[0]
 
 
@@ -156,11 +156,11 @@ def test_dates_are_linear_even_around_1970(zone):
 @pytest.mark.parametrize(
     ("values", "within"),
     [
-        (np.full(50, np.nan), (-4.0, 4.0)),
-        (pd.array([None] * 50, dtype="Int32"), (-4.0, 4.0)),
-        (pd.array([None] * 50, dtype="UInt8"), (0.0, 4.0)),
+        (np.full(50, np.nan), (-8.0, 512.0)),
+        (pd.array([None] * 50, dtype="Int32"), (-64.0, 4095.0)),
+        (pd.array([None] * 50, dtype="UInt8"), (0.0, 255.0)),
         (pd.DatetimeIndex([None] * 50), (0.0, 2e9)),
-        (pd.TimedeltaIndex([None] * 50), (-4.0, 4.0)),
+        (pd.TimedeltaIndex([None] * 50), (-8.0, 512.0)),
     ],
 )
 def test_a_column_without_values_gets_a_small_range(values, within):
@@ -185,6 +185,41 @@ def test_noise_alone_does_not_give_a_column_the_other_sign():
     with insecure_randomness(3):
         lows = [bought(values, epsilon=0.5).low for _ in range(300)]
     assert set(lows) == {0.0}
+
+
+def test_a_centred_column_keeps_both_signs():
+    """Of 350 rows, where an octave may be unsure: 50 rows are sure, the most hold 65.
+
+    A range of one sign cuts off half of the rows; without the other side's octaves
+    together, 36 % of these ranges would be one. The noise is frozen.
+    """
+    values = np.random.default_rng(0).normal(0, 0.048, 350)
+    with insecure_randomness(7):
+        domains = [bought(values, epsilon=0.35) for _ in range(50)]
+    assert all(domain.low < 0 < domain.high for domain in domains)
+    outside = [((values < d.low) | (values > d.high)).mean() for d in domains]
+    assert np.mean(outside) < 0.08
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([0, 0, 51, 0], [2]),
+        ([0, 49, 0, 0], []),
+        ([0, 36, 36, 0], [1, 2]),  # 72 against 71
+        ([0, 34, 34, 0], []),
+        ([30, 30, 30, 0], [0, 1, 2]),  # 90 against 87
+        ([26, 26, 26, 26], [0, 1, 2, 3]),
+        ([90, 19, 0, 0], [0]),  # its end is probably empty
+        ([90, 21, 0, 0], [0, 1]),
+        ([60], [0]),
+        ([], []),
+    ],
+)
+def test_bins_that_are_not_all_empty(counts, expected):
+    """With noise 10, sums of 1 to 4 bins need 50, 71, 87 and 100, and ends 20."""
+    found = _together(np.array(counts, dtype=np.int64), 10.0, 5.0)
+    assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("position", [0, 1])
@@ -250,8 +285,8 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
         seen.append((codes.copy(), list(n_bins)))
         return _noisy(codes, n_bins, reservation)
 
-    _noisy = _columns.noisy_histogram
-    monkeypatch.setattr(_columns, "noisy_histogram", spy)
+    _noisy = _ranges.noisy_histogram
+    monkeypatch.setattr(_ranges, "noisy_histogram", spy)
     frame = pd.DataFrame(
         {
             "a": [1.0, np.nan, -1e300, 0.0],
@@ -268,7 +303,7 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
     assert (codes == np.array(n_bins) - 1).sum() == 2  # the missing ones
     assert max(n_bins) <= 256  # the codes are bytes
     for column in (*columns, layout_of(np.array([1], dtype="uint64"))):
-        edges = _columns._outer_edges(column)
+        edges = _ranges._outer_edges(column)
         assert (np.diff(edges) > 0).all()
         assert len(edges) <= 256
 
@@ -328,5 +363,5 @@ def test_many_levels_fit_their_codes():
 def test_every_outer_bin_of_integers_holds_one(dtype):
     """Noise alone can make any bin the range, and then it must be one."""
     column = ColumnLayout.of("c", pd.Series([1, 2], dtype=dtype))
-    edges = _columns._outer_edges(column)
+    edges = _ranges._outer_edges(column)
     assert (np.ceil(edges[1:]) - 1 >= np.ceil(edges[:-1])).all()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import skdpsynth
 from skdpsynth.preprocessing import _pairs
 from skdpsynth.preprocessing._bins import ColumnBins, TableBins
 from skdpsynth.preprocessing._columns import PrivateRows
@@ -25,6 +26,7 @@ from skdpsynth.preprocessing._pairs import (
 from skdpsynth.preprocessing._plan import plan_start, table_bins, with_cells
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._pair_tables import exact_pair_counts
+from skdpsynth.schema import Boolean, Continuous, TableSchema
 
 N_ROWS = 5000
 PLANTED = [(0, 7), (3, 4), (12, 29), (20, 21)]
@@ -206,6 +208,7 @@ def test_bins_follow_the_signal(n_columns):
     assert numbers[0] == 4
     assert numbers[-1] == max(_pairs._MOST_BINS // n_columns, 4)
     assert bins_of_pairs(200.0, 20) == 10
+    assert bins_of_pairs(400.0, 20, measured=True) == 10
 
 
 def test_what_pairs_cost_is_taken_from_the_marginals():
@@ -261,6 +264,31 @@ def test_classes_borrow_from_the_largest_that_can_lend(known, expected):
     """Not from the largest of all; with 1 % of its rows a class is too rare."""
     n_rows = [9000.0, 4000.0, 5000.0, 50.0, 49.0]
     assert _pairs.borrowers(known, n_rows) == expected
+
+
+def test_without_classes_pairs_are_best_from_five_times_as_many_rows():
+    """At mu 0.3 and 10 columns 40 noise deviations are 1,033 rows, 200 are 5,164."""
+    assert _pairs.pairs_serve([1040.0], 10, 0.3)
+    assert not _pairs.pairs_best(5100.0, 10, 0.3)
+    assert _pairs.pairs_best(5200.0, 10, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "trained"), [("GPATE", True), ("DPCGAN", True), ("PATEGAN", False)]
+)
+def test_few_rows_without_classes_start_from_products_if_they_can(kind, trained):
+    """Those that cannot look at products keep pairs, and so do tables of classes."""
+    columns = {f"x{j}": Continuous(0, 1) for j in range(9)}
+    measured = TableSchema(columns | {"y": Continuous(0, 1)}, target="y")
+    synth = getattr(skdpsynth, f"{kind}Synthesizer")(epsilon=1.5, schema=measured)
+    few, many = synth.plan(2000), synth.plan(20_000)
+    assert (few["tables"].item() > 0) == (not trained)
+    assert (few["n_iter"].item() > 0) == trained
+    assert many["tables"].item() == 45
+    labelled = TableSchema(columns | {"y": Boolean()}, target="y")
+    synth = synth.set_params(schema=labelled)
+    plan = synth.plan(4000, class_counts={False: 2000, True: 2000})
+    assert (plan["tables"] > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ def test_a_lost_order_warns(declared):
         fake = synth.fit(frame).sample(50)
         assert fake["s"].cat.categories.tolist() == levels
         return
-    with pytest.warns(DegradedResultWarning, match=r"order of the categories of \['s'"):
+    with pytest.warns(DegradedResultWarning, match=r"order of the categories of 's'"):
         synth.fit(frame)
     fake = synth.sample(50)
     assert fake["s"].cat.ordered
@@ -263,7 +263,7 @@ def test_a_lost_order_of_the_target_warns(levels, beside):
     labels = pd.Series(pd.Categorical(levels * 1000, levels, ordered=True), name="y")
     table = pd.DataFrame({"u": np.linspace(0, 9, 3000)})
     synth = IndependentSynthesizer(target=None if beside else "y")
-    with pytest.warns(DegradedResultWarning, match=r"order of the categories of \['y'"):
+    with pytest.warns(DegradedResultWarning, match=r"order of the categories of 'y'"):
         synth.fit(*((table, labels) if beside else (table.assign(y=labels),)))
     assert synth.schema_.columns["y"].ordered
     assert synth.sample(9)["y"].cat.categories.tolist() == sorted(levels)

@@ -1,0 +1,265 @@
+"""The ranges of numeric columns that nobody declares: bought, and read off noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr
+
+from skdpsynth.preprocessing._convert import numeric_values
+from skdpsynth.preprocessing._domains import NumericDomain
+from skdpsynth.privacy._aggregators import noisy_histogram
+from skdpsynth.privacy._calibration import grid_noise_std
+from skdpsynth.schema import Continuous
+from skdpsynth.schema._columns import SECONDS_OF
+from skdpsynth.schema._dtypes import is_date
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._layout import ColumnLayout
+    from skdpsynth.privacy import PrivacyAccountant
+
+    Floats = NDArray[np.float64]
+
+# A complete column shows missing values with probability below 1e-6.
+_MISSING_FROM = 4.76
+# Noise standard deviations of a bin that is surely not empty, and of the fullest one of
+# a range that is more than a guess; of the fullest one of dates where none is sure; and
+# of the next one, two, three and four bins of a tail together.
+_CORE_FROM, _SURE_FROM, _GUESS_FROM = 5.0, 4.0, 3.5
+_TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
+# The same of bins on the other side of 0, whose values are at most so much smaller.
+_ACROSS_FROM, _ALIKE = 4.0, 64.0
+# The same of a table whose ranges are found: rows of a column fill a few bins.
+RANGES_FROM = 15.0
+_RARE = 0.01  # share of the rows
+_NEAR_ZERO = 8.0  # a range that starts this near 0, seen from its far end, starts at 0
+_YEAR = 31_556_952.0  # seconds
+_DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column of which nothing could be learnt
+# What is believed of a column before it is seen: its largest number is near 8, and a
+# factor of 2 away takes 0.15 off the log probability, one sign the other way 1.
+_USUAL, _PER_DOUBLING, _NEGATIVE = 8.0, 0.15, 1.0
+_WIDTHS = (1, 2, 4)  # bins of a column away from 0
+_ENDS = 0.15  # probability beyond each end of a range that is not sure
+_POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
+
+
+def range_noise_std(n_columns: int, mu: float) -> float:
+    """Give the noise of a count of the outer bins of so many columns."""
+    return grid_noise_std(mu, math.sqrt(max(n_columns, 1)))
+
+
+def buy_ranges(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    n_rows: float,
+) -> list[NumericDomain]:
+    """Find the ranges of numeric columns that the schema leaves out.
+
+    One noisy histogram per column over the wide public bins of `_outer_edges` and one
+    more for missing values, so a row is in one bin per column. The range reaches from
+    the first to the last bin that is surely not empty, and on while the next bin is
+    probably not empty, but not across 0. Where no bin is sure, it is where the rows are
+    by what is likely of a column at all. The scale is that of `Continuous`.
+    """
+    edges = [_outer_edges(column) for column in columns]
+    # The outer bins of a column are fewer than 256.
+    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
+    for position, (column, bins) in enumerate(zip(columns, edges, strict=True)):
+        values, missing = numeric_values(frame[column.name], column)
+        inside = np.searchsorted(bins[1:-1], values, side="right")
+        codes[:, position] = np.where(missing, len(bins) - 1, inside)
+    norm = math.sqrt(len(columns))
+    reservation = accountant.reserve_gaussian("column ranges", mu=mu, sensitivity=norm)
+    released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
+    domains, noise_std = [], reservation.noise_std
+    for column, bins, counts in zip(columns, edges, released, strict=True):
+        n_missing = float(counts[-1])
+        nullable = column.can_be_missing and n_missing > _MISSING_FROM * noise_std
+        present = max(n_rows - n_missing * nullable, 1.0)
+        low, high, found = _bought_range(column, bins, counts[:-1], noise_std, present)
+        integer = column.kind == "integer"
+        if integer:  # bins are half-open
+            low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
+        log = Continuous(low, high).resolved_scale() == "log"
+        log = log and column.kind != "datetime"
+        domain = NumericDomain(low, high, log, integer, nullable)
+        if is_date(column.dtype):
+            step = SECONDS_OF["D"]
+            domain = domain.with_step(step, low // step, high // step)
+        # Of a column that is mostly missing, there is hardly a range to be found.
+        domains.append(replace(domain, guessed=not found and 2 * present > n_rows))
+    return domains
+
+
+def _outer_edges(column: ColumnLayout) -> Floats:
+    """Edges of the public outer bins: powers of two, or two years each for dates."""
+    if column.kind == "datetime":
+        return (np.arange(1900.0, 2102.0, 2.0) - 1970.0) * _YEAR
+    if column.kind != "integer":
+        powers = np.exp2(np.array(_POWERS, dtype=np.float64))
+        return np.concatenate((-powers[::-1], powers))
+    limits = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
+    powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
+    negative = -powers[::-1] if limits.min < 0 else np.empty(0)
+    # No bin without a whole number in it: noise alone could make it the range.
+    return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
+
+
+def _bought_range(
+    column: ColumnLayout,
+    edges: Floats,
+    counts: NDArray[np.int64],
+    noise_std: float,
+    n_rows: float,
+) -> tuple[float, float, bool]:
+    """Read a range off noisy counts; with it, whether half of the rows were found."""
+    dated = column.kind == "datetime"
+    core = np.flatnonzero(counts > _CORE_FROM * noise_std)
+    if dated and len(core) == 0:
+        core = _together(counts, noise_std, _CORE_FROM)
+    if len(core):
+        first, last = int(core[0]), int(core[-1])
+        # Growth alone does not cross 0: most columns have one sign.
+        zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
+        lowest = zero if first >= zero and not dated else 0
+        highest = zero if last <= zero and not dated else len(counts) - 1
+        first -= _growth(counts[lowest:first][::-1], noise_std)
+        last += _growth(counts[last + 1 : highest + 1], noise_std)
+        if not dated:
+            first, last = _across_zero(edges, counts, noise_std, first, last)
+    elif dated:
+        first = last = int(counts.argmax())
+        if counts[first] <= _GUESS_FROM * noise_std:
+            return *_DEFAULT_DATES, False
+    else:
+        first, last = _likely_bins(counts, edges, noise_std, n_rows)
+    within = counts[first : last + 1]
+    found = within.sum() >= 0.5 * n_rows and within.max() > _SURE_FROM * noise_std
+    low, high = float(edges[first]), float(edges[last + 1])
+    if dated:
+        return low, high, bool(found)
+    # Of the other side of 0 only the middle bin may be cut off: no values are in it.
+    middle = float(np.abs(edges).min())
+    if -middle <= low <= high / _NEAR_ZERO:
+        low = 0.0
+    elif low / _NEAR_ZERO <= high <= middle:
+        high = 0.0
+    whole = column.kind == "integer"  # half-open: its last number is one below
+    if -middle <= low and high <= middle:
+        # Zeros alone; or zeros and ones, where one in a hundred would not be seen.
+        rare = _CORE_FROM * noise_std > _RARE * n_rows
+        return 0.0, float(rare + whole), bool(found)
+    return (0.0 if 0 < low <= 1 <= high else low), high, bool(found)
+
+
+def _likely_bins(
+    counts: NDArray[np.int64], edges: Floats, noise_std: float, n_rows: float
+) -> tuple[int, int]:
+    """Give the bins between which most rows probably are, where none is sure.
+
+    Columns of several shapes are weighed by their prior and by the Gaussian likelihood
+    of the counts. The ends are quantiles of the mean of the shapes.
+    """
+    shapes, log_prior = _shapes(tuple(edges.tolist()))
+    noise_std = max(noise_std, 1e-9)  # without noise there is no row: the prior decides
+    fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
+    log_weights = log_prior + fit / noise_std**2 if counts.any() else log_prior
+    weights = np.exp(log_weights - log_weights.max())
+    below = np.cumsum(weights @ shapes) / weights.sum()
+    first, last = np.searchsorted(below, [_ENDS, 1.0 - _ENDS])
+    return int(first), min(int(last), len(counts) - 1)
+
+
+@lru_cache(maxsize=16)
+def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Lay rows into outer bins as columns may: (n_shapes, n_bins), and log priors.
+
+    Even in the logarithm over a few bins, even from 0 to an edge, and normal about 0.
+    """
+    ends = np.array(edges)
+    bins = np.arange(len(ends) - 1)
+    shares, far = [], []
+    for width in _WIDTHS:
+        for first in range(len(bins) - width + 1):
+            low, high = ends[first], ends[first + width]
+            if low >= 0 or high <= 0:
+                inside = (bins >= first) & (bins < first + width)
+                shares.append(inside / width)
+                far.append(high if low >= 0 else low)
+    for end in ends[ends != 0]:
+        shares.append(np.abs(np.diff(np.clip(ends, min(end, 0.0), max(end, 0.0)))))
+        far.append(end)
+    for end in ends[ends > 0]:  # almost all within 2.5 deviations
+        shares.append(np.diff(ndtr(ends * 2.5 / end)))
+        far.append(end)
+    stacked, limits = np.array(shares), np.array(far)
+    stacked /= stacked.sum(axis=1, keepdims=True)
+    doublings = np.abs(np.log2(np.abs(limits) / _USUAL))
+    return stacked, -_PER_DOUBLING * doublings - _NEGATIVE * (limits < 0)
+
+
+def _together(
+    counts: NDArray[np.int64], noise_std: float, least: float
+) -> NDArray[np.intp]:
+    """Find neighbouring bins that are not all empty, though alone none may be sure.
+
+    Their sum exceeds so many noise deviations. Both ends of such a group are probably
+    not empty, so that it is not too wide.
+    """
+    likely = counts > _TAIL_FROM[0] * noise_std
+    found = np.zeros(len(counts), dtype=bool)
+    for width in range(1, min(len(_TAIL_FROM), len(counts)) + 1):
+        sums = np.convolve(counts, np.ones(width), "valid")
+        sure = sums > least * noise_std * math.sqrt(width)
+        starts = np.flatnonzero(sure & likely[: len(sums)] & likely[width - 1 :])
+        for place in range(width):
+            found[starts + place] = True
+    return np.flatnonzero(found)
+
+
+def _across_zero(
+    edges: Floats, counts: NDArray[np.int64], noise_std: float, first: int, last: int
+) -> tuple[int, int]:
+    """Let a range of one sign reach over 0 where there are rows on the other side.
+
+    About as far from 0 as the range does: half of the rows of a column that is centred
+    must not be cut off because no bin of theirs is sure. So few bins are looked at that
+    a column of one sign gets the other one in fewer than one of a thousand fits.
+    """
+    far = max(-float(edges[first]), float(edges[last + 1]))
+    sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    alike = (sizes <= far) & (sizes > far / _ALIKE)
+    if edges[first] >= 0.0:
+        other = alike & (edges[1:] <= 0.0)
+    elif edges[last + 1] <= 0.0:
+        other = alike & (edges[:-1] >= 0.0)
+    else:
+        return first, last
+    places = np.flatnonzero(other)
+    core = places[_together(counts[places], noise_std, _ACROSS_FROM)]
+    if len(core) == 0:
+        return first, last
+    return min(first, int(core[0])), max(last, int(core[-1]))
+
+
+def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
+    """Count the bins beyond an end of a range, nearest first, that belong to it."""
+    grown = 0
+    while grown < len(counts):
+        sums = np.cumsum(counts[grown : grown + len(_TAIL_FROM)])
+        widths = np.arange(1, len(sums) + 1)
+        seen = sums > _TAIL_FROM[: len(sums)] * noise_std * np.sqrt(widths)
+        if not seen.any():
+            break
+        grown += int(np.flatnonzero(seen)[-1]) + 1
+    return grown

@@ -1,0 +1,400 @@
+"""Rules across columns that a `TableSchema` states, and whether they can be kept.
+
+A rule is public and never compared with private rows: what is checked here are the
+schema's own words. How rows are brought to keep it is in `preprocessing._rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.schema._columns import Boolean, Categorical, Continuous, Datetime
+from skdpsynth.schema._values import decimals_of, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from skdpsynth.schema._columns import Column
+
+    Columns = Mapping[Hashable, Column]
+
+_ROUNDING = 1e-9  # of sums of bounds
+
+
+class Rule:
+    """What the kinds of rules share: the columns they name, and a short repr."""
+
+    tag: ClassVar[str]
+
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """All columns that the rule is about."""
+        raise NotImplementedError
+
+    @property
+    def derived(self) -> tuple[Hashable, ...]:
+        """The column that follows from the others, if there is one."""
+        return ()
+
+    def _check(self, columns: Columns) -> None:
+        """Refuse columns, all of them described, that cannot keep the rule."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """Name the rule in a message, without a table of values."""
+        return f"{type(self).__name__} of {', '.join(map(repr, self.names))}"
+
+    def __repr__(self) -> str:
+        values = (getattr(self, item.name) for item in fields(self))  # type: ignore[arg-type]
+        shown = [repr(list(v) if isinstance(v, tuple) else v) for v in values]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Ordered(Rule):
+    """Columns whose values do not decrease from the first to the last.
+
+    Missing values are passed over. The numbers or times of a drawn row are sorted.
+
+    Parameters
+    ----------
+    columns : sequence of column names
+        Two or more `Continuous` columns, or two or more `Datetime` columns of one unit.
+
+    See Also
+    --------
+    SumOf : A column that is the sum of others.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Ordered
+    >>> Ordered(["admitted", "discharged"])
+    Ordered(['admitted', 'discharged'])
+    """
+
+    tag = "ordered"
+    columns: Sequence[Hashable]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", _names(self, "columns", self.columns, 2))
+
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """All columns that the rule is about."""
+        return tuple(self.columns)
+
+    def _check(self, columns: Columns) -> None:
+        """Refuse columns that have no common order, or bounds that leave no room."""
+        described: list[Any] = [columns[name] for name in self.names]
+        if not all(isinstance(column, Continuous) for column in described):
+            times = all(isinstance(column, Datetime) for column in described)
+            if not times or len({column.unit for column in described}) > 1:
+                raise InvalidSchemaError(
+                    f"The columns of the rule {self} must all be Continuous, or all be"
+                    f" Datetime of one unit. Got {_kinds(described)}; describe them"
+                    " alike, or leave one out."
+                )
+        lows = [_number(column.low) for column in described]
+        for j, column in enumerate(described):
+            if max(lows[: j + 1]) > _number(column.high):
+                first = self.names[int(np.argmax(lows[: j + 1]))]
+                raise InvalidSchemaError(
+                    f"The rule {self} needs bounds that leave room for it, but 'low' of"
+                    f" {first!r} is above 'high' of {self.names[j]!r}. Correct the"
+                    " bounds, or the order."
+                )
+
+
+@dataclass(frozen=True, repr=False)
+class SumOf(Rule):
+    """A column that is the sum of others, and missing where one of them is.
+
+    It is computed from its parts, and costs no budget.
+
+    Parameters
+    ----------
+    total : column name
+        A `Continuous` column. Its bounds hold every sum of numbers within the bounds of
+        the parts, and it is nullable if a part is.
+    parts : sequence of column names
+        Two or more other `Continuous` columns. If the total has `decimals` or is
+        `integer`, they have no more decimals.
+
+    See Also
+    --------
+    Determines : A column that another one decides.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import SumOf
+    >>> SumOf("income", ["wages", "rents"])
+    SumOf('income', ['wages', 'rents'])
+    """
+
+    tag = "sum_of"
+    total: Hashable
+    parts: Sequence[Hashable]
+
+    def __post_init__(self) -> None:
+        parts = _names(self, "parts", self.parts, 2)
+        _names(self, "columns", [self.total, *parts], 3)
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """All columns that the rule is about."""
+        return (self.total, *self.parts)
+
+    @property
+    def derived(self) -> tuple[Hashable, ...]:
+        """The column that follows from the others."""
+        return (self.total,)
+
+    def _check(self, columns: Columns) -> None:
+        """Refuse a total that cannot hold every sum."""
+        described: list[Any] = [columns[name] for name in self.names]
+        if not all(isinstance(column, Continuous) for column in described):
+            raise InvalidSchemaError(
+                f"The columns of the rule {self} must be Continuous. Got"
+                f" {_kinds(described)}; describe them so, or drop the rule."
+            )
+        total, *parts = described
+        low, high = sum(part.low for part in parts), sum(part.high for part in parts)
+        room = _ROUNDING * (abs(low) + abs(high))
+        if low < total.low - room or high > total.high + room:
+            raise InvalidSchemaError(
+                f"The bounds of {self.total!r} must hold every sum that the bounds of"
+                f" its parts allow, {low!r} to {high!r}. Got {total.low!r} to"
+                f" {total.high!r}; widen them, which costs nothing, or narrow those of"
+                " the parts."
+            )
+        if any(part.nullable for part in parts) and not total.nullable:
+            raise InvalidSchemaError(
+                f"The total {self.total!r} of the rule {self} is missing where a part"
+                " is, and a part is nullable. Set nullable=True for the total too."
+            )
+        check_decimals(self, [stated_decimals(column) for column in described])
+
+
+@dataclass(frozen=True, repr=False)
+class MissingTogether(Rule):
+    """Columns that are missing in the same rows.
+
+    The first one decides which rows these are.
+
+    Parameters
+    ----------
+    columns : sequence of column names
+        Two or more columns, all nullable.
+
+    See Also
+    --------
+    Determines : A column whose values another one decides.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import MissingTogether
+    >>> MissingTogether(["spouse_age", "spouse_job"])
+    MissingTogether(['spouse_age', 'spouse_job'])
+    """
+
+    tag = "missing_together"
+    columns: Sequence[Hashable]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", _names(self, "columns", self.columns, 2))
+
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """All columns that the rule is about."""
+        return tuple(self.columns)
+
+    def _check(self, columns: Columns) -> None:
+        """Refuse columns that cannot be missing, or cannot be present."""
+        for name in self.names:
+            column = columns[name]
+            if not getattr(column, "nullable", False):
+                raise InvalidSchemaError(
+                    f"The columns of the rule {self} must be nullable. Got {column!r}"
+                    f" for {name!r}; set nullable=True, or leave it out."
+                )
+            if isinstance(column, Categorical) and not column.categories:
+                raise InvalidSchemaError(
+                    f"The columns of the rule {self} must have values. Got no"
+                    f" categories for {name!r}; name them, or leave it out."
+                )
+
+
+@dataclass(frozen=True, repr=False)
+class Determines(Rule):
+    """A column that another one decides, by a public table.
+
+    It is looked up, costs no budget, and is missing where the other one is.
+
+    Parameters
+    ----------
+    deciding : column name
+        A `Categorical` or `Boolean` column.
+    decided : column name
+        Another column, `Categorical`, `Boolean` or `Continuous`; nullable if the
+        deciding one is.
+    table : mapping of value to value
+        For each category of `deciding` the value of `decided`.
+
+    See Also
+    --------
+    SumOf : A column that is the sum of others.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Determines
+    >>> Determines("town", "state", {"Bonn": "NRW", "Kiel": "SH"})
+    Determines('town', 'state', {'Bonn': 'NRW', 'Kiel': 'SH'})
+    """
+
+    tag = "determines"
+    deciding: Hashable
+    decided: Hashable
+    table: Mapping[Any, Any]
+
+    def __post_init__(self) -> None:
+        _names(self, "columns", [self.deciding, self.decided], 2)
+        if not isinstance(self.table, Mapping):
+            raise InvalidSchemaError(
+                "The 'table' of Determines must be a mapping from a value of the"
+                " deciding column to one of the decided column. Got an object of type"
+                f" {type(self.table).__name__}."
+            )
+        table = {plain(key): plain(value) for key, value in self.table.items()}
+        object.__setattr__(self, "table", table)
+
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """All columns that the rule is about."""
+        return (self.deciding, self.decided)
+
+    @property
+    def derived(self) -> tuple[Hashable, ...]:
+        """The column that follows from the others."""
+        return (self.decided,)
+
+    def _check(self, columns: Columns) -> None:
+        """Refuse a table that has not one value for each category."""
+        deciding, decided = columns[self.deciding], columns[self.decided]
+        if not isinstance(deciding, Categorical | Boolean):
+            raise InvalidSchemaError(
+                f"The deciding column of the rule {self} must be Categorical or"
+                f" Boolean. Got {deciding!r}; describe it so, or drop the rule."
+            )
+        expected = _levels(deciding)
+        if set(self.table) != set(expected):
+            wrong = [key for key in expected if key not in self.table]
+            wrong += [key for key in self.table if key not in expected]
+            raise InvalidSchemaError(
+                f"The keys of the table of the rule {self} must be the categories of"
+                f" {self.deciding!r}. Got {len(wrong)} of them or of others in one of"
+                f" the two only, such as {wrong[0]!r}; correct either."
+            )
+        if not isinstance(decided, Categorical | Boolean | Continuous):
+            raise InvalidSchemaError(
+                f"The decided column of the rule {self} must be Categorical, Boolean"
+                f" or Continuous. Got {decided!r}; describe it so, or drop the rule."
+            )
+        for value in self.table.values():
+            if not _can_be(value, decided):
+                raise InvalidSchemaError(
+                    f"The values of the table of the rule {self} must be such as"
+                    f" {self.decided!r} is described to have. Got {value!r}; correct"
+                    " the table or the column."
+                )
+        if deciding.nullable and not decided.nullable:
+            raise InvalidSchemaError(
+                f"The decided column of the rule {self} is missing where the deciding"
+                f" one is, which is nullable. Set nullable=True for {self.decided!r}."
+            )
+
+
+RULES: dict[str, type[Rule]] = {
+    kind.tag: kind for kind in (Ordered, SumOf, MissingTogether, Determines)
+}
+
+
+def check_decimals(rule: SumOf, decimals: Sequence[int | None]) -> None:
+    """Refuse stated decimals of a total, the first, that are not those of its parts.
+
+    None is not stated, or as many as the dtype has.
+    """
+    most, *others = decimals
+    if most is None:
+        return
+    for name, found in zip(rule.parts, others, strict=True):
+        if found is None or found > most:
+            got = "none stated" if found is None else found
+            raise InvalidSchemaError(
+                f"The total {rule.total!r} has {most} decimals, so its parts must"
+                f" state at most as many. Got {got} for {name!r}; state it by"
+                " decimals= or integer=True, or leave out those of the total."
+            )
+
+
+def stated_decimals(column: Continuous) -> int | None:
+    """Return the decimals that a column is described with, None if not in number."""
+    if column.integer:
+        return 0
+    return column.decimals if isinstance(column.decimals, int) else None
+
+
+def _names(rule: Rule, field: str, given: object, least: int) -> tuple[Hashable, ...]:
+    """Read distinct names of columns."""
+    what = f"The '{field}' of {type(rule).__name__}"
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidSchemaError(
+            f"{what} must be a list of column names. Got an object of type"
+            f" {type(given).__name__}."
+        )
+    names = tuple(given)
+    if not all(isinstance(name, Hashable) for name in names):
+        raise InvalidSchemaError(f"{what} must be names of columns. Got {names!r}.")
+    if len(set(names)) < len(names) or len(names) < least:
+        raise InvalidSchemaError(
+            f"{what} must be {least} or more names, none of them twice. Got"
+            f" {list(names)!r}."
+        )
+    return names
+
+
+def _kinds(described: Collection[Column]) -> str:
+    kinds = (type(column).__name__ for column in described)
+    units = {column.unit for column in described if isinstance(column, Datetime)}
+    more = f" with units {sorted(map(repr, units))}" if len(units) > 1 else ""
+    return ", ".join(dict.fromkeys(kinds)) + more
+
+
+def _number(bound: Any) -> float:  # noqa: ANN401 - a number or a point in time
+    return bound if isinstance(bound, int | float) else float(bound.timestamp())
+
+
+def _levels(column: Categorical | Boolean) -> tuple[Any, ...]:
+    if isinstance(column, Boolean):
+        return (False, True)
+    return tuple(column.categories)
+
+
+def _can_be(value: object, column: Categorical | Boolean | Continuous) -> bool:
+    """Tell whether a value is one that a column is described to have."""
+    if not isinstance(column, Continuous):
+        return isinstance(value, Hashable) and value in {*_levels(column)}
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if not column.low <= value <= column.high:
+        return False
+    decimals = stated_decimals(column)
+    if decimals is None:
+        return True
+    exact = float(np.finfo(np.float64).eps)
+    return bool(decimals_of(np.array([float(value)]), exact, decimals)[0] <= decimals)

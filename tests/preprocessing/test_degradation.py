@@ -1,0 +1,212 @@
+"""What fit says of a poor result: from releases, with a remedy, in one warning."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_wine
+
+from skdpsynth import IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth.datasets import load_thyroid
+from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+
+N_ROWS = 20_000
+
+
+def said(synth, table) -> str:
+    """Fit, and give the text of the warning; empty without one, and never two."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        synth.fit(table)
+    texts = [str(w.message) for w in caught if w.category is DegradedResultWarning]
+    assert len(texts) <= 1
+    assert len(caught) == len(texts)
+    return "".join(texts)
+
+
+def independent(epsilon: float = 1.0, schema: TableSchema | None = None, **options):
+    options = {"target": "y", "random_state": 0} | options
+    return IndependentSynthesizer(epsilon=epsilon, schema=schema, **options)
+
+
+def plain_table(n_rows: int = N_ROWS) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, n_rows),
+            "pay": rng.lognormal(8.0, 1.0, n_rows).round(2),
+            "kind": rng.choice(["a", "b"], n_rows),
+            "y": rng.integers(0, 2, n_rows),
+        }
+    )
+
+
+def test_nothing_is_said_of_a_table_that_its_budget_suffices_for():
+    assert said(independent(), plain_table()) == ""
+    assert said(PairwiseSynthesizer(target="y", random_state=0), plain_table()) == ""
+
+
+def test_a_label_that_was_not_found():
+    wine = load_wine(as_frame=True).frame.rename(columns={"target": "y"})
+    text = said(independent(), wine)
+    assert "labels of up to 129 rows are not found (declare all of 'y'" in text
+    labels = TableSchema({"y": Categorical([0, 1, 2])})
+    assert "labels of" not in said(independent(schema=labels), wine)
+    # One in fifty of the rows is the limit: of a large table nothing is said.
+    assert "labels of" not in said(independent(), plain_table())
+
+
+def test_declared_classes_are_all_there_however_small_the_table():
+    wine = load_wine(as_frame=True).frame
+    bounds = {name: Continuous(0, 2_000) for name in wine.columns.drop("target")}
+    schema = TableSchema(bounds | {"target": Categorical([0, 1, 2])}, target="target")
+    for seed in range(5):
+        synth = PairwiseSynthesizer(epsilon=1.0, schema=schema, random_state=seed)
+        fake = synth.fit(wine).sample(600)
+        assert set(fake["target"]) == {0, 1, 2}
+        values = fake.drop(columns="target")
+        assert values.min().min() >= 0
+        assert values.max().max() <= 2_000
+
+
+@pytest.mark.parametrize("kind", [IndependentSynthesizer, PairwiseSynthesizer])
+def test_no_dependence(kind):
+    table = plain_table(400)
+    text = said(kind(target="y", random_state=0), table)
+    # The one that has none by design need not say so.
+    expected = kind is PairwiseSynthesizer
+    words = "all classes have too few rows to learn how columns hang together"
+    assert (words in text) == expected
+    public = said(kind(epsilon=math.inf, target="y", random_state=0), table)
+    assert "hang together" not in public
+
+
+def test_a_range_that_is_a_guess():
+    table = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "y"})
+    with insecure_randomness(0):
+        synth = independent()
+        text = said(synth, table)
+        names = table.columns.drop("y")
+        declared = TableSchema({name: Continuous(0, 5_000) for name in names})
+        without = said(independent(schema=declared), table)
+    assert "is a guess (state bounds by" in text
+    assert "is a guess" not in without
+    # The warning names three, the report all.
+    few = text.partition("the range of ")[2].partition(" is a guess")[0]
+    assert few.count("'") == 6
+    assert "more" in few
+    (notes,) = (n for n in synth.privacy_report().notes if n.startswith("Parts of"))
+    every = notes.partition("the range of ")[2].partition(" is a guess")[0]
+    guessed = set(every.replace("'", "").split(", "))
+    assert len(guessed) > 3
+    assert guessed <= set(names)
+    # Who is not in the list was found: few are mostly out of the real range.
+    fake, found = synth.sample(2_000, random_state=0), set(names) - guessed
+    inside = [fake[n].between(table[n].min(), table[n].max()).mean() for n in found]
+    assert np.mean(np.array(inside) > 0.5) > 0.8
+
+
+def test_ranges_that_nothing_is_known_of_follow_what_is_usual():
+    """Most of a small table is then still inside; with -4 to 4 for all, it was not."""
+    table = load_breast_cancer(as_frame=True).frame
+    names = table.columns.drop("target")
+    shares = []
+    for seed in range(3):
+        with insecure_randomness(seed):
+            synth = IndependentSynthesizer(target="target", random_state=seed)
+            fake = synth.fit(table).sample(1_000)
+        inside = [fake[n].between(table[n].min(), table[n].max()).mean() for n in names]
+        shares.append(np.mean(np.array(inside) > 0.5))
+    assert np.mean(shares) > 0.75
+
+
+def test_rare_categories_and_their_share():
+    table = plain_table()
+    rng = np.random.default_rng(1)
+    common = rng.random(N_ROWS) < 0.6
+    rare = rng.integers(0, 4_000, N_ROWS).astype(str)
+    table["zip"] = np.where(common, rng.choice(["x", "y"], N_ROWS), rare)
+    synth = independent()
+    text = said(synth, table)
+    words = "rare categories are drawn as the ones that were found, in 'zip' (2, about "
+    assert words in text
+    share = int(text.partition(words)[2].partition(" %")[0])
+    assert 30 <= share <= 41
+    # It is a released share, so a file may keep it.
+    grouped = table.assign(zip=table["zip"].where(common, "other"))
+    assert "rare categories" not in said(independent(), grouped)
+
+
+def test_whole_numbers_that_may_number_the_rows():
+    table = plain_table()
+    rng = np.random.default_rng(2)
+    numbers = 1 + rng.permutation(N_ROWS)
+    wide = rng.lognormal(11.0, 0.5, N_ROWS).astype(int)  # many values, but not even
+    table = table.assign(customer=numbers, income=wide)
+    text = said(independent(), table)
+    assert "'customer' may number the rows (describe it as Identifier())" in text
+    assert "'income'" not in text
+    schema = TableSchema({"customer": Identifier()})
+    assert said(independent(schema=schema), table) == ""
+
+
+def test_the_report_says_where_a_claim_is_weak():
+    table = load_thyroid()
+    bold = IndependentSynthesizer(25.0, delta=1e-3, target="class").fit(table)
+    notes = " ".join(bold.privacy_report().notes)
+    assert "Delta is above 1 / rows, of which there are about" in notes
+    assert "Epsilon is above 20" in notes
+    assert notes.split("Epsilon is above")[0] in str(bold.privacy_report()).replace(
+        "\n", " "
+    )
+    usual = IndependentSynthesizer(20.0, delta=1e-5, target="class").fit(table)
+    notes = " ".join(usual.privacy_report().notes)
+    assert "Delta is above" not in notes
+    assert "Epsilon is above" not in notes
+
+
+def test_messages_hold_no_value_of_the_table():
+    table = plain_table().assign(zip=[f"canary-{i}" for i in range(N_ROWS)])
+    synth = independent()
+    text = said(synth, table)
+    assert "no category of 'zip'" in text
+    assert "canary" not in text + " ".join(synth.privacy_report().notes)
+
+
+def test_plan_says_the_same_in_advance_and_which_epsilon_would_do():
+    wine = load_wine(as_frame=True).frame.rename(columns={"target": "y"})
+    counts = wine["y"].value_counts().to_dict()
+    synth = PairwiseSynthesizer(epsilon=1.0, target="y")
+    plan = synth.plan(dtypes=wine.dtypes, class_counts=counts)
+    assert plan["note"].str.contains("too few rows for its label to be found").all()
+    assert plan["note"].str.contains("ranges: some are guesses").all()
+    assert plan["note"].str.contains("hang together").all()
+    needed = plan["epsilon_needed"].max()  # a NumPy number, as a grid of them has
+    assert 1.0 < needed <= 20.0
+    # It is enough in a plan, and the one before it on the list is not.
+    words = "too few rows (?!to learn)|lost|mostly noise"
+    synth.set_params(epsilon=needed)
+    after = synth.plan(dtypes=wine.dtypes, class_counts=counts)
+    assert not after["note"].str.contains(words).any()
+    synth.set_params(epsilon=0.6 * needed)
+    before = synth.plan(dtypes=wine.dtypes, class_counts=counts)
+    assert before["note"].str.contains(words).any()
+    # And in a fit: all classes are found, and no range is a guess.
+    synth.set_params(epsilon=needed, random_state=0)
+    with insecure_randomness(3):
+        text = said(synth, wine)
+    assert set(synth.classes_) == set(counts)
+    assert "is a guess" not in text
+
+
+def test_no_epsilon_is_enough_for_a_handful_of_rows():
+    synth = independent(target="y")
+    dtypes = plain_table(5).dtypes
+    plan = synth.plan(dtypes=dtypes, class_counts={0: 1, 1: 1})
+    assert plan["epsilon_needed"].isna().all()

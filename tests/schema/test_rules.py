@@ -1,0 +1,310 @@
+"""Rules across columns: what a schema takes, refuses, writes, and finds in a table."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Determines,
+    Identifier,
+    MissingTogether,
+    Ordered,
+    SumOf,
+    TableSchema,
+)
+
+COLUMNS = {
+    "low": Continuous(0, 10),
+    "high": Continuous(5, 20),
+    "far": Continuous(-9, -1),
+    "sum": Continuous(-4, 30),
+    "narrow": Continuous(6, 30),
+    "cents": Continuous(0, 1, decimals=2),
+    "tenths": Continuous(0, 99, decimals=1),
+    "count": Continuous(0, 9, integer=True),
+    "hole": Continuous(0, 1, nullable=True),
+    "hole 2": Continuous(0, 1, nullable=True),
+    "day": Datetime("2020-01-01", "2021-01-01", unit="D"),
+    "day 2": Datetime("2020-01-01", "2022-01-01", unit="D"),
+    "time": Datetime("2020-01-01", "2021-01-01"),
+    "zip": Categorical(["A", "B"]),
+    "maybe": Categorical(["A", "B"], nullable=True),
+    "empty": Categorical([], nullable=True),
+    "state": Categorical(["x", "y"]),
+    "flag": Boolean(),
+    "id": Identifier(),
+}
+STATES = {"A": "x", "B": "y"}
+RULES = {
+    "ordered": Ordered(["low", "high"]),
+    "ordered times": Ordered(["day", "day 2"]),
+    "sum": SumOf("sum", ["low", "high"]),
+    "sum of tenths": SumOf("tenths", ["count", "count 2"]),
+    "missing": MissingTogether(["hole", "hole 2", "maybe"]),
+    "text": Determines("zip", "state", STATES),
+    "number": Determines("flag", "count", {False: 0, True: 3}),
+}
+
+
+def schema_of(*rules, target=None, **more):
+    columns = {**COLUMNS, "count 2": COLUMNS["count"], **more}
+    return TableSchema(columns, target=target, rules=rules)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_is_written_as_json_and_as_code(name):
+    rule = RULES[name]
+    schema = schema_of(rule)
+    assert schema.rules == (rule,)
+    text = schema.to_json()
+    assert TableSchema.from_json(text) == schema
+    assert TableSchema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    assert eval(repr(rule)) == rule
+    assert f"        {rule!r},\n" in repr(schema)
+    assert TableSchema.from_json(text) != schema_of()
+    line = next(line for line in text.splitlines() if '{"rule": ' in line)
+    assert rule.tag in line
+
+
+def test_a_schema_without_rules_is_written_as_before():
+    """So that earlier releases read it; with rules they refuse it."""
+    assert "rules" not in schema_of().to_dict()
+    assert "rules" not in repr(schema_of())
+    assert schema_of().rules == ()
+
+
+def test_names_and_values_of_other_types_come_back():
+    """Tuples, numbers and points in time; a total that is named by a tuple."""
+    day = pd.Timestamp("2020-02-01", tz="Europe/Paris")
+    columns = {
+        ("a", 1): Continuous(0, 9),
+        2: Continuous(0, 4),
+        None: Continuous(0, 5),
+        "when": Categorical([day]),
+        "what": Categorical([1.5]),
+    }
+    rules = [SumOf(("a", 1), [2, None]), Determines("when", "what", {day: 1.5})]
+    schema = TableSchema(columns, rules=rules)
+    assert TableSchema.from_json(schema.to_json()) == schema
+
+
+def test_a_schema_with_rules_can_be_copied():
+    schema = schema_of(*RULES.values())
+    assert copy.deepcopy(schema) == pickle.loads(pickle.dumps(schema)) == schema
+
+
+def test_what_was_given_cannot_be_changed_afterwards():
+    table, names = dict(STATES), ["low", "high"]
+    rules = [Determines("zip", "state", table), Ordered(names)]
+    schema = schema_of(*rules)
+    table["A"], names[0] = "y", "far"
+    rules.clear()
+    assert schema == schema_of(Determines("zip", "state", STATES), RULES["ordered"])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Ordered("low"), "must be a list of column names. Got .* type str"),
+        (lambda: Ordered(["low"]), r"2 or more names, none of them twice. Got \['low'"),
+        (lambda: Ordered(["low", "low"]), "none of them twice"),
+        (lambda: Ordered(["low", {}]), "must be names of columns"),
+        (lambda: SumOf("sum", ["low"]), "'parts' of SumOf must be 2 or more"),
+        (lambda: SumOf("sum", ["low", "sum"]), "'columns' of SumOf"),
+        (lambda: MissingTogether(3), "Got an object of type int"),
+        (lambda: Determines("zip", "state", ["x"]), "must be a mapping.* type list"),
+        (lambda: Determines("zip", "zip", {}), "none of them twice"),
+    ],
+)
+def test_what_is_no_rule_is_refused(make, message):
+    with pytest.raises(InvalidSchemaError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([Ordered(["low", "top"])], "a column 'top' that the schema does not describe"),
+        ([Ordered(["low", "zip"])], "must all be Continuous.* Got Continuous, Cat"),
+        ([Ordered(["day", "time"])], r"Datetime of one unit. Got Datetime with units"),
+        ([Ordered(["day", "low"])], "must all be Continuous, or all be Datetime"),
+        ([Ordered(["low", "far"])], "'low' of 'low' is above 'high' of 'far'"),
+        ([SumOf("high", ["low", "zip"])], "must be Continuous. Got Continuous, Cat"),
+        ([SumOf("narrow", ["low", "high"])], "allow, 5 to 30. Got 6 to 30; widen"),
+        ([SumOf("sum", ["hole", "low"])], "Set nullable=True for the total"),
+        ([SumOf("tenths", ["cents", "count"])], "Got 2 for 'cents'; state it by"),
+        ([SumOf("tenths", ["low", "count"])], "Got none stated for 'low'"),
+        ([MissingTogether(["hole", "low"])], "must be nullable. Got .* for 'low'"),
+        ([MissingTogether(["hole", "empty"])], "no categories for 'empty'"),
+        ([MissingTogether(["hole", "id"])], "must be nullable.*'id'"),
+        ([Determines("low", "state", {})], "must be Categorical or Boolean. Got Cont"),
+        ([Determines("zip", "day", STATES)], "Boolean or Continuous. Got Datetime"),
+        ([Determines("zip", "state", {"A": "x"})], "Got 1 of them.* such as 'B'"),
+        ([Determines("zip", "state", STATES | {"C": "x"})], "such as 'C'"),
+        ([Determines("zip", "state", STATES | {"A": "z"})], "Got 'z'; correct"),
+        ([Determines("zip", "state", STATES | {"A": pd.NA})], "Got <NA>; correct"),
+        ([Determines("flag", "count", {False: 0.5, True: 1})], "Got 0.5"),
+        ([Determines("flag", "count", {False: 0, True: 10})], "Got 10"),
+        ([Determines("flag", "count", {False: 0, True: True})], "Got True"),
+        ([Determines("maybe", "state", STATES)], "Set nullable=True for 'state'"),
+        (
+            [Determines("zip", "state", STATES), Determines("flag", "state", {})],
+            "keys of the table",
+        ),
+        (
+            [Determines("zip", "flag", {"A": True, "B": False})] * 2,
+            "'flag' can be computed by one rule only",
+        ),
+        (
+            [RULES["ordered"], Ordered(["low", "narrow"])],
+            "'low' can be in one rule only that changes it",
+        ),
+        (
+            [RULES["sum"], Ordered(["low", "sum"])],
+            "'sum' can be in one rule only that changes it. Got SumOf of 'sum', 'low'",
+        ),
+        (
+            [MissingTogether(["hole", "maybe"]), MissingTogether(["maybe", "hole 2"])],
+            "'maybe' can be in one rule only",
+        ),
+        (
+            [
+                Determines("zip", "flag", {"A": True, "B": False}),
+                Determines("flag", "zip", {False: "A", True: "B"}),
+            ],
+            "in a circle: 'flag', 'zip'. Drop one of Determines of 'zip', 'flag'; D",
+        ),
+        ("low", "must be a list of rules. Got an object of type str"),
+        (["low"], "Each of the 'rules' .* Got 'low' instead"),
+        (3, "type int"),
+    ],
+)
+def test_rules_that_cannot_be_kept_are_refused(rules, message):
+    with pytest.raises(InvalidSchemaError, match=message):
+        TableSchema({**COLUMNS, "count 2": COLUMNS["count"]}, rules=rules)
+
+
+def test_times_are_compared_whether_or_not_they_have_a_zone():
+    zoned = Datetime("2019-01-01T00:00Z", "2019-06-01T00:00Z", unit="D")
+    with pytest.raises(InvalidSchemaError, match="'low' of 'day' is above 'high'"):
+        schema_of(Ordered(["day", "zoned"]), zoned=zoned)
+    assert schema_of(Ordered(["zoned", "day"]), zoned=zoned).rules
+
+
+def test_a_target_is_not_computed_and_has_all_its_labels():
+    with pytest.raises(InvalidSchemaError, match="The target 'state' must be modelled"):
+        schema_of(RULES["text"], target="state")
+    with pytest.raises(InvalidSchemaError, match="labels never come out missing"):
+        schema_of(RULES["missing"], target="maybe")
+    assert schema_of(RULES["text"], target="zip").target == "zip"
+    assert schema_of(RULES["missing"], target="hole").target == "hole"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"rule": "sorted"}, "Entry 1 of 'rules': Expected a 'rule' of 'ordered'"),
+        ({"columns": ["low"]}, "Entry 1 of 'rules': Expected 'rule'. Got 'columns'"),
+        ({"rule": "ordered"}, "Expected 'rule', 'columns'. Got 'rule'"),
+        ({"rule": "ordered", "columns": 3}, "must be a list of column names"),
+        ({"rule": "ordered", "columns": ["low", "a"]}, "column 'a' that the schema"),
+        ({"rule": "ordered", "columns": ["low", "a"], "c": 1}, "Got 'rule', 'col"),
+        (
+            {"rule": "determines", "deciding": "zip", "decided": "a", "table": [1]},
+            "Entry 1 of 'rules': Expected what TableSchema writes",
+        ),
+        (
+            {
+                "rule": "determines",
+                "deciding": "zip",
+                "decided": "state",
+                "table": [["A", "x"], ["A", "y"], ["B", "x"]],
+            },
+            "comes twice",
+        ),
+        (3, "Entry 1 of 'rules'"),
+    ],
+)
+def test_the_place_of_a_malformed_rule_is_named(entry, message):
+    data = {**schema_of().to_dict(), "rules": [entry]}
+    with pytest.raises(InvalidSchemaError, match=message):
+        TableSchema.from_json(json.dumps({"schema_version": 1, **data}))
+    with pytest.raises(InvalidSchemaError, match="'rules'"):
+        TableSchema.from_dict({**data, "rules": 3})
+
+
+def findings(rule, table, **more):
+    """What is found of a rule, in words, and in how many rows."""
+    found = TableSchema({**COLUMNS, **more}, rules=[rule]).check(pd.DataFrame(table))
+    of_rules = found[found["column"].isna() & (found["rows"] > 0)]
+    return dict(zip(of_rules["finding"], of_rules["rows"], strict=True))
+
+
+NOTHING = float("nan")
+DAYS = pd.to_datetime(["2020-01-02", "2020-03-01", "2020-04-01"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "table", "expected"),
+    [
+        (
+            Ordered(["low", "high"]),
+            {"low": [1.0, 9.0, NOTHING, 5.0], "high": [7, 8, 9, 5]},
+            {"not in the order 'low', 'high': drawn sorted": 1},
+        ),
+        (
+            Ordered(["low", "hole", "high"]),  # over a missing value
+            {"low": [9, 1, 9], "hole": [NOTHING, 1.5, 8], "high": [8.0, 9, 9]},
+            {"not in the order 'low', 'hole', 'high': drawn sorted": 2},
+        ),
+        (
+            Ordered(["day", "day 2"]),
+            {"day": DAYS, "day 2": DAYS[::-1].tz_localize("Asia/Tokyo")},
+            {"not in the order 'day', 'day 2': drawn sorted": 2},
+        ),
+        (
+            SumOf("sum", ["low", "high"]),
+            {"low": [0.1, 0.1, 1, NOTHING], "high": [5.2, 5.3, 6, 7], "sum": [5.3] * 4},
+            {"'sum' is not the sum of 'low', 'high': computed": 3},
+        ),
+        (
+            MissingTogether(["hole", "maybe"]),
+            {"hole": [1, NOTHING, NOTHING, 0], "maybe": ["A", "A", None, None]},
+            {"missing in some of 'hole', 'maybe' only: drawn together": 2},
+        ),
+        (
+            Determines("maybe", "state", STATES),
+            {
+                "maybe": ["A", "A", None, None, "C", "B"],
+                "state": ["x", "y", "x", None, "x", None],
+            },
+            {"'state' is not what 'maybe' decides: looked up": 3},
+        ),
+        (
+            Determines("zip", "hole", {"A": 0.1, "B": 0.2}),
+            {"zip": ["A", "A", "B"], "hole": np.array([0.1, 0.2, np.nan], "float32")},
+            {"'hole' is not what 'zip' decides: looked up": 2},
+        ),
+    ],
+)
+def test_rows_that_break_a_rule_are_counted(rule, table, expected):
+    more = {"state": Categorical(["x", "y"], nullable=True)}
+    if "hole" in rule.names and isinstance(rule, Ordered):
+        more["hole"] = Continuous(0, 20, nullable=True)
+    assert findings(rule, table, **more) == expected
+
+
+def test_of_a_rule_about_a_column_that_fit_refuses_nothing_is_said():
+    assert findings(RULES["ordered"], {"low": [9], "high": ["text"]}) == {}
+    assert findings(RULES["ordered"], {"low": [9]}) == {}
