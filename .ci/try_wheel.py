@@ -26,9 +26,12 @@ def main() -> None:
         names: dict = {}
         exec(compile(example[1], "README.md", "exec"), names)
         assert len(names["fake"]) == 10_000
-        names["train"].to_csv("train.csv", index=False)
-        fit = "fit train.csv --target income --epsilon 1 --delta 1e-5 -o cli.skdp"
-        for line in (fit, "sample cli.skdp -n 100 -o fake.csv", "report cli.skdp"):
+        names["train"].to_parquet("adult.parquet")
+        Path("adult.skdp").unlink()
+        fit = re.search(r"^# In a shell.*: skdpsynth (.*)$", example[1], re.MULTILINE)[
+            1
+        ]
+        for line in (fit, "sample adult.skdp -n 100 -o fake.csv", "report adult.skdp"):
             print("$ skdpsynth", line, flush=True)
             subprocess.run([program, *line.split()], check=True)
         lines = Path("fake.csv").read_text(encoding="utf-8").splitlines()
