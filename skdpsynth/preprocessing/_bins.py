@@ -241,7 +241,10 @@ def _bins_of_numbers(
         steps = present * np.linspace(0, 1, n_bins + 1)[1:-1]
         # A number that many rows share has a bin to itself.
         inner = np.concatenate((np.searchsorted(below, steps), heavy, heavy + 1))
-    # Edges are some of the marginals': no whole number lies there.
+    # Edges are some of the marginals': no whole number lies there. What no class has,
+    # beyond an end, is no bin.
+    ends = np.flatnonzero(masses > 0)[[0, -1]] if present > 0 else (0, len(points))
+    inner = inner[(inner > ends[0]) & (inner <= ends[1])]
     edges = np.concatenate(([0.0], points[inner], [1.0]))
     exact = any((np.diff(own.points) == 0).any() for own in marginals)
     zero = domain.zero if exact else None

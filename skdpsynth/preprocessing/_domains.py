@@ -43,7 +43,8 @@ class NumericDomain:
     # Decimals of numbers that are all `integer` in units of the last one; `low` and
     # `high` are in these units too.
     decimals: int = 0
-    # The range was bought, and noise left open where the rows are.
+    # The range was bought; and then noise may have left open where the rows are.
+    bought: bool = field(default=False, compare=False)
     guessed: bool = field(default=False, compare=False)
 
     def with_decimals(self, decimals: int) -> NumericDomain:
@@ -57,6 +58,11 @@ class NumericDomain:
     def with_step(self, step: float, low: float, high: float) -> NumericDomain:
         """Give the domain of times that are whole multiples of so many seconds."""
         return replace(self, low=low, high=high, integer=True, step=step)
+
+    @property
+    def n_numbers(self) -> float:
+        """Whole numbers, of units or of the last decimal, that it holds."""
+        return self.high - self.low + 1 if self.integer else math.inf
 
     @property
     def zero(self) -> float | None:

@@ -40,9 +40,11 @@ _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may diff
 # drawn to those of all. With fewer rows no difference could stand out, and the noise of
 # other columns would decide instead.
 _POOLED_FROM = 5.0
+_NUMBERS = 128  # so few that each has a cell where rows are
 _WIDE = 120  # numeric columns, from which on densities are smooth
-# Noise deviations from which an exact zero is real, and a declared count is not.
-_ZERO_FROM, _DECLARED_UNTIL = 3.0, 3.0
+# Noise deviations from which an exact zero is real, and a declared count is not; and
+# from which numbers at an end of a bought range are.
+_ZERO_FROM, _DECLARED_UNTIL, _END_FROM = 3.0, 3.0, 2.5
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,10 @@ def estimate(
                 few = _few_numbers([own[-1] for own in parts[j]])
                 for c in sure:
                     masses[c][j] = few[c]
+            if domain.bought and domain.n_numbers <= _NUMBERS:
+                inside = _within_ends([own[-1].histogram for own in parts[j]], cells[j])
+                for own in masses:
+                    own[j] = _within(own[j], inside)
             marginals = [
                 MarginalTransform.numeric(
                     domain, cells[j], own[j], zero=zero, missing=missing
@@ -210,6 +216,29 @@ def _masses(
         )
         fitted.append(dict(zip(cells, masses, strict=True)))
     return fitted
+
+
+def _within_ends(parts: list[Histogram], cells: Floats) -> NDArray[np.bool_]:
+    """Tell which cells, of a number each, lie between the ends of the rows.
+
+    Beyond an end the counts together are no more than noise. A range that was bought
+    has such numbers, and codes such as 1 to 5 should have no 0 and no 6.
+    """
+    inside = np.ones(len(cells) - 1, dtype=bool)
+    full = [part for part in parts if len(part.edges) == len(cells)]
+    counts = np.sum([part.counts for part in full], axis=0)
+    variance = sum(part.noise_std**2 for part in full) * np.arange(1, len(cells))
+    for tail, marks in ((counts, inside), (counts[::-1], inside[::-1])):
+        real = np.cumsum(tail) > _END_FROM * np.sqrt(variance)
+        marks[: real.argmax() if real.any() else 0] = False
+    return inside
+
+
+def _within(masses: Floats, inside: NDArray[np.bool_]) -> Floats:
+    """Leave the masses that are inside, if there are any."""
+    kept = np.where(inside, masses, 0.0)
+    total = float(kept.sum())
+    return kept / total if total > 0 else masses
 
 
 def _few_numbers(counted: list[Counted]) -> Floats:

@@ -48,6 +48,9 @@ _USUAL, _PER_DOUBLING, _NEGATIVE = 8.0, 0.15, 1.0
 _WIDTHS = (1, 2, 4)  # bins of a column away from 0
 _ENDS = 0.15  # probability beyond each end of a range that is not sure
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
+# Rows, in noise deviations, from which an outer bin is counted in parts, which together
+# have twice the noise; and those of a part at an end that is not empty.
+_PARTS_FROM, _PARTS, _END_FROM = 4000.0, 4, 3.0
 
 
 def range_noise_std(n_columns: int, mu: float) -> float:
@@ -69,11 +72,13 @@ def buy_ranges(
     more for missing values, so a row is in one bin per column. The range reaches from
     the first to the last bin that is surely not empty, and on while the next bin is
     probably not empty, but not across 0. Where no bin is sure, it is where the rows are
-    by what is likely of a column at all. The scale is that of `Continuous`.
+    by what is likely of a column at all. The scale is that of `Continuous`. Of many
+    rows the bins are counted in parts, and the range ends with the last that has some.
     """
-    edges = [_outer_edges(column) for column in columns]
-    # The outer bins of a column are fewer than 256.
-    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
+    many = n_rows >= _PARTS_FROM * range_noise_std(len(columns), mu)
+    edges = [_outer_edges(column, _PARTS if many else 1) for column in columns]
+    dtype = np.min_scalar_type(max(map(len, edges)))
+    codes = np.empty((len(frame), len(columns)), dtype=dtype)
     for position, (column, bins) in enumerate(zip(columns, edges, strict=True)):
         values, missing = numeric_values(frame[column.name], column)
         inside = np.searchsorted(bins[1:-1], values, side="right")
@@ -92,7 +97,7 @@ def buy_ranges(
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         log = Continuous(low, high).resolved_scale() == "log"
         log = log and column.kind != "datetime"
-        domain = NumericDomain(low, high, log, integer, nullable)
+        domain = NumericDomain(low, high, log, integer, nullable, bought=True)
         if is_date(column.dtype):
             step = SECONDS_OF["D"]
             domain = domain.with_step(step, low // step, high // step)
@@ -101,18 +106,27 @@ def buy_ranges(
     return domains
 
 
-def _outer_edges(column: ColumnLayout) -> Floats:
-    """Edges of the public outer bins: powers of two, or two years each for dates."""
+def _outer_edges(column: ColumnLayout, parts: int = 1) -> Floats:
+    """Edges of the public outer bins: powers of two, or two years each for dates.
+
+    With so many equal parts of each.
+    """
     if column.kind == "datetime":
-        return (np.arange(1900.0, 2102.0, 2.0) - 1970.0) * _YEAR
+        return (_in_parts(np.arange(1900.0, 2102.0, 2.0), parts) - 1970.0) * _YEAR
     if column.kind != "integer":
-        powers = np.exp2(np.array(_POWERS, dtype=np.float64))
+        powers = _in_parts(np.exp2(np.array(_POWERS, dtype=np.float64)), parts)
         return np.concatenate((-powers[::-1], powers))
     limits = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
     powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
-    negative = -powers[::-1] if limits.min < 0 else np.empty(0)
     # No bin without a whole number in it: noise alone could make it the range.
+    powers = np.unique(np.ceil(_in_parts(powers, parts)))
+    negative = -powers[::-1] if limits.min < 0 else np.empty(0)
     return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
+
+
+def _in_parts(edges: Floats, parts: int) -> Floats:
+    inner = edges[:-1, None] + np.diff(edges)[:, None] * np.arange(parts) / parts
+    return np.append(inner, edges[-1])
 
 
 def _bought_range(
@@ -124,33 +138,25 @@ def _bought_range(
 ) -> tuple[float, float, bool]:
     """Read a range off noisy counts; with it, whether half of the rows were found."""
     dated = column.kind == "datetime"
-    core = np.flatnonzero(counts > _CORE_FROM * noise_std)
-    if dated and len(core) == 0:
-        core = _together(counts, noise_std, _CORE_FROM)
-    if len(core):
-        first, last = int(core[0]), int(core[-1])
-        # Growth alone does not cross 0: most columns have one sign.
-        zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
-        lowest = zero if first >= zero and not dated else 0
-        highest = zero if last <= zero and not dated else len(counts) - 1
-        first -= _growth(counts[lowest:first][::-1], noise_std)
-        last += _growth(counts[last + 1 : highest + 1], noise_std)
-        if not dated:
-            first, last = _across_zero(edges, counts, noise_std, first, last)
-    elif dated:
-        first = last = int(counts.argmax())
-        if counts[first] <= _GUESS_FROM * noise_std:
-            return *_DEFAULT_DATES, False
-    else:
-        first, last = _likely_bins(counts, edges, noise_std, n_rows)
-    within = counts[first : last + 1]
-    found = within.sum() >= 0.5 * n_rows and within.max() > _SURE_FROM * noise_std
-    low, high = float(edges[first]), float(edges[last + 1])
+    begins = np.searchsorted(edges, _outer_edges(column))  # of whole bins, and the end
+    sums = np.add.reduceat(counts, begins[:-1])
+    std = noise_std * math.sqrt(np.diff(begins).max())
+    first, last = _found_bins(edges[begins], sums, std, n_rows, dated=dated)
+    within = sums[first : last + 1]
+    found = within.sum() >= 0.5 * n_rows and within.max() > _SURE_FROM * std
+    if dated and within.max() <= _GUESS_FROM * std:
+        return *_DEFAULT_DATES, False
+    start, end = begins[first], begins[last + 1]
+    filled = start + np.flatnonzero(counts[start:end] > _END_FROM * noise_std)
+    if len(filled):  # parts of the outer whole bins may be empty
+        start = min(filled[0], begins[first + 1] - 1)
+        end = max(filled[-1] + 1, begins[last] + 1)
+    low, high = float(edges[start]), float(edges[end])
     if dated:
         return low, high, bool(found)
     # Of the other side of 0 only the middle bin may be cut off: no values are in it.
     middle = float(np.abs(edges).min())
-    if -middle <= low <= high / _NEAR_ZERO:
+    if -middle <= low <= high / _NEAR_ZERO or 0 < low <= 1 <= high:
         low = 0.0
     elif low / _NEAR_ZERO <= high <= middle:
         high = 0.0
@@ -159,7 +165,35 @@ def _bought_range(
         # Zeros alone; or zeros and ones, where one in a hundred would not be seen.
         rare = _CORE_FROM * noise_std > _RARE * n_rows
         return 0.0, float(rare + whole), bool(found)
-    return (0.0 if 0 < low <= 1 <= high else low), high, bool(found)
+    return low, high, bool(found)
+
+
+def _found_bins(
+    edges: Floats,
+    counts: NDArray[np.int64],
+    noise_std: float,
+    n_rows: float,
+    *,
+    dated: bool,
+) -> tuple[int, int]:
+    """Find the first and the last outer bin that holds rows."""
+    core = np.flatnonzero(counts > _CORE_FROM * noise_std)
+    if dated and len(core) == 0:
+        core = _together(counts, noise_std, _CORE_FROM)
+    if len(core) == 0:
+        if dated:
+            return int(counts.argmax()), int(counts.argmax())
+        return _likely_bins(counts, edges, noise_std, n_rows)
+    first, last = int(core[0]), int(core[-1])
+    # Growth alone does not cross 0: most columns have one sign.
+    zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
+    lowest = zero if first >= zero and not dated else 0
+    highest = zero if last <= zero and not dated else len(counts) - 1
+    first -= _growth(counts[lowest:first][::-1], noise_std)
+    last += _growth(counts[last + 1 : highest + 1], noise_std)
+    if dated:
+        return first, last
+    return _across_zero(edges, counts, noise_std, first, last)
 
 
 def _likely_bins(

@@ -247,6 +247,21 @@ def test_a_short_range_has_a_bin_for_every_number():
     assert bins.encode(units, np.zeros(12, dtype=np.int64)).tolist() == list(range(12))
 
 
+def test_what_no_class_has_beyond_an_end_is_no_bin():
+    """The noise of a pair must not give rows to numbers that the marginals rule out."""
+    domain = NumericDomain(0.0, 7.0, log=False, integer=True, nullable=False)
+    cells = domain.snap(np.linspace(0, 1, 9))
+    one = MarginalTransform.numeric(domain, cells, np.array([0, 0, 1, 0, 2, 0, 0, 0]))
+    two = MarginalTransform.numeric(domain, cells, np.array([0, 0, 1, 1, 1, 1, 0, 0]))
+    _, bins, _ = chosen((domain, [one, two]), 20)
+    units = domain.to_unit(np.arange(8.0)).astype(np.float32)
+    found = bins.encode(units, np.zeros(8, dtype=np.int64))
+    assert found.tolist() == [0, 0, 0, 1, 2, 3, 3, 3]
+    first, last = bins.ranks(one)[:, [0, 2]].T
+    assert one.decode(np.linspace(*first, 11)[1:-1])[0].tolist() == [2.0] * 9
+    assert one.decode(np.linspace(*last, 11)[1:-1])[0].tolist() == [4.0] * 9
+
+
 def test_the_bins_of_a_table_stand_one_after_the_other():
     number = NumericDomain(0.0, 9.0, log=False, integer=False, nullable=True)
     level = LevelDomain(("a", "b"), nullable=False)

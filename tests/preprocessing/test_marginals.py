@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -207,6 +208,55 @@ def test_round_two_looks_where_round_one_saw_rows():
     assert ((edges >= 0.49) & (edges <= 0.61)).sum() >= 9
     assert set(edges) <= set(cells)
     assert (edges[0], edges[-1]) == (0.0, 1.0)
+
+
+def histogram_of(counts, noise_std=1.0) -> Histogram:
+    counts = np.array(counts, dtype=np.float64)
+    return Histogram(np.linspace(0, 1, len(counts) + 1), counts, noise_std)
+
+
+@pytest.mark.parametrize(
+    ("counts", "inside"),
+    [
+        ([2.4, 50.0, 0.0, 50.0, -3.0], [0, 1, 1, 1, 0]),
+        (
+            [2.6, 50.0, 50.0, 2.0, 2.0],
+            [1, 1, 1, 1, 0],
+        ),  # 2.0, not 2.5
+        ([-1.0, 2.0, 50.0, 2.0, 1.0], [0, 0, 1, 0, 0]),
+        ([1.0, 0.0, 1.0, 0.0], [1, 1, 1, 1]),  # nothing is known
+    ],
+)
+def test_numbers_at_an_end_that_may_be_noise_are_outside(counts, inside):
+    cells = np.linspace(0, 1, len(counts) + 1)
+    found = _estimates._within_ends([histogram_of(counts)], cells)
+    assert found.astype(int).tolist() == inside
+    halves = [histogram_of(np.array(counts) / 2, math.sqrt(0.5))] * 2
+    coarse = histogram_of([100.0])  # a class whose bins are no numbers says nothing
+    found = _estimates._within_ends([*halves, coarse], cells)
+    assert found.astype(int).tolist() == inside
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_codes_end_where_the_rows_do_if_their_range_was_bought(seed):
+    """Of 1 to 5 in a range from 0 to 7; declared, each of the numbers may occur.
+
+    Noise alone leaves a number in 2 % of such fits, the noise being frozen.
+    """
+    rng = np.random.default_rng(seed)
+    domain = NumericDomain(0.0, 7.0, log=False, integer=True, nullable=False)
+    units = domain.to_unit(rng.integers(1, 6, (4000, 1)).astype(float))
+    members = np.zeros(4000, dtype=np.int64)
+    rows = PrivateRows(units.astype(np.float32), np.zeros((4000, 1), np.uint8), members)
+    one = Classes((None,), np.array([4000.0]))
+    seen = {}
+    for bought in (True, False):
+        own = replace(domain, bought=bought)
+        with insecure_randomness(seed):
+            [[marginal]], _ = buy(rows, 0.5, [own], one)
+        seen[bought] = set(marginal.decode(RANKS)[0].tolist())
+    assert seen[True] == {1.0, 2.0, 3.0, 4.0, 5.0}
+    assert seen[False] > seen[True]
 
 
 def few_numbers(n_rows: int, n_columns: int = 40, n_classes: int = 8):
