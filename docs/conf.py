@@ -74,4 +74,5 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": [], "getting_started": [], "choose": []}
+# Pages without neighbours to show, and one whose tables need the room.
+html_sidebars = {"index": [], "getting_started": [], "choose": [], "results": []}
