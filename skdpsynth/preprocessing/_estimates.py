@@ -226,6 +226,8 @@ def _within_ends(parts: list[Histogram], cells: Floats) -> NDArray[np.bool_]:
     """
     inside = np.ones(len(cells) - 1, dtype=bool)
     full = [part for part in parts if len(part.edges) == len(cells)]
+    if not full:  # every class is too small for bins of a number each
+        return inside
     counts = np.sum([part.counts for part in full], axis=0)
     variance = sum(part.noise_std**2 for part in full) * np.arange(1, len(cells))
     for tail, marks in ((counts, inside), (counts[::-1], inside[::-1])):

@@ -235,6 +235,7 @@ def test_numbers_at_an_end_that_may_be_noise_are_outside(counts, inside):
     coarse = histogram_of([100.0])  # a class whose bins are no numbers says nothing
     found = _estimates._within_ends([*halves, coarse], cells)
     assert found.astype(int).tolist() == inside
+    assert _estimates._within_ends([coarse], cells).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
