@@ -12,6 +12,11 @@ HASH := $(shell echo $(PYTHON) | cat - pyproject.toml $(CONSTRAINTS) | cksum | c
 INSTALLED := $(VENV)/.installed-$(HASH)
 INSTALLED_TESTS := $(VENV)/.installed-tests-$(HASH)
 INSTALLED_NIGHTLY := $(VENV)/.installed-nightly-$(HASH)
+INSTALLED_DOCS := $(VENV)/.installed-docs-$(HASH)
+INSTALLED_DIST := $(VENV)/.installed-dist-$(HASH)
+
+# What `make install` installs: this folder, or a wheel for `make dist`.
+PACKAGE := -e .
 
 # Prints what pyproject.toml asks for, or one of its extras. On Linux it takes the CPU
 # build of xgboost: the other one brings a CUDA library of hundreds of megabytes along.
@@ -38,15 +43,23 @@ TESTS_LOWEST := tests/test_lowest.py tests/preprocessing tests/schema tests/test
     tests/privacy tests/test_common.py tests/metrics/test_classifiers.py \
     tests/test_base.py tests/test_subclasses.py tests/test_containers.py tests/fuzz/test_rows.py
 
-.PHONY: help install install-tests demo lint format test test-lowest test-audit \
-    test-nightly clean
+# The site has an environment of its own too. The scripts of the gallery whose path
+# matches GALLERY are run; the others are shown as they stand.
+DOCS := .venv-docs
+GALLERY := /plot_
+
+.PHONY: help install install-tests demo lint format test coverage test-lowest test-audit \
+    test-nightly docs html dist clean
 
 help:
 	@echo "make demo          fit, sample and score on a real table; write a plot and a CSV"
 	@echo "make test          the tests (6 minutes at most on 2 cores)"
+	@echo "make coverage      the same tests; fails if they miss too much (9 minutes at most)"
 	@echo "make test-lowest   some of them with the lower bounds of pyproject.toml"
 	@echo "make test-audit    attacks on the privacy claim (3 minutes at most)"
 	@echo "make test-nightly  the tests that take long"
+	@echo "make docs          the site, in docs/_build/html (8 minutes at most)"
+	@echo "make dist          sdist and wheel in dist, tried in a fresh environment"
 	@echo "make lint          ruff, mypy and the docstrings"
 	@echo "make format        let ruff format the code"
 	@echo "make install       only make the virtual environment $(VENV)"
@@ -71,7 +84,7 @@ $(INSTALLED):
 	$(PIP) install -c $(CONSTRAINTS) torch
 	$(BIN)/python -c "$$PRINT_REQUIREMENTS" > $(VENV)/requirements.txt
 	$(PIP) install -c $(CONSTRAINTS) -r $(VENV)/requirements.txt
-	$(PIP) install --no-deps -e .
+	$(PIP) install --no-deps $(PACKAGE)
 	@touch $@
 
 $(INSTALLED_TESTS): $(INSTALLED)
@@ -82,6 +95,16 @@ $(INSTALLED_TESTS): $(INSTALLED)
 $(INSTALLED_NIGHTLY): $(INSTALLED_TESTS)
 	$(BIN)/python -c "$$PRINT_REQUIREMENTS" test-nightly > $(VENV)/requirements-nightly.txt
 	$(PIP) install -c $(CONSTRAINTS) -r $(VENV)/requirements-nightly.txt
+	@touch $@
+
+$(INSTALLED_DOCS): $(INSTALLED)
+	$(BIN)/python -c "$$PRINT_REQUIREMENTS" docs > $(VENV)/requirements-docs.txt
+	$(PIP) install -c $(CONSTRAINTS) -r $(VENV)/requirements-docs.txt
+	@touch $@
+
+$(INSTALLED_DIST): $(INSTALLED)
+	$(BIN)/python -c "$$PRINT_REQUIREMENTS" dist > $(VENV)/requirements-dist.txt
+	$(PIP) install -c $(CONSTRAINTS) -r $(VENV)/requirements-dist.txt
 	@touch $@
 
 demo: $(INSTALLED)
@@ -100,6 +123,10 @@ format: $(INSTALLED_TESTS)
 test: $(INSTALLED_TESTS)
 	$(PYTEST) -n 2 --durations=15 $(TESTS)
 
+# Tracing costs half as much time again, so it is not in `make test`.
+coverage: $(INSTALLED_TESTS)
+	$(PYTEST) -n 2 --durations=15 --cov --cov-report=term $(TESTS)
+
 test-lowest:
 	$(MAKE) VENV=$(LOWEST) CONSTRAINTS=constraints-lowest.txt TESTS="$(TESTS_LOWEST)" test
 
@@ -109,5 +136,22 @@ test-audit: $(INSTALLED_TESTS)
 test-nightly: $(INSTALLED_NIGHTLY)
 	$(PYTEST) -n 2 --durations=0 -m nightly tests
 
+docs:
+	$(MAKE) VENV=$(DOCS) html
+
+html: $(INSTALLED_DOCS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -n -W --keep-going -b html \
+	    -D sphinx_gallery_conf.filename_pattern='$(GALLERY)' docs docs/_build/html
+
+# The wheel is made from the sdist. It is tried where nothing of this folder can be imported.
+dist: $(INSTALLED_DIST)
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	away=$$(mktemp -d) && trap 'rm -rf "$$away"' EXIT && \
+	    $(MAKE) VENV="$$away/venv" PACKAGE="$$(ls dist/*.whl)" install && \
+	    "$$away/venv/bin/python" .ci/try_wheel.py README.md
+
 clean:
-	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache build *.egg-info
+	rm -rf $(VENV) $(LOWEST) $(DOCS) .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf docs/_build docs/gallery docs/reference/generated docs/reference/examples

@@ -64,8 +64,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
 
     See Also
     --------
-    GPATESynthesizer : Private aggregation of teachers' gradients.
-    IndependentSynthesizer : Noisy marginals per class, no network.
+    skdpsynth.GPATESynthesizer : Private aggregation of teachers' gradients.
+    skdpsynth.IndependentSynthesizer : Noisy marginals per class, no network.
 
     Examples
     --------

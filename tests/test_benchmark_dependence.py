@@ -118,3 +118,12 @@ def test_every_synthesizer_of_the_package_is_named(bench):
 
     exported = {n for n in skdpsynth.__all__ if n.endswith("Synthesizer")}
     assert exported - {"BaseSynthesizer"} == set(bench.synthesizers().values())
+
+
+def test_the_picture_of_what_was_measured(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import measured_picture
+
+    monkeypatch.setattr(measured_picture, "OUTPUT", tmp_path)
+    measured_picture.main()
+    assert (tmp_path / "measured.png").read_bytes().startswith(b"\x89PNG")

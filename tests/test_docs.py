@@ -10,7 +10,20 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+# No example for doctest in them; that of the start page is run beside the README's.
+WITHOUT_EXAMPLES = {
+    "algorithms",
+    "changelog",
+    "everyday",
+    "index",
+    "install",
+    "measured",
+    "peers",
+    "security",
+}
+# What the page of upgrades names is no longer there.
+GONE = {"PrivacyLeakWarning", "epsilon_labelled_", "epsilon_of", "epsilon_unlabelled_"}
+PAGES = [*DOCS, *ROOT.glob("*.md")]
 OPTIONS = (
     doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 )
@@ -25,12 +38,12 @@ def test_examples_of_a_page_run(page, tmp_path, monkeypatch):
         str(page), module_relative=False, optionflags=OPTIONS, encoding="utf-8"
     )
     assert result.failed == 0
-    assert result.attempted > 0
+    assert (result.attempted == 0) == (page.stem in WITHOUT_EXAMPLES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_to_files_exist(page):
-    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8"))
     assert all((page.parent / link).exists() for link in links)
 
 
@@ -43,4 +56,5 @@ def test_code_names_on_a_page_exist(page):
         path.read_text(encoding="utf-8") for path in (ROOT / "skdpsynth").rglob("*.py")
     )
     words = set(re.findall(r"[A-Za-z_]+", source))
-    assert {name for name in named if name not in words} == set()
+    assert words & GONE == set()
+    assert named - words == (named & GONE if page.stem == "releases" else set())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import runpy
 from pathlib import Path
@@ -10,6 +12,7 @@ import pandas as pd
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+GALLERY = sorted((EXAMPLES / "gallery").glob("plot_*.py"))
 
 
 @pytest.fixture
@@ -60,3 +63,30 @@ def test_what_three_columns_know_is_learnt_by_adversaries_alone(run, tmp_path):
     assert float(scores["Pairwise"]) < 0.6
     assert float(scores["GPATE"]) > 0.9
     assert (tmp_path / "three_columns.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_of_the_start_page(run, tmp_path):
+    run("start_picture.py")
+    assert (tmp_path / "adult-pairs.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
+def test_a_page_of_the_gallery_is_sound(script):
+    """It has a title, compiles, and takes from the package what is public."""
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    title, underline = ast.get_docstring(tree).splitlines()[:2]
+    assert underline == "=" * len(title)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("skdpsynth"):
+            offered = importlib.import_module(node.module).__all__
+            assert {alias.name for alias in node.names} <= set(offered)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
+def test_a_page_of_the_gallery_runs(script, monkeypatch):
+    """Warnings are errors, but that there is no window to show a picture in."""
+    plt = importlib.import_module("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
+    runpy.run_path(str(script))

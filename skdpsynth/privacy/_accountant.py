@@ -64,7 +64,7 @@ class PrivacyAccountant:
 
     See Also
     --------
-    PrivacyBudget : What several fits share.
+    skdpsynth.PrivacyBudget : What several fits share.
     Reservation : The right to a number of releases.
 
     Notes

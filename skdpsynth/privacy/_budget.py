@@ -78,7 +78,7 @@ class PrivacyBudget:
 
     See Also
     --------
-    PrivacyAccountant : The ledger of one fit, which charges the budget.
+    skdpsynth.privacy.PrivacyAccountant : The ledger of one fit, which charges it.
 
     Notes
     -----

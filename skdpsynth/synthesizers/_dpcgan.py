@@ -97,7 +97,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         Rounds: those of the class with most.
     n_features_in_ : int
         Number of columns without the target.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, where all are strings.
 
     See Also

@@ -58,7 +58,7 @@ class IndependentSynthesizer(BaseSynthesizer):
         The labels; only with a target that has classes.
     n_features_in_ : int
         Number of columns without the target.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, where all are strings.
 
     See Also

@@ -1,0 +1,47 @@
+"""How a public name goes away: it warns for two minor releases, and then is gone.
+
+`docs/releases.md` has the rules, and a test fails once a name has outlived the release
+that should be without it.
+"""
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def warn_deprecated(what: str, *, since: str, removed_in: str, remedy: str) -> None:
+    """Warn who called the caller that something will go away.
+
+    A FutureWarning, since Python shows it in other people's code too.
+    """
+    warnings.warn(
+        f"{what} is deprecated since {since} and will be removed in {removed_in}. "
+        f"{remedy}",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
+def deprecated(
+    *, since: str, removed_in: str, remedy: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function or method warn whenever it is called."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def warned(*args: P.args, **kwargs: P.kwargs) -> R:
+            warn_deprecated(
+                f"{function.__qualname__}()",
+                since=since,
+                removed_in=removed_in,
+                remedy=remedy,
+            )
+            return function(*args, **kwargs)
+
+        return warned
+
+    return decorate

@@ -1,0 +1,78 @@
+"""What is deprecated warns who calls it, and is gone when it was said to be."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import skdpsynth
+from skdpsynth.utils._deprecation import deprecated, warn_deprecated
+
+PACKAGE = Path(skdpsynth.__file__).parent
+
+
+class Old:
+    """A class with a method and a parameter that go away."""
+
+    @deprecated(since="0.2", removed_in="0.4", remedy="Use new() instead.")
+    def old(self, value: int) -> int:
+        """Give the value back."""
+        return value
+
+    def fit(self) -> None:
+        """Warn of a parameter."""
+        warn_deprecated("depth", since="0.2", removed_in="0.4", remedy="Use width.")
+
+
+def test_a_method_warns_and_works():
+    """The warning points at the line of who calls, here."""
+    with pytest.warns(FutureWarning) as caught:
+        assert Old().old(3) == 3
+    assert str(caught[0].message) == (
+        "Old.old() is deprecated since 0.2 and will be removed in 0.4. "
+        "Use new() instead."
+    )
+    assert caught[0].filename == __file__
+
+
+def test_a_parameter_warns_who_calls_the_method():
+    with pytest.warns(FutureWarning, match="^depth is deprecated") as caught:
+        Old().fit()
+    assert caught[0].filename == __file__
+
+
+def test_the_signature_and_the_docstring_stay():
+    assert list(inspect.signature(Old.old).parameters) == ["self", "value"]
+    assert Old.old.__doc__ == "Give the value back."
+
+
+def parts(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def outlived(source: str, version: str) -> list[str]:
+    """Give what a source says is removed in this version or an earlier one."""
+    return [
+        keyword.value.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "removed_in"
+        and isinstance(keyword.value, ast.Constant)
+        and parts(keyword.value.value) <= parts(version)
+    ]
+
+
+def test_nothing_outlives_its_removal():
+    for path in PACKAGE.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        assert outlived(source, skdpsynth.__version__) == [], path
+
+
+def test_what_outlives_its_removal_is_found():
+    source = '@deprecated(since="0.2", removed_in="0.4", remedy="")\ndef f(): ...'
+    assert outlived(source, "0.3.1") == []
+    assert outlived(source, "0.4.0") == ["0.4"]

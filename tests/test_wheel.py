@@ -1,0 +1,68 @@
+"""What the wheel holds, and what it says about itself. `make dist` installs one."""
+
+from __future__ import annotations
+
+import email
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NEEDED = ("pyproject.toml", "README.md", "LICENSE")
+BUILD = "import sys; from setuptools import build_meta as b; b.build_wheel(sys.argv[1])"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build it from a copy, since setuptools writes beside what it builds."""
+    copy, made = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("made")
+    for name in NEEDED:
+        shutil.copy(ROOT / name, copy)
+    for name in ("skdpsynth", "tests", "benchmarks", "examples"):
+        skipped = shutil.ignore_patterns("__pycache__", "output", "results", "*.ipynb")
+        shutil.copytree(ROOT / name, copy / name, ignore=skipped)
+    command = [sys.executable, "-c", BUILD, str(made)]
+    subprocess.run(command, cwd=copy, check=True, capture_output=True)
+    with zipfile.ZipFile(next(made.glob("*.whl"))) as file:
+        yield file
+
+
+def test_it_holds_the_package_and_its_data_alone(wheel):
+    """Neither tests nor benchmarks, and every file that is in the folder."""
+    held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    package = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "skdpsynth").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert held == package
+    assert "skdpsynth/py.typed" in held
+
+
+def test_its_data_come_with_their_licences(wheel):
+    folder = "skdpsynth/datasets/data/"
+    text = wheel.read(folder + "README.md").decode()
+    tables = [name for name in wheel.namelist() if name.endswith(".parquet")]
+    assert len(tables) == 3
+    for table in tables:
+        row = next(line for line in text.splitlines() if table[len(folder) :] in line)
+        assert "CC BY 4.0" in row
+
+
+def test_what_it_says_about_itself(wheel):
+    info = {name.split("/", 1)[1]: name for name in wheel.namelist() if "info/" in name}
+    about = email.message_from_bytes(wheel.read(info["METADATA"]))
+    assert about["Requires-Python"] == ">=3.11"
+    assert about["License-Expression"] == "Apache-2.0"
+    assert wheel.read(info["licenses/LICENSE"]) == (ROOT / "LICENSE").read_bytes()
+    assert "Development Status :: 4 - Beta" in about.get_all("Classifier")
+    assert about["Description-Content-Type"] == "text/markdown"
+    needed = [line for line in about.get_all("Requires-Dist") if "extra ==" not in line]
+    assert not [line for line in needed if "<" in line or "==" in line]
+    assert b"skdpsynth = skdpsynth.__main__:main" in wheel.read(
+        info["entry_points.txt"]
+    )
