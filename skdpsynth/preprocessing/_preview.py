@@ -183,11 +183,11 @@ def plan_table(
     """Plan every class of a guessed table; the accountant has the whole budget."""
     found = _planned(plan_classes, accountant_of(epsilon), guess)
     needed = np.full(len(found.plans), math.nan)
-    for other in _EPSILONS[::-1]:
+    for other in _EPSILONS:  # the largest cost most time, where the noise is given
         at = _planned(plan_classes, accountant_of(other), guess)
         clean = np.array([not note for note in at.notes])
-        needed[clean] = other
-        if not clean.any():
+        needed[clean & np.isnan(needed)] = other
+        if clean.all():
             break
     plans, of_all = found.plans, _notes_of_all(guess, found.domains)
     learns = any(plan.n_tables or plan.n_iter for plan in plans)
