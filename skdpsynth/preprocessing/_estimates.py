@@ -40,7 +40,9 @@ _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may diff
 # drawn to those of all. With fewer rows no difference could stand out, and the noise of
 # other columns would decide instead.
 _POOLED_FROM = 5.0
-_NUMBERS = 128  # so few that most have a cell each where rows are
+# Numbers of a bought range so short that its ends are cut off where they may be noise:
+# codes. Of more numbers, such as ages, the ends are a thin tail that would be lost.
+_CODES = 32
 _WIDE = 120  # numeric columns, from which on densities are smooth
 # Noise deviations from which an exact zero is real, and a declared count is not; and
 # from which numbers at an end of a bought range are.
@@ -179,7 +181,7 @@ def estimate(
                 few = _few_numbers([own[-1] for own in parts[j]])
                 for c in sure:
                     masses[c][j] = few[c]
-            if domain.bought and domain.n_numbers <= _NUMBERS:
+            if domain.bought and domain.n_numbers <= _CODES:
                 last_parts = [own[-1].histogram for own in parts[j]]
                 first, end = _ends(last_parts, cells[j])
                 for own, part in zip(masses, last_parts, strict=True):
