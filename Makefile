@@ -54,11 +54,11 @@ GALLERY := /plot_
 help:
 	@echo "make demo          fit, sample and score on a real table; write a plot and a CSV"
 	@echo "make test          the tests (6 to 12 minutes on 2 cores)"
-	@echo "make coverage      the same tests; fails if they miss too much (9 minutes at most)"
+	@echo "make coverage      the same tests; fails if they miss too much (15 minutes)"
 	@echo "make test-lowest   some of them with the lower bounds of pyproject.toml"
 	@echo "make test-audit    attacks on the privacy claim (3 minutes at most)"
 	@echo "make test-nightly  the tests that take long"
-	@echo "make docs          the site, in docs/_build/html (8 minutes at most)"
+	@echo "make docs          the site, in docs/_build/html (4 minutes)"
 	@echo "make dist          sdist and wheel in dist, tried in a fresh environment"
 	@echo "make lint          ruff, mypy and the docstrings"
 	@echo "make format        let ruff format the code"
