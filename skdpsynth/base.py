@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
     from skdpsynth.preprocessing._layout import TableLayout
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._purchase import TableFacts
@@ -373,7 +373,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
     @abstractmethod
     def _fit(
         self,
-        rows: PrivateRows,
+        rows: PrivateRows | RowsInParts,
         facts: TableFacts,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,

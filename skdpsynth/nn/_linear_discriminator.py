@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
 import torch
 
 from skdpsynth.nn._clipping import ROUNDING_ROOM, poisson_sample
 from skdpsynth.nn._private import HoldsPrivateRows
+from skdpsynth.privacy._parts import Parts, stream_of_part
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from skdpsynth.privacy import Reservation
@@ -49,7 +50,7 @@ class LinearDiscriminator(HoldsPrivateRows):
     """Linear discriminators, from zero, each with one step of DP-SGD.
 
     `rows` are those of one class as a look takes them, (n_rows, n_columns), private and
-    maybe none. The reservation pays for one noisy sum per step, and
+    maybe none, an array or such arrays in parts. The reservation pays for one noisy sum per step, and
     `expected_batch_size` is its public divisor. `rng` is secret and draws the Poisson
     samples.
 
@@ -62,7 +63,7 @@ class LinearDiscriminator(HoldsPrivateRows):
 
     def __init__(
         self,
-        rows: NDArray[np.integer],
+        rows: NDArray[np.integer] | Parts,
         *,
         loss: Literal["logistic", "wasserstein"],
         max_grad_norm: float,
@@ -71,7 +72,7 @@ class LinearDiscriminator(HoldsPrivateRows):
         rng: np.random.Generator,
         device: torch.device,
     ) -> None:
-        self._rows = torch.from_numpy(rows).to(device)
+        self._rows, self._device = Parts.of(rows), device
         self._norm = min(SLOPES[loss], max_grad_norm) * (1.0 - ROUNDING_ROOM)
         self._clip, self._expected = max_grad_norm, expected_batch_size
         self._reservation, self._rng = reservation, rng
@@ -86,7 +87,7 @@ class LinearDiscriminator(HoldsPrivateRows):
         from skdpsynth.nn._dp_sgd import ReservedOptimizer
 
         weight = torch.zeros(
-            look.shape, dtype=torch.float64, device=self._rows.device
+            look.shape, dtype=torch.float64, device=self._device
         ).requires_grad_()
         optimizer = ReservedOptimizer(
             torch.optim.SGD([weight], lr=1.0),
@@ -96,14 +97,28 @@ class LinearDiscriminator(HoldsPrivateRows):
         )
         # A stream per step: where one ends is a function of the number of rows.
         (rng,) = self._rng.spawn(1)
-        rate = self._reservation.sampling_rate
-        drawn = torch.from_numpy(poisson_sample(len(self._rows), rate, rng))
-        summed = look.sums(self._rows[drawn.to(self._rows.device)])
+        rate, entropy = self._reservation.sampling_rate, int.from_bytes(rng.bytes(32))
+        sampled = _sampled_sums, look, rate, entropy, self._device
+        summed = torch.from_numpy(self._rows.total(*sampled, numbered=True))
         per_row = -self._norm * look.squared_norm**-0.5
-        weight.summed_grad = per_row * summed.double()  # type: ignore[attr-defined]
+        weight.summed_grad = per_row * summed.to(weight)  # type: ignore[attr-defined]
         optimizer.release()
         noise = self._reservation.noise_std * self._clip / self._expected / per_row
         assert weight.grad is not None
         means = (weight.grad / per_row).float()
-        sampled = look.variances(means) * (1.0 - rate) / self._expected
-        return means, (noise**2 + sampled).sqrt()
+        off = look.variances(means) * (1.0 - rate) / self._expected
+        return means, (noise**2 + off).sqrt()
+
+
+def _sampled_sums(
+    number: int,
+    rows: NDArray[np.integer],
+    look: Look,
+    rate: float,
+    entropy: int,
+    device: torch.device,
+) -> NDArray[np.int64]:
+    """Add up the features of a Poisson sample of the rows of a part."""
+    drawn = poisson_sample(len(rows), rate, stream_of_part(entropy, number))
+    summed = look.sums(torch.from_numpy(rows[drawn]).to(device))
+    return np.asarray(summed.cpu().numpy())

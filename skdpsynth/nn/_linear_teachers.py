@@ -8,7 +8,8 @@ features change, so the sum over teachers is all that the student is told.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -18,9 +19,12 @@ from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._teachers import assign_teachers
 from skdpsynth.privacy._aggregators import require_sensitivity
 from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth.privacy._parts import Parts, length_of_part, stream_of_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
     from skdpsynth.nn._linear_discriminator import Look
     from skdpsynth.privacy import Reservation
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 SUM_GRID = 2**36  # the sensitivity of a sum
 _MOST_ROWS = 1024  # of a teacher that are looked at
 _ALONE = 1e-9  # rows of a teacher from which no two share one
+_DRAWN = 2**24  # teachers that are held at a time
 
 
 def kept_share(rows_per_teacher: float) -> float:
@@ -37,12 +42,64 @@ def kept_share(rows_per_teacher: float) -> float:
     return float(-np.expm1(-rows_per_teacher) / rows_per_teacher)
 
 
+class Assignment(NamedTuple):
+    """The teachers of all rows: secret. Each part draws those of its rows anew.
+
+    A teacher has rows in any part. Where it has several, `sizes` says how many.
+    """
+
+    entropy: int
+    n_teachers: int
+    shared: Ints  # teachers of several rows, in order
+    sizes: Ints  # their rows
+    before: dict[int, Ints]  # of a part: rows that crowded ones have in earlier parts
+
+    @classmethod
+    def drawn(cls, entropy: int, n_teachers: int, n_rows: dict[int, int]) -> Assignment:
+        """Draw the teachers of parts of so many rows."""
+        teachers = partial(_teachers, entropy, n_teachers)
+        rounds = 1 + sum(n_rows.values()) // _DRAWN
+        found: list[tuple[Ints, Ints]] = []
+        for number in range(rounds):
+            low, high = (n_teachers * n // rounds for n in (number, number + 1))
+            drawn = (teachers(*own) for own in sorted(n_rows.items()))
+            own = np.concatenate([ids[(ids >= low) & (ids < high)] for ids in drawn])
+            ids, sizes = np.unique(own, return_counts=True)
+            found.append((ids[sizes > 1], sizes[sizes > 1]))
+        shared, sizes = (np.concatenate(both) for both in zip(*found, strict=True))
+        before, seen = {}, np.zeros((sizes > _MOST_ROWS).sum(), dtype=np.int64)
+        if len(seen):
+            for number, n in sorted(n_rows.items()):
+                before[number] = seen
+                seen = seen + _counts(shared[sizes > _MOST_ROWS], teachers(number, n))
+        return cls(entropy, n_teachers, shared, sizes, before)
+
+    def looked_at(self, number: int, n_rows: int) -> tuple[Ints, NDArray[np.bool_]]:
+        """Say of rows of a part how many their teachers look at, and who is among."""
+        ids = _teachers(self.entropy, self.n_teachers, number, n_rows)
+        sizes, among = np.ones(n_rows, dtype=np.int64), np.ones(n_rows, dtype=bool)
+        place = np.searchsorted(self.shared, ids)
+        rows = np.flatnonzero(np.append(self.shared, -1)[place] == ids)
+        sizes[rows] = self.sizes[place[rows]]
+        crowded = self.shared[self.sizes > _MOST_ROWS]
+        rows = np.flatnonzero(sizes > _MOST_ROWS)
+        if len(rows):
+            own = np.searchsorted(crowded, ids[rows])
+            order = np.argsort(own, kind="stable")
+            starts = np.searchsorted(own[order], np.arange(len(crowded)))
+            rank = np.arange(len(rows)) - starts[own[order]]
+            rank += self.before[number][own[order]]
+            among[rows[order]] = rank < _MOST_ROWS
+        return np.minimum(sizes, _MOST_ROWS), among
+
+
 class LinearTeachers(HoldsPrivateRows):
     """Linear teachers, and the release of the sum of their vectors.
 
     `rows` are those of one class as a look takes them, (n_rows, n_columns), private and
-    maybe none, and `expected_rows` is their public number. `rng` is secret and draws
-    the teacher of every row. The reservation pays for one sum per step.
+    maybe none, an array or such arrays in parts. `expected_rows` is their public
+    number. `rng` is secret and draws the teacher of every row. The reservation pays for
+    one sum per step.
 
     *Privacy.* Let K be SUM_GRID, and N the norm of a row's features at most, which are
     whole numbers. A teacher of k rows sends their sum times ``floor(W / k)``, with ``W
@@ -57,7 +114,7 @@ class LinearTeachers(HoldsPrivateRows):
 
     def __init__(
         self,
-        rows: NDArray[np.integer],
+        rows: NDArray[np.integer] | Parts,
         n_teachers: int,
         *,
         expected_rows: float,
@@ -65,16 +122,10 @@ class LinearTeachers(HoldsPrivateRows):
         rng: np.random.Generator,
         device: torch.device,
     ) -> None:
-        assigned = assign_teachers(len(rows), n_teachers, rng)
-        order = np.argsort(assigned, kind="stable")
-        # Of teachers that have a row: there may be many more of them than rows.
-        _, starts, sizes = np.unique(
-            assigned[order], return_index=True, return_counts=True
-        )
-        kept = np.arange(len(rows)) - np.repeat(starts, sizes) < _MOST_ROWS
-        self._rows = torch.from_numpy(rows[order[kept]]).to(device)
-        looked_at = np.minimum(np.repeat(sizes, sizes)[kept], _MOST_ROWS)
-        self._looked_at = torch.from_numpy(looked_at).to(device)
+        self._rows, self._device = Parts.of(rows), device
+        n_rows = self._rows.total(length_of_part, numbered=True)
+        entropy = int.from_bytes(rng.bytes(32))
+        self._assignment = Assignment.drawn(entropy, n_teachers, n_rows)
         self._reservation = reservation
         self._expected_rows = max(expected_rows, 1.0)
         self._per_row = self._expected_rows / n_teachers
@@ -90,11 +141,13 @@ class LinearTeachers(HoldsPrivateRows):
             msg = f"Expected features of a smaller norm than {look.squared_norm}**0.5."
             raise ValueError(msg)
         require_sensitivity(self._reservation, SUM_GRID)
-        summed = look.sums(self._rows, most // self._looked_at)
-        released = release_gaussian(summed.cpu().numpy(), self._reservation)
+        summed = self._rows.total(
+            _sums_of_part, look, most, self._assignment, self._device, numbered=True
+        )
+        released = release_gaussian(summed, self._reservation)
         mean, second = self._weights(most)
         voices = self._expected_rows * mean
-        means = torch.from_numpy(released / voices).to(self._rows.device)
+        means = torch.from_numpy(released / voices).to(self._device)
         spread = max(second / mean**2 - 1.0, 0.0)
         uneven = look.variances(means) * (spread / self._expected_rows)
         noise = self._reservation.noise_std / voices
@@ -112,3 +165,29 @@ class LinearTeachers(HoldsPrivateRows):
         weights = most // looked_at
         looked = probability * (looked_at / n_rows)  # else it is not among the first
         return float(looked @ weights), float(looked @ weights.astype(float) ** 2)
+
+
+def _sums_of_part(
+    number: int,
+    rows: NDArray[np.integer],
+    look: Look,
+    most: int,
+    assignment: Assignment,
+    device: torch.device,
+) -> Ints:
+    """Add up what the rows of a part are in their teachers' vectors."""
+    sizes, among = assignment.looked_at(number, len(rows))
+    weights = torch.from_numpy(most // sizes[among]).to(device)
+    summed = look.sums(torch.from_numpy(rows[among]).to(device), weights)
+    return np.asarray(summed.cpu().numpy())
+
+
+def _teachers(entropy: int, n_teachers: int, number: int, n_rows: int) -> Ints:
+    """Draw the teachers of the rows of a part, the same ones whenever it is asked."""
+    return assign_teachers(n_rows, n_teachers, stream_of_part(entropy, number))
+
+
+def _counts(wanted: Ints, ids: Ints) -> Ints:
+    """Count how often each of some sorted teachers was drawn."""
+    drawn = np.sort(ids)
+    return np.asarray(np.diff(np.searchsorted(drawn, [wanted, wanted + 1]), axis=0)[0])

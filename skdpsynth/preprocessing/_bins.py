@@ -112,7 +112,7 @@ class TableBins:
 
     def encode(self, rows: PrivateRows) -> NDArray[np.int64]:
         """Give the bin of every row in every column; private."""
-        codes = np.empty(rows.units.shape, dtype=np.int64)
+        codes = np.empty(rows.shape, dtype=np.int64)
         for j, column in enumerate(self.columns):
             codes[:, j] = column.encode(rows.units[:, j], rows.category_codes[:, j])
         return codes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import log_ndtr
 
-from skdpsynth.preprocessing._convert import factorize, place_keys
+from skdpsynth.preprocessing._convert import count_keys, factorize, place_keys
 from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import key_threshold
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._layout import ColumnLayout
     from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.privacy._parts import Parts
     from skdpsynth.schema import TableSchema
 
     Codes = NDArray[np.int64]
@@ -120,93 +121,99 @@ def label_thresholds(
 
 
 def buy_classes(
-    target: pd.Series | None,
+    table: Parts,
     column: ColumnLayout | None,
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
     *,
-    n_rows: int,
     mu: float,
     threshold_delta: float,
-) -> tuple[Classes, Codes]:
-    """Learn the classes and their sizes, and sort the rows into them.
+) -> Classes:
+    """Learn the classes, which are public from here on, and their sizes.
 
-    The classes are public from here on. The position of each row's class, (n_rows,), is
-    private, as `n_rows` is; rows whose label is missing or was not released have -1,
-    and train nothing.
+    `column` is the label column of the parts, which are DataFrames.
     """
-    if target is None or column is None:
-        members = np.zeros(n_rows, dtype=np.int64)
+    if column is None:
         if schema is not None and schema.n_rows is not None:
-            return Classes((), np.array([float(schema.n_rows)])), members
-        return _one_class(n_rows, accountant, mu)
-    codes, keys = factorize(target)
+            return Classes((), np.array([float(schema.n_rows)]))
+        return _one_class(table, accountant, mu)
     levels = public_labels(column, schema)
     if levels == ():  # declared to hold nothing but missing values
-        return _one_class(n_rows, accountant, mu)
+        return _one_class(table, accountant, mu)
     if levels is not None:
-        members = place_keys(codes, keys, levels)
         if schema is not None and schema.class_counts is not None:
             given = [float(schema.class_counts[level]) for level in levels]
-            return Classes(levels, np.maximum(given, 1.0)), members
-        noisy, noise_std = _counted(members, len(levels), accountant, mu)
-        return Classes(levels, likely_counts(noisy, noise_std), noise_std), members
+            return Classes(levels, np.maximum(given, 1.0))
+        noisy, noise_std = _counted(table, column, levels, accountant, mu)
+        return Classes(levels, likely_counts(noisy, noise_std), noise_std)
     # Half is kept for the case that no label passes, which no integer column meets.
     share = mu if column.kind == "integer" else mu / np.sqrt(2)
-    classes, members = _found_classes(
-        codes, keys, column, accountant, share, threshold_delta
-    )
+    classes = _found_classes(table, column, accountant, share, threshold_delta)
     if classes.levels:
-        return classes, members
-    return _one_class(n_rows, accountant, share)  # no label could be released
+        return classes
+    return _one_class(table, accountant, share)  # no label could be released
 
 
-def _one_class(
-    n_rows: int, accountant: PrivacyAccountant, mu: float
-) -> tuple[Classes, Codes]:
+def place_labels(
+    frame: pd.DataFrame, column: ColumnLayout | None, levels: Sequence[Hashable]
+) -> Codes:
+    """Give the position of each row's class, (n_rows,); private.
+
+    Rows whose label is missing or was not released have -1, and train nothing. Without
+    levels all rows are one class.
+    """
+    if column is None or not levels:
+        return np.zeros(len(frame), dtype=np.int64)
+    return place_keys(*factorize(frame[column.name]), levels)
+
+
+def _one_class(table: Parts, accountant: PrivacyAccountant, mu: float) -> Classes:
     """Count the rows and put them all into one class."""
-    members = np.zeros(n_rows, dtype=np.int64)
+    members = table.map(place_labels, None, ())
     reservation = accountant.reserve_gaussian("row count", mu=mu, sensitivity=1.0)
     counts = np.maximum(noisy_counts(members, 1, reservation), 1).astype(np.float64)
-    return Classes((), counts, reservation.noise_std), members
+    return Classes((), counts, reservation.noise_std)
 
 
 def _counted(
-    members: Codes, n_classes: int, accountant: PrivacyAccountant, mu: float
+    table: Parts,
+    column: ColumnLayout,
+    levels: Sequence[Hashable],
+    accountant: PrivacyAccountant,
+    mu: float,
 ) -> tuple[Floats, float]:
     """Buy the rows of each class, and say how noisy they are."""
     reservation = accountant.reserve_gaussian("class counts", mu=mu, sensitivity=1.0)
     # The last bin holds the rows of no class; a row is in exactly one bin.
-    binned = np.where(members < 0, n_classes, members)
-    noisy = noisy_counts(binned, n_classes + 1, reservation)[:-1]
+    binned = table.map(place_labels, column, levels).map(np.mod, len(levels) + 1)
+    noisy = noisy_counts(binned, len(levels) + 1, reservation)[:-1]
     return noisy.astype(np.float64), reservation.noise_std
 
 
 def _found_classes(
-    codes: Codes,
-    keys: list[Hashable],
+    table: Parts,
     column: ColumnLayout,
     accountant: PrivacyAccountant,
     mu: float,
     threshold_delta: float,
-) -> tuple[Classes, Codes]:
+) -> Classes:
     """Find labels that nobody declared: usual ones by count, others by threshold."""
     usual: tuple[Hashable, ...] = _USUAL_LABELS if column.kind == "integer" else ()
     counted: dict[Hashable, float] = {}
-    noise_std, others = 0.0, codes
+    noise_std = 0.0
     if usual:
         mu = mu / np.sqrt(2)
-        members = place_keys(codes, keys, usual)
-        bought, noise_std = _counted(members, len(usual), accountant, mu)
+        bought, noise_std = _counted(table, column, usual, accountant, mu)
         counted = dict(zip(usual, bought, strict=True))
-        others = np.where(members < 0, codes, -1)
     reservation = accountant.reserve_gaussian(
         "other class labels" if usual else "class labels and counts",
         mu=mu,
         sensitivity=1.0,
         delta=threshold_delta,
     )
-    counts = np.bincount(others[others >= 0], minlength=len(keys)).astype(np.int64)
+    (of_key,) = table.total(count_keys, [column.name])
+    keys = sorted(key for key in of_key if key is not None and key not in usual)
+    counts = np.array([of_key[key] for key in keys], dtype=np.int64)
     kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]
     passed = zip((keys[position] for position in kept), noisy, strict=True)
     # An infinite label is no class.
@@ -224,10 +231,9 @@ def _found_classes(
     values = np.array([found[level] for level in levels], dtype=np.float64)
     # Of the same mu and sensitivity, all counts have the same noise.
     needed = key_threshold(reservation.noise_std, threshold_delta, 1)
-    found_classes = Classes(
+    return Classes(
         levels, np.maximum(values, 1.0), reservation.noise_std, float(needed)
     )
-    return found_classes, place_keys(codes, keys, levels)
 
 
 def likely_counts(noisy: Floats, noise_std: float) -> Floats:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdpsynth.preprocessing._classes import place_labels
 from skdpsynth.preprocessing._convert import (
+    count_keys,
     factorize,
     numeric_values,
     place_keys,
@@ -16,13 +18,14 @@ from skdpsynth.preprocessing._convert import (
 )
 from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericDomain
 from skdpsynth.privacy._aggregators import thresholded_counts
+from skdpsynth.privacy._parts import Parts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
 from skdpsynth.schema._dtypes import is_date
 from skdpsynth.schema._values import is_finite
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -39,7 +42,7 @@ ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
 @dataclass(frozen=True)
 class PrivateRows:
-    """The table as numbers. Private: it lives inside `fit` and is never kept."""
+    """Rows as numbers. Private: they live inside `fit` and are never kept."""
 
     # (n_rows, n_columns): position of numbers in their domains, in [0, 1]; 0 elsewhere.
     units: NDArray[np.float32]
@@ -49,16 +52,64 @@ class PrivateRows:
     # (n_rows,): position of a row's class; -1 where it is missing or was not released.
     members: NDArray[np.int64]
 
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> PrivateRows:
+        return PrivateRows(
+            self.units[rows], self.category_codes[rows], self.members[rows]
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return self.units.shape
+
+    @classmethod
+    def joined(cls, parts: Iterable[PrivateRows], n_rows: int) -> PrivateRows:
+        """Put parts with so many rows in all one after the other, as they come."""
+        whole, at = None, 0
+        for part in parts:
+            if whole is None:
+                shapes = ((n_rows, *own.shape[1:]) for own in part.arrays)
+                dtypes = (own.dtype for own in part.arrays)
+                whole = cls(*map(np.empty, shapes, dtypes))
+            for into, own in zip(whole.arrays, part.arrays, strict=True):
+                into[at : at + len(part)] = own
+            at += len(part)
+        if whole is None:
+            raise ValueError("Expected at least one part. Got none.")
+        return whole
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All three."""
+        return self.units, self.category_codes, self.members
+
     def of_class(self, position: int) -> PrivateRows:
         """Give the rows of one class; of -1, those of none."""
         chosen = np.flatnonzero(self.members == position)
-        return self if len(chosen) == len(self.members) else self.rows(chosen)
+        return self if len(chosen) == len(self) else self[chosen]
 
-    def rows(self, chosen: NDArray[np.integer]) -> PrivateRows:
-        """Give some of the rows."""
-        return PrivateRows(
-            self.units[chosen], self.category_codes[chosen], self.members[chosen]
-        )
+    def parts_of_class(self, position: int) -> Parts:
+        """Give the rows of one class in parts."""
+        return Parts.of(self.of_class(position))
+
+
+class RowsInParts:
+    """`PrivateRows` that are not in memory together."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def of_class(self, position: int) -> PrivateRows:
+        """Bring the rows of one class into memory."""
+        parts = [*self.parts_of_class(position).each()]
+        return PrivateRows.joined(parts, sum(map(len, parts)))
+
+    def parts_of_class(self, position: int) -> Parts:
+        """Give the rows of one class in parts."""
+        return self._parts.map(PrivateRows.of_class, position)
 
 
 def declared_domain(
@@ -100,7 +151,7 @@ def public_levels(column: ColumnLayout) -> tuple[Hashable, ...]:
 
 
 def buy_levels(
-    frame: pd.DataFrame,
+    table: pd.DataFrame | Parts,
     columns: list[ColumnLayout],
     accountant: PrivacyAccountant,
     *,
@@ -114,12 +165,12 @@ def buy_levels(
     missing value is counted as one more key, so a row has one key per column: the
     sensitivity is the root of the number of columns.
     """
-    counts, all_keys = [], []
-    for column in columns:
-        codes, keys = factorize(frame[column.name])
-        places = np.where(codes < 0, len(keys), codes)
-        counts.append(np.bincount(places, minlength=len(keys) + 1))
-        all_keys.append(keys)
+    counters = Parts.of(table).total(count_keys, [column.name for column in columns])
+    all_keys = [sorted(key for key in own if key is not None) for own in counters]
+    counts = [
+        np.array([own[key] for key in [*keys, None]], dtype=np.int64)
+        for own, keys in zip(counters, all_keys, strict=True)
+    ]
     reservation = accountant.reserve_gaussian(
         "categories", mu=mu, sensitivity=math.sqrt(len(columns)), delta=threshold_delta
     )
@@ -142,9 +193,10 @@ def encode_rows(
     frame: pd.DataFrame,
     columns: list[ColumnLayout],
     domains: list[ColumnDomain],
-    members: NDArray[np.int64],
+    label_column: ColumnLayout | None = None,
+    labels: Sequence[Hashable] = (),
 ) -> PrivateRows:
-    """Place the rows in the domains, in the order of the frame: private."""
+    """Place the rows in the domains and classes, in the order of the frame: private."""
     units = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in domains if isinstance(a, LevelDomain)), default=0)
     kind = np.min_scalar_type(max(most - 1, MISSING))
@@ -166,4 +218,5 @@ def encode_rows(
             n = len(domain.levels)
             placed = place_keys(found, keys, domain.levels, n, n + 1)
             category_codes[:, position] = placed
+    members = place_labels(frame, label_column, labels)
     return PrivateRows(units, category_codes, members)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import chain, compress, count, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from skdpsynth.schema._values import plain
 from skdpsynth.utils._containers import column_like, speaks_arrow, table_like
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -176,6 +176,17 @@ def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
     rank = dict(zip(keys, range(len(keys)), strict=True))
     ranks = np.fromiter(map(rank.get, chain(values, [None]), repeat(-1)), np.int64)
     return ranks[codes], keys  # the code of a missing value is that of the None
+
+
+def count_keys(frame: pd.DataFrame, names: Sequence[Hashable]) -> list[Counter[Any]]:
+    """Count the rows of each distinct value of some columns, None for a missing one."""
+    counters = []
+    for name in names:
+        codes, keys = factorize(frame[name])
+        places = np.where(codes < 0, len(keys), codes)
+        counts = np.bincount(places, minlength=len(keys) + 1).tolist()
+        counters.append(Counter(dict(zip([*keys, None], counts, strict=True))))
+    return counters
 
 
 def place_keys(

@@ -13,6 +13,7 @@ import numpy as np
 
 from skdpsynth.preprocessing._convert import numeric_values, to_wall
 from skdpsynth.privacy._aggregators import noisy_histogram
+from skdpsynth.privacy._parts import Parts
 from skdpsynth.schema import Continuous
 from skdpsynth.schema._columns import EXACT, MOST_BOUGHT, SECONDS_OF
 from skdpsynth.schema._dtypes import is_date
@@ -49,7 +50,7 @@ def needs_grain(column: ColumnLayout, schema: TableSchema | None) -> bool:
 
 
 def buy_grains(
-    frame: pd.DataFrame,
+    table: pd.DataFrame | Parts,
     columns: list[ColumnLayout],
     domains: list[NumericDomain],
     accountant: PrivacyAccountant,
@@ -69,9 +70,7 @@ def buy_grains(
         (len(SECONDS_OF) if column.kind == "datetime" else _N_DECIMALS) + 2
         for column in columns
     ]
-    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
-    for j, (column, domain) in enumerate(zip(columns, domains, strict=True)):
-        codes[:, j] = _grain_codes(frame[column.name], column, domain, cells[j])
+    codes = Parts.of(table).map(_grains_of_rows, columns, domains, cells)
     norm = math.sqrt(len(columns))
     reservation = accountant.reserve_gaussian("decimals", mu=mu, sensitivity=norm)
     released = noisy_histogram(codes, cells, reservation)
@@ -80,6 +79,18 @@ def buy_grains(
         grain = _coarsest(counts[:-1], reservation.noise_std)
         found.append(domain if grain is None else _on_grain(domain, column, grain))
     return found
+
+
+def _grains_of_rows(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    cells: list[int],
+) -> NDArray[np.uint8]:
+    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
+    for j, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+        codes[:, j] = _grain_codes(frame[column.name], column, domain, cells[j])
+    return codes
 
 
 def _grain_codes(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
+from skdpsynth.preprocessing._columns import MISSING, ZERO
 from skdpsynth.preprocessing._density import Histogram, fit_masses
 from skdpsynth.preprocessing._domains import ColumnDomain, NumericDomain, is_continuous
 from skdpsynth.preprocessing._estimates import Counted, Round, estimate, known_sizes
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._classes import Classes
+    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
     from skdpsynth.preprocessing._transforms import MarginalTransform
     from skdpsynth.privacy import PrivacyAccountant
 
@@ -133,7 +134,7 @@ def _n_cells(domain: ColumnDomain, n_bins: int) -> int:
 
 
 def buy_marginals(
-    rows: PrivateRows,
+    rows: PrivateRows | RowsInParts,
     domains: list[ColumnDomain],
     classes: Classes,
     accountant: PrivacyAccountant,
@@ -151,7 +152,7 @@ def buy_marginals(
     shares = [
         coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus
     ]
-    members = [rows.of_class(c) for c in range(len(classes))]
+    members = [rows.parts_of_class(c) for c in range(len(classes))]
     rounds: list[list[Round]] = [[] for _ in members]
 
     def buy(
@@ -162,7 +163,11 @@ def buy_marginals(
         mu: float,
         weight: float | None = None,
     ) -> None:
-        codes, n_cells = _cell_codes(members[c], domains, edges, columns)
+        n_cells = [
+            _n_cells(domains[j], len(edges[j]) - 1 if j in edges else 0)
+            for j in columns
+        ]
+        codes = members[c].map(_cell_codes, domains, edges, columns, n_cells)
         if weight is None:
             weight = size_weight(n_cells, classes.noise_std, mu)
         norm, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
@@ -222,16 +227,14 @@ def _cell_codes(
     domains: list[ColumnDomain],
     edges: dict[int, Floats],
     columns: list[int],
-) -> tuple[NDArray[np.unsignedinteger], list[int]]:
-    """Give the cell of every row in every column, and the number of cells of each.
+    n_cells: list[int],
+) -> NDArray[np.unsignedinteger]:
+    """Give the cell of every row in every column; there are `n_cells` of each.
 
     What a domain does not model is in no cell: the code after the last. These are other
     values than the levels, and missing ones where it is not nullable.
     """
-    n_cells = [
-        _n_cells(domains[j], len(edges[j]) - 1 if j in edges else 0) for j in columns
-    ]
-    shape, dtype = (len(rows.members), len(columns)), np.min_scalar_type(max(n_cells))
+    shape, dtype = (len(rows), len(columns)), np.min_scalar_type(max(n_cells))
     codes = np.empty(shape, dtype=dtype)
     for position, j in enumerate(columns):
         domain, kind, n = domains[j], rows.category_codes[:, j], n_cells[position]
@@ -246,7 +249,7 @@ def _cell_codes(
         else:
             known = np.arange(len(domain.levels))
             codes[:, position] = np.append(known, (n, missing))[kind]
-    return codes, n_cells
+    return codes
 
 
 def _support(parts: list[Histogram]) -> tuple[float, float]:

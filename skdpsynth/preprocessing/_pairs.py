@@ -14,6 +14,7 @@ from skdpsynth.privacy._pair_tables import (
     noisy_pair_distances,
     noisy_pair_tables,
 )
+from skdpsynth.privacy._parts import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -125,7 +126,7 @@ def borrowers(known: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
 
 
 def buy_pairs(
-    rows: PrivateRows,
+    rows: PrivateRows | Parts,
     bins: TableBins,
     shares: NDArray[np.float64],
     n_rows: float,
@@ -142,7 +143,7 @@ def buy_pairs(
     their tables would get. `shares` (D,) are those of the bins in their columns: like
     `bins` and `n_rows` they are released before.
     """
-    codes, sizes = bins.encode(rows), bins.sizes
+    codes, sizes = Parts.of(rows).map(bins.encode), bins.sizes
     pairs = np.stack(np.triu_indices(len(sizes), 1), axis=1)
     if len(pairs) > _CHOSEN_FROM:
         mu_choice = mu * math.sqrt(CHOICE_SHARE)

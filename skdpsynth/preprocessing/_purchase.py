@@ -21,6 +21,7 @@ from skdpsynth.preprocessing._classes import (
 )
 from skdpsynth.preprocessing._columns import (
     PrivateRows,
+    RowsInParts,
     buy_levels,
     declared_domain,
     encode_rows,
@@ -39,6 +40,7 @@ from skdpsynth.preprocessing._shares import (
     LEVELS_SHARE,
     RANGES_SHARE,
 )
+from skdpsynth.privacy._parts import Parts
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -170,21 +172,24 @@ def modelled_columns(
 
 
 def buy_facts(
-    frame: pd.DataFrame,
+    table: pd.DataFrame | Parts,
     layout: TableLayout,
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
-) -> tuple[TableFacts, PrivateRows]:
-    """Buy what the schema does not say; with it encode the rows, which stay private."""
+) -> tuple[TableFacts, PrivateRows | RowsInParts]:
+    """Buy what the schema does not say; with it encode the rows, which stay private.
+
+    Those of a DataFrame are in memory; of a table in parts they are kept in parts.
+    """
+    parts = Parts.of(table)
     cap = accountant.mu_cap
     key_delta = threshold_delta(layout, schema, accountant.delta)
     target = layout.label_column
-    classes, members = buy_classes(
-        None if target is None else frame[target.name],
+    classes = buy_classes(
+        parts,
         target,
         schema,
         accountant,
-        n_rows=len(frame),
         mu=cap * math.sqrt(CLASS_SHARE),
         threshold_delta=key_delta,
     )
@@ -195,22 +200,25 @@ def buy_facts(
     if keyed:
         mu = cap * math.sqrt(LEVELS_SHARE)
         bought = buy_levels(
-            frame, keyed, accountant, mu=mu, threshold_delta=key_delta, n_rows=n_rows
+            parts, keyed, accountant, mu=mu, threshold_delta=key_delta, n_rows=n_rows
         )
         domains.update(zip(keyed, bought, strict=True))
     if numeric:
         mu = cap * math.sqrt(RANGES_SHARE)
-        ranges = buy_ranges(frame, numeric, accountant, mu=mu, n_rows=n_rows)
+        ranges = buy_ranges(parts, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
     grained = [column for column in columns if needs_grain(column, schema)]
     if grained:
         mu = cap * math.sqrt(GRAINS_SHARE)
         ungrained = [cast("NumericDomain", domains[column]) for column in grained]
-        found = buy_grains(frame, grained, ungrained, accountant, mu=mu)
+        found = buy_grains(parts, grained, ungrained, accountant, mu=mu)
         domains.update(zip(grained, found, strict=True))
     known = [domain for domain in domains.values() if domain is not None]
     facts = TableFacts.of(layout, columns, tuple(known), classes, schema)
-    return facts, encode_rows(frame, list(columns), known, members)
+    rows = parts.map(encode_rows, list(columns), known, target, classes.levels)
+    if parts is table:
+        return facts, RowsInParts(rows.kept())
+    return facts, PrivateRows.joined(rows.each(), len(table))
 
 
 def bought_columns(

@@ -14,6 +14,7 @@ from skdpsynth.preprocessing._convert import numeric_values
 from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.privacy._aggregators import noisy_histogram
 from skdpsynth.privacy._calibration import grid_noise_std
+from skdpsynth.privacy._parts import Parts
 from skdpsynth.schema import Continuous
 from skdpsynth.schema._columns import SECONDS_OF
 from skdpsynth.schema._dtypes import is_date
@@ -59,7 +60,7 @@ def range_noise_std(n_columns: int, mu: float) -> float:
 
 
 def buy_ranges(
-    frame: pd.DataFrame,
+    table: pd.DataFrame | Parts,
     columns: list[ColumnLayout],
     accountant: PrivacyAccountant,
     *,
@@ -77,12 +78,7 @@ def buy_ranges(
     """
     many = n_rows >= _PARTS_FROM * range_noise_std(len(columns), mu)
     edges = [_outer_edges(column, _PARTS if many else 1) for column in columns]
-    dtype = np.min_scalar_type(max(map(len, edges)))
-    codes = np.empty((len(frame), len(columns)), dtype=dtype)
-    for position, (column, bins) in enumerate(zip(columns, edges, strict=True)):
-        values, missing = numeric_values(frame[column.name], column)
-        inside = np.searchsorted(bins[1:-1], values, side="right")
-        codes[:, position] = np.where(missing, len(bins) - 1, inside)
+    codes = Parts.of(table).map(_outer_codes, columns, edges)
     norm = math.sqrt(len(columns))
     reservation = accountant.reserve_gaussian("column ranges", mu=mu, sensitivity=norm)
     released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
@@ -104,6 +100,19 @@ def buy_ranges(
         # Of a column that is mostly missing, there is hardly a range to be found.
         domains.append(replace(domain, guessed=not found and 2 * present > n_rows))
     return domains
+
+
+def _outer_codes(
+    frame: pd.DataFrame, columns: list[ColumnLayout], edges: list[Floats]
+) -> NDArray[np.unsignedinteger]:
+    """Give the outer bin of every row in every column; the last one if missing."""
+    dtype = np.min_scalar_type(max(map(len, edges)))
+    codes = np.empty((len(frame), len(columns)), dtype=dtype)
+    for position, (column, bins) in enumerate(zip(columns, edges, strict=True)):
+        values, missing = numeric_values(frame[column.name], column)
+        inside = np.searchsorted(bins[1:-1], values, side="right")
+        codes[:, position] = np.where(missing, len(bins) - 1, inside)
+    return codes
 
 
 def _outer_edges(column: ColumnLayout, parts: int = 1) -> Floats:

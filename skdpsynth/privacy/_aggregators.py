@@ -23,6 +23,7 @@ from skdpsynth.privacy._counts import (
     key_threshold,
 )
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
+from skdpsynth.privacy._parts import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,13 +58,15 @@ def require_sensitivity(
 
 
 def noisy_histogram(
-    codes: NDArray[np.integer], n_bins: Sequence[int], reservation: Reservation
+    codes: NDArray[np.integer] | Parts,
+    n_bins: Sequence[int],
+    reservation: Reservation,
 ) -> list[NDArray[np.int64]]:
     """Count the codes of every column and release all counts at once.
 
     Parameters
     ----------
-    codes : ndarray of shape (n_rows, n_columns), integer
+    codes : ndarray of shape (n_rows, n_columns), integer, or such arrays as `Parts`
         Column j holds codes in [0, ``n_bins[j]``).
     n_bins : sequence of int, length n_columns
         Number of bins of each column, at least 1; public.
@@ -94,17 +97,18 @@ def noisy_histogram(
 
 
 def noisy_counts(
-    codes: NDArray[np.integer], n_bins: int, reservation: Reservation
+    codes: NDArray[np.integer] | Parts, n_bins: int, reservation: Reservation
 ) -> NDArray[np.int64]:
     """Count the codes of one column, with a reservation of sensitivity at least 1.
 
     A row is in one bin. Noisy counts may be negative.
     """
-    return noisy_histogram(codes.reshape(-1, 1), [n_bins], reservation)[0]
+    column = Parts.of(codes).map(np.reshape, (-1, 1))
+    return noisy_histogram(column, [n_bins], reservation)[0]
 
 
 def centred_histogram(
-    codes: NDArray[np.integer],
+    codes: NDArray[np.integer] | Parts,
     n_cells: Sequence[int],
     reservation: Reservation,
     size_weight: float = 0.0,
@@ -128,7 +132,8 @@ def centred_histogram(
     """
     require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
-    numbers = centred_numbers(counts, len(codes), size_weight)
+    n_rows = int(counts[0].sum()) if counts else 0  # a row has one code in a column
+    numbers = centred_numbers(counts, n_rows, size_weight)
     noisy = release_gaussian(numbers, reservation)
     return CentredCounts.of(noisy, n_cells, reservation.noise_std, size_weight)
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from skdpsynth.exceptions import check_range
+from skdpsynth.privacy._parts import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 # norm <= GRID.
 GRID = 2**20
 
-# Entries of codes that are worked on at a time.
-_CHUNK_ENTRIES = 2**20
-
 # Noise deviations from which rows in no cell are believed in.
 _APART_FROM = 2.0
 
@@ -41,12 +39,19 @@ MIN_KEY_COUNT = 2
 _THRESHOLD_ROOM = 0.9
 
 
-def exact_counts(codes: NDArray[np.integer], n_bins: Sequence[int]) -> list[Ints]:
+def exact_counts(
+    codes: NDArray[np.integer] | Parts, n_bins: Sequence[int]
+) -> list[Ints]:
     """Count the codes of every column without noise: private.
 
     Column j holds codes in [0, ``n_bins[j]``).
     """
     bins = [int(n) for n in n_bins]
+    counts = Parts.of(codes).total(_counts_of_part, bins)
+    return np.split(counts, np.cumsum(bins)[:-1])
+
+
+def _counts_of_part(codes: NDArray[np.integer], bins: list[int]) -> Ints:
     if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
         raise ValueError(
             "Expected codes of shape (n_rows, n_columns) and one positive number of "
@@ -58,14 +63,10 @@ def exact_counts(codes: NDArray[np.integer], n_bins: Sequence[int]) -> list[Ints
         raise ValueError(out_of_range)
     # One bincount for all columns: column j counts in the bins after starts[j].
     starts = np.concatenate(([0], np.cumsum(limits)))
-    exact = np.zeros(int(starts[-1]), dtype=np.int64)
-    step = max(1, _CHUNK_ENTRIES // len(bins))
-    for start in range(0, len(codes), step):
-        chunk = codes[start : start + step].astype(np.int64)
-        if np.any((chunk < 0) | (chunk >= limits)):
-            raise ValueError(out_of_range)
-        exact += np.bincount((chunk + starts[:-1]).ravel(), minlength=len(exact))
-    return np.split(exact, starts[1:-1])
+    whole = codes.astype(np.int64)
+    if np.any((whole < 0) | (whole >= limits)):
+        raise ValueError(out_of_range)
+    return np.bincount((whole + starts[:-1]).ravel(), minlength=int(starts[-1]))
 
 
 @dataclass(frozen=True)

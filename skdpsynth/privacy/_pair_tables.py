@@ -9,10 +9,10 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from skdpsynth.privacy._aggregators import require_sensitivity
 from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth.privacy._parts import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._reservation import Reservation
 
-# Entries of codes that are worked on at a time.
-_CHUNK_ENTRIES = 2**20
+# Rows that are worked on at a time, at least.
+_CHUNK_ROWS = 2**13
 
 
 def exact_pair_counts(
-    codes: NDArray[np.integer], n_bins: Sequence[int]
+    codes: NDArray[np.integer] | Parts, n_bins: Sequence[int]
 ) -> NDArray[np.int64]:
     """Count how often two bins come together, without noise: private.
 
@@ -34,6 +34,14 @@ def exact_pair_counts(
     Column j holds codes in [0, ``n_bins[j]``).
     """
     bins = np.asarray(n_bins, dtype=np.int64)
+    counts = Parts.of(codes).total(_pair_counts_of_part, bins)
+    return np.asarray(counts + np.triu(counts, 1).T)
+
+
+def _pair_counts_of_part(
+    codes: NDArray[np.integer], bins: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Count the pairs of the rows of a part: on the diagonal and above."""
     if codes.ndim != 2 or codes.shape[1] != len(bins) or bins.min(initial=1) < 1:
         raise ValueError(
             "Expected codes of shape (n_rows, n_columns) and one positive number of "
@@ -42,21 +50,24 @@ def exact_pair_counts(
     if np.any((codes < 0) | (codes >= bins)):
         raise ValueError("Expected integer codes in [0, n_bins[j]) in column j.")
     starts = np.concatenate(([0], np.cumsum(bins)))
-    total = np.zeros((starts[-1], starts[-1]), dtype=np.int64)
-    step = max(1, _CHUNK_ENTRIES // max(len(bins), 1))
-    for start in range(0, len(codes), step):
-        places = codes[start : start + step].astype(np.int64) + starts[:-1]
-        ends = np.arange(len(places) + 1, dtype=np.int64) * len(bins)
-        ones = np.ones(places.size, dtype=np.int64)
-        one_hot = sparse.csr_array(
-            (ones, places.ravel(), ends), shape=(len(places), int(starts[-1]))
-        )
-        total += (one_hot.T @ one_hot).toarray()
+    width = int(starts[-1])
+    total = np.zeros((width, width), dtype=np.int64)
+    # As many rows as stay in cache, but not fewer than there are cells to be added.
+    most = int(bins.max(initial=1))
+    step = max(_CHUNK_ROWS, most * width // max(len(bins), 1))
+    for first in range(0, len(codes), step):
+        chunk = np.ascontiguousarray(codes[first : first + step].T, dtype=np.int64)
+        places = chunk + starts[:-1, None]
+        for j, (start, n) in enumerate(zip(starts, bins, strict=False)):
+            # The bin of this column, and of each column from here on: one number.
+            cells = chunk[j] * (width - start) + (places[j:] - start)
+            found = np.bincount(cells.ravel(), minlength=n * (width - start))
+            total[start : start + n, start:] += found.reshape(n, -1)
     return total
 
 
 def noisy_pair_tables(
-    codes: NDArray[np.integer],
+    codes: NDArray[np.integer] | Parts,
     n_bins: Sequence[int],
     pairs: NDArray[np.integer],
     reservation: Reservation,
@@ -99,7 +110,7 @@ def noisy_pair_tables(
 
 
 def noisy_pair_distances(
-    codes: NDArray[np.integer],
+    codes: NDArray[np.integer] | Parts,
     n_bins: Sequence[int],
     expected: NDArray[np.integer],
     reservation: Reservation,

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._linear_discriminator import LinearDiscriminator
     from skdpsynth.nn._linear_teachers import LinearTeachers
-    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.privacy._parts import Parts
     from skdpsynth.synthesizers._start import LookingStart, Seen, Start
 
 Init = Literal["pairs", "marginals", "random"]
@@ -79,13 +80,13 @@ class WholeTable(NamedTuple):
 
 def see_all(
     start: LookingStart,
-    rows: PrivateRows,
+    rows: PrivateRows | RowsInParts,
     plans: Sequence[ClassPlan],
     public: torch.Generator,
-) -> dict[int, tuple[Seen, NDArray[np.integer]]]:
+) -> dict[int, tuple[Seen, Parts]]:
     """Give what linear discriminators see of each class, and its private rows."""
     return {
-        c: start.see(c, rows.of_class(c), plan, public)
+        c: start.see(c, rows.parts_of_class(c), plan, public)
         for c, plan in enumerate(plans)
         if plan.n_groups
     }
@@ -232,7 +233,7 @@ class ClassGAN(GeneratedSynthesizer):
 
     def _buy_start(
         self,
-        rows: PrivateRows,
+        rows: PrivateRows | RowsInParts,
         facts: TableFacts,
         plans: Sequence[ClassPlan],
         accountant: PrivacyAccountant,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from skdpsynth.nn._branch import UnlabelledBranch
-    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
@@ -268,7 +268,7 @@ class PATETripleGANSynthesizer(ClassGAN):
 
     def _fit(
         self,
-        rows: PrivateRows,
+        rows: PrivateRows | RowsInParts,
         facts: TableFacts,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
@@ -307,8 +307,7 @@ class PATETripleGANSynthesizer(ClassGAN):
                 evidence, weights, prior, unlabelled, reserve_pseudo_labels(accountant)
             )
             pseudo_labelled = {
-                c: start.encode(unlabelled.rows(np.flatnonzero(labels == c)), c)
-                for c in players
+                c: start.encode(unlabelled[labels == c], c) for c in players
             }
             branch = make_branch(
                 settings, pseudo_labelled, counts, n_rounds, players, accountant, device

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._generator import Generator, Trainer
     from skdpsynth.nn._linear_discriminator import Look
-    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.privacy._parts import Parts
 
 
 _CELLS = 32  # of a number, where nothing is known of it
@@ -77,9 +78,12 @@ class LookingStart(Start, Protocol):
     """A start that goes on with what linear discriminators see."""
 
     def see(
-        self, position: int, rows: PrivateRows, plan: ClassPlan, public: torch.Generator
-    ) -> tuple[Seen, NDArray[np.integer]]:
-        """Let linear discriminators look; give what they see, and the private rows."""
+        self, position: int, rows: Parts, plan: ClassPlan, public: torch.Generator
+    ) -> tuple[Seen, Parts]:
+        """Let linear discriminators look; give what they see, and the private rows.
+
+        These are the rows of a class, and come back as the discriminators take them.
+        """
 
     def descend(self, n_steps: int) -> None:
         """Fit the generator of all classes further, to all that was released."""
@@ -93,7 +97,7 @@ class FactorStart:
 
     def __init__(
         self,
-        rows: PrivateRows,
+        rows: PrivateRows | RowsInParts,
         facts: TableFacts,
         plans: Sequence[ClassPlan],
         accountant: PrivacyAccountant,
@@ -127,13 +131,13 @@ class FactorStart:
         return FactorTrainer(own, self._trained, **training)
 
     def see(
-        self, position: int, rows: PrivateRows, plan: ClassPlan, public: torch.Generator
-    ) -> tuple[SeenProducts, NDArray[np.int32]]:
+        self, position: int, rows: Parts, plan: ClassPlan, public: torch.Generator
+    ) -> tuple[SeenProducts, Parts]:
         """Let discriminators look at products of scores; give the private rows too."""
         del plan, public
         moments = ScoreMoments(*self.model.score_moments(position))
         seen = self._seen[position] = SeenProducts(moments)
-        return seen, seen.encode(self.encode(rows, position))
+        return seen, rows.map(self.encode, position).map(seen.encode).kept()
 
     def descend(self, n_steps: int) -> None:
         """Do nothing: the factors follow from all that was seen at once."""
@@ -167,7 +171,7 @@ class PairStart:
 
     def __init__(
         self,
-        rows: PrivateRows,
+        rows: PrivateRows | RowsInParts,
         facts: TableFacts,
         plans: Sequence[ClassPlan],
         accountant: PrivacyAccountant,
@@ -191,7 +195,7 @@ class PairStart:
             tables = PairTables.nothing(int(self._bins.starts[-1]), counts[c])
             if plan.mu_pairs:
                 tables = buy_pairs(
-                    rows.of_class(c),
+                    rows.parts_of_class(c),
                     self._bins,
                     shares[c],
                     counts[c],
@@ -253,8 +257,8 @@ class PairStart:
         )
 
     def see(
-        self, position: int, rows: PrivateRows, plan: ClassPlan, public: torch.Generator
-    ) -> tuple[SeenCells, NDArray[np.uint8]]:
+        self, position: int, rows: Parts, plan: ClassPlan, public: torch.Generator
+    ) -> tuple[SeenCells, Parts]:
         """Let discriminators look at cells; give these, and the private groups."""
         seen = SeenCells(
             self._bins.starts,
@@ -266,7 +270,7 @@ class PairStart:
             device=self._device,
         )
         self._released[position].seen = seen
-        return seen, seen.encode(self._bins.encode(rows))
+        return seen, rows.map(self._bins.encode).map(seen.encode).kept()
 
     def descend(self, n_steps: int) -> None:
         """Fit the generator of all classes further, to all that was released."""

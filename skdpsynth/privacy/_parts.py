@@ -1,0 +1,239 @@
+"""Private rows in parts: what leaves a part is a count, and noise is drawn for the sum.
+
+A table is cut into parts because it is larger than memory, because its rows are on
+several machines, or so that several threads count. Which part a row is in changes no
+result: nothing is clipped, ordered or normalised within a part.
+
+Every count carries the numbers of the parts it is of, and how many rows each had. A
+part that is lost, or counted twice, is an error before any noise is drawn.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from abc import ABC, abstractmethod
+from collections import Counter
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import joblib
+import numpy as np
+
+from skdpsynth.exceptions import InvalidTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_BLOCK_ENTRIES = 2**20  # of a table in memory: cells of a part
+
+
+class Step(NamedTuple):
+    """A function of a part, with what else it takes; all of that is public or secret.
+
+    If `numbered`, the number of the part comes first.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    numbered: bool = False
+
+
+class Counted(NamedTuple):
+    """A sum over some parts, and the rows of each of these; private."""
+
+    n_rows: dict[int, int]
+    value: Any  # an array of int64, a Counter, or a list of them
+
+    def __add__(self, other: Counted) -> Counted:  # type: ignore[override]
+        """Add up what is of different parts."""
+        if not self.n_rows.keys().isdisjoint(other.n_rows):
+            raise _changed()
+        return Counted(self.n_rows | other.n_rows, _sum(self.value, other.value))
+
+
+def count_part(number: int, part: Any, steps: Iterable[Step]) -> Counted:  # noqa: ANN401
+    """Take a part through all steps."""
+    value = part
+    for function, args, numbered in steps:
+        value = function(*([number] if numbered else []), value, *args)
+    return Counted({number: len(part)}, value)
+
+
+def length_of_part(number: int, part: Any) -> Counter[int]:  # noqa: ANN401
+    """Count the rows of a part, by its number."""
+    return Counter({number: len(part)})
+
+
+def stream_of_part(entropy: int, number: int) -> np.random.Generator:
+    """Make the generator of the secret draws for the rows of a part.
+
+    `entropy` is secret, from `secret_generator`. A part that is taken through the steps
+    once more, for another look or because a worker was lost, draws the same.
+    """
+    seeds = np.random.SeedSequence(entropy, spawn_key=(number,), pool_size=8)
+    return np.random.Generator(np.random.PCG64DXSM(seeds))
+
+
+class Parts(ABC):
+    """Private rows in parts, and the steps that they go through when they are counted.
+
+    A part has a length, its number of rows. `n_rows` has that of every part once all
+    were read, and is the same object in all that is made of these parts.
+    """
+
+    def __init__(self, steps: tuple[Step, ...], n_rows: dict[int, int]) -> None:
+        self._steps, self.n_rows = steps, n_rows
+
+    @staticmethod
+    def of(rows: Any) -> Parts:  # noqa: ANN401 - a DataFrame, an array, `PrivateRows`
+        """Cut rows in memory into parts; parts come back as they are."""
+        if isinstance(rows, Parts):
+            return rows
+        width = rows.shape[1] if len(getattr(rows, "shape", ())) > 1 else 1
+        step = max(1, _BLOCK_ENTRIES // max(width, 1))
+        take = getattr(rows, "iloc", rows)
+
+        def blocks() -> Iterator[Any]:
+            return (take[at : at + step] for at in range(0, max(len(rows), 1), step))
+
+        return LocalParts(blocks, in_memory=True)
+
+    def map(
+        self, function: Callable[..., Any], *args: object, numbered: bool = False
+    ) -> Parts:
+        """Give what a function makes of every part. Nothing is computed yet."""
+        return self._with((*self._steps, Step(function, args, numbered)))
+
+    def total(
+        self, function: Callable[..., Any], *args: object, numbered: bool = False
+    ) -> Any:  # noqa: ANN401 - what the function returns
+        """Add up what a function counts in every part; exact, so private.
+
+        Raises
+        ------
+        InvalidTableError
+            If a part is missing, comes twice or has other rows than it had before.
+        """
+        counted = self._sum((*self._steps, Step(function, args, numbered)))
+        self._check(counted.n_rows)
+        return counted.value
+
+    @abstractmethod
+    def each(self) -> Iterator[Any]:
+        """Bring what the steps so far make of each part into memory, in order."""
+
+    @abstractmethod
+    def kept(self) -> Parts:
+        """Take all parts through the steps so far, and keep what comes of it."""
+
+    @abstractmethod
+    def _with(self, steps: tuple[Step, ...]) -> Parts:
+        """Give these parts with other steps."""
+
+    @abstractmethod
+    def _sum(self, steps: tuple[Step, ...]) -> Counted:
+        """Add up over all parts what steps make of them."""
+
+    def _check(self, n_rows: dict[int, int]) -> None:
+        """Refuse parts that are not those that were read at first, each once."""
+        if sorted(n_rows) != [*range(len(n_rows))] or not n_rows:
+            raise _changed()
+        if self.n_rows and n_rows != self.n_rows:
+            raise _changed()
+        self.n_rows.update(n_rows)
+
+
+class LocalParts(Parts):
+    """Parts that `blocks` reads anew, in the same order, whenever they are counted.
+
+    They are read one after the other, and several threads take them through the steps.
+    """
+
+    def __init__(
+        self,
+        blocks: Callable[[], Iterator[Any]],
+        steps: tuple[Step, ...] = (),
+        n_rows: dict[int, int] | None = None,
+        *,
+        in_memory: bool = False,
+    ) -> None:
+        super().__init__(steps, {} if n_rows is None else n_rows)
+        self._blocks, self._in_memory = blocks, in_memory
+
+    def kept(self) -> Parts:
+        """Keep the parts in a file without a name, or in memory, as they were."""
+        if not self._in_memory:
+            return LocalParts(Spilled(self.each()))
+        blocks = [*self.each()]
+        return LocalParts(lambda: iter(blocks), in_memory=True)
+
+    def each(self) -> Iterator[Any]:
+        """Bring what the steps so far make of each part into memory, in order."""
+        n_rows = {}
+        for counted in self._counts(self._steps):
+            n_rows |= counted.n_rows
+            yield counted.value
+        self._check(n_rows)
+
+    def _with(self, steps: tuple[Step, ...]) -> Parts:
+        return LocalParts(self._blocks, steps, self.n_rows, in_memory=self._in_memory)
+
+    def _sum(self, steps: tuple[Step, ...]) -> Counted:
+        counts = self._counts(steps)
+        found = next(counts)
+        for counted in counts:
+            found = found + counted
+        return found
+
+    def _counts(self, steps: tuple[Step, ...]) -> Iterator[Counted]:
+        numbered = enumerate(self._blocks())
+        first = [*islice(numbered, 2)]
+        if len(first) == 1:  # one part needs no other thread
+            return iter([count_part(*first[0], steps)])
+        tasks = (
+            joblib.delayed(count_part)(number, part, steps)
+            for number, part in chain(first, numbered)
+        )
+        threads = joblib.Parallel(
+            n_jobs=-1, prefer="threads", return_as="generator", pre_dispatch="n_jobs"
+        )
+        counts: Iterator[Counted] = threads(tasks)
+        return counts
+
+
+class Spilled:
+    """Pieces of private rows in a temporary file, read again whenever it is called.
+
+    The file has no name, so that nothing is left of it after a crash.
+    """
+
+    def __init__(self, pieces: Iterable[Any]) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+        self._n_pieces = 0
+        for piece in pieces:
+            pickle.dump(piece, self._file, protocol=5)
+            self._n_pieces += 1
+
+    def __call__(self) -> Iterator[Any]:
+        """Read all pieces, in order."""
+        self._file.seek(0)
+        return (pickle.load(self._file) for _ in range(self._n_pieces))
+
+
+def _sum(first: Any, second: Any) -> Any:  # noqa: ANN401 - arrays, or lists of them
+    if isinstance(first, list):
+        return [_sum(*both) for both in zip(first, second, strict=True)]
+    if isinstance(first, Counter):  # in place: of a text, there may be millions
+        first.update(second)
+        return first
+    return first + second
+
+
+def _changed() -> InvalidTableError:
+    return InvalidTableError(
+        "The parts of the table are not those that were read before: one is missing, "
+        "came twice, or has another number of rows. Nothing was released of them; "
+        "expected a source that gives the same rows whenever it is read, such as "
+        "Parquet files that nobody writes to."
+    )
