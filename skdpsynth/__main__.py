@@ -10,16 +10,16 @@ import argparse
 import sys
 import tempfile
 import warnings
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import skdpsynth
-from skdpsynth.exceptions import InvalidSchemaError, PersistenceError, SkdpsynthError
+from skdpsynth.exceptions import PersistenceError, SkdpsynthError
+from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     import pandas as pd
 
@@ -74,7 +74,7 @@ def _check(args: argparse.Namespace) -> None:
     """Count what in a table is not as a schema says."""
     schema = skdpsynth.TableSchema.from_json(args.schema)
     table = _read_table(args.table, schema.columns, unchecked=True)
-    with _withheld("The schema must be checked"):
+    with withheld("The schema must be checked"):
         found = schema.check(table)
     _say(f"{_FOR_CURATOR}; {len(found)} finding(s)")
     found.to_csv(sys.stdout, sep="\t", index=False)
@@ -101,7 +101,7 @@ def _fit(args: argparse.Namespace) -> None:
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args), verbose=sys.stderr.isatty())
     table = _read_table(args.table, _described(args), infer=args.infer_dtypes)
-    with _withheld("The fit must end"):
+    with withheld("The fit must end"):
         synthesizer.fit(table)
     try:
         synthesizer.save(args.output)
@@ -137,7 +137,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from skdpsynth.metrics import tstr_scores
 
     synthetic, test = _read_table(args.synthetic), _read_table(args.test)
-    with _withheld("The tables must be scored"):
+    with withheld("The tables must be scored"):
         scores = tstr_scores(synthetic, test, target=args.target)
     _say(f"{_FOR_CURATOR}, unless the test table is public")
     print(scores.to_string())
@@ -207,65 +207,28 @@ def _read_table(
 ) -> pd.DataFrame:
     """Read a table; columns of a CSV file have the dtypes that are stated.
 
-    Whether numbers declared as whole are so is a question about values: they are
-    rounded. In an unchecked table they are not, and what cannot be read stays text.
-    Dtypes that nobody states are found by looking at values, if `infer`. A Parquet file
-    has those of its types; what pandas wrote beside them may follow from values.
+    A Parquet file has those of its types; what pandas wrote beside them may follow from
+    values.
     """
-    import pandas as pd
+    from skdpsynth.preprocessing._csv import read_csv
 
-    stated = {name: c for name, c in (columns or {}).items() if type(name) is str}
-    with _withheld(f"{str(path)!r} must be a table that can be read"):
-        if path.suffix == ".parquet":
-            from pyarrow import parquet
-
-            from skdpsynth.utils._containers import from_arrow
-
-            table = parquet.ParquetFile(path).schema_arrow.empty_table()
-            return from_arrow(table if rows == 0 else parquet.read_table(path))
-        how = {"dtype": dict.fromkeys(stated, str), "low_memory": False, "nrows": rows}
-        table = pd.read_csv(path, **how)
-    found = [name for name in table.columns if name not in stated]
-    if found and not infer:
-        raise InvalidSchemaError(
-            f"Expected a schema that states the kinds of all columns of {str(path)!r}."
-            f" Got none for {found!r}, whose dtypes would be found by looking at their"
-            " values; write one by 'skdpsynth schema', or add --infer-dtypes to fit"
-            " where these are public."
+    if path.suffix == ".csv":
+        return read_csv(
+            path,
+            columns or {},
+            rows=rows,
+            infer=infer,
+            unchecked=unchecked,
+            remedy="write one by 'skdpsynth schema', or add --infer-dtypes to fit where"
+            " these are public",
         )
-    for name in table.columns.intersection(list(stated)):
-        kind = stated[name].tag
-        rule = f"{name!r} of {str(path)!r} must be {kind}, as the schema says"
-        with suppress(Exception) if unchecked else _withheld(rule):
-            table[name] = _typed(table[name], stated[name], rounded=not unchecked)
-    return table
+    with withheld(f"{str(path)!r} must be a table that can be read"):
+        from pyarrow import parquet
 
+        from skdpsynth.utils._containers import from_arrow
 
-def _typed(text: pd.Series, column: Any, *, rounded: bool) -> pd.Series:  # noqa: ANN401
-    """Read a column of a CSV file as what the schema says."""
-    import pandas as pd
-
-    from skdpsynth.schema._columns import family
-
-    of_kind = {"continuous": "number", "boolean": "bool", "datetime": "Timestamp"}
-    levels = getattr(column, "categories", ())
-    holds = family(levels[0]) if levels else of_kind.get(column.tag)
-    if holds == "bool":
-        truth = text.astype("string").str.lower().map({"true": True, "false": False})
-        if truth.isna().sum() > text.isna().sum():
-            raise ValueError("neither true nor false")
-        return truth.astype("boolean")
-    if holds == "Timestamp":
-        zone = getattr(getattr(column, "low", *levels[:1]), "tzinfo", None)
-        moments = pd.to_datetime(text, format="ISO8601", utc=zone is not None)
-        moments = moments.dt.as_unit("us")  # pandas would choose by the values
-        return moments if zone is None else moments.dt.tz_convert(zone)
-    if holds == "number":
-        numbers = pd.to_numeric(text)
-        if not getattr(column, "integer", all(level % 1 == 0 for level in levels)):
-            return numbers.astype("float64")
-        return numbers.round().astype("Int64") if rounded else numbers
-    return text
+        table = parquet.ParquetFile(path).schema_arrow.empty_table()
+        return from_arrow(table if rows == 0 else parquet.read_table(path))
 
 
 def _label(text: str, column: Column | None) -> Hashable:
@@ -300,22 +263,6 @@ def _check_output(args: argparse.Namespace) -> None:
             f"Expected a file in a folder that can be written to. Got {str(path)!r}"
             f" ({error.strerror}); name another."
         ) from error
-
-
-@contextmanager
-def _withheld(rule: str) -> Iterator[None]:
-    """Withhold the words of errors that are not ours: they may hold a value."""
-    try:
-        yield
-    except (SkdpsynthError, OSError):
-        raise
-    except Exception as error:
-        withheld = SkdpsynthError(
-            f"{rule}. Got a {type(error).__name__}, whose words may hold a value of the"
-            " table and are withheld; take the same step in Python to read them."
-        )
-        withheld.__notes__ = getattr(error, "__notes__", [])
-        raise withheld from None
 
 
 def _show_warning(

@@ -27,7 +27,8 @@ from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_t
 from skdpsynth.preprocessing._purchase import buy_facts, declared_facts, discovery_share
 from skdpsynth.preprocessing._sampling import class_members, public_seed
 from skdpsynth.preprocessing._shares import TAIL_SHARE
-from skdpsynth.preprocessing._table import agreed_target, read_table
+from skdpsynth.preprocessing._sources import open_table
+from skdpsynth.preprocessing._table import agreed_target
 from skdpsynth.preprocessing._where import Condition, rows_where
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
@@ -136,7 +137,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
             be released, ranges that are a guess. The report has all names.
         """
         self._check_parameters()
-        frame, layout = read_table(X, y, target=self.target, schema=self.schema)
+        table, layout = open_table(X, y, target=self.target, schema=self.schema)
         seed = public_seed(self.random_state)
         accountant = self._accountant(layout, self.schema, self.epsilon, self.budget)
         _LOG.info(
@@ -149,7 +150,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         )
         try:
             self._forget()  # the earlier fit
-            facts, rows = buy_facts(frame, layout, self.schema, accountant)
+            facts, rows = buy_facts(table, layout, self.schema, accountant)
             plans = plan_facts(self._plan_classes, facts, accountant)
             model = self._fit(rows, facts, plans, accountant, seed)
             accountant.close()

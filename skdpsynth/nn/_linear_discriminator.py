@@ -50,9 +50,9 @@ class LinearDiscriminator(HoldsPrivateRows):
     """Linear discriminators, from zero, each with one step of DP-SGD.
 
     `rows` are those of one class as a look takes them, (n_rows, n_columns), private and
-    maybe none, an array or such arrays in parts. The reservation pays for one noisy sum per step, and
-    `expected_batch_size` is its public divisor. `rng` is secret and draws the Poisson
-    samples.
+    maybe none, an array or such arrays in parts. The reservation pays for one noisy sum
+    per step, and `expected_batch_size` is its public divisor. `rng` is secret and draws
+    the Poisson samples.
 
     *Privacy.* At a logit of 0 the loss has one slope for all rows, so the gradient of a
     row is its features times a public number. These are whole numbers of a known norm

@@ -7,9 +7,9 @@ because an error that depends on them would be a release of its own.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,9 @@ from skdpsynth.schema import Boolean, TableSchema
 from skdpsynth.schema._dtypes import is_object
 from skdpsynth.schema._fits import check_dtype, check_objects
 from skdpsynth.utils._containers import from_arrow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _TARGET_NAME = "target"  # of a label that comes without a name
 
@@ -50,16 +53,41 @@ def read_table(
                 " one, or drop the column from X."
             )
         frame.insert(frame.shape[1], target, labels)
-    _check_shape(frame, has_target=target is not None)
-    columns = tuple(_laid_out(name, frame[name], schema) for name in frame.columns)
     form = {"from_array": from_array, "y_given": y is not None}
-    layout = TableLayout.of(columns, target, schema, **form)
-    _check_values(frame, layout)
+    check_size(len(frame), frame.shape[1] - (target is not None))
+    layout = _layout_of(frame, target, schema, **form)
+    check_values(layout, count_infinite(frame, layout))
     if schema is not None:
         check_schema(schema, layout)
-        for name, described in schema.columns.items():
-            check_objects(described, name, frame[name])
+        check_all_objects(schema, frame)
     return frame, layout
+
+
+def lay_out(
+    frame: pd.DataFrame, target: Hashable, schema: TableSchema | None
+) -> TableLayout:
+    """Check the structure of a table whose rows are not there yet."""
+    frame, _ = _to_frame(frame)
+    target = _agreed_target(frame, None, target, schema)
+    check_size(2, frame.shape[1] - (target is not None))
+    layout = _layout_of(frame, target, schema)
+    check_values(layout, [0] * len(layout.columns))
+    if schema is not None:
+        check_schema(schema, layout)
+    return layout
+
+
+def _layout_of(
+    frame: pd.DataFrame, target: Hashable, schema: TableSchema | None, **form: bool
+) -> TableLayout:
+    columns = tuple(_laid_out(name, frame[name], schema) for name in frame.columns)
+    return TableLayout.of(columns, target, schema, **form)
+
+
+def check_all_objects(schema: TableSchema, frame: pd.DataFrame) -> None:
+    """Refuse objects of other types than a schema says."""
+    for name, described in schema.columns.items():
+        check_objects(described, name, frame[name])
 
 
 def _laid_out(
@@ -181,9 +209,8 @@ def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
     return name
 
 
-def _check_shape(frame: pd.DataFrame, *, has_target: bool) -> None:
-    n_rows, n_columns = frame.shape
-    n_features = n_columns - int(has_target)
+def check_size(n_rows: int, n_features: int) -> None:
+    """Refuse a table with too few rows, or no column but a target."""
     if n_features == 0:
         raise InvalidTableError(
             f"Found a table with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of"
@@ -196,7 +223,17 @@ def _check_shape(frame: pd.DataFrame, *, has_target: bool) -> None:
         )
 
 
-def _check_values(frame: pd.DataFrame, layout: TableLayout) -> None:
+def count_infinite(frame: pd.DataFrame, layout: TableLayout) -> NDArray[np.int64]:
+    """Count the infinite values of every column."""
+    counts = np.zeros(len(layout.columns), dtype=np.int64)
+    for place, column in enumerate(layout.columns):
+        if column.kind == "continuous":
+            values = frame[column.name].to_numpy(dtype=np.float64, na_value=np.nan)
+            counts[place] = np.isinf(values).sum()
+    return counts
+
+
+def check_values(layout: TableLayout, n_infinite: Iterable[int]) -> None:
     """Refuse labels that are no classes, and infinities."""
     label = layout.label_column
     if label is not None and label.kind in ("continuous", "timedelta"):
@@ -206,11 +243,8 @@ def _check_values(frame: pd.DataFrame, layout: TableLayout) -> None:
             " or astype(str); if it is a measurement, describe floats as Continuous or"
             " not at all, and turn a duration into them by .dt.total_seconds()."
         )
-    for column in layout.columns:
-        if column.kind != "continuous":
-            continue
-        values = frame[column.name].to_numpy(dtype=np.float64, na_value=np.nan)
-        if np.isinf(values).any():
+    for column, n in zip(layout.columns, n_infinite, strict=True):
+        if n:
             raise InvalidTableError(
                 f"Column {column.name!r} holds an infinite value. Replace infinities by"
                 " numbers, or by missing values."

@@ -1,0 +1,82 @@
+"""Rows on the workers of a Dask scheduler: only counts travel, added up on the way.
+
+A task may be lost, run twice or run on another worker. Every count carries the numbers
+of its partitions and their rows, and what a partition draws follows from a secret of
+the fit and its number, so that a task that runs again makes the same.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from skdpsynth.privacy._parts import Counted, Parts, Step, count_part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FAN_IN = 8  # counts that are added up at a time
+
+
+class DaskParts(Parts):
+    """Partitions as Dask's delayed objects."""
+
+    def __init__(
+        self, parts: list[Any], steps: tuple[Step, ...], n_rows: dict[int, int]
+    ) -> None:
+        super().__init__(steps, n_rows)
+        self._parts = parts
+
+    @classmethod
+    def opened(cls, table: Any) -> tuple[pd.DataFrame, DaskParts]:  # noqa: ANN401
+        """Give the columns of a Dask DataFrame without a row, and its partitions."""
+        dtypes = table.dtypes
+        empty = pd.DataFrame(
+            {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
+        ).set_axis(dtypes.index, axis=1)
+        return empty, cls([*table.to_delayed()], (), {})
+
+    def each(self) -> Iterator[Any]:
+        """Bring what the steps so far make of each part into memory, in order."""
+        n_rows: dict[int, int] = {}
+        for task in self._tasks(self._steps):
+            counted = task.compute()
+            n_rows |= counted.n_rows
+            yield counted.value
+        self._check(n_rows)
+
+    def kept(self) -> Parts:
+        """Keep the parts where they are made, in the memory of the workers."""
+        import dask
+
+        made = [task.value for task in self._tasks(self._steps)]
+        return DaskParts([*dask.persist(*made)], (), {})
+
+    def _with(self, steps: tuple[Step, ...]) -> Parts:
+        return DaskParts(self._parts, steps, self.n_rows)
+
+    def _sum(self, steps: tuple[Step, ...]) -> Counted:
+        import dask
+
+        add = dask.delayed(_add_up)
+        counts = self._tasks(steps)
+        while len(counts) > 1:
+            groups = range(0, len(counts), _FAN_IN)
+            counts = [add(counts[first : first + _FAN_IN]) for first in groups]
+        counted: Counted = counts[0].compute()
+        return counted
+
+    def _tasks(self, steps: tuple[Step, ...]) -> list[Any]:
+        import dask
+
+        # One node of the graph, for what all tasks take: it travels to a worker once.
+        node = dask.delayed(steps, traverse=False)
+        count = dask.delayed(count_part)
+        return [count(number, part, node) for number, part in enumerate(self._parts)]
+
+
+def _add_up(counts: list[Counted]) -> Counted:
+    return reduce(operator.add, counts)

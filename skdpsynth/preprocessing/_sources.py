@@ -1,0 +1,183 @@
+"""Tables that are not in memory: files, datasets, streams of batches, Dask.
+
+They are read block by block, as often as something is counted, so that no more than a
+few blocks are in memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.preprocessing._csv import csv_blocks, read_csv
+from skdpsynth.preprocessing._layout import ColumnLayout
+from skdpsynth.preprocessing._table import (
+    check_all_objects,
+    check_size,
+    check_values,
+    count_infinite,
+    lay_out,
+    read_table,
+)
+from skdpsynth.privacy._parts import LocalParts, Parts
+from skdpsynth.utils._containers import from_arrow
+from skdpsynth.utils._withheld import withheld
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._layout import TableLayout
+    from skdpsynth.schema import TableSchema
+
+_BLOCK_ENTRIES = 2**21  # cells of a block
+
+
+def open_table(
+    X: object,
+    y: object = None,
+    *,
+    target: Hashable = None,
+    schema: TableSchema | None = None,
+) -> tuple[pd.DataFrame | Parts, TableLayout]:
+    """Check the structure of a table, and open it: see `read_table`.
+
+    A table in memory comes back as a DataFrame, any other as DataFrames in parts. All
+    of it is read once, to see that its columns are what was stated.
+    """
+    if not is_source(X):
+        return read_table(X, y, target=target, schema=schema)
+    if y is not None:
+        raise InvalidTableError(
+            f"Expected the labels as a column of the table. Got y beside a"
+            f" {type(X).__name__}, whose rows are not in memory; name the column by"
+            " target."
+        )
+    empty, parts = _opened(X, schema)
+    layout = lay_out(empty, target, schema)
+    n_infinite = parts.total(_checked, layout, schema)
+    check_size(sum(parts.n_rows.values()), len(layout.feature_columns))
+    check_values(layout, n_infinite)
+    return parts, layout
+
+
+def is_source(X: object) -> bool:
+    """Tell whether the rows of a table are yet to be read."""
+    if isinstance(X, str | Path) or _is_dask(X):
+        return True
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    if isinstance(X, dataset.Dataset | pa.RecordBatchReader | Iterator):
+        return True
+    listed = isinstance(X, list | tuple) and len(X) > 0
+    return listed and all(isinstance(each, pa.RecordBatch) for each in X)  # type: ignore[union-attr]
+
+
+def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  # noqa: ANN401
+    """Give the columns of a source without a row, and its rows."""
+    if _is_dask(X):
+        from skdpsynth.preprocessing._dask import DaskParts
+
+        return DaskParts.opened(X)
+    if isinstance(X, str | Path) and Path(X).suffix == ".csv":
+        stated: dict[Any, Any] = {} if schema is None else dict(schema.columns)
+        empty = read_csv(Path(X), stated, rows=0)
+        step = max(1, _BLOCK_ENTRIES // max(empty.shape[1], 1))
+        return empty, LocalParts(partial(csv_blocks, Path(X), stated, step))
+    if isinstance(X, str | Path):
+        X = _dataset(Path(X))
+    if not hasattr(X, "to_batches"):
+        X = _Stream(iter(X))
+    blocks = partial(_blocks, X)
+    return from_arrow(X.schema.empty_table()), LocalParts(blocks)
+
+
+def _dataset(path: Path) -> Any:  # noqa: ANN401 - no stubs
+    from pyarrow import dataset
+
+    if not path.exists():
+        raise FileNotFoundError(
+            f"Expected the path of a CSV file, or of Parquet files. Got {str(path)!r},"
+            " which is not there."
+        )
+    with withheld(f"{str(path)!r} must hold Parquet files"):
+        return dataset.dataset(path, format="parquet")
+
+
+def _blocks(source: Any) -> Iterator[pd.DataFrame]:  # noqa: ANN401 - no stubs
+    """Read a dataset, or a stream, in blocks of about the same size."""
+    import pyarrow as pa
+
+    step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))
+    ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+    with withheld("The table must be one that can be read"):
+        held: list[Any] = []
+        for batch in source.to_batches(batch_size=step, **ahead):
+            held.append(batch)
+            if sum(len(each) for each in held) >= step:
+                yield from_arrow(pa.Table.from_batches(held))
+                held = []
+        if held:
+            yield from_arrow(pa.Table.from_batches(held))
+
+
+class _Stream:
+    """Record batches that can be read once only, kept in a file without a name."""
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        import pyarrow as pa
+
+        first = next(batches, None)
+        if not isinstance(first, pa.RecordBatch):
+            raise InvalidTableError(
+                "Expected a table, or an iterable of pyarrow's record batches. Got"
+                f" one of {type(first).__name__}; make them by"
+                " pyarrow.RecordBatch.from_pandas(frame)."
+            )
+        self.schema = first.schema
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - ends with this object
+        with pa.ipc.new_stream(self._file, self.schema) as writer:
+            for batch in chain([first], batches):
+                if batch.schema != self.schema:
+                    raise InvalidTableError(
+                        "Expected record batches of one schema. Got several; cast them"
+                        " by batch.cast(schema)."
+                    )
+                writer.write_batch(batch)
+
+    def to_batches(self, **_: object) -> Iterator[Any]:
+        """Read them again."""
+        import pyarrow as pa
+
+        self._file.seek(0)
+        return iter(pa.ipc.open_stream(self._file))
+
+
+def _checked(
+    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema | None
+) -> NDArray[np.int64]:
+    """Count the infinite values of each column; refuse other columns than expected."""
+    for column in layout.columns:
+        own = ColumnLayout.of(column.name, frame[column.name])
+        if str(own.dtype) != str(column.dtype):
+            raise InvalidTableError(
+                "Expected the same dtypes in all parts of the table. Got another than"
+                f" {column.dtype} for column {column.name!r}; cast it."
+            )
+    if schema is not None:
+        check_all_objects(schema, frame)
+    return count_infinite(frame, layout)
+
+
+def _is_dask(X: object) -> bool:
+    of_dask = type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+    return of_dask and hasattr(X, "to_delayed") and hasattr(X, "dtypes")
