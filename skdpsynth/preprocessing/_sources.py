@@ -94,27 +94,39 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
         step = max(1, _BLOCK_ENTRIES // max(empty.shape[1], 1))
         return empty, LocalParts(partial(csv_blocks, Path(X), stated, step))
     if isinstance(X, str | Path):
-        X = _dataset(Path(X))
+        X = _Files(Path(X))
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
     blocks = partial(_blocks, X)
     return from_arrow(X.schema.empty_table()), LocalParts(blocks)
 
 
-def _dataset(path: Path) -> Any:  # noqa: ANN401 - no stubs
-    from pyarrow import dataset
+class _Files:
+    """Parquet files of one folder, or one of them, read one after the other."""
 
-    if not path.exists():
-        raise FileNotFoundError(
-            f"Expected the path of a CSV file, or of Parquet files. Got {str(path)!r},"
-            " which is not there."
-        )
-    with withheld(f"{str(path)!r} must hold Parquet files"):
-        return dataset.dataset(path, format="parquet")
+    def __init__(self, path: Path) -> None:
+        from pyarrow import dataset
+
+        if not path.exists():
+            raise FileNotFoundError(
+                "Expected the path of a CSV file, or of Parquet files. Got"
+                f" {str(path)!r}, which is not there."
+            )
+        with withheld(f"{str(path)!r} must hold Parquet files"):
+            found = dataset.dataset(path, format="parquet")
+        self.schema, self._files = found.schema, found.files
+
+    def to_batches(self, batch_size: int, **_: object) -> Iterator[Any]:
+        """Read them; a dataset reads ahead, and with a buffer all of a file stays."""
+        from pyarrow import parquet
+
+        for name in self._files:
+            with parquet.ParquetFile(name, pre_buffer=False) as file:
+                yield from file.iter_batches(batch_size, columns=self.schema.names)
 
 
 def _blocks(source: Any) -> Iterator[pd.DataFrame]:  # noqa: ANN401 - no stubs
-    """Read a dataset, or a stream, in blocks of about the same size."""
+    """Read a dataset, files or a stream in blocks of about the same size."""
     import pyarrow as pa
 
     step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))

@@ -13,7 +13,8 @@ from __future__ import annotations
 import pickle
 import tempfile
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +25,7 @@ from skdpsynth.exceptions import InvalidTableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
 
 _BLOCK_ENTRIES = 2**20  # of a table in memory: cells of a part
 
@@ -190,16 +192,17 @@ class LocalParts(Parts):
         numbered = enumerate(self._blocks())
         first = [*islice(numbered, 2)]
         if len(first) == 1:  # one part needs no other thread
-            return iter([count_part(*first[0], steps)])
-        tasks = (
-            joblib.delayed(count_part)(number, part, steps)
-            for number, part in chain(first, numbered)
-        )
-        threads = joblib.Parallel(
-            n_jobs=-1, prefer="threads", return_as="generator", pre_dispatch="n_jobs"
-        )
-        counts: Iterator[Counted] = threads(tasks)
-        return counts
+            yield count_part(*first[0], steps)
+            return
+        n_threads = joblib.cpu_count()
+        with ThreadPoolExecutor(n_threads) as pool:
+            waiting: deque[Future[Counted]] = deque()
+            for number, part in chain(first, numbered):
+                waiting.append(pool.submit(count_part, number, part, steps))
+                if len(waiting) > n_threads:  # no more parts than that are in memory
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
 
 class Spilled:
