@@ -44,8 +44,9 @@ def csv_blocks(
 ) -> Iterator[pd.DataFrame]:
     """Read a CSV file, all of whose columns are stated, so many rows at a time."""
     with withheld(f"{str(path)!r} must be a table that can be read"):
-        for block in pd.read_csv(path, chunksize=n_rows, **_how(columns)):
-            yield _typed_table(block, columns, path)
+        with pd.read_csv(path, chunksize=n_rows, **_how(columns)) as blocks:
+            for block in blocks:
+                yield _typed_table(block, columns, path)
 
 
 def _how(columns: Mapping[Hashable, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ few blocks are in memory.
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
@@ -156,7 +157,8 @@ class _Stream:
                 " pyarrow.RecordBatch.from_pandas(frame)."
             )
         self.schema = first.schema
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - ends with this object
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, self._file.close)
         with pa.ipc.new_stream(self._file, self.schema) as writer:
             for batch in chain([first], batches):
                 if batch.schema != self.schema:

@@ -10,11 +10,14 @@ part that is lost, or counted twice, is an error before any noise is drawn.
 
 from __future__ import annotations
 
+import operator
 import pickle
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -183,10 +186,10 @@ class LocalParts(Parts):
 
     def _sum(self, steps: tuple[Step, ...]) -> Counted:
         counts = self._counts(steps)
-        found = next(counts)
-        for counted in counts:
-            found = found + counted
-        return found
+        first = next(counts, None)
+        if first is None:
+            raise _changed()
+        return reduce(operator.add, counts, first)
 
     def _counts(self, steps: tuple[Step, ...]) -> Iterator[Counted]:
         numbered = enumerate(self._blocks())
@@ -213,6 +216,7 @@ class Spilled:
 
     def __init__(self, pieces: Iterable[Any]) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, self._file.close)
         self._n_pieces = 0
         for piece in pieces:
             pickle.dump(piece, self._file, protocol=5)

@@ -13,10 +13,12 @@ from skdpsynth.preprocessing._classes import (
     Classes,
     buy_classes,
     likely_counts,
+    place_labels,
     rounded,
 )
 from skdpsynth.preprocessing._layout import ColumnLayout
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._parts import Parts
 from skdpsynth.schema import Boolean, Categorical, TableSchema
 
 DELTA = 1e-6
@@ -27,15 +29,16 @@ def buy(values, schema=None, epsilon=math.inf, n_rows=None):
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=DELTA)
     target = None if values is None else pd.Series(values, name="y")
     column = None if target is None else ColumnLayout.of("y", target)
-    classes, members = buy_classes(
-        target,
+    frame = pd.DataFrame({"y": range(n_rows)} if target is None else {"y": target})
+    classes = buy_classes(
+        Parts.of(frame),
         column,
         schema,
         accountant,
-        n_rows=len(target) if n_rows is None else n_rows,
         mu=accountant.mu_cap,
         threshold_delta=DELTA,
     )
+    members = place_labels(frame, column, classes.levels)
     return classes, members.tolist(), accountant.report().entries
 
 

@@ -322,7 +322,7 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
     seen = []
 
     def spy(codes, n_bins, reservation):
-        seen.append((codes.copy(), list(n_bins)))
+        seen.append((np.concatenate([*codes.each()]), list(n_bins)))
         return _noisy(codes, n_bins, reservation)
 
     _noisy = _ranges.noisy_histogram
@@ -375,7 +375,9 @@ def test_rows_become_places_and_codes():
         NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False),
         LevelDomain(("u", "v"), nullable=True),
     ]
-    rows = encode_rows(frame, columns, domains, np.array([0, 1, 0, 1, -1]))
+    frame["y"] = ["n", "p", "n", "p", None]
+    label = ColumnLayout.of("y", frame["y"])
+    rows = encode_rows(frame, columns, domains, label, ("n", "p"))
     assert rows.members.tolist() == [0, 1, 0, 1, -1]
     assert rows.of_class(-1).members.tolist() == [-1]
     rows = PrivateRows(rows.units[:4], rows.category_codes[:4], rows.members[:4])
@@ -396,7 +398,7 @@ def test_many_levels_fit_their_codes():
     frame = pd.DataFrame({"s": [*names, None, "other"]})
     domain = LevelDomain(tuple(names), nullable=True)
     columns = [ColumnLayout.of("s", frame["s"])]
-    rows = encode_rows(frame, columns, [domain], np.zeros(302, dtype=np.int64))
+    rows = encode_rows(frame, columns, [domain])
     assert rows.category_codes[:, 0].tolist() == [*range(300), 301, 300]
 
 

@@ -189,9 +189,10 @@ def test_the_sensitivity_is_that_of_all_columns():
     assert math.sqrt(3) / 0.5 <= entry.noise_std <= math.sqrt(3) / 0.5 + 1
 
 
-def exact_grains(frame, columns, domains, accountant, **settings):
+def exact_grains(table, columns, domains, accountant, **settings):
     """The broken twin: the noisy counts are paid for, and the true ones read."""
-    _real(frame, columns, domains, accountant, **settings)
+    _real(table, columns, domains, accountant, **settings)
+    (frame,) = table.each()
     codes = [_grain_codes(frame[c.name], c, WIDE, 7) for c in columns]
     counts = [np.bincount(part, minlength=7)[:-1] for part in codes]
     grains = [_coarsest(part, 1.0) for part in counts]
@@ -201,9 +202,10 @@ def exact_grains(frame, columns, domains, accountant, **settings):
     ]
 
 
-def only_where_there_are_numbers(frame, columns, domains, accountant, **settings):
+def only_where_there_are_numbers(table, columns, domains, accountant, **settings):
     """Another: a column without any number is left alone."""
-    found = _real(frame, columns, domains, accountant, **settings)
+    found = _real(table, columns, domains, accountant, **settings)
+    (frame,) = table.each()
     some = [frame[c.name].fillna(0).ne(0).any() for c in columns]
     return [
         new.with_decimals(0) if seen else old

@@ -108,8 +108,7 @@ def codes_of(series, levels):
     """Give the codes that `encode_rows` finds."""
     column = ColumnLayout("c", series.dtype, "categorical", True)
     domain = LevelDomain(tuple(levels), nullable=True)
-    members = np.zeros(len(series), dtype=np.int64)
-    rows = encode_rows(series.to_frame("c"), [column], [domain], members)
+    rows = encode_rows(series.to_frame("c"), [column], [domain])
     return rows.category_codes[:, 0].tolist()
 
 
@@ -277,8 +276,7 @@ def test_a_further_number_changes_no_other_unit(values, extra, place, dtype, log
         series = column_of(numbers_of, dtype)
         column = ColumnLayout.of("c", series)
         exact, missing = numeric_values(series, column)
-        members = np.zeros(len(series), dtype=np.int64)
-        rows = encode_rows(series.to_frame("c"), [column], [domain], members)
+        rows = encode_rows(series.to_frame("c"), [column], [domain])
         parts = (exact, missing, rows.units[:, 0], rows.category_codes[:, 0])
         # No schema calls a duration a category.
         keys = [] if column.kind == "timedelta" else keys_of(series)

@@ -79,7 +79,7 @@ def counted(monkeypatch, rows, epsilon):
     calls = []
 
     def spy(codes, n_cells, reservation, weight):
-        calls.append((codes.copy(), list(n_cells), reservation, weight))
+        calls.append((np.concatenate([*codes.each()]), list(n_cells), reservation, weight))
         return original(codes, n_cells, reservation, weight)
 
     original = _marginals.centred_histogram
@@ -144,8 +144,10 @@ def test_missing_values_that_a_domain_does_not_model_are_in_no_cell():
     codes = np.array([[3, MISSING, MISSING], [2, 0, ZERO], [1, 0, 0]], dtype=np.uint8)
     rows = PrivateRows(np.full((3, 3), 0.6, np.float32), codes, np.zeros(3, np.int64))
     edges = {1: np.linspace(0, 1, 11), 2: np.array([0.0, 0.5, 1.0])}
-    found, n_cells = _marginals._cell_codes(rows, domains, edges, [0, 1, 2])
+    sizes = [len(edges[j]) - 1 if j in edges else 0 for j in range(3)]
+    n_cells = [_marginals._n_cells(*both) for both in zip(domains, sizes, strict=True)]
     assert n_cells == [2, 10, 4]
+    found = _marginals._cell_codes(rows, domains, edges, [0, 1, 2], n_cells)
     assert found.tolist() == [[2, 10, 3], [2, 6, 2], [1, 6, 1]]
 
 

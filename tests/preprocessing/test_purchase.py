@@ -228,7 +228,8 @@ def test_the_frozen_releases_would_show_a_leak(monkeypatch):
     """The broken twin: an exact maximum in the place of a bought range."""
     from skdpsynth.preprocessing import _purchase
 
-    def exact_ranges(frame, columns, *args, **kwargs):
+    def exact_ranges(table, columns, *args, **kwargs):
+        (frame,) = table.each()
         return [
             NumericDomain(
                 0.0, frame[c.name].astype("float64").max(), False, False, False

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant, Reservation, _aggregators, _counts
+from skdpsynth.privacy import PrivacyAccountant, Reservation, _aggregators, _parts
 from skdpsynth.privacy._aggregators import (
     GRID,
     _on_grid,
@@ -92,7 +92,7 @@ def test_histogram_of_unsigned_codes_of_full_width() -> None:
 def test_histogram_in_parts_is_the_histogram(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = np.random.default_rng(0).integers(0, 7, (101, 3)).astype(np.uint8)
     whole = noisy_histogram(codes, [7, 8, 9], exact(math.sqrt(3)))
-    monkeypatch.setattr(_counts, "_CHUNK_ENTRIES", 30)
+    monkeypatch.setattr(_parts, "_BLOCK_ENTRIES", 30)
     parts = noisy_histogram(codes, [7, 8, 9], exact(math.sqrt(3)))
     for first, second in zip(whole, parts, strict=True):
         assert first.tolist() == second.tolist()

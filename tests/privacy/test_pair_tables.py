@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant, Reservation, _pair_tables
+from skdpsynth.privacy import PrivacyAccountant, Reservation, _pair_tables, _parts
 from skdpsynth.privacy._pair_tables import (
     exact_pair_counts,
     measured_cells,
@@ -91,7 +91,10 @@ def test_rows_are_counted_in_parts(monkeypatch):
     """Three rows at a time, and all at once."""
     codes = random_codes(100)
     whole = exact_pair_counts(codes, SIZES)
-    monkeypatch.setattr(_pair_tables, "_CHUNK_ENTRIES", 12)
+    monkeypatch.setattr(_parts, "_BLOCK_ENTRIES", 12)
+    assert (exact_pair_counts(codes, SIZES) == whole).all()
+    monkeypatch.undo()
+    monkeypatch.setattr(_pair_tables, "_CHUNK_ROWS", 1)
     assert (exact_pair_counts(codes, SIZES) == whole).all()
     assert block(whole, SIZES, 0, 2).sum() == 100
 

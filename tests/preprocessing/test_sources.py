@@ -1,0 +1,267 @@
+"""Tables that are not in memory give the synthesizers that they give in memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import csv, dataset, parquet
+
+from skdpsynth import (
+    DPCGANSynthesizer,
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    PairwiseSynthesizer,
+    PATEGANSynthesizer,
+)
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError, SkdpsynthError
+from skdpsynth.preprocessing import _sources
+from skdpsynth.preprocessing._sources import open_table
+from skdpsynth.privacy import _mechanisms
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
+from tests.preprocessing.test_purchase import public_state
+
+N = 900
+SCHEMA = TableSchema(
+    {
+        "a": Continuous(-4, 4, nullable=True, decimals=2),
+        "n": Continuous(0, 30, integer=True),
+        "s": Categorical(["u", "v", "w"], nullable=True),
+        "t": Datetime("2020-01-01", "2021-01-01"),
+        "b": Boolean(),
+        "y": Categorical(["no", "yes"]),
+    },
+    target="y",
+)
+
+
+def rows() -> pa.Table:
+    """Give rows of all kinds of columns; labels that are missing are in no class."""
+    rng = np.random.default_rng(5)
+    a = np.round(rng.normal(size=N), 2)
+    moments = np.datetime64("2020-01-01", "us") + rng.integers(0, 300, N) * 86_400_000_000
+    labels = np.where(rng.random(N) < 0.5 + 0.3 * np.sign(a), "yes", "no")
+    return pa.table(
+        {
+            "a": pa.array(a, mask=rng.random(N) < 0.1),
+            "n": rng.poisson(5, N),
+            "s": pa.array(np.array(["u", "v", "w"])[rng.integers(0, 3, N)], mask=a > 1),
+            "t": moments,
+            "b": rng.random(N) < 0.3,
+            "y": pa.array(labels, mask=rng.random(N) < 0.02),
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Read 40 rows at a time, of six columns."""
+    monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", 240)
+
+
+def as_file(path):
+    parquet.write_table(rows(), path / "t.parquet", row_group_size=100)
+    return path / "t.parquet"
+
+
+def as_folder(path):
+    for place in range(0, N, 250):
+        own = rows().slice(place, 250)
+        parquet.write_table(own, path / f"{place:04}.parquet", row_group_size=70)
+    return str(path)
+
+
+def as_dataset(path):
+    return dataset.dataset(as_folder(path), format="parquet")
+
+
+def as_reader(path):
+    return rows().to_reader(max_chunksize=77)
+
+
+def as_batches(path):
+    return (batch for batch in rows().to_batches(max_chunksize=33))
+
+
+def as_list(path):
+    return rows().to_batches(max_chunksize=500)
+
+
+def as_dask(path):
+    dask = pytest.importorskip("dask.dataframe")
+    frame = rows().to_pandas(types_mapper=pd.ArrowDtype)
+    return dask.from_pandas(frame, npartitions=7)
+
+
+SOURCES = [as_file, as_folder, as_dataset, as_reader, as_batches, as_list, as_dask]
+
+
+@pytest.fixture
+def one_scheduler():
+    """Let Dask compute in this thread, whatever ran before."""
+    dask = pytest.importorskip("dask")
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def fitted(synthesizer, X):
+    with insecure_randomness(11):
+        synthesizer.fit(X)
+    text, arrays = public_state(synthesizer)
+    return (re.sub("'[0-9a-f]{32}'", "", text), arrays), synthesizer  # no identities
+
+
+@pytest.mark.usefixtures("short_fits", "one_scheduler")
+@pytest.mark.parametrize(
+    ("kind", "schema", "source"),
+    [
+        *((IndependentSynthesizer, None, source) for source in SOURCES),
+        (IndependentSynthesizer, SCHEMA, as_file),
+        (PairwiseSynthesizer, SCHEMA, as_folder),
+        (PairwiseSynthesizer, SCHEMA, as_dask),
+    ],
+)
+def test_the_result_is_that_of_the_table_in_memory(kind, schema, source, tmp_path):
+    """With equal noise, bit for bit: noise is drawn once, for the sum of all parts."""
+    synth = kind(epsilon=50.0, target="y", schema=schema, random_state=0)
+    (text, arrays), whole = fitted(synth, rows())
+    report, sampled = str(whole.privacy_report()), whole.sample(50)
+    (same, others), parted = fitted(synth, source(tmp_path))
+    assert same == text
+    assert [*others] == [*arrays]
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(others[name], values)
+    assert str(parted.privacy_report()) == report
+    pd.testing.assert_frame_equal(parted.sample(50), sampled)
+
+
+@pytest.mark.usefixtures("short_fits", "one_scheduler")
+@pytest.mark.parametrize("source", [as_batches, as_dask])
+@pytest.mark.parametrize(
+    "synth",
+    [
+        GPATESynthesizer(epsilon=300.0, n_iter=2),
+        GPATESynthesizer(epsilon=50.0, n_iter=2, init="marginals"),
+        GPATESynthesizer(epsilon=50.0, n_iter=2, hidden_dims=(4,)),
+        DPCGANSynthesizer(epsilon=300.0, n_iter=2),
+        DPCGANSynthesizer(epsilon=50.0, n_iter=2, hidden_dims=(4,)),
+        PATEGANSynthesizer(epsilon=50.0, n_iter=2),
+    ],
+    ids=lambda synth: f"{type(synth).__name__}{synth.init}{synth.hidden_dims}",
+)
+def test_what_trains_does_so_on_parts_too(synth, source, tmp_path):
+    """The report, and so the plan and the guarantee, is that of the table in memory."""
+    synth.set_params(target="y", schema=SCHEMA, random_state=0)
+    names = fitted(synth, rows())[1].privacy_report().entries
+    found = fitted(synth, source(tmp_path))[1].privacy_report().entries
+    assert found == names
+    assert synth.sample(20).shape == (20, 6)
+
+
+def test_csv_files_have_the_dtypes_of_the_schema(tmp_path):
+    csv.write_csv(rows(), tmp_path / "t.csv")
+    synth = IndependentSynthesizer(epsilon=5.0, schema=SCHEMA, random_state=0)
+    sampled = synth.fit(tmp_path / "t.csv").sample(30)
+    assert sampled["n"].dtype == "Int64"
+    assert sampled["t"].dtype == "datetime64[us]"
+    assert set(sampled["y"]) <= {"no", "yes"}
+    with pytest.raises(InvalidSchemaError, match="looking at their values"):
+        IndependentSynthesizer().fit(str(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "words"),
+    [
+        ("absent.parquet", FileNotFoundError, "which is not there"),
+        ((each for each in [1, 2]), InvalidTableError, "one of int; make them"),
+        (iter([]), InvalidTableError, "one of NoneType"),
+        (
+            iter([*rows().to_batches(), *rows().drop_columns("a").to_batches()]),
+            InvalidTableError,
+            "of one schema",
+        ),
+        (rows().slice(0, 1).to_reader(), InvalidTableError, "minimum of 2"),
+        (rows().drop_columns(["y"]).to_reader(), InvalidTableError, "'y' is not a"),
+        (
+            rows().set_column(0, "a", pa.array([np.inf] * N)).to_reader(),
+            InvalidTableError,
+            "'a' holds an infinite value",
+        ),
+    ],
+)
+def test_what_is_no_table_is_refused_before_anything_is_spent(source, error, words):
+    synth = IndependentSynthesizer(target="y")
+    with pytest.raises(error, match=words) as caught:
+        synth.fit(source)
+    assert not getattr(caught.value, "__notes__", [])
+
+
+def test_labels_are_a_column_of_what_is_not_in_memory(tmp_path):
+    with pytest.raises(InvalidTableError, match="name the column by target"):
+        IndependentSynthesizer().fit(as_file(tmp_path), [0] * N)
+
+
+def test_no_value_of_a_file_is_in_an_error(tmp_path):
+    (tmp_path / "t.parquet").write_bytes(b"a secret that is no Parquet")
+    with pytest.raises(SkdpsynthError, match="must hold Parquet") as caught:
+        IndependentSynthesizer().fit(tmp_path / "t.parquet")
+    assert "secret" not in str(caught.value)
+    text = "a,y\n1.5,no\nsecret,yes\n"
+    (tmp_path / "t.csv").write_text(text)
+    schema = TableSchema({"a": Continuous(0, 9), "y": Categorical(["no", "yes"])})
+    with pytest.raises(SkdpsynthError, match="must be continuous") as caught:
+        IndependentSynthesizer(schema=schema).fit(tmp_path / "t.csv")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_changes_stops_the_fit_before_more_noise(tmp_path, monkeypatch):
+    """The broken source: rows are added between two counts."""
+    path = as_file(tmp_path)
+    released = []
+    real = _mechanisms._noisy_integers
+
+    def noisy(values, reservation):
+        released.append(reservation.name)
+        if reservation.name == "categories":
+            parquet.write_table(rows().slice(0, N - 1), path)
+        return real(values, reservation)
+
+    monkeypatch.setattr(_mechanisms, "_noisy_integers", noisy)
+    with pytest.raises(InvalidTableError, match="are not those that were read") as caught:
+        IndependentSynthesizer(target="y").fit(path)
+    assert released == ["class labels and counts", "categories"]
+    assert "noise may have been drawn" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
+def test_no_file_of_private_rows_is_left(ends, tmp_path, monkeypatch):
+    """Nor is one seen while a fit runs, whatever ends it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    real, seen = _mechanisms._noisy_integers, []
+
+    def look(values, reservation):
+        seen.append(os.listdir(tmp_path))
+        if reservation.name == "marginals" and ends is not None:
+            raise ends
+        return real(values, reservation)
+
+    monkeypatch.setattr(_mechanisms, "_noisy_integers", look)
+    try:
+        IndependentSynthesizer(target="y").fit(as_reader(tmp_path))
+    except KeyboardInterrupt:
+        assert ends is not None
+    assert len(seen) > 3
+    assert not any(seen)
+    assert os.listdir(tmp_path) == []
+
+
+def test_rows_in_memory_are_read_as_before():
+    frame, layout = open_table(rows(), target="y")
+    assert isinstance(frame, pd.DataFrame)
+    assert len(layout.columns) == 6

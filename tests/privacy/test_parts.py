@@ -1,0 +1,139 @@
+"""Rows in parts: sums are those of the whole, and no part is lost or counted twice."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.privacy import _parts
+from skdpsynth.privacy._counts import exact_counts
+from skdpsynth.privacy._pair_tables import exact_pair_counts
+from skdpsynth.privacy._parts import (
+    Counted,
+    LocalParts,
+    Parts,
+    length_of_part,
+    stream_of_part,
+)
+
+CODES = np.random.default_rng(0).integers(0, 5, (200, 3))
+
+
+def cut(rows, *places):
+    """Give rows as parts that end at some places."""
+    ends = sorted({0, *places, len(rows)})
+    return LocalParts(lambda: iter([rows[a:b] for a, b in pairwise(ends)]))
+
+
+def plus_number(number, part):
+    return part.sum() + 1000 * number
+
+
+@given(st.lists(st.integers(0, 200), max_size=8))
+def test_counts_are_those_of_the_whole_however_it_is_cut(places):
+    """Also of many parts, which several threads count."""
+    parts = cut(CODES, *places)
+    for whole, own in zip(exact_counts(CODES, [5] * 3), exact_counts(parts, [5] * 3)):
+        assert own.tolist() == whole.tolist()
+    assert (exact_pair_counts(parts, [5] * 3) == exact_pair_counts(CODES, [5] * 3)).all()
+    assert sum(parts.n_rows.values()) == 200
+    assert (np.concatenate([*parts.map(np.negative).each()]) == -CODES).all()
+
+
+def test_the_number_of_a_part_and_counters():
+    parts = cut(CODES, 50, 120)
+    assert parts.total(length_of_part, numbered=True) == Counter({0: 50, 1: 70, 2: 80})
+    assert parts.total(plus_number, numbered=True) == CODES.sum() + 3000
+    assert parts.n_rows == {0: 50, 1: 70, 2: 80}
+
+
+def test_a_part_that_comes_twice_is_refused():
+    once = Counted({1: 10}, np.arange(3))
+    with pytest.raises(InvalidTableError, match="came twice"):
+        once + Counted({0: 4, 1: 10}, np.arange(3))
+    assert (once + Counted({0: 4}, np.arange(3))).n_rows == {0: 4, 1: 10}
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [CODES[:100]],
+        [CODES[:100], CODES[100:], CODES[:100]],
+        [CODES[100:], CODES[:90]],
+        [],
+    ],
+    ids=["lost", "once more", "other rows", "nothing"],
+)
+def test_other_parts_than_before_are_refused(later):
+    """In a sum, and where parts are kept."""
+    readings = iter([[CODES[:100], CODES[100:]], later, later])
+    parts = LocalParts(lambda: iter(next(readings)))
+    exact_counts(parts, [5] * 3)
+    with pytest.raises(InvalidTableError, match="read before"):
+        exact_counts(parts, [5] * 3)
+    with pytest.raises(InvalidTableError, match="read before"):
+        parts.kept()
+
+
+def test_parts_are_kept_in_a_file_without_a_name(monkeypatch, tmp_path):
+    """So that it ends with the process, however that ends."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    readings = iter([[CODES[:100], CODES[100:]]])
+    kept = LocalParts(lambda: iter(next(readings))).map(np.negative).kept()
+    assert os.listdir(tmp_path) == []
+    for _ in range(2):
+        assert (np.concatenate([*kept.each()]) == -CODES).all()
+
+
+def test_what_is_in_memory_is_kept_there(monkeypatch):
+    monkeypatch.setattr(_parts, "Spilled", None)
+    monkeypatch.setattr(_parts, "_BLOCK_ENTRIES", 90)
+    parts = Parts.of(CODES).map(np.negative).kept()
+    assert len([*parts.each()]) == 7
+    assert (np.concatenate([*parts.each()]) == -CODES).all()
+    assert Parts.of(parts) is parts
+
+
+def test_few_parts_are_in_memory_at_a_time():
+    """As many as there are threads, and two."""
+    alive, most = [], []
+
+    class Block:
+        def __len__(self):
+            return 1
+
+        def __del__(self):
+            alive.pop()
+
+    def blocks():
+        for _ in range(60):
+            alive.append(1)
+            most.append(len(alive))
+            yield Block()
+
+    LocalParts(blocks).total(length_of_part, numbered=True)
+    assert max(most) <= _parts.joblib.cpu_count() + 3
+
+
+def test_an_error_in_a_part_comes_through():
+    with pytest.raises(ValueError, match="integer codes"):
+        exact_counts(cut(CODES, 20, 90), [5, 5, 4])
+
+
+def test_a_part_draws_the_same_whenever_it_is_asked():
+    """And parts draw apart, as do fits."""
+    first, again, other, fit = (
+        stream_of_part(entropy, number).integers(2**62, size=4).tolist()
+        for entropy, number in ((7, 0), (7, 0), (7, 1), (8, 0))
+    )
+    assert first == again
+    assert not set(first) & set(other)
+    assert not set(first) & set(fit)
