@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from skdpsynth.nn._cells import Cells
 from skdpsynth.nn._linear_teachers import SUM_GRID, LinearTeachers, kept_share
 from skdpsynth.nn._score_products import ScoreProducts
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._parts import LocalParts, stream_of_part
 
 CPU = torch.device("cpu")
 TRIPLES = torch.tensor(list(combinations(range(4), 3)))
@@ -60,13 +61,22 @@ def squared_norm(values):
     return sum(int(value) ** 2 for value in values.ravel())
 
 
-def ensemble(rows, n_teachers, *, epsilon=5.0, sensitivity=SUM_GRID, count=1, seed=0):
+def ensemble(
+    rows,
+    n_teachers,
+    *,
+    epsilon=5.0,
+    sensitivity=SUM_GRID,
+    count=1,
+    seed=0,
+    expected_rows=None,
+):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mu = math.inf if epsilon == math.inf else accountant.mu_cap * 0.9 / count**0.5
     return LinearTeachers(
         rows,
         n_teachers,
-        expected_rows=len(rows),
+        expected_rows=len(rows) if expected_rows is None else expected_rows,
         reservation=accountant.reserve_gaussian(
             "sums", mu=mu, sensitivity=sensitivity, count=count
         ),
@@ -333,3 +343,43 @@ def test_rounding_of_weights_takes_nothing_from_the_means(n_teachers):
     rows = np.full((3000, 3), 2000, dtype=np.int32)
     means, _ = ensemble(rows, n_teachers, epsilon=math.inf).release(look)
     np.testing.assert_allclose(means, 2000.0**2, rtol=2e-3)
+
+
+@LOOKS
+@pytest.mark.parametrize(("n_teachers", "most_rows"), [(7, 3), (7, 1024), (400, 2)])
+def test_teachers_have_rows_in_all_parts(look, n_teachers, most_rows, monkeypatch):
+    """By a loop over teachers, of rows in the order of the parts."""
+    monkeypatch.setattr(_linear_teachers, "_MOST_ROWS", most_rows)
+    monkeypatch.setattr(_linear_teachers, "_DRAWN", 10)  # several rounds
+    rows, ends = rows_of(60, look=look), [0, 25, 25, 31, 60]
+    parts = LocalParts(lambda: iter([rows[a:b] for a, b in pairwise(ends)]))
+    entropy = int.from_bytes(np.random.default_rng(0).bytes(32))
+    teachers = np.concatenate(
+        [
+            stream_of_part(entropy, number).integers(n_teachers, size=b - a)
+            for number, (a, b) in enumerate(pairwise(ends))
+        ]
+    )
+    expected = np.zeros(look.shape, dtype=object)
+    for teacher in np.unique(teachers):
+        own = features_of(look, rows[teachers == teacher][:most_rows])
+        expected += most_of(look.squared_norm) // len(own) * own.sum(axis=0)
+    found = summed(monkeypatch, ensemble(parts, n_teachers, expected_rows=60), look)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_teachers_are_drawn_alike_however_rows_are_cut():
+    """Their sizes have the law of one part: rows that share a teacher, and pairs."""
+    n_rows, n_teachers = 3000, 500
+    for sizes in ({0: n_rows}, {0: 1, 1: 1999, 2: 1000}, dict.fromkeys(range(60), 50)):
+        counts = np.zeros(n_teachers, dtype=int)
+        for seed in range(40):
+            drawn = _linear_teachers.Assignment.drawn(seed, n_teachers, sizes)
+            counts[drawn.shared] += drawn.sizes
+            assert (drawn.sizes > 1).all()
+        # Of rows that are not alone: binomial, up to those that are.
+        alone = math.exp(-(n_rows - 1) / n_teachers)
+        expected = 40 * n_rows / n_teachers * (1 - alone)
+        off = ((counts - expected) ** 2 / expected).sum()
+        assert off < chi2.isf(1e-7, n_teachers)
+        assert off > chi2.isf(1 - 1e-7, n_teachers)

@@ -79,7 +79,9 @@ def counted(monkeypatch, rows, epsilon):
     calls = []
 
     def spy(codes, n_cells, reservation, weight):
-        calls.append((np.concatenate([*codes.each()]), list(n_cells), reservation, weight))
+        calls.append(
+            (np.concatenate([*codes.each()]), list(n_cells), reservation, weight)
+        )
         return original(codes, n_cells, reservation, weight)
 
     original = _marginals.centred_histogram

@@ -45,7 +45,9 @@ def rows() -> pa.Table:
     """Give rows of all kinds of columns; labels that are missing are in no class."""
     rng = np.random.default_rng(5)
     a = np.round(rng.normal(size=N), 2)
-    moments = np.datetime64("2020-01-01", "us") + rng.integers(0, 300, N) * 86_400_000_000
+    moments = (
+        np.datetime64("2020-01-01", "us") + rng.integers(0, 300, N) * 86_400_000_000
+    )
     labels = np.where(rng.random(N) < 0.5 + 0.3 * np.sign(a), "yes", "no")
     return pa.table(
         {
@@ -233,7 +235,9 @@ def test_a_file_that_changes_stops_the_fit_before_more_noise(tmp_path, monkeypat
         return real(values, reservation)
 
     monkeypatch.setattr(_mechanisms, "_noisy_integers", noisy)
-    with pytest.raises(InvalidTableError, match="are not those that were read") as caught:
+    with pytest.raises(
+        InvalidTableError, match="are not those that were read"
+    ) as caught:
         IndependentSynthesizer(target="y").fit(path)
     assert released == ["class labels and counts", "categories"]
     assert "noise may have been drawn" in caught.value.__notes__[0]

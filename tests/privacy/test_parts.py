@@ -41,9 +41,12 @@ def plus_number(number, part):
 def test_counts_are_those_of_the_whole_however_it_is_cut(places):
     """Also of many parts, which several threads count."""
     parts = cut(CODES, *places)
-    for whole, own in zip(exact_counts(CODES, [5] * 3), exact_counts(parts, [5] * 3)):
+    both = exact_counts(CODES, [5] * 3), exact_counts(parts, [5] * 3)
+    for whole, own in zip(*both, strict=True):
         assert own.tolist() == whole.tolist()
-    assert (exact_pair_counts(parts, [5] * 3) == exact_pair_counts(CODES, [5] * 3)).all()
+    assert (
+        exact_pair_counts(parts, [5] * 3) == exact_pair_counts(CODES, [5] * 3)
+    ).all()
     assert sum(parts.n_rows.values()) == 200
     assert (np.concatenate([*parts.map(np.negative).each()]) == -CODES).all()
 

@@ -1,0 +1,201 @@
+"""Rows on a Dask cluster: the table in memory, whatever becomes of the workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import (
+    DPCGANSynthesizer,
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    PairwiseSynthesizer,
+)
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.preprocessing import _dask
+from skdpsynth.preprocessing._dask import DaskParts
+from skdpsynth.privacy._counts import exact_counts
+from skdpsynth.privacy._parts import stream_of_part
+from skdpsynth.privacy.testing import insecure_randomness
+
+dask = pytest.importorskip("dask")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+CODES = np.random.default_rng(0).integers(0, 5, (90, 2))
+
+
+def frame(n_rows=3000):
+    rng = np.random.default_rng(2)
+    a = rng.normal(size=n_rows)
+    return pd.DataFrame(
+        {
+            "a": a,
+            "n": rng.poisson(3, n_rows),
+            "s": pd.Series(np.where(a + rng.normal(size=n_rows) > 0, "u", "v")),
+            "y": (a > 0.3).astype(int),
+        }
+    )
+
+
+def parts_of(arrays):
+    return DaskParts([dask.delayed(each) for each in arrays], (), {})
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers, each a process that is started again when it dies."""
+    settings = {
+        "distributed.scheduler.allowed-failures": 30,
+        "distributed.worker.daemon": True,
+    }
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as made,
+        distributed.Client(made) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 9, 50])
+def test_counts_are_added_up_in_groups(n_parts):
+    """Of a fan of eight: one level, two and three."""
+    with dask.config.set(scheduler="synchronous"):
+        parts = parts_of(np.array_split(CODES, n_parts))
+        found = exact_counts(parts, [5, 5])
+        for own, whole in zip(found, exact_counts(CODES, [5, 5]), strict=True):
+            assert own.tolist() == whole.tolist()
+        assert sum(parts.n_rows.values()) == 90
+        kept = parts.map(np.negative).kept()
+        assert (np.concatenate([*kept.each()]) == -CODES).all()
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        lambda counts: _real(counts[1:]),
+        lambda counts: _real([*counts, counts[0]]),
+    ],
+    ids=["lost", "twice"],
+)
+def test_a_task_that_is_lost_or_added_twice_is_noticed(twin, monkeypatch):
+    """The broken twins of the sum over the cluster."""
+    monkeypatch.setattr(_dask, "_add_up", twin)
+    with dask.config.set(scheduler="synchronous"):
+        parts = parts_of(np.array_split(CODES, 5))
+        with pytest.raises(InvalidTableError, match="missing, came twice"):
+            exact_counts(parts, [5, 5])
+
+
+_real = _dask._add_up
+
+
+def test_a_partition_that_comes_back_with_other_rows_is_noticed():
+    sizes = chain([30, 30, 30], [30, 29, 30])
+    with dask.config.set(scheduler="synchronous"):
+        again = [dask.delayed(lambda: CODES[: next(sizes)])() for _ in range(3)]
+        parts = DaskParts(again, (), {})
+        exact_counts(parts, [5, 5])
+        with pytest.raises(InvalidTableError, match="another number of rows"):
+            exact_counts(parts, [5, 5])
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_one_partition_and_fifty_give_the_same_synthesizer():
+    """With equal noise, bit for bit: where a row is moves nothing."""
+    sampled = []
+    with dask.config.set(scheduler="synchronous"):
+        for n_parts in (1, 2, 50):
+            synth = PairwiseSynthesizer(epsilon=40.0, target="y", random_state=0)
+            with insecure_randomness(5):
+                synth.fit(dd.from_pandas(frame(), npartitions=n_parts))
+            sampled.append(synth.sample(200))
+    pd.testing.assert_frame_equal(sampled[0], sampled[1])
+    pd.testing.assert_frame_equal(sampled[0], sampled[2])
+
+
+def test_no_partition_has_noise_of_its_own(monkeypatch):
+    """Its counts are exact: noise is drawn where the sum is."""
+    drawn = []
+    real = _dask.count_part
+
+    def spy(number, part, steps):
+        with insecure_randomness(number + len(drawn)):
+            found = real(number, part, steps)
+        drawn.append(found)
+        return found
+
+    monkeypatch.setattr(_dask, "count_part", spy)
+    with dask.config.set(scheduler="synchronous"):
+        parts = parts_of(np.array_split(CODES, 4))
+        first, second = exact_counts(parts, [5, 5]), exact_counts(parts, [5, 5])
+    assert len(drawn) == 8
+    for own, again in zip(first, second, strict=True):
+        assert own.tolist() == again.tolist()
+
+
+def kill_once(number, rows, path):
+    """End the worker that gets part 1 first, as if its machine was lost."""
+    marker = Path(path, "killed")
+    if number == 1 and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return stream_of_part(17, number).integers(1000, size=1) + len(rows)
+
+
+def test_workers_of_a_cluster_count(cluster, tmp_path):
+    """A worker that dies changes no sum and no draw."""
+    assert len(cluster.scheduler_info(n_workers=-1)["workers"]) == 2
+    parts = parts_of(np.array_split(CODES, 6))
+    drawn = sum(stream_of_part(17, number).integers(1000) for number in range(6))
+    assert parts.total(kill_once, str(tmp_path), numbered=True) == drawn + 90
+    assert Path(tmp_path, "killed").exists()
+
+
+def kill_now_and_then(client, stop, killed):
+    """End a worker, and the next one when it is back."""
+    while not stop.wait(0.4):
+        pids = client.run(os.getpid, on_error="ignore")
+        if pids and len(killed) < 6:
+            os.kill(next(iter(pids.values())), signal.SIGKILL)
+            killed.append(True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "kind",
+    [
+        IndependentSynthesizer,
+        PairwiseSynthesizer,
+        GPATESynthesizer,
+        DPCGANSynthesizer,
+    ],
+)
+def test_a_fit_outlives_its_workers(kind, cluster):
+    """The same synthesizer as with all of them; rows kept on one are made again."""
+    table = dd.from_pandas(frame(20_000), npartitions=11)
+    synth = kind(epsilon=40.0, target="y", random_state=0)
+    with insecure_randomness(5):
+        expected = synth.fit(table).sample(100)
+    stop, killed = threading.Event(), []
+    killer = threading.Thread(
+        target=kill_now_and_then, args=(cluster, stop, killed), daemon=True
+    )
+    killer.start()
+    try:
+        with insecure_randomness(5):
+            found = synth.fit(table).sample(100)
+    finally:
+        stop.set()
+        killer.join()
+    assert killed
+    pd.testing.assert_frame_equal(found, expected)
