@@ -34,6 +34,10 @@ _SYNTHESIZERS = {
     for name in _CLASSES
     if name != "GANSynthesizer"
 }
+_NO_KINDS = (
+    "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
+    " public"
+)
 _FOR_CURATOR = (
     "computed from private rows and not differentially private: for the curator only"
 )
@@ -100,7 +104,13 @@ def _fit(args: argparse.Namespace) -> None:
     schema = _read_schema(args)
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args), verbose=sys.stderr.isatty())
-    table = _read_table(args.table, _described(args), infer=args.infer_dtypes)
+    table: Any = args.table
+    if args.infer_dtypes:
+        table = _read_table(args.table, _described(args))
+    elif args.table.suffix == ".csv":
+        from skdpsynth.preprocessing._csv import CsvFile
+
+        table = CsvFile(args.table, _described(args), _NO_KINDS)
     with withheld("The fit must end"):
         synthesizer.fit(table)
     try:
@@ -219,8 +229,7 @@ def _read_table(
             rows=rows,
             infer=infer,
             unchecked=unchecked,
-            remedy="write one by 'skdpsynth schema', or add --infer-dtypes to fit where"
-            " these are public",
+            remedy=_NO_KINDS,
         )
     with withheld(f"{str(path)!r} must be a table that can be read"):
         from pyarrow import parquet

@@ -27,7 +27,7 @@ from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_t
 from skdpsynth.preprocessing._purchase import buy_facts, declared_facts, discovery_share
 from skdpsynth.preprocessing._sampling import class_members, public_seed
 from skdpsynth.preprocessing._shares import TAIL_SHARE
-from skdpsynth.preprocessing._sources import open_table
+from skdpsynth.preprocessing._sources import is_source, open_table
 from skdpsynth.preprocessing._table import agreed_target
 from skdpsynth.preprocessing._where import Condition, rows_where
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
@@ -104,11 +104,14 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
 
         Parameters
         ----------
-        X : DataFrame, Arrow table or array-like of shape (n_rows, n_columns)
+        X : DataFrame, Arrow table or array-like of shape (n_rows, n_columns), or path
             The private table: of pandas, of polars, or of whatever has Arrow's
             ``__arrow_c_stream__``. Its column names and dtypes are public, also the
             dtypes that pandas infers from a list or an object array: set them in a
-            DataFrame where the values must not choose them.
+            DataFrame where the values must not choose them. A table that is not in
+            memory is read in blocks: the path of a CSV file, whose columns the schema
+            describes, of a Parquet file or of a folder of these; a Dataset of pyarrow;
+            an iterable of its record batches; or a DataFrame of Dask.
         y : array-like of shape (n_rows,), optional
             The labels, where they are not a column of X; also a table of one column.
             Rows whose label is missing are in no class, and no label comes out missing
@@ -273,7 +276,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         labels = None if layout.target is None else table.pop(layout.target)
         if layout.y_given and labels is not None:
             labels = labels_like(labels, y)
-        return features_like(table, X), labels
+        return table if is_source(X) else features_like(table, X), labels
 
     def privacy_report(self) -> PrivacyReport:
         """List every mechanism that touched the data, and the total.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -39,14 +40,26 @@ def read_csv(
     return _typed_table(table, columns, path, unchecked=unchecked)
 
 
-def csv_blocks(
-    path: Path, columns: Mapping[Hashable, Any], n_rows: int
-) -> Iterator[pd.DataFrame]:
-    """Read a CSV file, all of whose columns are stated, so many rows at a time."""
-    with withheld(f"{str(path)!r} must be a table that can be read"):
-        with pd.read_csv(path, chunksize=n_rows, **_how(columns)) as blocks:
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file whose columns are all stated, to be read block by block."""
+
+    path: Path
+    columns: Mapping[Hashable, Any]
+    remedy: str = "describe all of them"
+
+    def empty(self) -> pd.DataFrame:
+        """Give the columns without a row."""
+        return read_csv(self.path, self.columns, rows=0, remedy=self.remedy)
+
+    def blocks(self, n_rows: int) -> Iterator[pd.DataFrame]:
+        """Read so many rows at a time."""
+        with (
+            withheld(f"{str(self.path)!r} must be a table that can be read"),
+            pd.read_csv(self.path, chunksize=n_rows, **_how(self.columns)) as blocks,
+        ):
             for block in blocks:
-                yield _typed_table(block, columns, path)
+                yield _typed_table(block, self.columns, self.path)
 
 
 def _how(columns: Mapping[Hashable, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.preprocessing._csv import csv_blocks, read_csv
+from skdpsynth.preprocessing._csv import CsvFile
 from skdpsynth.preprocessing._layout import ColumnLayout
 from skdpsynth.preprocessing._table import (
     check_all_objects,
@@ -72,7 +72,7 @@ def open_table(
 
 def is_source(X: object) -> bool:
     """Tell whether the rows of a table are yet to be read."""
-    if isinstance(X, str | Path) or _is_dask(X):
+    if isinstance(X, str | Path | CsvFile) or _is_dask(X):
         return True
     import pyarrow as pa
     from pyarrow import dataset
@@ -90,10 +90,11 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
 
         return DaskParts.opened(X)
     if isinstance(X, str | Path) and Path(X).suffix == ".csv":
-        stated: dict[Any, Any] = {} if schema is None else dict(schema.columns)
-        empty = read_csv(Path(X), stated, rows=0)
+        X = CsvFile(Path(X), {} if schema is None else schema.columns)
+    if isinstance(X, CsvFile):
+        empty = X.empty()
         step = max(1, _BLOCK_ENTRIES // max(empty.shape[1], 1))
-        return empty, LocalParts(partial(csv_blocks, Path(X), stated, step))
+        return empty, LocalParts(partial(X.blocks, step))
     if isinstance(X, str | Path):
         X = _Files(Path(X))
     if not hasattr(X, "to_batches"):

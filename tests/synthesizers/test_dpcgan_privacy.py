@@ -183,7 +183,7 @@ def shuffled(n_rows, rate, rng):
 
 def twice_the_rows(self, cells):
     """A row is in two cells of a triple."""
-    self._rows = self._rows.repeat(2, 1)
+    self._rows = self._rows.map(np.repeat, 2, 0)
     return release_of_cells(self, cells)
 
 
@@ -359,7 +359,7 @@ class DivisorOfCells(LinearDiscriminator):
     """Divides by the number of rows, as `make_private` does."""
 
     def __init__(self, rows, *, expected_batch_size, **settings):
-        size = max(len(rows), 1)
+        size = max(sum(map(len, rows.each())), 1)
         super().__init__(rows, expected_batch_size=size, **settings)
 
 
@@ -368,7 +368,8 @@ class ExactCells(LinearDiscriminator):
 
     def release(self, cells):
         _, noise = super().release(cells)
-        return cells.sums(self._rows) / 1.0 / max(len(self._rows), 1), noise
+        rows = torch.from_numpy(np.concatenate([*self._rows.each()]))
+        return cells.sums(rows) / max(len(rows), 1), noise
 
 
 class FakesOfTheBatch(Discriminator):

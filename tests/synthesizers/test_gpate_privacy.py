@@ -310,14 +310,16 @@ class ExactShares(_linear_teachers.LinearTeachers):
 
     def release(self, cells):
         _, std = super().release(cells)
-        return cells.sums(self._rows) / max(len(self._rows), 1), std
+        rows = torch.from_numpy(np.concatenate([*self._rows.each()]))
+        return cells.sums(rows) / max(len(rows), 1), std
 
 
 class RealisedSize(_linear_teachers.LinearTeachers):
     """Says how far off shares are by the number of rows that there are."""
 
     def __init__(self, rows, n_teachers, *, expected_rows, **settings):
-        super().__init__(rows, n_teachers, expected_rows=len(rows), **settings)
+        n_rows = sum(map(len, rows.each()))
+        super().__init__(rows, n_teachers, expected_rows=n_rows, **settings)
 
 
 class PublicDrawsByRow(_gpate.TeacherEnsemble):
