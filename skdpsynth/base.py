@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
+    from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._layout import TableLayout
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._purchase import TableFacts
@@ -377,7 +377,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
     @abstractmethod
     def _fit(
         self,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         facts: TableFacts,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,

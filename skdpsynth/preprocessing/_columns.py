@@ -112,6 +112,9 @@ class RowsInParts:
         return self._parts.map(PrivateRows.of_class, position)
 
 
+TableRows = PrivateRows | RowsInParts  # of a whole table, in memory or not
+
+
 def declared_domain(
     column: ColumnLayout, schema: TableSchema | None
 ) -> ColumnDomain | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._classes import Classes
-    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
+    from skdpsynth.preprocessing._columns import PrivateRows, TableRows
     from skdpsynth.preprocessing._transforms import MarginalTransform
     from skdpsynth.privacy import PrivacyAccountant
 
@@ -134,7 +134,7 @@ def _n_cells(domain: ColumnDomain, n_bins: int) -> int:
 
 
 def buy_marginals(
-    rows: PrivateRows | RowsInParts,
+    rows: TableRows,
     domains: list[ColumnDomain],
     classes: Classes,
     accountant: PrivacyAccountant,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
+    from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._rules import Cells
     from skdpsynth.privacy import PrivacyAccountant
@@ -42,7 +42,7 @@ class TableModel:
     @classmethod
     def bought(
         cls,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         facts: TableFacts,
         plans: Sequence[ClassPlan],
         accountant: PrivacyAccountant,

@@ -22,6 +22,7 @@ from skdpsynth.preprocessing._classes import (
 from skdpsynth.preprocessing._columns import (
     PrivateRows,
     RowsInParts,
+    TableRows,
     buy_levels,
     declared_domain,
     encode_rows,
@@ -176,7 +177,7 @@ def buy_facts(
     layout: TableLayout,
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
-) -> tuple[TableFacts, PrivateRows | RowsInParts]:
+) -> tuple[TableFacts, TableRows]:
     """Buy what the schema does not say; with it encode the rows, which stay private.
 
     Those of a DataFrame are in memory; of a table in parts they are kept in parts.
@@ -216,7 +217,7 @@ def buy_facts(
     known = [domain for domain in domains.values() if domain is not None]
     facts = TableFacts.of(layout, columns, tuple(known), classes, schema)
     rows = parts.map(encode_rows, list(columns), known, target, classes.levels)
-    if parts is table:
+    if isinstance(table, Parts):
         return facts, RowsInParts(rows.kept())
     return facts, PrivateRows.joined(rows.each(), len(table))
 

@@ -70,7 +70,7 @@ def open_table(
     return parts, layout
 
 
-def is_source(X: object) -> bool:
+def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
     """Tell whether the rows of a table are yet to be read."""
     if isinstance(X, str | Path | CsvFile) or _is_dask(X):
         return True
@@ -80,7 +80,7 @@ def is_source(X: object) -> bool:
     if isinstance(X, dataset.Dataset | pa.RecordBatchReader | Iterator):
         return True
     listed = isinstance(X, list | tuple) and len(X) > 0
-    return listed and all(isinstance(each, pa.RecordBatch) for each in X)  # type: ignore[union-attr]
+    return listed and all(isinstance(each, pa.RecordBatch) for each in X)
 
 
 def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  # noqa: ANN401

@@ -175,7 +175,7 @@ class LocalParts(Parts):
 
     def each(self) -> Iterator[Any]:
         """Bring what the steps so far make of each part into memory, in order."""
-        n_rows = {}
+        n_rows: dict[int, int] = {}
         for counted in self._counts(self._steps):
             n_rows |= counted.n_rows
             yield counted.value

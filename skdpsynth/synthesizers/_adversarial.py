@@ -28,7 +28,7 @@ from skdpsynth.synthesizers._start import LookingStart
 
 if TYPE_CHECKING:
     from skdpsynth.nn._generator import Trainer
-    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
+    from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
@@ -65,7 +65,7 @@ class AdversarialSynthesizer(ClassGAN):
 
     def _fit(
         self,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         facts: TableFacts,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
@@ -155,7 +155,7 @@ class AdversarialSynthesizer(ClassGAN):
     def _train_linear(
         self,
         start: LookingStart,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         plans: list[ClassPlan],
         settings: dict[int, dict[str, Any]],
         public: torch.Generator,

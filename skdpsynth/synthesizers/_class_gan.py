@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._linear_discriminator import LinearDiscriminator
     from skdpsynth.nn._linear_teachers import LinearTeachers
-    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
+    from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.privacy._parts import Parts
@@ -80,7 +80,7 @@ class WholeTable(NamedTuple):
 
 def see_all(
     start: LookingStart,
-    rows: PrivateRows | RowsInParts,
+    rows: TableRows,
     plans: Sequence[ClassPlan],
     public: torch.Generator,
 ) -> dict[int, tuple[Seen, Parts]]:
@@ -233,7 +233,7 @@ class ClassGAN(GeneratedSynthesizer):
 
     def _buy_start(
         self,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         facts: TableFacts,
         plans: Sequence[ClassPlan],
         accountant: PrivacyAccountant,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from skdpsynth.nn._generator import Features, Trainer
-    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
+    from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
@@ -253,7 +253,7 @@ class GPATESynthesizer(ClassGAN):
 
     def _fit(
         self,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         facts: TableFacts,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
@@ -283,7 +283,7 @@ class GPATESynthesizer(ClassGAN):
     def _train_linear(
         self,
         start: LookingStart,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         plans: list[ClassPlan],
         reserved: Mapping[int, tuple[Reservation, Reservation | None]],
         public: torch.Generator,
@@ -309,7 +309,7 @@ class GPATESynthesizer(ClassGAN):
     def _train(
         self,
         start: Start,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         plans: list[ClassPlan],
         reserved: Mapping[int, tuple[Reservation, Reservation | None]],
         public: torch.Generator,

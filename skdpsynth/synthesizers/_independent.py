@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
+    from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.preprocessing._where import DrawRanks
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
@@ -110,7 +110,7 @@ class IndependentSynthesizer(BaseSynthesizer):
 
     def _fit(
         self,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         facts: TableFacts,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from skdpsynth.nn._branch import UnlabelledBranch
-    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
+    from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
@@ -268,7 +268,7 @@ class PATETripleGANSynthesizer(ClassGAN):
 
     def _fit(
         self,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         facts: TableFacts,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,

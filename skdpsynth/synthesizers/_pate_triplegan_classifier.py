@@ -16,7 +16,7 @@ from skdpsynth.privacy._random import secret_generator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._columns import PrivateRows, TableRows
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._transforms import MarginalTransform
     from skdpsynth.privacy import Reservation
@@ -120,7 +120,7 @@ class Evidence:
 
 def train_classifier(
     evidence: Evidence,
-    rows: PrivateRows,
+    rows: TableRows,
     reservations: list[Reservation | None],
     expected_batch_sizes: list[float],
     n_steps: int,

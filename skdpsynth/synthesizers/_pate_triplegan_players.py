@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.nn._generator import Trainer
-    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.privacy import PrivacyAccountant, Reservation
     from skdpsynth.synthesizers._pate_triplegan_plan import TriplePlan, TripleSettings
     from skdpsynth.synthesizers._start import Start
@@ -228,7 +228,7 @@ class StepPlayer:
 
 def make_players(
     settings: TripleSettings,
-    rows: PrivateRows,
+    rows: TableRows,
     start: Start,
     plans: list[TriplePlan],
     reserved: Mapping[int, Reservation],

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.nn._generator import Generator, Trainer
     from skdpsynth.nn._linear_discriminator import Look
-    from skdpsynth.preprocessing._columns import PrivateRows, RowsInParts
+    from skdpsynth.preprocessing._columns import PrivateRows, TableRows
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
@@ -97,7 +97,7 @@ class FactorStart:
 
     def __init__(
         self,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         facts: TableFacts,
         plans: Sequence[ClassPlan],
         accountant: PrivacyAccountant,
@@ -171,7 +171,7 @@ class PairStart:
 
     def __init__(
         self,
-        rows: PrivateRows | RowsInParts,
+        rows: TableRows,
         facts: TableFacts,
         plans: Sequence[ClassPlan],
         accountant: PrivacyAccountant,
