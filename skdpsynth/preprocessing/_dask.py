@@ -18,7 +18,7 @@ from skdpsynth.privacy._parts import Counted, Parts, Step, count_part
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FAN_IN = 8  # counts that are added up at a time
+_FAN_IN = 8  # counts that are added up, or parts that are brought, at a time
 
 
 class DaskParts(Parts):
@@ -41,11 +41,14 @@ class DaskParts(Parts):
 
     def each(self) -> Iterator[Any]:
         """Bring what the steps so far make of each part into memory, in order."""
+        import dask
+
         n_rows: dict[int, int] = {}
-        for task in self._tasks(self._steps):
-            counted = task.compute()
-            n_rows |= counted.n_rows
-            yield counted.value
+        tasks = self._tasks(self._steps)
+        for first in range(0, len(tasks), _FAN_IN):
+            for counted in dask.compute(*tasks[first : first + _FAN_IN]):
+                n_rows |= counted.n_rows
+                yield counted.value
         self._check(n_rows)
 
     def kept(self) -> Parts:
