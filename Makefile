@@ -49,7 +49,7 @@ DOCS := .venv-docs
 GALLERY := /plot_
 
 .PHONY: help install install-tests demo lint format test coverage test-lowest test-audit \
-    test-nightly docs html dist clean
+    test-nightly bench docs html dist clean
 
 help:
 	@echo "make demo          fit, sample and score on a real table; write a plot and a CSV"
@@ -58,6 +58,7 @@ help:
 	@echo "make test-lowest   some of them with the lower bounds of pyproject.toml"
 	@echo "make test-audit    attacks on the privacy claim (3 minutes at most)"
 	@echo "make test-nightly  the tests that take long"
+	@echo "make bench         seconds and memory of all synthesizers, of few and small tables"
 	@echo "make docs          the site, in docs/_build/html (4 minutes)"
 	@echo "make dist          sdist and wheel in dist, tried in a fresh environment"
 	@echo "make lint          ruff, mypy and the docstrings"
@@ -135,6 +136,9 @@ test-audit: $(INSTALLED_TESTS)
 
 test-nightly: $(INSTALLED_NIGHTLY)
 	$(PYTEST) -n 2 --durations=0 -m nightly tests
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/speed.py --short --limit 60 --name speed_short
 
 docs:
 	$(MAKE) VENV=$(DOCS) html

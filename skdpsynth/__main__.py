@@ -127,12 +127,11 @@ def _fit(args: argparse.Namespace) -> None:
 
 def _sample(args: argparse.Namespace) -> None:
     """Draw a synthetic table from a saved synthesizer; this costs no privacy."""
+    from skdpsynth.utils._write import write_batches
+
     _check_output(args)
-    table = _load(args.model).sample(args.rows, random_state=args.seed)
-    if args.output.suffix == ".csv":
-        table.to_csv(args.output, index=False)
-    else:
-        table.to_parquet(args.output, index=False)
+    batches = _load(args.model).sample_batches(args.rows, random_state=args.seed)
+    write_batches(args.output, batches)
 
 
 def _report(args: argparse.Namespace) -> None:

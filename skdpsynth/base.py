@@ -25,16 +25,15 @@ from skdpsynth.preprocessing._degradation import judged
 from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
 from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_table
 from skdpsynth.preprocessing._purchase import buy_facts, declared_facts, discovery_share
-from skdpsynth.preprocessing._sampling import class_members, public_seed
+from skdpsynth.preprocessing._sampler import Sampler
+from skdpsynth.preprocessing._sampling import public_seed
 from skdpsynth.preprocessing._shares import TAIL_SHARE
 from skdpsynth.preprocessing._sources import is_source, open_table
 from skdpsynth.preprocessing._table import agreed_target
-from skdpsynth.preprocessing._where import Condition, rows_where
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.privacy._report_text import claim
 from skdpsynth.schema import TableSchema
-from skdpsynth.utils._containers import converter
 from skdpsynth.utils._sklearn_compat import InstanceOf, Interval, Options, fit_context
 
 if TYPE_CHECKING:
@@ -48,15 +47,13 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._layout import TableLayout
     from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._purchase import TableFacts
-    from skdpsynth.preprocessing._where import DrawRanks
 
 __all__ = ["BaseSynthesizer"]
 
 _LOG = logging.getLogger("skdpsynth")
-_CHUNK_ROWS = 250_000  # rows decoded at once when sampling
 
 
-class BaseSynthesizer(OneToOneFeatureMixin, Savable):
+class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
     """Base class of all synthesizers.
 
     A subclass fills in ``_fit``, which trains and returns a `TableModel`;
@@ -175,77 +172,6 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
         if poor:
             warnings.warn(poor, DegradedResultWarning, stacklevel=3)
         return self
-
-    def sample(
-        self,
-        n_samples: int = 1,
-        *,
-        sampling_strategy: str | Mapping[Hashable, float] | None = None,
-        where: Mapping[Hashable, Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        output: Literal["pandas", "arrow", "polars"] = "pandas",
-    ) -> Any:  # noqa: ANN401 - a table of the library asked for
-        """Draw synthetic rows. It costs no privacy, however much is drawn.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows, at least 1.
-        sampling_strategy : {"balanced"}, dict or None, default=None
-            Class shares: None for the bought ones, "balanced" for equal ones, or a
-            dict from class to share (floats with sum 1) or to count (integers with
-            sum `n_samples`). Only None where there are no classes but a measurement.
-        where : dict, optional
-            Draw only rows that satisfy all of it, from their distribution given that
-            they do. From column name (the target too) to a value, to a list of which
-            any will do, or, for numbers and times, to a tuple ``(low, high)``, both
-            included, where None is an open end. Outside a tuple None is a missing
-            value. It sets the class shares, so give no `sampling_strategy`.
-        random_state : int, RandomState instance or None, default=None
-            None continues the stream of the fitted object, an int repeats.
-        output : {"pandas", "arrow", "polars"}, default="pandas"
-            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars.
-
-        Returns
-        -------
-        DataFrame or Table of shape (n_samples, n_columns)
-            Columns, order and dtypes of the training table, in random row order. Of one
-            that came through Arrow, pandas has Arrow's dtypes.
-
-        Raises
-        ------
-        MissingDependencyError
-            If polars is asked for and not installed.
-        ValueError
-            If `n_samples`, `sampling_strategy`, `where` or `output` is out of range, or
-            rows that satisfy `where` are not found.
-        """
-        check_is_fitted(self)
-        convert = converter(output)
-        layout = self._model.facts.layout
-        if layout.measured and sampling_strategy is not None:
-            raise ValueError(
-                f"The target {layout.target!r} is a number, and sampling_strategy is "
-                "about classes. Leave it out, or ask for rows by where."
-            )
-        rng = self._stream
-        if random_state is not None:
-            rng = np.random.default_rng(public_seed(random_state))
-        if where is not None and sampling_strategy is not None:
-            msg = "where sets the class shares: leave out sampling_strategy."
-            raise ValueError(msg)
-        condition = None if where is None else Condition.of(where, self._model.facts)
-        if condition is not None:
-            within = self._within(condition.spans(self._model))
-            found = rows_where(condition, self._model, *within, n_samples, rng)
-            return convert(self._model.join([*found]))
-        members = class_members(
-            n_samples, sampling_strategy, self._model.facts.classes, rng
-        )
-        starts = range(0, len(members), _CHUNK_ROWS)
-        chunks = (members[start : start + _CHUNK_ROWS] for start in starts)
-        parts = [self._model.decode(self._ranks(own, rng), own) for own in chunks]
-        return convert(self._model.join(parts))
 
     def fit_resample(
         self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None
@@ -417,22 +343,6 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable):
     def _tail_delta(self) -> float:
         """Delta of a class's block beside the Gaussian curve; public."""
         return self.delta * TAIL_SHARE if self._block else 0.0
-
-    @abstractmethod
-    def _ranks(
-        self, members: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Draw the ranks of synthetic rows of the given classes, in [0, 1]."""
-
-    def _within(
-        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
-    ) -> tuple[DrawRanks, NDArray[np.float64]]:
-        """Give `_ranks` restricted to spans of ranks, class by class and column.
-
-        With it the share of each class's rows that are left. A subclass that can draw
-        such rows says how; here all are drawn, and those outside are left out.
-        """
-        return self._ranks, np.ones(len(spans))
 
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""

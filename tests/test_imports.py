@@ -78,6 +78,7 @@ PUBLIC_SAMPLING: tuple[str, ...] = (
     "privacy/_random.py",
     "privacy/_mechanisms.py",
     "base.py",
+    "preprocessing/_sampler.py",
     "nn/_factors.py",
     "synthesizers/_independent.py",
 )

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from skdpsynth.nn._generator import Trainer
 from skdpsynth.nn._products import Products
+from skdpsynth.utils._rows import in_order_of_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +65,8 @@ class FactorGenerator:
         self, members: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes; see `scores`."""
-        return np.asarray(ndtr(self.scores(members, rng)))
+        scores = self.scores(members, rng)
+        return np.asarray(ndtr(scores, out=scores))
 
     def within(
         self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
@@ -101,13 +103,15 @@ class FactorGenerator:
         n_columns, n_factors = self.parameters[0]["loadings"].shape
         scores = rng.standard_normal((len(members), n_columns))
         factors = rng.standard_normal((len(members), n_factors))
-        for c, own in enumerate(self.parameters):
-            rows = np.flatnonzero(members == c)
-            if len(rows) == 0:
-                continue
-            shared = scores[rows] + factors[rows] @ own["loadings"].T
+        order, places = in_order_of_class(members, len(self.parameters))
+        for own, place in zip(self.parameters, places, strict=True):
+            rows = order[place]
+            shared = factors[rows] @ own["loadings"].T
+            shared += scores[rows]
             shared /= np.sqrt(1.0 + (own["loadings"] ** 2).sum(axis=1))
-            scores[rows] = own["location"] + np.exp(own["log_scale"]) * shared
+            shared *= np.exp(own["log_scale"])
+            shared += own["location"]
+            scores[rows] = shared
         return scores
 
 

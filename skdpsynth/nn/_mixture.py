@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdpsynth.utils._rows import in_order_of_class
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -115,22 +117,27 @@ class MixtureGenerator:
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
         ranks = np.empty((len(members), len(self.starts) - 1))
-        for c, mixture in enumerate(self.mixtures):
-            rows = np.flatnonzero(members == c)
+        order, places_of = in_order_of_class(members, len(self.mixtures))
+        for mixture, own in zip(self.mixtures, places_of, strict=True):
+            rows = order[own]
             # In the order of their codes: the tables below are then read in order.
             codes = np.repeat(
                 np.arange(len(mixture.weights)),
                 rng.multinomial(len(rows), mixture.weights),
             )
             rows = rng.permutation(rows)
+            low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
+            found = np.empty((ranks.shape[1], len(rows)))
             for j, (start, end) in enumerate(pairwise(self.starts.tolist())):
                 ends = mixture.probabilities[:, start:end].cumsum(1, dtype=np.float64)
                 ends /= ends[:, -1:]
                 table = (ends + np.arange(len(ends))[:, None]).ravel()
                 places = np.searchsorted(table, codes + rng.random(len(rows)), "right")
                 bins = np.minimum(places - codes * (end - start), end - start - 1)
-                low, high = mixture.ranks[:, start + bins]
-                ranks[rows, j] = low + (high - low) * rng.random(len(rows))
+                rng.random(out=found[j])
+                found[j] *= width[start:end].take(bins)
+                found[j] += low[start:end].take(bins)
+            ranks[rows] = found.T
         return ranks
 
     def within(

@@ -99,7 +99,7 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
     elif dtype.kind == "O":
         array = raw.astype(object)
         array[missing] = None
-    return pd.Series(array, dtype=dtype, name=column.name)
+    return pd.Series(array, dtype=dtype, name=column.name, copy=False)
 
 
 def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
@@ -137,7 +137,7 @@ def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
         limits = np.finfo(storage)
         if limits.max < np.finfo(np.float64).max:
             values = np.clip(values, float(limits.min), float(limits.max))
-        return values.astype(storage)
+        return values.astype(storage, copy=False)
     whole = np.iinfo(storage)
     high = float(whole.max)
     if int(high) > whole.max:  # 2**63 - 1 has no float64: take the one below

@@ -19,6 +19,7 @@ from skdpsynth.preprocessing._transforms import MarginalTransform
 from skdpsynth.schema._columns import SECONDS_OF
 from skdpsynth.schema._dtypes import is_date
 from skdpsynth.schema._values import decode_value, encode_value, plain
+from skdpsynth.utils._rows import in_order_of_class
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -55,12 +56,13 @@ class TableModel:
         bought = buy_marginals(rows, domains, facts.classes, accountant, mus=mus)
         return cls(facts, bought)
 
-    def decode(
+    def columns(
         self, ranks: NDArray[np.float64], members: NDArray[np.int64]
-    ) -> pd.DataFrame:
-        """Turn ranks in [0, 1], (n_rows, n_modelled_columns), into rows of the table.
+    ) -> list[pd.Series | None]:
+        """Turn ranks in [0, 1], (n_rows, n_modelled_columns), into columns.
 
-        Columns, their order and dtypes are those of the training table.
+        Their order and dtypes are those of the training table. Identifiers are None:
+        `join` numbers them.
         """
         cells = self.cells(ranks, members)
         series: dict[Any, pd.Series] = {}
@@ -78,12 +80,31 @@ class TableModel:
                 levels = self.facts.classes.levels
                 codes = members if levels else np.full(len(members), -1)
                 series[column.name] = to_category_series(codes, levels, column)
-            elif column.name not in series:
-                series[column.name] = _fresh_identifiers(len(members), column)
-        names = [column.name for column in self.facts.layout.columns]
-        frame = pd.concat([series[name] for name in names], axis=1)
+        return [series.get(column.name) for column in self.facts.layout.columns]
+
+    def join(self, parts: list[list[pd.Series | None]], first: int = 0) -> pd.DataFrame:
+        """Put parts of `columns` together, with identifiers from the number `first`.
+
+        The parts are emptied, so that of most columns there is one copy at a time.
+        """
+        n_rows = sum(
+            next(len(own) for own in part if own is not None) for part in parts
+        )
+        found: dict[int, pd.Series] = {}
+        for place, column in enumerate(self.facts.layout.columns):
+            pieces = [own for part in parts if (own := part[place]) is not None]
+            if len(pieces) == 1:
+                found[place] = pieces[0]
+            elif pieces:
+                found[place] = pd.concat(pieces, ignore_index=True)
+            else:
+                found[place] = _fresh_identifiers(first, n_rows, column)
+            for part in parts:
+                part[place] = None
+        frame = pd.DataFrame(found, copy=False)
         # Of names of several types pandas would read None as NaN. What a file holds of
         # a NumPy name is the plain one, which must not change the answer.
+        names = [column.name for column in self.facts.layout.columns]
         mixed = object if len({type(plain(name)) for name in names}) > 1 else None
         frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
         return frame
@@ -104,9 +125,11 @@ class TableModel:
         if wanted is not None and wanted & rules.names:
             wanted |= rules.names
         cells: dict[Hashable, Cells] = {}
+        order, places = in_order_of_class(members, len(self.marginals))
+        by_class = order, places, np.ascontiguousarray(ranks[order].T)
         for j, column in enumerate(self.facts.columns):
             if wanted is None or column.name in wanted:
-                cells[column.name] = self._decoded(j, ranks[:, j], members)
+                cells[column.name] = self._decoded(j, *by_class)
         if not rules.rules or not (wanted is None or wanted & rules.names):
             return cells
         if self.facts.layout.label_column is not None:
@@ -118,42 +141,33 @@ class TableModel:
             gone = cells[first][1]
             for name in others:
                 j = place_of[name]
-                cells[name] = self._decoded(j, ranks[:, j], members, gone)
+                cells[name] = self._decoded(j, *by_class, gone)
         rules.keep(cells)
         return cells
 
     def _decoded(
         self,
         j: int,
+        order: NDArray[np.intp],
+        places: list[slice],
         ranks: NDArray[np.float64],
-        members: NDArray[np.int64],
         gone: NDArray[np.bool_] | None = None,
     ) -> Cells:
         """Decode a column by the marginals of the rows' classes.
 
-        `gone` says where it is missing, if that is known.
+        The ranks (n_columns, n_rows) are in the order of the classes, and each class at
+        its place. `gone` says where the column is missing, if that is known.
         """
-        values = np.empty(len(members))
-        missing = np.zeros(len(members), dtype=bool)
-        for c, own in enumerate(self.marginals):
-            rows = np.flatnonzero(members == c)
+        found = np.empty(len(order))
+        lost = np.zeros(len(order), dtype=bool) if gone is None else gone[order]
+        for own, place in zip(self.marginals, places, strict=True):
             if gone is None:
-                values[rows], missing[rows] = own[j].decode(ranks[rows])
+                found[place], lost[place] = own[j].decode(ranks[j, place])
             else:
-                values[rows] = own[j].decode_where(ranks[rows], gone[rows])
-        return values, missing if gone is None else gone.copy()
-
-    def join(self, parts: list[pd.DataFrame]) -> pd.DataFrame:
-        """Put decoded parts together, with identifiers numbered anew, so distinct."""
-        if len(parts) == 1:
-            return parts[0]
-        frame = pd.concat(parts, ignore_index=True)
-        layout = self.facts.layout
-        known = self.facts.drawn
-        for place, column in enumerate(layout.columns):
-            if column.name not in known and column is not layout.label_column:
-                frame.isetitem(place, _fresh_identifiers(len(frame), column))
-        return frame
+                found[place] = own[j].decode_where(ranks[j, place], lost[place])
+        values, missing = np.empty_like(found), np.empty_like(lost)
+        values[order], missing[order] = found, lost
+        return values, missing
 
     def score_rows(
         self,
@@ -220,19 +234,20 @@ class TableModel:
         return cls(TableFacts.of(layout, columns, domains, classes, schema), marginals)
 
 
-def _fresh_identifiers(n_rows: int, column: ColumnLayout) -> pd.Series:
-    """Make row numbers, in the dtype of the column or of its categories."""
+def _fresh_identifiers(first: int, n_rows: int, column: ColumnLayout) -> pd.Series:
+    """Make row numbers from `first` on, in the dtype of the column or of its levels."""
     if column.kind != "categorical":
         nothing = np.zeros(n_rows, dtype=bool)
         step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
-        return to_series(np.arange(n_rows, dtype=np.float64) * step, nothing, column)
+        numbers = np.arange(first, first + n_rows, dtype=np.float64)
+        return to_series(numbers * step, nothing, column)
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = pd.Series(column.dtype.categories)
         inner = ColumnLayout.of(column.name, levels)
         if inner.kind != "categorical":
-            values = _fresh_identifiers(n_rows, inner)
+            values = _fresh_identifiers(first, n_rows, inner)
             listed = pd.Index(values.unique(), dtype=inner.dtype)
             dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
             return values.astype(dtype)
-    names = [str(number) for number in range(n_rows)]
+    names = [str(number) for number in range(first, first + n_rows)]
     return to_category_series(np.arange(n_rows), names, column)

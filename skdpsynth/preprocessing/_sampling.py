@@ -17,27 +17,23 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._classes import Classes
 
 
-def class_members(
-    n_samples: int,
-    sampling_strategy: str | Mapping[Hashable, float] | None,
-    classes: Classes,
-    rng: np.random.Generator,
+def in_random_order(
+    counts: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Choose the class of every synthetic row, in a random order; see `sample`."""
-    counts = _class_counts(checked_number(n_samples), sampling_strategy, classes)
+    """Give the class of every synthetic row, so many of each."""
     members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     rng.shuffle(members)
     return members
 
 
-def checked_number(n_samples: int) -> int:
+def checked_number(number: int, name: str = "n_samples") -> int:
     """Give a number of rows to sample; raise ValueError if it is none."""
-    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
-        msg = f"n_samples must be an int >= 1. Got {type(n_samples).__name__} instead."
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        msg = f"{name} must be an int >= 1. Got {type(number).__name__} instead."
         raise ValueError(msg)
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be an int >= 1. Got {n_samples} instead.")
-    return int(n_samples)
+    if number < 1:
+        raise ValueError(f"{name} must be an int >= 1. Got {number} instead.")
+    return int(number)
 
 
 def public_seed(random_state: int | np.random.RandomState | None) -> int:
@@ -63,9 +59,10 @@ def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int
     return counts
 
 
-def _class_counts(
+def class_counts(
     n_samples: int, strategy: str | Mapping[Hashable, float] | None, classes: Classes
 ) -> NDArray[np.int64]:
+    """Choose how many rows each class has; `strategy` is as in `sample`."""
     if strategy is None:
         return largest_remainder(classes.prior, n_samples)
     if isinstance(strategy, str) and strategy == "balanced":

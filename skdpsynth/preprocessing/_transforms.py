@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_SCORE = 3.0  # scores are kept within this distance of 0
 _GRID = 1000  # ranks that stand for all
+_CELLS = 2**12  # of [0, 1], where ranks are looked up
 
 
 @dataclass(frozen=True)
@@ -132,13 +133,15 @@ class MarginalTransform:
         A missing level has the code -1.
         """
         missing = ranks < self.missing
-        rank = np.maximum(ranks - self.missing, 0.0) / max(1 - self.missing, 1e-12)
+        rank = ranks
+        if self.missing:
+            rank = np.maximum(ranks - self.missing, 0.0) / max(1 - self.missing, 1e-12)
         if isinstance(self.domain, NumericDomain):
-            units = np.interp(rank, self.cumulative, self.points)
+            units = _interpolated(rank, self.cumulative, self.points)
             return self.domain.from_unit(units), missing
         if len(self.points) == 0:
             return np.full(len(rank), -1.0), np.ones(len(rank), dtype=bool)
-        place = np.searchsorted(self.cumulative[1:-1], rank, side="right")
+        place = _places(rank, self.cumulative[1:-1])
         return np.where(missing, -1.0, self.points[place]), missing
 
     def decode_where(self, ranks: Floats, missing: NDArray[np.bool_]) -> Floats:
@@ -182,3 +185,33 @@ class MarginalTransform:
         rank = np.where(gone, missing, self.missing + (1.0 - self.missing) * rank)
         lowest = ndtr(-MAX_SCORE)
         return ndtri(np.clip(rank, lowest, 1 - lowest))
+
+
+def _interpolated(ranks: Floats, cumulative: Floats, points: Floats) -> Floats:
+    """Do as `np.interp` does, to the bit; of many ranks faster."""
+    if len(ranks) < 4 * _CELLS:
+        return np.interp(ranks, cumulative, points)
+    place = _places(ranks, cumulative) - 1
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        slopes = np.append(np.diff(points) / np.diff(cumulative), 0.0)
+    slopes[~np.isfinite(slopes)] = 0.0  # of an interval that no rank is in
+    along = ranks - cumulative.take(place)
+    along *= slopes.take(place)
+    along += points.take(place)
+    return along
+
+
+def _places(ranks: Floats, ends: Floats) -> NDArray[np.intp]:
+    """Count the `ends`, sorted and in [0, 1], up to each rank, in [0, 1] too.
+
+    Of many ranks those that share a cell with no end have one count: only the others
+    are searched for.
+    """
+    if len(ranks) < 4 * _CELLS:
+        return np.searchsorted(ends, ranks, side="right")
+    in_cell = np.bincount((ends * _CELLS).astype(np.intp), minlength=_CELLS + 1)
+    below = np.where(in_cell > 0, -1, np.cumsum(in_cell))
+    places = below.take((ranks * _CELLS).astype(np.intp), mode="clip")
+    left = np.flatnonzero(places < 0)
+    places[left] = np.searchsorted(ends, ranks[left], side="right")
+    return places

@@ -15,7 +15,6 @@ import pandas as pd
 
 from skdpsynth.preprocessing._convert import from_wall, to_wall, zone_of
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
-from skdpsynth.preprocessing._sampling import checked_number
 from skdpsynth.schema._columns import ROUNDING
 from skdpsynth.schema._values import plain
 
@@ -165,13 +164,12 @@ def rows_where(
     left: NDArray[np.float64],
     n_samples: int,
     rng: np.random.Generator,
-) -> Iterator[pd.DataFrame]:
-    """Draw rows that satisfy a condition, in parts.
+) -> Iterator[list[pd.Series | None]]:
+    """Draw rows that satisfy a condition, in parts; see `TableModel.columns`.
 
     `draw` leaves the share `left` of each class's rows, among them all that do. Those
     that do not are drawn again, class and all, so the law is that of the generator.
     """
-    n_samples = checked_number(n_samples)
     shares = left * condition.classes * model.facts.classes.prior
     found = tried = 0
     while found < n_samples:
@@ -188,7 +186,7 @@ def rows_where(
         rows = np.flatnonzero(condition.holds(model, ranks, members))
         rows = rows[: n_samples - found]
         found, tried = found + len(rows), tried + size
-        yield model.decode(ranks[rows], members[rows])
+        yield model.columns(ranks[rows], members[rows])
 
 
 def drawn_within(uniforms: NDArray[np.float64], spans: Spans) -> NDArray[np.float64]:

@@ -20,11 +20,15 @@ def fitted(frame: pd.DataFrame, schema=None, target=None) -> TableModel:
     return synthesizer.fit(frame)._model
 
 
-def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:
+def drawn(model: TableModel, n_rows: int) -> list[pd.Series | None]:
     rng = np.random.default_rng(0)
     members = rng.integers(0, len(model.marginals), n_rows)
     ranks = rng.random((n_rows, len(model.facts.columns)))
-    return model.decode(ranks, members)
+    return model.columns(ranks, members)
+
+
+def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:
+    return model.join([drawn(model, n_rows)])
 
 
 IDS = {
@@ -45,8 +49,10 @@ IDS = {
 def test_identifiers_are_fresh_and_distinct_in_every_part(dtype):
     frame = pd.DataFrame({"id": IDS[dtype], "x": np.arange(40.0)})
     model = fitted(frame, TableSchema({"id": Identifier()}))
-    parts = [decoded(model, 25), decoded(model, 15)]
-    for table in (parts[0], model.join(parts[:1]), model.join(parts)):
+    one = decoded(model, 25)
+    two = model.join([drawn(model, 25), drawn(model, 15)])
+    later = model.join([drawn(model, 15)], first=40)
+    for table in (one, two, later):
         assert table["id"].is_unique
         if isinstance(frame["id"].dtype, pd.CategoricalDtype):
             assert table["id"].cat.ordered == frame["id"].cat.ordered
@@ -54,8 +60,11 @@ def test_identifiers_are_fresh_and_distinct_in_every_part(dtype):
             assert inner == frame["id"].cat.categories.dtype
         else:
             assert table["id"].dtype == frame["id"].dtype
-    assert len(model.join(parts)) == 40
-    assert model.join(parts).index.tolist() == list(range(40))
+    assert two.index.tolist() == list(range(40))
+    assert not set(later["id"]) & set(two["id"])
+    parts = [drawn(model, 25), drawn(model, 15)]
+    model.join(parts)
+    assert all(own is None for part in parts for own in part)  # there is one copy
 
 
 @pytest.mark.parametrize("inner", [[True, False], [False, True]])

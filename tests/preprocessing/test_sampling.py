@@ -8,15 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.preprocessing._classes import Classes
-from skdpsynth.preprocessing._sampling import class_members, largest_remainder
+from skdpsynth.preprocessing._sampling import (
+    checked_number,
+    class_counts,
+    in_random_order,
+    largest_remainder,
+)
 
 CLASSES = Classes(("a", "b", "c"), np.array([900.0, 99.0, 1.0]))
 
 
 def counts_of(n_samples, strategy=None, classes=CLASSES) -> list[int]:
-    rng = np.random.default_rng(0)
-    members = class_members(n_samples, strategy, classes, rng)
-    return np.bincount(members, minlength=len(classes)).tolist()
+    return class_counts(checked_number(n_samples), strategy, classes).tolist()
 
 
 @given(
@@ -85,9 +88,10 @@ def test_wrong_arguments(n_samples, strategy, message):
 
 
 def test_rows_are_shuffled_from_the_public_stream():
-    first = class_members(1000, None, CLASSES, np.random.default_rng(7))
-    again = class_members(1000, None, CLASSES, np.random.default_rng(7))
-    other = class_members(1000, None, CLASSES, np.random.default_rng(8))
+    first = in_random_order(np.array([900, 99, 1]), np.random.default_rng(7))
+    again = in_random_order(np.array([900, 99, 1]), np.random.default_rng(7))
+    other = in_random_order(np.array([900, 99, 1]), np.random.default_rng(8))
     assert (first == again).all()
     assert (first != other).any()
     assert (np.diff(first) < 0).any()
+    assert np.bincount(first).tolist() == [900, 99, 1]

@@ -1,0 +1,130 @@
+"""Batches: one table in parts, in the memory of one part."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from _rules import SCHEMA, make_table
+from scipy.stats import ks_2samp
+
+from skdpsynth import IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth.schema import Identifier, TableSchema
+from skdpsynth.utils._memory import PeakMemory
+
+
+def some_table(n_rows: int = 900) -> pd.DataFrame:
+    numbers = np.arange(n_rows)
+    label = np.where(numbers % 10 > 5, "q", "p")
+    return pd.DataFrame(
+        {
+            "id": numbers,
+            "name": pd.Categorical(numbers.astype(str)),
+            "x": np.where(label == "q", -numbers, numbers) / 3,
+            "k": pd.Categorical(np.where(numbers % 4, "u", None)),
+            "y": label,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def synth():
+    schema = TableSchema({"id": Identifier(), "name": Identifier()})
+    return IndependentSynthesizer(math.inf, schema=schema, target="y").fit(some_table())
+
+
+@pytest.mark.parametrize("strategy", [None, "balanced", {"p": 100, "q": 3}])
+@pytest.mark.parametrize("size", [1, 40, 102, 103, 500])
+def test_batches_are_one_table(synth, strategy, size):
+    given = {"sampling_strategy": strategy, "random_state": 0}
+    parts = [*synth.sample_batches(103, size, **given)]
+    assert [len(part) for part in parts[:-1]] == [size] * (len(parts) - 1)
+    assert sum(map(len, parts)) == 103
+    together, whole = pd.concat(parts), synth.sample(103, **given)
+    counts = together["y"].value_counts().to_dict()
+    assert counts == whole["y"].value_counts().to_dict()
+    assert together["id"].tolist() == whole["id"].tolist() == [*range(103)]
+    assert together["name"].is_unique
+    assert (together.dtypes.drop("name") == whole.dtypes.drop("name")).all()
+    if len(parts) == 1:
+        pd.testing.assert_frame_equal(parts[0], whole)
+    again = [*synth.sample_batches(103, size, **given)]
+    for one, other in zip(parts, again, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_batches_have_the_law_of_the_table(synth):
+    """Also each batch: its classes are as if all rows were shuffled."""
+    parts = [*synth.sample_batches(20_000, 2_500, random_state=1)]
+    whole = synth.sample(20_000, random_state=2)
+    shares = [(part["y"] == "q").mean() for part in parts]
+    expected = (whole["y"] == "q").mean()
+    assert np.abs(np.array(shares) - expected).max() < 5 * math.sqrt(0.25 / 2_500)
+    assert len(set(shares)) > 4
+    for label in ("p", "q"):
+        own = [rows.loc[rows["y"] == label, "x"] for rows in (pd.concat(parts), whole)]
+        assert ks_2samp(*own).pvalue > 1e-6
+
+
+def test_batches_continue_the_stream(synth):
+    first, second = (pd.concat(synth.sample_batches(60, 25)) for _ in range(2))
+    assert not first["x"].equals(second["x"])
+
+
+@pytest.mark.parametrize("output", ["arrow", "polars"])
+def test_batches_in_other_containers(synth, output):
+    if output == "polars":
+        pytest.importorskip("polars")
+    parts = [*synth.sample_batches(5, 2, random_state=0, output=output)]
+    assert [part.shape for part in parts] == [(2, 5), (2, 5), (1, 5)]
+    assert type(parts[0]) is type(synth.sample(1, output=output))
+
+
+def test_batches_keep_conditions_and_rules(synth):
+    where = {"y": "q", "x": (-250, -20)}
+    parts = [*synth.sample_batches(50, 20, where=where)]
+    assert [len(part) for part in parts] == [20, 20, 10]
+    rows = pd.concat(parts)
+    assert rows["x"].between(-250, -20).all()
+    assert set(rows["y"]) == {"q"}
+    assert rows["id"].tolist() == [*range(50)]
+    ruled = IndependentSynthesizer(math.inf, schema=SCHEMA).fit(make_table())
+    rows = pd.concat(ruled.sample_batches(90, 40))
+    assert (rows["start"] <= rows["end"]).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n_samples": 0}, "n_samples must be an int >= 1"),
+        ({"batch_size": 0}, "batch_size must be an int >= 1. Got 0"),
+        ({"batch_size": 2.5}, "batch_size must be an int >= 1. Got float"),
+        ({"batch_size": True}, "batch_size must be an int >= 1. Got bool"),
+        ({"n_samples": 10**9}, "n_samples below 1,000,000,000. Got 1,000,000,000"),
+        ({"sampling_strategy": {"p": 3}}, "add up to 3, but n_samples is 10"),
+        ({"sampling_strategy": "even"}, "sampling_strategy must be"),
+        ({"where": {"z": 1}}, "where names 'z'"),
+        ({"where": {"y": "p"}, "sampling_strategy": "balanced"}, "leave out"),
+        ({"output": "numpy"}, "output"),
+        ({"random_state": np.random}, "random_state must be"),
+    ],
+)
+def test_arguments_are_checked_at_the_call(synth, given, message):
+    with pytest.raises(ValueError, match=message):
+        synth.sample_batches(**{"n_samples": 10, **given})
+
+
+def test_memory_is_that_of_a_batch():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(3_000, 8)))
+    synth = PairwiseSynthesizer(math.inf).fit(table)
+    peaks = []
+    for n_samples in (40_000, 800_000):
+        for _ in range(2):  # the first time also finds what the allocator keeps
+            with PeakMemory() as memory:
+                for part in synth.sample_batches(n_samples, 20_000):
+                    assert len(part) == 20_000
+        peaks.append(memory.megabytes)
+    assert peaks[1] < peaks[0] + 10  # of 51 MB that all rows take
