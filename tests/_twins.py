@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from skdpsynth.privacy import _mechanisms
 from skdpsynth.synthesizers._start import FactorStart, PairStart
+
+
+def whole(parts):
+    """Put parts of a table together, as a twin would that counts by itself."""
+    found = [*parts.each()]
+    if isinstance(found[0], pd.DataFrame):
+        return pd.concat(found, ignore_index=True)
+    return np.concatenate(found)
 
 
 @contextmanager

@@ -21,10 +21,10 @@ from functools import reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import joblib
 import numpy as np
 
 from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.utils._threads import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -197,12 +197,12 @@ class LocalParts(Parts):
         if len(first) == 1:  # one part needs no other thread
             yield count_part(*first[0], steps)
             return
-        n_threads = joblib.cpu_count()
-        with ThreadPoolExecutor(n_threads) as pool:
+        most = n_threads()
+        with ThreadPoolExecutor(most) as pool:
             waiting: deque[Future[Counted]] = deque()
             for number, part in chain(first, numbered):
                 waiting.append(pool.submit(count_part, number, part, steps))
-                if len(waiting) > n_threads:  # no more parts than that are in memory
+                if len(waiting) > most:  # no more parts than that are in memory
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

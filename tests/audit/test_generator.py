@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from _twins import whole
 from scipy.stats import norm
 
 from skdpsynth import IndependentSynthesizer
@@ -353,14 +354,16 @@ MIXED_CANARY = {"x": 1e6, "c": "once"}
 N_RUNS = 120  # 60 judged: a perfect attack proves 1.3 at the level of 1e-6
 
 
-def exact_ranges(frame, columns, *args, **kwargs):
+def exact_ranges(table, columns, *args, **kwargs):
     """Bounds from the data (O7, U5, S3, T3, B2, N2)."""
+    frame = whole(table)
     limits = [(float(frame[c.name].min()), float(frame[c.name].max())) for c in columns]
     return [NumericDomain(*pair, False, False, False) for pair in limits]
 
 
-def exact_levels(frame, columns, *args, **kwargs):
+def exact_levels(table, columns, *args, **kwargs):
     """Categories from the data (T3, N2)."""
+    frame = whole(table)
     found = [tuple(sorted(frame[c.name].unique())) for c in columns]
     return [LevelDomain(levels, False, False) for levels in found]
 

@@ -69,6 +69,7 @@ def test_a_kept_subclass_is_caught(monkeypatch):
     table, canary = table_of(["tea", "coffee"] * 60), table_of([secret])
     assert audited(table, canary) == ""
     monkeypatch.setattr(_columns, "factorize", by_pandas)
+    monkeypatch.setattr(_convert, "factorize", by_pandas)
     assert "the fitted object depends on the canary" in audited(table, canary)
 
 

@@ -13,6 +13,7 @@ import joblib
 import numpy as np
 import pytest
 from _instances import INSTANCES, PLAIN_PRIVATE
+from _twins import whole
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
@@ -98,7 +99,7 @@ def test_real_labels_are_caught(twin, table):
 def exact_counts(codes, n_bins, reservation):
     """Class counts without noise, charged like noisy ones."""
     _real_counts(codes, n_bins, reservation)
-    return np.bincount(codes, minlength=n_bins)
+    return np.bincount(whole(codes), minlength=n_bins)
 
 
 def test_exact_class_counts_are_caught(table, monkeypatch):
@@ -108,9 +109,10 @@ def test_exact_class_counts_are_caught(table, monkeypatch):
     assert_caught(findings(IndependentSynthesizer(), UNCOUNTED, table, CANARY), PAST)
 
 
-def exact_flags(frame, columns, accountant, **settings):
+def exact_flags(table, columns, accountant, **settings):
     """Whether a value is missing is seen, and not bought."""
-    domains = _real_ranges(frame, columns, accountant, **settings)
+    frame = whole(table)
+    domains = _real_ranges(table, columns, accountant, **settings)
     seen = [bool(frame[column.name].isna().any()) for column in columns]
     return [
         replace(domain, nullable=n) for domain, n in zip(domains, seen, strict=True)
@@ -121,8 +123,8 @@ def exact_missing(codes, n_cells, reservation, weight):
     """The last cell, that of missing values, is counted without noise."""
     released = _real_histogram(codes, n_cells, reservation, weight)
     for j, deviations in enumerate(released.deviations):
-        missing = (codes[:, j] == n_cells[j] - 1).sum()
-        deviations[-1] = missing - len(codes) / n_cells[j]
+        missing = (whole(codes)[:, j] == n_cells[j] - 1).sum()
+        deviations[-1] = missing - len(whole(codes)) / n_cells[j]
     return released
 
 
@@ -178,18 +180,20 @@ class KeepsIndex(IndependentSynthesizer):
         return rows.set_axis(self.index_[:n_samples])
 
 
-def from_the_first_row(frame, columns, accountant, **settings):
+def from_the_first_row(table, columns, accountant, **settings):
     """The first row decides where a range begins."""
-    domains = _real_ranges(frame, columns, accountant, **settings)
+    frame = whole(table)
+    domains = _real_ranges(table, columns, accountant, **settings)
     first = [min(frame[c.name].dropna().iloc[0], 0.0) for c in columns]
     return [
         replace(domain, low=low) for domain, low in zip(domains, first, strict=True)
     ]
 
 
-def by_first_appearance(frame, columns, accountant, **settings):
+def by_first_appearance(table, columns, accountant, **settings):
     """Released categories in the order in which the table has them."""
-    domains = _real_levels(frame, columns, accountant, **settings)
+    frame = whole(table)
+    domains = _real_levels(table, columns, accountant, **settings)
     seen = [frame[c.name].drop_duplicates().tolist() for c in columns]
     return [
         replace(domain, levels=tuple(sorted(domain.levels, key=order.index)))

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+from _twins import whole
 from sklearn.base import clone
 
 from skdpsynth import (
@@ -306,8 +307,9 @@ def test_sums_without_clipping(small_table, canary, public_schema, monkeypatch):
     assert_caught(found, "times its sensitivity")
 
 
-def exact_ranges(frame, columns, *args, **kwargs):
+def exact_ranges(table, columns, *args, **kwargs):
     """Bounds from the data (O7, U5, S3, T3, B2, N2)."""
+    frame = whole(table)
     return [
         NumericDomain(
             float(frame[c.name].min()), float(frame[c.name].max()), False, False, False
@@ -316,8 +318,9 @@ def exact_ranges(frame, columns, *args, **kwargs):
     ]
 
 
-def exact_levels(frame, columns, *args, **kwargs):
+def exact_levels(table, columns, *args, **kwargs):
     """Categories from the data (T3, N2)."""
+    frame = whole(table)
     return [
         LevelDomain(tuple(sorted(frame[c.name].unique())), False, False)
         for c in columns

@@ -123,7 +123,7 @@ def test_few_parts_are_in_memory_at_a_time():
             yield Block()
 
     LocalParts(blocks).total(length_of_part, numbered=True)
-    assert max(most) <= _parts.joblib.cpu_count() + 3
+    assert max(most) <= _parts.n_threads() + 3
 
 
 def test_an_error_in_a_part_comes_through():
