@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from skdpsynth.nn._adam import AdamSteps
 from skdpsynth.nn._mixture import Mixture
 from skdpsynth.nn._tree import draw_from_tree
 
@@ -270,8 +271,8 @@ class Fit:
         first[own, torch.arange(n_components)] = 0.0
         self._log_weights = first.to(device).requires_grad_()
         self._released, self._heads = released, heads
-        trained = [self._parameters, self._log_weights]
-        self._optimizer = torch.optim.Adam(trained, lr=_LEARNING_RATE)
+        self._trained = self._parameters, self._log_weights
+        self._step = AdamSteps(self._trained)
         self._half = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)) // 2
         self.descend(self._half)
         if not more_comes:
@@ -284,16 +285,12 @@ class Fit:
     def descend(self, n_steps: int, *, falling: bool = False) -> None:
         """Take some steps of Adam."""
         for step in range(n_steps):
-            if falling:
-                rate = _LEARNING_RATE * (1.0 - step / n_steps)
-                self._optimizer.param_groups[0]["lr"] = rate
             logs = self._heads(self._parameters, self._home)
             loss = stated_loss(
                 self._released, self._log_weights, logs, self._home, len(self._released)
             )
-            self._optimizer.zero_grad()
-            loss.backward()
-            self._optimizer.step()
+            rate = _LEARNING_RATE * (1.0 - step / n_steps if falling else 1.0)
+            self._step(torch.autograd.grad(loss, self._trained), rate)
 
     def components(self) -> list[Components]:
         """Give each class the components that matter to it."""
