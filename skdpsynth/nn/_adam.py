@@ -68,9 +68,7 @@ class Adam:
         """Give the direction of the next step, of the shape of `gradient`."""
         if self._place is None:
             self._place = torch.zeros_like(gradient)
-            self._step = AdamSteps(
-                [self._place], betas=self._betas, floor=self._floor
-            )
+            self._step = AdamSteps([self._place], betas=self._betas, floor=self._floor)
         self._place.zero_()
         self._step([-gradient], rate=1.0)
         return self._place.clone()
