@@ -1,4 +1,6 @@
-"""All teachers as one batched program against a loop over them, on one thread.
+"""All teachers as one batched program, on one thread.
+
+Against a loop over them, and against torch's batched product of the same matrices.
 
 Run ``python benchmarks/teachers.py``; it takes some seconds.
 """
@@ -56,13 +58,33 @@ def make_network(hidden_dims: tuple[int, ...]) -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(widths[-1], 1))
 
 
+def products_of(hidden_dims: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """Give the matrix products of a step: (n, k, m) for (n, k) times (k, m)."""
+    n_rows, shapes = 2 * _BATCH, []
+    for depth, (n_in, n_out) in enumerate(pairwise((_N_COLUMNS, *hidden_dims, 1))):
+        shapes += [(n_rows, n_in, n_out), (n_in, n_rows, n_out)]
+        if depth > 0:
+            shapes.append((n_rows, n_out, n_in))
+    return shapes
+
+
+def seconds_of_bmm(shapes: list[tuple[int, int, int]]) -> float:
+    """Time torch's batched product of these shapes, and nothing else."""
+    total = 0.0
+    for n, k, m in shapes:
+        left, right = torch.rand(_N_TEACHERS, n, k), torch.rand(_N_TEACHERS, k, m)
+        out = torch.empty(_N_TEACHERS, n, m)
+        total += best_of(lambda a=left, b=right, c=out: torch.bmm(a, b, out=c))
+    return total
+
+
 def main() -> None:
-    """Print seconds per step of all teachers, and the ratio."""
+    """Print seconds per step of all teachers, and the ratios."""
     torch.set_num_threads(1)
     rows = np.random.default_rng(0).standard_normal((32_768, _N_COLUMNS), np.float32)
     fakes = torch.randn(64, _N_COLUMNS, generator=torch.Generator().manual_seed(0))
     print(f"one training step of {_N_TEACHERS} teachers, {_BATCH} real and fake rows")
-    for hidden_dims in [(), (16,), (32, 16)]:
+    for hidden_dims in [(), (32,), (32, 16)]:
         ensemble = TeacherEnsemble(
             rows,
             _N_TEACHERS,
@@ -85,6 +107,13 @@ def main() -> None:
         print(
             f"hidden_dims={hidden_dims}: batched {batched:.3f} s, one by one "
             f"{looped:.3f} s (from {_N_LOOPED} of them), ratio {looped / batched:.0f}"
+        )
+        shapes = products_of(hidden_dims)
+        work = 2e-9 * _N_TEACHERS * sum(n * k * m for n, k, m in shapes)
+        alone = seconds_of_bmm(shapes)
+        print(
+            f"  {work / batched:.1f} GFLOP/s, {100 * alone / batched:.0f} % of "
+            f"torch.bmm's {work / alone:.1f}"
         )
 
 

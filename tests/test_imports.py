@@ -251,6 +251,21 @@ def test_first_import_is_light_and_fast():
     assert seconds < 0.5
 
 
+def test_a_fit_does_not_import_the_compiler_of_torch():
+    """It takes seconds; the first optimizer of a process imports it."""
+    code = (
+        "import sys, numpy as np, pandas as pd, skdpsynth\n"
+        "draws = np.random.default_rng(0).normal(size=(1000, 4))\n"
+        "table = pd.DataFrame(draws, columns=list('abcd')).assign(y=draws[:, 0] > 0)\n"
+        "for name in ('PairwiseSynthesizer', 'GPATESynthesizer'):\n"
+        "    own = getattr(skdpsynth, name)(epsilon=10.0, target='y')\n"
+        "    assert len(own.fit(table).generator_.mixtures[0].weights) > 1, name\n"
+        "slow = {'torch._dynamo', 'torch._inductor', 'sympy', 'opacus'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
 def test_names_of_the_package_are_lazy_and_complete():
     assert set(skdpsynth.__all__) <= set(dir(skdpsynth))
     with pytest.raises(AttributeError, match="no attribute 'absent'"):

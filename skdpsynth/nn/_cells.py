@@ -133,8 +133,21 @@ class SeenCells:
 
     def distance(
         self, weights: torch.Tensor, probabilities: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Give the squared distance of a mixture's shares, in noise variances.
+
+        Beside it its slopes by the weights and the probabilities.
+        """
+        weights = weights.detach().requires_grad_()
+        probabilities = probabilities.detach().requires_grad_()
+        with torch.enable_grad():
+            total = self._distance(weights, probabilities)
+        by_both = torch.autograd.grad(total, (weights, probabilities))
+        return total.detach(), by_both[0], by_both[1]
+
+    def _distance(
+        self, weights: torch.Tensor, probabilities: torch.Tensor
     ) -> torch.Tensor:
-        """Give the squared distance of a mixture's shares, in noise variances."""
         by_group = probabilities @ self._member
         groups = by_group.reshape(len(weights), -1, self._n_groups)
         first, second = (groups[:, own] for own in self._pairs)

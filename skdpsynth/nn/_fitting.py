@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
+from skdpsynth.nn._adam import AdamSteps
 from skdpsynth.nn._mixture import Mixture
 from skdpsynth.nn._tree import draw_from_tree
 
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
 
 # At least and at most, and for each bin: components of all classes together, and steps.
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
+_BLOCKS = 4  # of a table of pairs: those without a cell are left out
 _MOST_CELLS = 2.5e8  # of pairs of bins, of all components and classes
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
 _LEARNING_RATE = 0.05
+# Noise variances for each released number, at which steps begin to fall: 1 is what the
+# truth has. Below it trees still find less to tell from real rows, for a while.
+_ENOUGH = 0.85
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
 _EVEN = 0.2  # share of components that belong to all classes alike
@@ -68,23 +73,57 @@ class Heads:
         # Coefficients of z^2, z and 1 give what normals add, in one product.
         own = (column == self.smooth_columns[:, None]) & smooth
         z = np.where(smooth, scores, 0.0)
-        self._powers = tensor(np.concatenate([own * z**2, own * z, own]))
+        self._powers = tensor(0.5 * np.concatenate([own * z**2, own * z, own]))
         self._smooth, self._scores = tensor(smooth), tensor(z)
 
     def __call__(self, parameters: torch.Tensor, home: torch.Tensor) -> torch.Tensor:
-        """Give the log-probabilities of the bins, (n_components, D), by column.
+        """Give the probabilities of the bins, (n_components, D), by column.
 
         Of parameters of shape (n_components, n_parameters), and the logarithms of the
         shares of the class of each component.
         """
-        means, widths = parameters[:, self.means], parameters[:, self.widths]
-        precisions = (-2.0 * widths.clamp(*_WIDTHS)).exp()
+        return self.shares(home + self.changes(parameters))
+
+    def changes(self, parameters: torch.Tensor) -> torch.Tensor:
+        """Give what parameters add to the logarithms of the shares."""
+        means, precisions = self._normals(parameters)
         squares = [1.0 - precisions, 2.0 * means * precisions, -(means**2) * precisions]
-        normals = 0.5 * torch.cat(squares, 1) @ self._powers.to(parameters)
-        free = self._units.to(parameters) * parameters[:, : self.means.start]
-        logits = (home + free + normals).clamp(-_FAR, _FAR)
-        members = self._members.to(parameters)
-        return logits - (logits.exp() @ members).log() @ members.T
+        normals = torch.cat(squares, 1) @ self._powers.to(parameters)
+        units = self._units.to(parameters)
+        return torch.addcmul(normals, units, parameters[:, : self.means.start])
+
+    def shares(self, logits: torch.Tensor) -> torch.Tensor:
+        """Give the softmax of every column."""
+        odds = logits.clamp(-_FAR, _FAR).exp()
+        return odds / self.by_column(odds)
+
+    def by_column(self, values: torch.Tensor) -> torch.Tensor:
+        """Give every bin the sum of its column."""
+        members = self._members.to(values)
+        return values @ members @ members.T
+
+    def slopes(
+        self, parameters: torch.Tensor, by_changes: torch.Tensor
+    ) -> torch.Tensor:
+        """Turn slopes by the changes into slopes by the parameters.
+
+        In closed form: a graph costs more than the products of matrices.
+        """
+        means, precisions = self._normals(parameters)
+        widths = parameters[:, self.widths]
+        sums = (by_changes @ self._powers.to(by_changes).T).tensor_split(3, dim=1)
+        by_squares, by_lines, by_ones = sums
+        by_means = 2.0 * precisions * (by_lines - means * by_ones)
+        by_precisions = means * (2.0 * by_lines - means * by_ones) - by_squares
+        inside = (widths >= _WIDTHS[0]) & (widths <= _WIDTHS[1])
+        by_widths = -2.0 * precisions * by_precisions * inside
+        by_logits = self._units.to(by_changes) * by_changes
+        return torch.cat([by_logits, by_means, by_widths], 1)
+
+    def _normals(self, parameters: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Give the means and the precisions of the intervals of numbers."""
+        widths = parameters[:, self.widths].clamp(*_WIDTHS)
+        return parameters[:, self.means], (-2.0 * widths).exp()
 
     def at(self, bins: NDArray[np.int64], home: torch.Tensor) -> torch.Tensor:
         """Give parameters of components about some bins, (n_components, n_columns).
@@ -120,7 +159,7 @@ class Components(NamedTuple):
     def mixture(self, heads: Heads, ranks: NDArray[np.float64]) -> Mixture:
         """Give the generator of the class."""
         weights = self.log_weights.double().softmax(0).cpu().numpy()
-        probabilities = heads(self.parameters, self.home).exp().float().cpu().numpy()
+        probabilities = heads(self.parameters, self.home).float().cpu().numpy()
         return Mixture(weights, probabilities, ranks)
 
 
@@ -152,81 +191,72 @@ class ReleasedClass:
         noise_std = max(noise_std, _LEAST_NOISE)
         self._per_cell = tensor(measured * (n_rows / noise_std))
         self._counts = tensor(counts / noise_std)
+        self.n_numbers = int(measured.sum()) + len(shares)  # in the distance
 
     def distance(
         self, weights: torch.Tensor, probabilities: torch.Tensor
-    ) -> torch.Tensor:
-        """Give the squared distances to all that was released, in noise variances.
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Give the squared distance to all that was released, in noise variances.
 
         Of weights of shape (n_components,) with sum 1, and probabilities of shape
-        (n_components, D) as in `Mixture`.
+        (n_components, D) as in `Mixture`. Beside it its slopes by both.
         """
-        total: torch.Tensor = _Distance.apply(
-            weights,
-            probabilities,
-            self._per_cell,
-            self._counts,
-            self.shares,
-            self._per_share,
-        )
+        beside = (weights @ probabilities - self.shares) * self._per_share
+        total = beside.square().sum()
+        weighted = (weights[:, None] * probabilities).T
+        slopes = torch.zeros_like(self._counts)
+        step = -(-len(slopes) // _BLOCKS)
+        for start in range(0, len(slopes), step):
+            block = slice(start, start + step), slice(start, None)  # no cell is below
+            off = weighted[block[0]] @ probabilities[:, block[1]]
+            off.mul_(self._per_cell[block]).sub_(self._counts[block])
+            total += off.square().sum()
+            slopes[block] = off.mul_(self._per_cell[block])
+        by_shares = 2.0 * self._per_share * beside
+        by_both = torch.addmm(by_shares, probabilities, (slopes + slopes.T).mul_(2.0))
+        of_shares = probabilities @ by_shares
+        by_weights = 0.5 * (torch.linalg.vecdot(probabilities, by_both) + of_shares)
+        by_probabilities = by_both.mul_(weights[:, None])
         if self.seen is not None:
-            total = total + self.seen.distance(weights, probabilities)
-        return total
+            more = self.seen.distance(weights, probabilities)
+            total += more[0]
+            by_weights += more[1]
+            by_probabilities += more[2]
+        return total, by_weights, by_probabilities
 
 
-class _Distance(torch.autograd.Function):
-    """`ReleasedClass.distance`; autograd would take one product of matrices more."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401 - torch's context
-        weights: torch.Tensor,
-        probabilities: torch.Tensor,
-        per_cell: torch.Tensor,
-        counts: torch.Tensor,
-        shares: torch.Tensor,
-        per_share: float,
-    ) -> torch.Tensor:
-        pairs = (weights[:, None] * probabilities).T @ probabilities
-        off = pairs * per_cell - counts
-        beside = (weights @ probabilities - shares) * per_share
-        slopes = off * per_cell
-        by_pairs = probabilities @ (slopes + slopes.T)
-        by_shares = 2.0 * beside * per_share
-        ctx.save_for_backward(
-            (probabilities * (by_pairs + by_shares)).sum(1),
-            weights[:, None] * (2.0 * by_pairs + by_shares),
-        )
-        return off.square().sum() + beside.square().sum()
-
-    @staticmethod
-    def backward(
-        ctx: Any,  # noqa: ANN401
-        above: torch.Tensor,
-    ) -> tuple[torch.Tensor | None, ...]:
-        by_weights, by_probabilities = ctx.saved_tensors
-        return above * by_weights, above * by_probabilities, None, None, None, None
-
-
-def stated_loss(
+def slopes_of_loss(
     released: Sequence[ReleasedClass],
+    heads: Heads,
+    parameters: torch.Tensor,
     log_weights: torch.Tensor,
-    logs: torch.Tensor,
     home: torch.Tensor,
     n_classes: int,
-) -> torch.Tensor:
-    """Give the distances of some classes, and the relative entropy to `home`, per cell.
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Give the distances of some classes, and the slopes of the loss.
 
-    Of log-weights, one row per class, and logarithms of probabilities of shape
-    (n_components, D). Without the entropy, which is that of a mean class of all
-    `n_classes` of the table, noise would be fitted as well.
+    By the parameters and by the log-weights, one row per class. The loss is the
+    distances and the relative entropy to `home`, per cell. Without the entropy, which
+    is that of a mean class of all `n_classes` of the table, noise would be fitted too.
     """
-    probabilities, weights = logs.exp(), log_weights.softmax(1)
-    entropies = (probabilities * (logs - home)).sum(1)
-    total = _ENTROPY / n_classes * (weights.detach() @ entropies).sum()
-    for one, own in zip(released, weights, strict=True):
-        total = total + one.distance(own, probabilities)
-    return total / len(home.T) ** 2
+    n_cells = home.shape[1] ** 2
+    changes, weights = heads.changes(parameters), log_weights.softmax(1)
+    probabilities = heads.shares(home + changes)
+    # The slopes of the entropy are the changes: what is constant in a column is lost.
+    by_shares = changes.mul_(_ENTROPY / n_classes / n_cells * weights.sum(0)[:, None])
+    distances, by_log_weights = [], torch.zeros_like(weights)
+    for one, own, by_logs in zip(released, weights, by_log_weights, strict=True):
+        # What the class will not keep does not matter to it now.
+        kept = torch.nonzero(own >= _LEAST_WEIGHT).squeeze(1)
+        own = own[kept] / own[kept].sum()
+        distance, by_own, by_all = one.distance(own, probabilities[kept])
+        by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
+        by_logs[kept] = own * (by_own - own @ by_own) / n_cells
+        distances.append(distance)
+    by_changes = by_shares.mul_(probabilities)
+    by_changes -= probabilities * heads.by_column(by_changes)
+    by_parameters = heads.slopes(parameters, by_changes)
+    return torch.stack(distances), by_parameters, by_log_weights
 
 
 class Fit:
@@ -235,7 +265,8 @@ class Fit:
     Minimises the squared distances in units of the noise's variance, and, for each
     component, the relative entropy of its columns to the marginals of the class that
     it starts in. `prior` (n_classes,) are the shares of the classes. If more will be
-    released, it stops half-way, with the rate as it is, and `finish` ends it.
+    released, it stops half-way, with the rate as it is, and `finish` ends it. If not,
+    half-way is also where noise begins to be fitted (Morozov's discrepancy principle).
     """
 
     def __init__(
@@ -265,35 +296,42 @@ class Fit:
             for c, one in enumerate(released)
         ]
         parameters = heads.at(np.concatenate(bins), self._home)
-        self._parameters = (parameters + _SPREAD * spread.to(device)).requires_grad_()
+        self._parameters = parameters + _SPREAD * spread.to(device)
         first = torch.full((n_classes, n_components), _ELSEWHERE)
         first[own, torch.arange(n_components)] = 0.0
-        self._log_weights = first.to(device).requires_grad_()
+        self._log_weights = first.to(device)
         self._released, self._heads = released, heads
-        trained = [self._parameters, self._log_weights]
-        self._optimizer = torch.optim.Adam(trained, lr=_LEARNING_RATE)
-        self._half = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)) // 2
-        self.descend(self._half)
+        self._step = AdamSteps([self._parameters, self._log_weights])
+        n_numbers = sum(one.n_numbers for one in released)
+        self._half = self.descend(
+            int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)) // 2,
+            enough=0.0 if more_comes else _ENOUGH * n_numbers,
+        )
         if not more_comes:
             self.finish()
 
     def finish(self) -> None:
-        """Take the last steps, with a rate that falls to 0."""
+        """Take as many steps again, with a rate that falls to 0."""
         self.descend(self._half, falling=True)
 
-    def descend(self, n_steps: int, *, falling: bool = False) -> None:
-        """Take some steps of Adam."""
+    def descend(
+        self, n_steps: int, *, falling: bool = False, enough: float = 0.0
+    ) -> int:
+        """Take some steps of Adam, until the distance is `enough`; say how many."""
         for step in range(n_steps):
-            if falling:
-                rate = _LEARNING_RATE * (1.0 - step / n_steps)
-                self._optimizer.param_groups[0]["lr"] = rate
-            logs = self._heads(self._parameters, self._home)
-            loss = stated_loss(
-                self._released, self._log_weights, logs, self._home, len(self._released)
+            distances, *slopes = slopes_of_loss(
+                self._released,
+                self._heads,
+                self._parameters,
+                self._log_weights,
+                self._home,
+                len(self._released),
             )
-            self._optimizer.zero_grad()
-            loss.backward()
-            self._optimizer.step()
+            rate = _LEARNING_RATE * (1.0 - step / n_steps if falling else 1.0)
+            self._step(slopes, rate)
+            if 2 * (step + 1) >= _STEPS[0] and float(distances.sum()) < enough:
+                return step + 1
+        return n_steps
 
     def components(self) -> list[Components]:
         """Give each class the components that matter to it."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from skdpsynth.nn._adam import Adam
-from skdpsynth.nn._fitting import Components, stated_loss
+from skdpsynth.nn._fitting import Components, slopes_of_loss
 from skdpsynth.nn._generator import Trainer
 from skdpsynth.nn._products import Products
 
@@ -197,14 +197,15 @@ class MixtureTrainer(Trainer):
 
     def _hold(self, share: float = 1.0) -> None:
         """Take one step towards the released tables."""
-        log_weights = self._log_weights.detach().requires_grad_()
-        parameters = self._parameters.detach().requires_grad_()
-        with torch.enable_grad():
-            logs = self._heads(parameters, self._home)
-            loss = stated_loss(
-                [self._released], log_weights[None], logs, self._home, self._n_classes
-            )
-            found = torch.autograd.grad(loss, (log_weights, parameters))
+        _, by_parameters, by_log_weights = slopes_of_loss(
+            [self._released],
+            self._heads,
+            self._parameters,
+            self._log_weights[None],
+            self._home,
+            self._n_classes,
+        )
+        found = by_log_weights[0], by_parameters
         step = self._adam(-torch.cat([part.flatten() for part in found]))
         self._set(self._flat() + share * _HELD_RATE * step)
 
@@ -214,7 +215,7 @@ class MixtureTrainer(Trainer):
             log_weights = self._log_weights.detach().requires_grad_()
             parameters = self._parameters.detach().requires_grad_()
             with torch.enable_grad():
-                probabilities = self._heads(parameters, self._home).exp()
+                probabilities = self._heads(parameters, self._home)
             self._made = log_weights, parameters, probabilities
         return self._made
 

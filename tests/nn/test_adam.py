@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from skdpsynth.nn._adam import Adam
+from skdpsynth.nn._adam import Adam, AdamSteps
 
 
 @pytest.mark.parametrize("momentum", [0.9, 0.5, 0.0])
@@ -24,4 +24,20 @@ def test_directions_are_those_of_torch(momentum, dtype):
         expected.step()
         # A copy, as a discriminator takes that follows, leaves the state alone.
         copy.deepcopy(adam)(place.grad + 1.0)
-        torch.testing.assert_close(adam(place.grad), place, rtol=1e-6, atol=0.0)
+        assert torch.equal(adam(place.grad), place)
+
+
+def test_steps_are_those_of_torch():
+    """Of two parameters, with a rate that falls, bit for bit."""
+    generator = torch.Generator().manual_seed(0)
+    ours = [torch.randn(shape, generator=generator) for shape in ((3, 4), (5,))]
+    theirs = [own.clone().requires_grad_() for own in ours]
+    steps, expected = AdamSteps(ours), torch.optim.Adam(theirs)
+    for step in range(20):
+        gradients = [torch.randn(own.shape, generator=generator) for own in ours]
+        for other, gradient in zip(theirs, gradients, strict=True):
+            other.grad = gradient.clone()
+        expected.param_groups[0]["lr"] = rate = 0.1 / (step + 1)
+        expected.step()
+        steps(gradients, rate)
+        assert all(map(torch.equal, ours, theirs))

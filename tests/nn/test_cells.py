@@ -218,7 +218,7 @@ def test_the_distance_is_that_of_shares_by_loops():
     place = [TRIPLES.tolist().index(triple) for triple in order.triples.tolist()]
     shares = torch.from_numpy((exact + off)[place])
     seen.add(order, shares, torch.tensor(0.02))
-    found = float(seen.distance(weights, probabilities))
+    found = float(seen.distance(weights, probabilities)[0])
     assert found == pytest.approx(np.square(off / 0.02).sum(), rel=1e-3)
 
 
@@ -230,7 +230,7 @@ def test_what_is_seen_twice_is_averaged_by_its_noise():
     seen.add(CELLS, exact + 1.0, torch.tensor(0.1))
     seen.add(CELLS, exact + 4.0, torch.tensor(0.2))
     expected = exact.numel() * 1.6**2 * (0.1**-2 + 0.2**-2)
-    found = float(seen.distance(weights, probabilities))
+    found = float(seen.distance(weights, probabilities)[0])
     assert found == pytest.approx(expected, rel=1e-4)
 
 

@@ -85,15 +85,58 @@ def test_the_loss_is_the_squared_distance_in_noise_variances():
                 model = N_ROWS * float((weights * own[:, i] * own[:, j]).sum())
                 total += ((model - np.rint(N_ROWS * pairs + noise)[i, j]) / 7.0) ** 2
     weights, own = torch.tensor(weights).float(), torch.tensor(own).float()
-    assert float(one.distance(weights, own)) == pytest.approx(total, rel=1e-4)
-    given = [part.double().requires_grad_() for part in (weights, own)]
-    assert torch.autograd.gradcheck(one.distance, given)
-    home = torch.tensor(shares_of(pairs)).float().log()
-    entropy = _fitting._ENTROPY * (weights @ (own * (own.log() - home)).sum(1))
-    logs = own.log(), home.expand(5, -1)
-    found = _fitting.stated_loss([one], weights.log()[None], *logs, n_classes=2)
-    # Of the other class nothing is asked here.
-    assert float(found) == pytest.approx((total + float(entropy) / 2) / 144, rel=1e-4)
+    assert float(one.distance(weights, own)[0]) == pytest.approx(total, rel=1e-4)
+
+
+def stated_loss(classes, heads, parameters, log_weights, home, n_classes):
+    """State the loss of some classes as an expression that autograd can read."""
+    own, total = heads(parameters, home), 0.0
+    entropies = (own * (own.log() - home)).sum(1)
+    for one, weights in zip(classes, log_weights.softmax(1), strict=True):
+        pairs = (weights[:, None] * own).T @ own
+        total += (pairs * one._per_cell - one._counts).square().sum()
+        total += ((weights @ own - one.shares) * one._per_share).square().sum()
+        total += _fitting._ENTROPY / n_classes * weights.detach() @ entropies
+    return total / home.shape[1] ** 2
+
+
+def start_of(scores=None):
+    """Give two classes, and parameters of five components in units of their size."""
+    classes = [released(planted(c), noise_std=7.0, seed=c) for c in range(2)]
+    heads, generator = heads_of(scores), torch.Generator().manual_seed(0)
+    parameters = torch.randn((5, heads.n_parameters), generator=generator)
+    log_weights = torch.randn((2, 5), generator=generator)
+    home = classes[0].shares.log().expand(5, -1)
+    return classes, heads, parameters, log_weights, home
+
+
+def by_autograd(classes, heads, parameters, log_weights, home, n_classes):
+    given = parameters.requires_grad_(), log_weights.requires_grad_()
+    return torch.autograd.grad(
+        stated_loss(classes, heads, *given, home, n_classes), given
+    )
+
+
+@pytest.mark.parametrize("scores", [None, "line"])
+def test_slopes_are_those_of_the_stated_loss(scores):
+    """In closed form, against autograd: pairs, shares, entropy and normals."""
+    start = start_of(None if scores is None else LINE)
+    expected = by_autograd(*start, n_classes=3)
+    with torch.no_grad():
+        _, *found = _fitting.slopes_of_loss(*start, n_classes=3)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.max())
+
+
+def test_a_component_that_a_class_will_not_keep_is_left_out():
+    classes, heads, parameters, log_weights, home = start_of()
+    log_weights[1, 2] = -20.0
+    start = classes, heads, parameters, log_weights, home
+    _, *found = _fitting.slopes_of_loss(*start, n_classes=2)
+    expected = by_autograd(*start, n_classes=2)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.max())
+    assert found[1][1, 2] == 0.0
 
 
 # --- What is found ----------------------------------------------------------------
@@ -159,6 +202,24 @@ def test_what_was_not_measured_does_not_matter():
     assert error(ours, pairs, some) < 10
 
 
+def test_steps_fall_where_noise_begins_to_be_fitted(monkeypatch):
+    """As many steps again, and no more."""
+    taken, descend = [], Fit.descend
+
+    def counted(self, *args, **settings):
+        taken.append(descend(self, *args, **settings))
+        return taken[-1]
+
+    monkeypatch.setattr(Fit, "descend", counted)
+    monkeypatch.setattr(_fitting, "_STEPS", (60, 300))
+    monkeypatch.setattr(_fitting, "_STEPS_PER_BIN", 25.0)
+    monkeypatch.setattr(_fitting, "_ENOUGH", 1.5)  # so few cells vary
+    pairs = planted(0)
+    (mixture,) = fit([released(pairs, noise_std=100.0)])
+    assert 30 <= taken[0] == taken[1] < 150
+    assert error(mixture, pairs) < 100
+
+
 # --- Numbers on a line ------------------------------------------------------------
 
 NONE = [np.nan] * 3
@@ -183,7 +244,7 @@ def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
     for start, end in pairwise(STARTS):
         expected[start:end] -= np.log(np.exp(expected[start:end]).sum())
     parameters = torch.tensor(own[None]).float()
-    found = heads(parameters, torch.tensor(home[None]).float())
+    found = heads(parameters, torch.tensor(home[None]).float()).log()
     np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-5)
 
 
@@ -191,8 +252,8 @@ def test_numbers_at_rest_have_their_marginal():
     """With mean 0 and width 1 nothing is added: the marginal of the class stays."""
     heads, shares = heads_of(LINE), shares_of(planted(0))
     home = torch.tensor(np.log(shares)[None]).float()
-    logs = heads(torch.zeros((1, heads.n_parameters)), home)
-    np.testing.assert_allclose(logs.exp()[0].numpy(), shares, atol=1e-6)
+    found = heads(torch.zeros((1, heads.n_parameters)), home)
+    np.testing.assert_allclose(found[0].numpy(), shares, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(2))
