@@ -25,9 +25,6 @@ _BLOCKS = 4  # of a table of pairs: those without a cell are left out
 _MOST_CELLS = 2.5e8  # of pairs of bins, of all components and classes
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
 _LEARNING_RATE = 0.05
-# Noise variances for each released number, at which steps begin to fall: 1 is what the
-# truth has. Below it trees still find less to tell from real rows, for a while.
-_ENOUGH = 0.85
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
 _EVEN = 0.2  # share of components that belong to all classes alike
@@ -191,7 +188,6 @@ class ReleasedClass:
         noise_std = max(noise_std, _LEAST_NOISE)
         self._per_cell = tensor(measured * (n_rows / noise_std))
         self._counts = tensor(counts / noise_std)
-        self.n_numbers = int(measured.sum()) + len(shares)  # in the distance
 
     def distance(
         self, weights: torch.Tensor, probabilities: torch.Tensor
@@ -265,8 +261,7 @@ class Fit:
     Minimises the squared distances in units of the noise's variance, and, for each
     component, the relative entropy of its columns to the marginals of the class that
     it starts in. `prior` (n_classes,) are the shares of the classes. If more will be
-    released, it stops half-way, with the rate as it is, and `finish` ends it. If not,
-    half-way is also where noise begins to be fitted (Morozov's discrepancy principle).
+    released, it stops half-way, with the rate as it is, and `finish` ends it.
     """
 
     def __init__(
@@ -302,24 +297,19 @@ class Fit:
         self._log_weights = first.to(device)
         self._released, self._heads = released, heads
         self._step = AdamSteps([self._parameters, self._log_weights])
-        n_numbers = sum(one.n_numbers for one in released)
-        self._half = self.descend(
-            int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)) // 2,
-            enough=0.0 if more_comes else _ENOUGH * n_numbers,
-        )
+        self._half = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)) // 2
+        self.descend(self._half)
         if not more_comes:
             self.finish()
 
     def finish(self) -> None:
-        """Take as many steps again, with a rate that falls to 0."""
+        """Take the last steps, with a rate that falls to 0."""
         self.descend(self._half, falling=True)
 
-    def descend(
-        self, n_steps: int, *, falling: bool = False, enough: float = 0.0
-    ) -> int:
-        """Take some steps of Adam, until the distance is `enough`; say how many."""
+    def descend(self, n_steps: int, *, falling: bool = False) -> None:
+        """Take some steps of Adam."""
         for step in range(n_steps):
-            distances, *slopes = slopes_of_loss(
+            _, *slopes = slopes_of_loss(
                 self._released,
                 self._heads,
                 self._parameters,
@@ -329,9 +319,6 @@ class Fit:
             )
             rate = _LEARNING_RATE * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)
-            if 2 * (step + 1) >= _STEPS[0] and float(distances.sum()) < enough:
-                return step + 1
-        return n_steps
 
     def components(self) -> list[Components]:
         """Give each class the components that matter to it."""

@@ -202,24 +202,6 @@ def test_what_was_not_measured_does_not_matter():
     assert error(ours, pairs, some) < 10
 
 
-def test_steps_fall_where_noise_begins_to_be_fitted(monkeypatch):
-    """As many steps again, and no more."""
-    taken, descend = [], Fit.descend
-
-    def counted(self, *args, **settings):
-        taken.append(descend(self, *args, **settings))
-        return taken[-1]
-
-    monkeypatch.setattr(Fit, "descend", counted)
-    monkeypatch.setattr(_fitting, "_STEPS", (60, 300))
-    monkeypatch.setattr(_fitting, "_STEPS_PER_BIN", 25.0)
-    monkeypatch.setattr(_fitting, "_ENOUGH", 1.5)  # so few cells vary
-    pairs = planted(0)
-    (mixture,) = fit([released(pairs, noise_std=100.0)])
-    assert 30 <= taken[0] == taken[1] < 150
-    assert error(mixture, pairs) < 100
-
-
 # --- Numbers on a line ------------------------------------------------------------
 
 NONE = [np.nan] * 3
