@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import ndtr
 from skdpsynth.nn._generator import Trainer
 from skdpsynth.nn._products import Products
 from skdpsynth.utils._rows import in_order_of_class
+from skdpsynth.utils._threads import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +68,10 @@ class FactorGenerator:
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes; see `scores`."""
         scores = self.scores(members, rng)
-        return np.asarray(ndtr(scores, out=scores))
+        blocks = np.array_split(scores, n_threads())  # views
+        with ThreadPoolExecutor(len(blocks)) as pool:
+            list(pool.map(ndtr, blocks, blocks))  # in place
+        return scores
 
     def within(
         self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
@@ -105,6 +110,8 @@ class FactorGenerator:
         factors = rng.standard_normal((len(members), n_factors))
         order, places = in_order_of_class(members, len(self.parameters))
         for own, place in zip(self.parameters, places, strict=True):
+            if not any(value.any() for value in own.values()):
+                continue  # a class that learnt nothing
             rows = order[place]
             shared = factors[rows] @ own["loadings"].T
             shared += scores[rows]

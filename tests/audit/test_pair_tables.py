@@ -285,7 +285,7 @@ def test_distances_to_true_counts_are_caught(
 
     def to_true_marginals(codes, n_bins, expected, reservation):
         shares = np.diag(_pair_tables.exact_pair_counts(codes, n_bins))
-        own = 40 * np.outer(shares, shares) // max(len(codes), 1)
+        own = 40 * np.outer(shares, shares) // max(shares.sum() // len(n_bins), 1)
         return _real_distances(codes, n_bins, own, reservation)
 
     monkeypatch.setattr(_pairs, "_CHOSEN_FROM", 2)
