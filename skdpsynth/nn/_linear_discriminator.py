@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from skdpsynth.nn._clipping import ROUNDING_ROOM, poisson_sample
+from skdpsynth.nn._device import here
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.privacy._parts import Parts, stream_of_part
 
@@ -120,5 +121,5 @@ def _sampled_sums(
 ) -> NDArray[np.int64]:
     """Add up the features of a Poisson sample of the rows of a part."""
     drawn = poisson_sample(len(rows), rate, stream_of_part(entropy, number))
-    summed = look.sums(torch.from_numpy(rows[drawn]).to(device))
+    summed = look.sums(torch.from_numpy(rows[drawn]).to(here(device)))
     return np.asarray(summed.cpu().numpy())

@@ -15,11 +15,17 @@ import numpy as np
 import torch
 from scipy.stats import poisson
 
+from skdpsynth.nn._device import here
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._teachers import assign_teachers
 from skdpsynth.privacy._aggregators import require_sensitivity
 from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._parts import Parts, length_of_part, stream_of_part
+from skdpsynth.privacy._parts import (
+    Parts,
+    digest_of,
+    length_of_part,
+    stream_of_part,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,6 +59,11 @@ class Assignment(NamedTuple):
     shared: Ints  # teachers of several rows, in order
     sizes: Ints  # their rows
     before: dict[int, Ints]  # of a part: rows that crowded ones have in earlier parts
+    digests: dict[int, bytes]  # of the draws of a part
+
+    def __repr__(self) -> str:
+        """Say nothing: it is secret."""
+        return "Assignment(...)"
 
     @classmethod
     def drawn(cls, entropy: int, n_teachers: int, n_rows: dict[int, int]) -> Assignment:
@@ -72,11 +83,17 @@ class Assignment(NamedTuple):
             for number, n in sorted(n_rows.items()):
                 before[number] = seen
                 seen = seen + _counts(shared[sizes > _MOST_ROWS], teachers(number, n))
-        return cls(entropy, n_teachers, shared, sizes, before)
+        digests = {n: digest_of(teachers(n, size)) for n, size in n_rows.items()}
+        return cls(entropy, n_teachers, shared, sizes, before, digests)
 
     def looked_at(self, number: int, n_rows: int) -> tuple[Ints, NDArray[np.bool_]]:
         """Say of rows of a part how many their teachers look at, and who is among."""
         ids = _teachers(self.entropy, self.n_teachers, number, n_rows)
+        if digest_of(ids) != self.digests[number]:
+            raise RuntimeError(
+                "A worker draws other random numbers than the process that fits."
+                " Expected the same version of NumPy on all machines; install it."
+            )
         sizes, among = np.ones(n_rows, dtype=np.int64), np.ones(n_rows, dtype=bool)
         place = np.searchsorted(self.shared, ids)
         rows = np.flatnonzero(np.append(self.shared, -1)[place] == ids)
@@ -109,7 +126,9 @@ class LinearTeachers(HoldsPrivateRows):
     their mean by ``(row - mean) / (k + 1)``: by ``2 W N / (k + 1)`` at most, and
     rounding by ``(k + 1) N``. Of more than 1024 rows a teacher looks at the first, and
     a row can push one out of them: ``2 W N / 1024``. So the sum moves by K at most as
-    long as W is 2**12 or more. Sums are of whole numbers.
+    long as W is 2**12 or more. Sums are of whole numbers. Draws are independent, so one
+    row more leaves all others with their teachers in law, in all sums together: rows
+    stay where they are in their parts from the first look to the last.
     """
 
     def __init__(
@@ -177,6 +196,7 @@ def _sums_of_part(
 ) -> Ints:
     """Add up what the rows of a part are in their teachers' vectors."""
     sizes, among = assignment.looked_at(number, len(rows))
+    device = here(device)
     weights = torch.from_numpy(most // sizes[among]).to(device)
     summed = look.sums(torch.from_numpy(rows[among]).to(device), weights)
     return np.asarray(summed.cpu().numpy())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import log_ndtr
 
-from skdpsynth.preprocessing._convert import count_keys, factorize, place_keys
+from skdpsynth.preprocessing._convert import factorize, place_keys, total_keys
 from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import key_threshold
@@ -211,7 +211,7 @@ def _found_classes(
         sensitivity=1.0,
         delta=threshold_delta,
     )
-    (of_key,) = table.total(count_keys, [column.name])
+    (of_key,) = total_keys(table, [column.name])
     keys = sorted(key for key in of_key if key is not None and key not in usual)
     counts = np.array([of_key[key] for key in keys], dtype=np.int64)
     kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]

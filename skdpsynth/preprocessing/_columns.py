@@ -10,11 +10,11 @@ import numpy as np
 
 from skdpsynth.preprocessing._classes import place_labels
 from skdpsynth.preprocessing._convert import (
-    count_keys,
     factorize,
     numeric_values,
     place_keys,
     to_wall,
+    total_keys,
 )
 from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericDomain
 from skdpsynth.privacy._aggregators import thresholded_counts
@@ -40,7 +40,7 @@ _SURE_FROM = 3.0  # noise deviations
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivateRows:
     """Rows as numbers. Private: they live inside `fit` and are never kept."""
 
@@ -168,7 +168,7 @@ def buy_levels(
     missing value is counted as one more key, so a row has one key per column: the
     sensitivity is the root of the number of columns.
     """
-    counters = Parts.of(table).total(count_keys, [column.name for column in columns])
+    counters = total_keys(Parts.of(table), [column.name for column in columns])
     all_keys = [sorted(key for key in own if key is not None) for own in counters]
     counts = [
         np.array([own[key] for key in [*keys, None]], dtype=np.int64)

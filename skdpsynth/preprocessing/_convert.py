@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from skdpsynth.privacy._parts import changed_parts
 from skdpsynth.schema._dtypes import (
     as_moments,
     is_date,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._layout import ColumnLayout
+    from skdpsynth.privacy._parts import Parts
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -186,6 +188,15 @@ def count_keys(frame: pd.DataFrame, names: Sequence[Hashable]) -> list[Counter[A
         places = np.where(codes < 0, len(keys), codes)
         counts = np.bincount(places, minlength=len(keys) + 1).tolist()
         counters.append(Counter(dict(zip([*keys, None], counts, strict=True))))
+    return counters
+
+
+def total_keys(table: Parts, names: Sequence[Hashable]) -> list[Counter[Any]]:
+    """Count the keys of all parts; a row has one in every column."""
+    counters: list[Counter[Any]] = table.total(count_keys, names)
+    n_rows = sum(table.n_rows.values())
+    if any(own.total() != n_rows for own in counters):
+        raise changed_parts()
     return counters
 
 

@@ -64,7 +64,8 @@ class CsvFile:
 
 def _how(columns: Mapping[Hashable, Any]) -> dict[str, Any]:
     stated = {name: str for name in columns if type(name) is str}
-    return {"dtype": stated, "low_memory": False}
+    # Else one row with a field too many would make the first column an index.
+    return {"dtype": stated, "low_memory": False, "index_col": False}
 
 
 def _refuse_unknown(

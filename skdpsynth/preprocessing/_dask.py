@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from skdpsynth.privacy._parts import Counted, Parts, Step, count_part
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.privacy._parts import (
+    Counted,
+    Parts,
+    Step,
+    changed_parts,
+    count_part,
+    digest_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +42,13 @@ class DaskParts(Parts):
     def opened(cls, table: Any) -> tuple[pd.DataFrame, DaskParts]:  # noqa: ANN401
         """Give the columns of a Dask DataFrame without a row, and its partitions."""
         dtypes = table.dtypes
+        for name, dtype in dtypes.items():
+            if isinstance(dtype, pd.CategoricalDtype) and not table[name].cat.known:
+                raise InvalidTableError(
+                    f"Expected known categories. Got a column {name!r} of Dask whose"
+                    " categories are yet to be found; call .cat.as_known(), or cast it"
+                    " to text or numbers."
+                )
         empty = pd.DataFrame(
             {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
         ).set_axis(dtypes.index, axis=1)
@@ -55,8 +70,13 @@ class DaskParts(Parts):
         """Keep the parts where they are made, in the memory of the workers."""
         import dask
 
-        made = [task.value for task in self._tasks(self._steps)]
-        return DaskParts([*dask.persist(*made)], (), {})
+        made = dask.persist(*self._tasks(self._steps))
+        known = dask.compute(*[dask.delayed(_identity)(task) for task in made])
+        self._check(reduce(operator.or_, (n_rows for n_rows, _ in known)))
+        digests = [digest for _, digest in known]
+        # Made again after a loss, they must be the same, in the same order.
+        same = Step(_unchanged, (digests,), numbered=True)
+        return DaskParts([task.value for task in made], (same,), {})
 
     def _with(self, steps: tuple[Step, ...]) -> Parts:
         return DaskParts(self._parts, steps, self.n_rows)
@@ -79,6 +99,16 @@ class DaskParts(Parts):
         node = dask.delayed(steps, traverse=False)
         count = dask.delayed(count_part)
         return [count(number, part, node) for number, part in enumerate(self._parts)]
+
+
+def _identity(part: Counted) -> tuple[dict[int, int], bytes]:
+    return part.n_rows, digest_of(part.value)
+
+
+def _unchanged(number: int, rows: Any, digests: list[bytes]) -> Any:  # noqa: ANN401
+    if digest_of(rows) != digests[number]:
+        raise changed_parts()
+    return rows
 
 
 def _add_up(counts: list[Counted]) -> Counted:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.preprocessing._csv import CsvFile
@@ -26,13 +29,13 @@ from skdpsynth.preprocessing._table import (
     read_table,
 )
 from skdpsynth.privacy._parts import LocalParts, Parts
+from skdpsynth.schema._dtypes import is_object, type_of_objects
 from skdpsynth.utils._containers import from_arrow
 from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -64,9 +67,15 @@ def open_table(
         )
     empty, parts = _opened(X, schema)
     layout = lay_out(empty, target, schema)
-    n_infinite = parts.total(_checked, layout, schema)
+    n_infinite, texts, booleans = parts.total(_checked, layout, schema)
     check_size(sum(parts.n_rows.values()), len(layout.feature_columns))
     check_values(layout, n_infinite)
+    for column, both in zip(layout.columns, (texts > 0) & (booleans > 0), strict=True):
+        if both:
+            raise InvalidTableError(
+                f"Expected objects of one type in column {column.name!r}. Got texts in"
+                " one part of the table and booleans in another; cast it."
+            )
     return parts, layout
 
 
@@ -109,14 +118,21 @@ class _Files:
     def __init__(self, path: Path) -> None:
         from pyarrow import dataset
 
-        if not path.exists():
+        there = False
+        with suppress(OSError):  # a text that is no path at all
+            there = path.exists()
+        if not there:
             raise FileNotFoundError(
                 "Expected the path of a CSV file, or of Parquet files. Got"
-                f" {str(path)!r}, which is not there."
+                f" {str(path)[:60]!r}, which is not there."
             )
-        with withheld(f"{str(path)!r} must hold Parquet files"):
+        with withheld(f"{str(path)!r} must hold Parquet files and no others"):
             found = dataset.dataset(path, format="parquet")
         self.schema, self._files = found.schema, found.files
+        if not self._files:
+            raise FileNotFoundError(
+                f"Expected Parquet files in {str(path)!r}. Got none."
+            )
 
     def to_batches(self, batch_size: int, **_: object) -> Iterator[Any]:
         """Read them; a dataset reads ahead, and with a buffer all of a file stays."""
@@ -135,13 +151,14 @@ def _blocks(source: Any) -> Iterator[pd.DataFrame]:  # noqa: ANN401 - no stubs
     ahead = {"batch_readahead": 1, "fragment_readahead": 1}
     with withheld("The table must be one that can be read"):
         held: list[Any] = []
+        first = True
         for batch in source.to_batches(batch_size=step, **ahead):
             held.append(batch)
             if sum(len(each) for each in held) >= step:
                 yield from_arrow(pa.Table.from_batches(held))
-                held = []
-        if held:
-            yield from_arrow(pa.Table.from_batches(held))
+                held, first = [], False
+        if held or first:
+            yield from_arrow(pa.Table.from_batches(held, source.schema))
 
 
 class _Stream:
@@ -180,17 +197,26 @@ class _Stream:
 def _checked(
     frame: pd.DataFrame, layout: TableLayout, schema: TableSchema | None
 ) -> NDArray[np.int64]:
-    """Count the infinite values of each column; refuse other columns than expected."""
-    for column in layout.columns:
-        own = ColumnLayout.of(column.name, frame[column.name])
-        if str(own.dtype) != str(column.dtype):
+    """Refuse other columns than expected; count what `open_table` looks at.
+
+    By column: infinite values, and whether objects are texts, and whether booleans.
+    """
+    kinds = np.zeros((2, len(layout.columns)), dtype=np.int64)
+    for place, column in enumerate(layout.columns):
+        series = frame[column.name]
+        own = ColumnLayout.of(column.name, series)
+        if own.to_dict()["dtype"] != column.to_dict()["dtype"]:
             raise InvalidTableError(
                 "Expected the same dtypes in all parts of the table. Got another than"
-                f" {column.dtype} for column {column.name!r}; cast it."
+                f" {column.dtype} for column {column.name!r}; cast it, also the"
+                " categories of a category dtype."
             )
+        if is_object(own.dtype):
+            held = type_of_objects(series)
+            kinds[:, place] = held == "str", held == "bool"
     if schema is not None:
         check_all_objects(schema, frame)
-    return count_infinite(frame, layout)
+    return np.vstack([count_infinite(frame, layout), kinds])
 
 
 def _is_dask(X: object) -> bool:

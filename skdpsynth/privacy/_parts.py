@@ -10,6 +10,7 @@ part that is lost, or counted twice, is an error before any noise is drawn.
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import pickle
 import tempfile
@@ -43,6 +44,10 @@ class Step(NamedTuple):
     args: tuple[Any, ...]
     numbered: bool = False
 
+    def __repr__(self) -> str:
+        """Name the function; the rest may be secret."""
+        return f"Step({getattr(self.function, '__name__', '...')})"
+
 
 class Counted(NamedTuple):
     """A sum over some parts, and the rows of each of these; private."""
@@ -50,10 +55,14 @@ class Counted(NamedTuple):
     n_rows: dict[int, int]
     value: Any  # an array of int64, a Counter, or a list of them
 
+    def __repr__(self) -> str:
+        """Say nothing: it is private."""
+        return "Counted(...)"
+
     def __add__(self, other: Counted) -> Counted:  # type: ignore[override]
         """Add up what is of different parts."""
         if not self.n_rows.keys().isdisjoint(other.n_rows):
-            raise _changed()
+            raise changed_parts()
         return Counted(self.n_rows | other.n_rows, _sum(self.value, other.value))
 
 
@@ -143,9 +152,9 @@ class Parts(ABC):
     def _check(self, n_rows: dict[int, int]) -> None:
         """Refuse parts that are not those that were read at first, each once."""
         if sorted(n_rows) != [*range(len(n_rows))] or not n_rows:
-            raise _changed()
+            raise changed_parts()
         if self.n_rows and n_rows != self.n_rows:
-            raise _changed()
+            raise changed_parts()
         self.n_rows.update(n_rows)
 
 
@@ -188,7 +197,7 @@ class LocalParts(Parts):
         counts = self._counts(steps)
         first = next(counts, None)
         if first is None:
-            raise _changed()
+            raise changed_parts()
         return reduce(operator.add, counts, first)
 
     def _counts(self, steps: tuple[Step, ...]) -> Iterator[Counted]:
@@ -224,23 +233,37 @@ class Spilled:
 
     def __call__(self) -> Iterator[Any]:
         """Read all pieces, in order."""
-        self._file.seek(0)
-        return (pickle.load(self._file) for _ in range(self._n_pieces))
+        place = 0
+        for _ in range(self._n_pieces):
+            self._file.seek(place)
+            piece = pickle.load(self._file)
+            place = self._file.tell()
+            yield piece
 
 
 def _sum(first: Any, second: Any) -> Any:  # noqa: ANN401 - arrays, or lists of them
     if isinstance(first, list):
         return [_sum(*both) for both in zip(first, second, strict=True)]
-    if isinstance(first, Counter):  # in place: of a text, there may be millions
-        first.update(second)
-        return first
+    if isinstance(first, Counter):
+        both = first.copy()  # what a task was given may be given to it again
+        both.update(second)
+        return both
     return first + second
 
 
-def _changed() -> InvalidTableError:
+def digest_of(rows: Any) -> bytes:  # noqa: ANN401 - an array, or `PrivateRows`
+    """Give a number that other rows, or another order of them, do not have."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in getattr(rows, "arrays", (rows,)):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+def changed_parts() -> InvalidTableError:
+    """Say that a table is not what it was."""
     return InvalidTableError(
         "The parts of the table are not those that were read before: one is missing, "
-        "came twice, or has another number of rows. Nothing was released of them; "
-        "expected a source that gives the same rows whenever it is read, such as "
-        "Parquet files that nobody writes to."
+        "came twice, or has other rows. Nothing was released of them; expected a "
+        "source that gives the same rows whenever it is read, such as Parquet files "
+        "that nobody writes to."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -11,12 +11,13 @@ import torch
 from scipy.stats import chi2
 from torch.nn import functional
 
-from skdpsynth.nn import _cells, _dp_sgd
+from skdpsynth.nn import _cells, _dp_sgd, _linear_discriminator
 from skdpsynth.nn._cells import Cells, SeenCells
 from skdpsynth.nn._fitting import Fit, Heads, ReleasedClass
 from skdpsynth.nn._linear_discriminator import LinearDiscriminator
 from skdpsynth.nn._linear_teachers import SUM_GRID
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._parts import LocalParts, stream_of_part
 
 CPU = torch.device("cpu")
 STARTS = np.array([0, 4, 7, 12, 14])
@@ -70,6 +71,19 @@ def test_counts_are_those_of_a_loop(n_rows, monkeypatch):
     rows = rows_of(n_rows)
     found = CELLS.sums(torch.from_numpy(rows))
     np.testing.assert_array_equal(found, counted(rows))
+
+
+def test_every_part_has_a_sample_of_its_own():
+    """Exact counts of the rows that its stream draws, with no weight by its size."""
+    rows, ends = rows_of(200), [0, 50, 50, 60, 200]
+    parts = LocalParts(lambda: iter([rows[a:b] for a, b in pairwise(ends)]))
+    sampled = _linear_discriminator._sampled_sums, CELLS, 0.3, 17, CPU
+    found = parts.total(*sampled, numbered=True)
+    drawn = [
+        rows[a:b][stream_of_part(17, number).random(b - a) < 0.3]
+        for number, (a, b) in enumerate(pairwise(ends))
+    ]
+    np.testing.assert_array_equal(found, counted(np.concatenate(drawn)))
 
 
 def test_weighted_sums_are_exact():

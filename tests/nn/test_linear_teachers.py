@@ -368,6 +368,42 @@ def test_teachers_have_rows_in_all_parts(look, n_teachers, most_rows, monkeypatc
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_row_in_a_middle_part_moves_the_sum_by_the_grid_at_most(monkeypatch):
+    """All other rows keep their teachers, which have rows in all parts."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n_rows, n_teachers = int(rng.integers(3, 60)), int(rng.integers(1, 9))
+        monkeypatch.setattr(_linear_teachers, "_MOST_ROWS", int(rng.integers(2, 8)))
+        ids, rows = rng.integers(n_teachers, size=n_rows), rows_of(n_rows + 1, seed)
+        cuts = np.sort(rng.integers(0, n_rows, 2)).tolist()
+        place = int(rng.integers(cuts[0], cuts[1] + 1))
+        found = []
+        for more in (0, 1):
+            own = np.insert(ids, place, rng.integers(n_teachers)) if more else ids
+            held = rows if more else np.delete(rows, place, axis=0)
+            ends = [0, cuts[0], cuts[1] + more, n_rows + more]
+            slices = [slice(*both) for both in pairwise(ends)]
+            monkeypatch.setattr(
+                _linear_teachers,
+                "_teachers",
+                lambda *args, own=own, slices=slices: own[slices[args[2]]],
+            )
+            parts = LocalParts(
+                lambda held=held, slices=slices: iter([held[each] for each in slices])
+            )
+            teachers = ensemble(parts, n_teachers, expected_rows=n_rows)
+            found.append(summed(monkeypatch, teachers))
+        assert squared_norm(found[1] - found[0]) <= SUM_GRID**2
+
+
+def test_other_draws_than_the_coordinator_s_are_noticed(monkeypatch):
+    """As those of another version of NumPy on a worker."""
+    teachers, real = ensemble(rows_of(40), 9), _linear_teachers._teachers
+    monkeypatch.setattr(_linear_teachers, "_teachers", lambda *a: real(*a)[::-1].copy())
+    with pytest.raises(RuntimeError, match="same version of NumPy"):
+        teachers.release(CELLS)
+
+
 def test_teachers_are_drawn_alike_however_rows_are_cut():
     """Their sizes have the law of one part: rows that share a teacher, and pairs."""
     n_rows, n_teachers = 3000, 500

@@ -19,10 +19,12 @@ from skdpsynth import (
     PairwiseSynthesizer,
 )
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.preprocessing import _dask
+from skdpsynth.preprocessing import _dask, _sources
+from skdpsynth.preprocessing._convert import total_keys
 from skdpsynth.preprocessing._dask import DaskParts
+from skdpsynth.preprocessing._table import lay_out
 from skdpsynth.privacy._counts import exact_counts
-from skdpsynth.privacy._parts import stream_of_part
+from skdpsynth.privacy._parts import Counted, stream_of_part
 from skdpsynth.privacy.testing import insecure_randomness
 
 dask = pytest.importorskip("dask")
@@ -99,14 +101,74 @@ def test_a_task_that_is_lost_or_added_twice_is_noticed(twin, monkeypatch):
 _real = _dask._add_up
 
 
-def test_a_partition_that_comes_back_with_other_rows_is_noticed():
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_partition_that_comes_back_with_other_rows_is_noticed(kept):
+    """Where it is counted, and where it is kept."""
     sizes = chain([30, 30, 30], [30, 29, 30])
     with dask.config.set(scheduler="synchronous"):
         again = [dask.delayed(lambda: CODES[: next(sizes)])() for _ in range(3)]
         parts = DaskParts(again, (), {})
         exact_counts(parts, [5, 5])
-        with pytest.raises(InvalidTableError, match="another number of rows"):
-            exact_counts(parts, [5, 5])
+        with pytest.raises(InvalidTableError, match="has other rows"):
+            parts.kept() if kept else exact_counts(parts, [5, 5])
+
+
+def test_a_kept_part_that_is_made_again_must_be_the_same():
+    """The same number of rows, in another order: teachers would be other ones."""
+    with dask.config.set(scheduler="synchronous"):
+        kept = parts_of([CODES[:40], CODES[40:]]).kept()
+        exact_counts(kept, [5, 5])
+        kept._parts[1] = dask.delayed(CODES[:39:-1])
+        with pytest.raises(InvalidTableError, match="has other rows"):
+            exact_counts(kept, [5, 5])
+
+
+def test_keys_that_were_added_twice_are_noticed(monkeypatch):
+    """A rerun that adds to what it was given already: rows do not add up."""
+
+    def in_place(counts):
+        for counted in counts[1:]:
+            counts[0].value[0].update(counted.value[0])
+            counts[0].value[0].update(counted.value[0])
+        return Counted(
+            {k: n for own in counts for k, n in own.n_rows.items()}, counts[0].value
+        )
+
+    monkeypatch.setattr(_dask, "_add_up", in_place)
+    table = pd.DataFrame({"s": ["u", "v"] * 20})
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(InvalidTableError, match="came twice"),
+    ):
+        total_keys(parts_of([table[:10], table[10:]]), ["s"])
+
+
+def test_categories_of_other_types_are_refused():
+    """One row must not name the category of others: 1.0 is 1."""
+    numbers = pd.DataFrame({"c": pd.Series([1, 2] * 20).astype("category")})
+    numbers["n"] = 1.5
+    odd = numbers[:1].assign(c=pd.Series([1.0]).astype("category"))
+    empty = numbers[:0]
+    with dask.config.set(scheduler="synchronous"):
+        parts = parts_of([odd, numbers])
+        with pytest.raises(InvalidTableError, match="categories of a category dtype"):
+            parts.total(_sources._checked, lay_out(empty, None, None), None)
+        unknown = dd.from_pandas(numbers, npartitions=2)
+        unknown["c"] = unknown["c"].cat.as_unknown()
+        with pytest.raises(InvalidTableError, match="as_known"):
+            IndependentSynthesizer().fit(unknown)
+
+
+def test_objects_of_several_types_are_refused():
+    halves = [
+        pd.DataFrame({"o": pd.Series(values, dtype=object), "n": 0.5})
+        for values in (["a", "b"], [True, False])
+    ]
+    with dask.config.set(scheduler="synchronous"):
+        parts = parts_of(halves)
+        layout = lay_out(halves[0][:0], None, None)
+        _, texts, booleans = parts.total(_sources._checked, layout, None)
+    assert texts.tolist() == booleans.tolist() == [1, 0]
 
 
 @pytest.mark.usefixtures("short_fits")

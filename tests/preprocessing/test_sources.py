@@ -222,6 +222,28 @@ def test_no_value_of_a_file_is_in_an_error(tmp_path):
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:Length of header")
+def test_a_longer_first_row_of_a_csv_file_moves_no_other(tmp_path):
+    """pandas would take the first column for an index."""
+    (tmp_path / "t.csv").write_text("a,y\n1,no,3\n" + "2,yes\n" * 300)
+    schema = TableSchema({"a": Continuous(0, 9), "y": Categorical(["no", "yes"])})
+    parts, _ = open_table(tmp_path / "t.csv", schema=schema)
+    found = pd.concat([*parts.each()])
+    assert found["a"].tolist()[1:] == [2.0] * 300
+    assert found["y"].tolist()[1:] == ["yes"] * 300
+
+
+def test_an_empty_folder_and_an_empty_file_say_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match="Got none"):
+        IndependentSynthesizer().fit(tmp_path)
+    parquet.write_table(rows()[:0], tmp_path / "t.parquet")
+    with pytest.raises(InvalidTableError, match="0 sample"):
+        IndependentSynthesizer().fit(tmp_path)
+    with pytest.raises(FileNotFoundError, match="which is not there") as caught:
+        IndependentSynthesizer().fit("a" * 5000)
+    assert len(str(caught.value)) < 200
+
+
 def test_a_file_that_changes_stops_the_fit_before_more_noise(tmp_path, monkeypatch):
     """The broken source: rows are added between two counts."""
     path = as_file(tmp_path)

@@ -65,6 +65,20 @@ def test_a_part_that_comes_twice_is_refused():
     assert (once + Counted({0: 4}, np.arange(3))).n_rows == {0: 4, 1: 10}
 
 
+def test_a_sum_leaves_what_it_was_given():
+    """A task of a cluster may be given the same counts again."""
+    counts = [Counted({n: 2}, [Counter(a=1, b=1), np.arange(2)]) for n in range(3)]
+    for _ in range(2):
+        total = counts[0] + counts[1] + counts[2]
+        assert total.value[0] == Counter(a=3, b=3)
+        assert total.value[1].tolist() == [0, 3]
+
+
+def test_nothing_private_is_in_a_repr():
+    found = [Counted({0: 77}, 88), _parts.Step(length_of_part, (99,))]
+    assert str(found) == "[Counted(...), Step(length_of_part)]"
+
+
 @pytest.mark.parametrize(
     "later",
     [
