@@ -12,7 +12,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import skdpsynth
+from skdpsynth.exceptions import InvalidTableError
 
 _BLOCK_ROWS = 1_000_000
 _FITTED_ROWS = 10_000  # where the fit is not what is measured
@@ -70,6 +71,11 @@ def table_of(case: dict[str, Any], folder: Path) -> Any:  # noqa: ANN401
         return mixed(n_rows, n_columns)
     if kind == "parquet":
         return parquet_file(folder / "table.parquet", n_rows, n_columns)
+    if kind == "dask":
+        import dask.dataframe as dd
+
+        path = parquet_file(folder / "table.parquet", n_rows, n_columns)
+        return dd.read_parquet(path, split_row_groups=True)
     found = pd.read_parquet(Path(case["data"]) / f"{kind}.parquet")
     return found.drop(columns="split", errors="ignore")
 
@@ -79,11 +85,15 @@ def parquet_file(path: Path, n_rows: int, n_columns: int) -> Path:
     import pyarrow as pa
     from pyarrow import parquet
 
-    first = pa.Table.from_pandas(mixed(1, n_columns))
-    with parquet.ParquetWriter(path, first.schema) as writer:
+    def block(n_rows: int, seed: int) -> pa.Table:
+        rows = mixed(n_rows, n_columns, seed)
+        texts = dict.fromkeys(rows.select_dtypes("category"), str)
+        return pa.Table.from_pandas(rows.astype(texts), preserve_index=False)
+
+    with parquet.ParquetWriter(path, block(1, 0).schema) as writer:
         for seed, start in enumerate(range(0, n_rows, _BLOCK_ROWS)):
-            block = mixed(min(_BLOCK_ROWS, n_rows - start), n_columns, seed)
-            writer.write_table(pa.Table.from_pandas(block))
+            own = block(min(_BLOCK_ROWS, n_rows - start), seed)
+            writer.write_table(own, row_group_size=_BLOCK_ROWS // 4)
     return path
 
 
@@ -155,7 +165,8 @@ def measure(case: dict[str, Any], folder: Path) -> dict[str, float]:
     if what == "fit":
         task = lambda: synth.fit(table)  # noqa: E731
     elif what == "plan":
-        task = lambda: synth.plan(len(table), dtypes=table.dtypes)  # noqa: E731
+        counts = table[target].value_counts().to_dict()
+        task = lambda: synth.plan(dtypes=table.dtypes, class_counts=counts)  # noqa: E731
     else:
         synth.fit(table)
         synth.sample(10)  # what a first call imports is not measured
@@ -172,12 +183,23 @@ def measure(case: dict[str, Any], folder: Path) -> dict[str, float]:
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         task()
-    except Exception as error:
-        if case["table"] == "parquet":  # it takes tables in memory only
+    except InvalidTableError as error:
+        if case["table"] in ("parquet", "dask"):  # it takes tables in memory only
             raise NotThereError from error
         raise
     costs = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
     return costs | {"peak_gb": _peak_gb()}
+
+
+def _cluster(case: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Start as many workers as the case has threads, where it is about Dask."""
+    if case["table"] != "dask":
+        return nullcontext()
+    from distributed import Client
+
+    return Client(
+        n_workers=case["threads"], threads_per_worker=1, dashboard_address=None
+    )
 
 
 def _scores(rows: pd.DataFrame, table: pd.DataFrame, target: str) -> object:
@@ -202,7 +224,7 @@ def main() -> None:
     if not Path(skdpsynth.__file__).is_relative_to(case["root"]):
         sys.exit(f"skdpsynth of {case['root']} is not the one that is imported")
     torch.set_num_threads(case["threads"])
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _cluster(case):
         try:
             found: dict[str, Any] = {"status": "ok", **measure(case, Path(folder))}
         except NotThereError:

@@ -137,8 +137,12 @@ def _kaggle(short: bool) -> Iterator[Case]:
 
 
 def _parquet(short: bool) -> Iterator[Case]:
-    rows = 10**5 if short else 10**7
-    yield Case("parquet", "fit", "pairs", "parquet", rows, 15)
+    for name in ("pairs",) if short else ("independent", "pairs"):
+        for power in (5,) if short else (5, 6, 7):
+            for table in ("parquet",) if short else ("parquet", "dask"):
+                if table == "dask" and (power == 5 or name != "pairs"):
+                    continue
+                yield Case("parquet", "fit", name, table, 10**power, 15, grows="rows")
 
 
 PARTS = {

@@ -115,7 +115,7 @@ TABLES = {
     ),
     "a dict": ({"u": [1, 2], "y": [0, 1]}, "DataFrame|array"),
     "a series": (table()["u"], "2-d"),
-    "a string": ("table.csv", "2-d"),
+    "a string": ("table.csv", "which is not there"),
     "nothing": (None, "2-d"),
     "three dimensions": (np.zeros((3, 3, 3)), "2-d"),
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.preprocessing._csv import CsvFile
@@ -36,7 +37,6 @@ from skdpsynth.utils._withheld import withheld
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._layout import TableLayout
@@ -81,6 +81,8 @@ def open_table(
 
 def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
     """Tell whether the rows of a table are yet to be read."""
+    if isinstance(X, pd.DataFrame | np.ndarray):
+        return False
     if isinstance(X, str | Path | CsvFile) or _is_dask(X):
         return True
     import pyarrow as pa
@@ -98,6 +100,8 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
         from skdpsynth.preprocessing._dask import DaskParts
 
         return DaskParts.opened(X)
+    if isinstance(X, str | Path):
+        _check_path(Path(X))
     if isinstance(X, str | Path) and Path(X).suffix == ".csv":
         X = CsvFile(Path(X), {} if schema is None else schema.columns)
     if isinstance(X, CsvFile):
@@ -112,27 +116,29 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
     return from_arrow(X.schema.empty_table()), LocalParts(blocks)
 
 
+def _check_path(path: Path) -> None:
+    there = False
+    with suppress(OSError):  # a text that is no path at all
+        there = path.exists()
+    if not there:
+        raise InvalidTableError(
+            "Expected a table, or the path of a CSV file or of Parquet files. Got"
+            f" {str(path)[:60]!r}, which is not there; name one that is."
+        )
+
+
 class _Files:
     """Parquet files of one folder, or one of them, read one after the other."""
 
     def __init__(self, path: Path) -> None:
         from pyarrow import dataset
 
-        there = False
-        with suppress(OSError):  # a text that is no path at all
-            there = path.exists()
-        if not there:
-            raise FileNotFoundError(
-                "Expected the path of a CSV file, or of Parquet files. Got"
-                f" {str(path)[:60]!r}, which is not there."
-            )
         with withheld(f"{str(path)!r} must hold Parquet files and no others"):
             found = dataset.dataset(path, format="parquet")
         self.schema, self._files = found.schema, found.files
         if not self._files:
-            raise FileNotFoundError(
-                f"Expected Parquet files in {str(path)!r}. Got none."
-            )
+            msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
+            raise InvalidTableError(msg)
 
     def to_batches(self, batch_size: int, **_: object) -> Iterator[Any]:
         """Read them; a dataset reads ahead, and with a buffer all of a file stays."""

@@ -107,7 +107,11 @@ SOURCES = [as_file, as_folder, as_dataset, as_reader, as_batches, as_list, as_da
 @pytest.fixture
 def one_scheduler():
     """Let Dask compute in this thread, whatever ran before."""
-    dask = pytest.importorskip("dask")
+    try:
+        import dask
+    except ImportError:  # those that need it are skipped
+        yield
+        return
     with dask.config.set(scheduler="synchronous"):
         yield
 
@@ -180,7 +184,7 @@ def test_csv_files_have_the_dtypes_of_the_schema(tmp_path):
 @pytest.mark.parametrize(
     ("source", "error", "words"),
     [
-        ("absent.parquet", FileNotFoundError, "which is not there"),
+        ("absent.parquet", InvalidTableError, "which is not there"),
         ((each for each in [1, 2]), InvalidTableError, "one of int; make them"),
         (iter([]), InvalidTableError, "one of NoneType"),
         (
@@ -234,12 +238,12 @@ def test_a_longer_first_row_of_a_csv_file_moves_no_other(tmp_path):
 
 
 def test_an_empty_folder_and_an_empty_file_say_so(tmp_path):
-    with pytest.raises(FileNotFoundError, match="Got none"):
+    with pytest.raises(InvalidTableError, match="Got none"):
         IndependentSynthesizer().fit(tmp_path)
     parquet.write_table(rows()[:0], tmp_path / "t.parquet")
     with pytest.raises(InvalidTableError, match="0 sample"):
         IndependentSynthesizer().fit(tmp_path)
-    with pytest.raises(FileNotFoundError, match="which is not there") as caught:
+    with pytest.raises(InvalidTableError, match="which is not there") as caught:
         IndependentSynthesizer().fit("a" * 5000)
     assert len(str(caught.value)) < 200
 
