@@ -19,7 +19,6 @@ LINES = {  # synthesizer and table: what to call it, its colour and its dashes
     ("pairs", "parquet"): ("PairwiseSynthesizer, Parquet, 2 threads", "black", "-"),
     ("pairs", "dask"): ("PairwiseSynthesizer, Dask, 2 workers", "black", ":"),
     ("independent", "parquet"): ("IndependentSynthesizer, Parquet", "0.6", "-"),
-    ("independent", "dask"): ("IndependentSynthesizer, Dask", "0.6", ":"),
 }
 
 
