@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import inspect
 import json
 import math
 import os
@@ -78,7 +79,10 @@ class Interrupts:
         gc.enable()
 
     def _profile(self, frame, event, _) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+        code = frame.f_code
+        # Python swallows what is raised where a generator is closed.
+        generator = code.co_flags & inspect.CO_GENERATOR
+        if event == "call" and code.co_filename.startswith(PACKAGE) and not generator:
             self.calls += 1
             if self.calls == self._at:
                 sys.setprofile(None)
