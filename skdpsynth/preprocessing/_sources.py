@@ -31,7 +31,7 @@ from skdpsynth.preprocessing._table import (
 )
 from skdpsynth.privacy._parts import LocalParts, Parts
 from skdpsynth.schema._dtypes import is_object, type_of_objects
-from skdpsynth.utils._containers import from_arrow
+from skdpsynth.utils._containers import from_arrow, speaks_arrow
 from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def open_table(
     A table in memory comes back as a DataFrame, any other as DataFrames in parts. All
     of it is read once, to see that its columns are what was stated.
     """
-    if not is_source(X):
+    # A reader beside labels is brought into memory, as any table that speaks Arrow.
+    if not is_source(X) or (y is not None and speaks_arrow(X)):
         return read_table(X, y, target=target, schema=schema)
     if y is not None:
         raise InvalidTableError(
@@ -121,9 +122,12 @@ def _check_path(path: Path) -> None:
     with suppress(OSError):  # a text that is no path at all
         there = path.exists()
     if not there:
+        # The rows themselves, given as text, must not be in an error.
+        named = len(str(path)) < 200 and "\n" not in str(path)
+        shown = f"{str(path)!r}, which is not there" if named else "a text that is none"
         raise InvalidTableError(
             "Expected a table, or the path of a CSV file or of Parquet files. Got"
-            f" {str(path)[:60]!r}, which is not there; name one that is."
+            f" {shown}; name a file or folder that is there."
         )
 
 
