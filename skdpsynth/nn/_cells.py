@@ -113,7 +113,7 @@ class SeenCells:
         turns = torch.arange(n_rounds * in_round) % len(triples)  # the first ones again
         self._rounds = iter(triples[order[turns]].split(in_round))
 
-    def encode(self, bins: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def encode(self, bins: NDArray[np.integer]) -> NDArray[np.uint8]:
         """Give the groups of rows of bins; private if the rows are."""
         return self._groups[bins + self._starts[:-1]].astype(np.uint8)
 

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 from skdpsynth.preprocessing._columns import MISSING, ZERO
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._transforms import MarginalTransform
+from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,11 +111,13 @@ class TableBins:
         """Where each column begins and the last one ends, shape (n_columns + 1,)."""
         return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
 
-    def encode(self, rows: PrivateRows) -> NDArray[np.int64]:
+    def encode(self, rows: PrivateRows) -> NDArray[np.unsignedinteger]:
         """Give the bin of every row in every column; private."""
-        codes = np.empty(rows.shape, dtype=np.int64)
-        for j, column in enumerate(self.columns):
-            codes[:, j] = column.encode(rows.units[:, j], rows.category_codes[:, j])
+        codes = np.empty(rows.shape, dtype=np.min_scalar_type(max(self.sizes)))
+        for own in in_chunks(len(rows)):
+            units, category_codes = rows.units[own].T, rows.category_codes[own].T
+            for j, column in enumerate(self.columns):
+                codes[own, j] = column.encode(units[j], category_codes[j])
         return codes
 
     def ranks(self, marginals: list[MarginalTransform]) -> NDArray[np.float64]:

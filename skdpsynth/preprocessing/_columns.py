@@ -23,6 +23,7 @@ from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
 from skdpsynth.schema._dtypes import is_date
 from skdpsynth.schema._values import is_finite
+from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -212,7 +213,8 @@ def encode_rows(
                 low, high = domain.low * domain.step, domain.high * domain.step
                 room = 2 * SECONDS_OF["D"] + domain.step  # more than zones differ by
                 values = to_wall(np.clip(values, low - room, high + room), column)
-            units[:, position] = domain.to_unit(values)
+            for rows in in_chunks(len(frame)):
+                units[rows, position] = domain.to_unit(values[rows])
             if domain.zero is not None:
                 category_codes[values == 0.0, position] = ZERO
             category_codes[missing, position] = MISSING

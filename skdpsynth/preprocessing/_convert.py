@@ -43,6 +43,11 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
     Times (since 1970 UTC) and durations are in seconds, and what is missing is 0. A
     float64 holds integers up to 2**53 and present-day times to the microsecond.
     """
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
+        values = series.to_numpy(dtype=np.float64, copy=True)
+        missing = np.isnan(values)
+        values[missing] = 0.0
+        return values, missing
     missing = is_missing(series)
     present = series[~missing]
     values = np.zeros(len(series))

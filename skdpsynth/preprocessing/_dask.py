@@ -8,6 +8,7 @@ the fit and its number, so that a task that runs again makes the same.
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -24,19 +25,23 @@ from skdpsynth.privacy._parts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
 _FAN_IN = 8  # counts that are added up, or parts that are brought, at a time
 
 
 class DaskParts(Parts):
-    """Partitions as Dask's delayed objects."""
+    """Partitions as Dask's delayed objects; `table` has them with their columns."""
 
     def __init__(
-        self, parts: list[Any], steps: tuple[Step, ...], n_rows: dict[int, int]
+        self,
+        parts: list[Any],
+        steps: tuple[Step, ...],
+        n_rows: dict[int, int],
+        table: Any = None,  # noqa: ANN401 - no stubs
     ) -> None:
         super().__init__(steps, n_rows)
-        self._parts = parts
+        self._parts, self._table = parts, table
 
     @classmethod
     def opened(cls, table: Any) -> tuple[pd.DataFrame, DaskParts]:  # noqa: ANN401
@@ -52,7 +57,13 @@ class DaskParts(Parts):
         empty = pd.DataFrame(
             {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
         ).set_axis(dtypes.index, axis=1)
-        return empty, cls([*table.to_delayed()], (), {})
+        return empty, cls(_partitions(table), (), {}, table)
+
+    def only(self, names: Sequence[Hashable]) -> Parts:
+        """Give the parts of a table with some columns; Dask may read these alone."""
+        if self._table is None:
+            return self
+        return DaskParts(_partitions(self._table[[*names]]), self._steps, self.n_rows)
 
     def each(self) -> Iterator[Any]:
         """Bring what the steps so far make of each part into memory, in order."""
@@ -70,13 +81,14 @@ class DaskParts(Parts):
         """Keep the parts where they are made, in the memory of the workers."""
         import dask
 
-        made = dask.persist(*self._tasks(self._steps))
-        known = dask.compute(*[dask.delayed(_identity)(task) for task in made])
+        keep = dask.delayed(_kept)
+        made = dask.persist(*[keep(task) for task in self._tasks(self._steps)])
+        known = dask.compute(*[dask.delayed(_known)(part) for part in made])
         self._check(reduce(operator.or_, (n_rows for n_rows, _ in known)))
         digests = [digest for _, digest in known]
         # Made again after a loss, they must be the same, in the same order.
         same = Step(_unchanged, (digests,), numbered=True)
-        return DaskParts([task.value for task in made], (same,), {})
+        return DaskParts([*made], (same,), {})
 
     def _with(self, steps: tuple[Step, ...]) -> Parts:
         return DaskParts(self._parts, steps, self.n_rows)
@@ -101,14 +113,34 @@ class DaskParts(Parts):
         return [count(number, part, node) for number, part in enumerate(self._parts)]
 
 
-def _identity(part: Counted) -> tuple[dict[int, int], bytes]:
-    return part.n_rows, digest_of(part.value)
+def _partitions(table: Any) -> list[Any]:  # noqa: ANN401 - no stubs
+    """Give the partitions as they are; Dask may join those that it reads little of."""
+    return [*table.simplify().to_delayed(optimize_graph=False)]
 
 
-def _unchanged(number: int, rows: Any, digests: list[bytes]) -> Any:  # noqa: ANN401
-    if digest_of(rows) != digests[number]:
+@dataclass(frozen=True, repr=False)
+class _Kept:
+    """What steps made of a part, and its digest, taken where and when it was made."""
+
+    counted: Counted
+    digest: bytes
+
+    def __len__(self) -> int:
+        return len(self.counted.value)
+
+
+def _kept(counted: Counted) -> _Kept:
+    return _Kept(counted, digest_of(counted.value))
+
+
+def _known(part: _Kept) -> tuple[dict[int, int], bytes]:
+    return part.counted.n_rows, part.digest
+
+
+def _unchanged(number: int, part: _Kept, digests: list[bytes]) -> Any:  # noqa: ANN401
+    if part.digest != digests[number]:
         raise changed_parts()
-    return rows
+    return part.counted.value
 
 
 def _add_up(counts: list[Counted]) -> Counted:

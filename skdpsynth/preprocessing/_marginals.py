@@ -8,6 +8,7 @@ fill, placed at the quantiles of round 1. Both rounds together give one density.
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from skdpsynth.preprocessing._shares import COARSE_SHARE
 from skdpsynth.privacy._aggregators import centred_histogram
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import GRID, centred_sensitivity
+from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -236,19 +238,19 @@ def _cell_codes(
     """
     shape, dtype = (len(rows), len(columns)), np.min_scalar_type(max(n_cells))
     codes = np.empty(shape, dtype=dtype)
-    for position, j in enumerate(columns):
-        domain, kind, n = domains[j], rows.category_codes[:, j], n_cells[position]
+    for (position, j), own in product(enumerate(columns), in_chunks(len(rows))):
+        domain, kind, n = domains[j], rows.category_codes[own, j], n_cells[position]
         missing = n - 1 if domain.nullable else n
         if isinstance(domain, NumericDomain):
             inner = edges[j][1:-1].astype(np.float32)
-            binned = np.searchsorted(inner, rows.units[:, j], side="right")
+            binned = np.searchsorted(inner, rows.units[own, j], side="right")
             if domain.zero is not None:
                 binned[kind == ZERO] = len(edges[j]) - 1
             binned[kind == MISSING] = missing
-            codes[:, position] = binned
+            codes[own, position] = binned
         else:
             known = np.arange(len(domain.levels))
-            codes[:, position] = np.append(known, (n, missing))[kind]
+            codes[own, position] = np.append(known, (n, missing))[kind]
     return codes
 
 

@@ -186,8 +186,9 @@ def buy_facts(
     cap = accountant.mu_cap
     key_delta = threshold_delta(layout, schema, accountant.delta)
     target = layout.label_column
+    labels = [] if target is None else [target]
     classes = buy_classes(
-        parts,
+        _of(parts, labels) if labels else parts,
         target,
         schema,
         accountant,
@@ -201,25 +202,38 @@ def buy_facts(
     if keyed:
         mu = cap * math.sqrt(LEVELS_SHARE)
         bought = buy_levels(
-            parts, keyed, accountant, mu=mu, threshold_delta=key_delta, n_rows=n_rows
+            _of(parts, keyed),
+            keyed,
+            accountant,
+            mu=mu,
+            threshold_delta=key_delta,
+            n_rows=n_rows,
         )
         domains.update(zip(keyed, bought, strict=True))
     if numeric:
         mu = cap * math.sqrt(RANGES_SHARE)
-        ranges = buy_ranges(parts, numeric, accountant, mu=mu, n_rows=n_rows)
+        own = _of(parts, numeric)
+        ranges = buy_ranges(own, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
     grained = [column for column in columns if needs_grain(column, schema)]
     if grained:
         mu = cap * math.sqrt(GRAINS_SHARE)
         ungrained = [cast("NumericDomain", domains[column]) for column in grained]
-        found = buy_grains(parts, grained, ungrained, accountant, mu=mu)
+        own = _of(parts, grained)
+        found = buy_grains(own, grained, ungrained, accountant, mu=mu)
         domains.update(zip(grained, found, strict=True))
     known = [domain for domain in domains.values() if domain is not None]
     facts = TableFacts.of(layout, columns, tuple(known), classes, schema)
-    rows = parts.map(encode_rows, list(columns), known, target, classes.levels)
+    rows = _of(parts, [*columns, *labels]).map(
+        encode_rows, list(columns), known, target, classes.levels
+    )
     if isinstance(table, Parts):
         return facts, RowsInParts(rows.kept())
     return facts, PrivateRows.joined(rows.each(), len(table))
+
+
+def _of(parts: Parts, columns: Iterable[ColumnLayout]) -> Parts:
+    return parts.only([column.name for column in columns])
 
 
 def bought_columns(

@@ -18,6 +18,7 @@ from skdpsynth.privacy._parts import Parts
 from skdpsynth.schema import Continuous
 from skdpsynth.schema._columns import SECONDS_OF
 from skdpsynth.schema._dtypes import is_date
+from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,8 +111,10 @@ def _outer_codes(
     codes = np.empty((len(frame), len(columns)), dtype=dtype)
     for position, (column, bins) in enumerate(zip(columns, edges, strict=True)):
         values, missing = numeric_values(frame[column.name], column)
-        inside = np.searchsorted(bins[1:-1], values, side="right")
-        codes[:, position] = np.where(missing, len(bins) - 1, inside)
+        inner = bins[1:-1]
+        for rows in in_chunks(len(frame)):
+            codes[rows, position] = np.searchsorted(inner, values[rows], side="right")
+        codes[missing, position] = len(bins) - 1
     return codes
 
 

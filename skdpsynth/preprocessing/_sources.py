@@ -35,7 +35,7 @@ from skdpsynth.utils._containers import from_arrow, speaks_arrow
 from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -113,8 +113,8 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
         X = _Files(Path(X))
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
-    blocks = partial(_blocks, X)
-    return from_arrow(X.schema.empty_table()), LocalParts(blocks)
+    parts = LocalParts(partial(_blocks, X), narrowed=partial(_blocks, X))
+    return from_arrow(X.schema.empty_table()), parts
 
 
 def _check_path(path: Path) -> None:
@@ -144,21 +144,30 @@ class _Files:
             msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
             raise InvalidTableError(msg)
 
-    def to_batches(self, batch_size: int, **_: object) -> Iterator[Any]:
+    def to_batches(
+        self, batch_size: int, columns: list[str], **_: object
+    ) -> Iterator[Any]:
         """Read them; a dataset reads ahead, and with a buffer all of a file stays."""
         from pyarrow import parquet
 
         for name in self._files:
             with parquet.ParquetFile(name, pre_buffer=False) as file:
-                yield from file.iter_batches(batch_size, columns=self.schema.names)
+                yield from file.iter_batches(batch_size, columns=columns)
 
 
-def _blocks(source: Any) -> Iterator[pd.DataFrame]:  # noqa: ANN401 - no stubs
-    """Read a dataset, files or a stream in blocks of about the same size."""
+def _blocks(
+    source: Any,  # noqa: ANN401 - no stubs
+    names: Sequence[Hashable] | None = None,
+) -> Iterator[pd.DataFrame]:
+    """Read a dataset, files or a stream in blocks of about the same size.
+
+    The blocks of some columns have the same rows as those of all.
+    """
     import pyarrow as pa
 
     step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))
-    ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+    ahead: dict[str, Any] = {"batch_readahead": 1, "fragment_readahead": 1}
+    ahead["columns"] = source.schema.names if names is None else [*names]
     with withheld("The table must be one that can be read"):
         held: list[Any] = []
         first = True
@@ -167,8 +176,10 @@ def _blocks(source: Any) -> Iterator[pd.DataFrame]:  # noqa: ANN401 - no stubs
             if sum(len(each) for each in held) >= step:
                 yield from_arrow(pa.Table.from_batches(held))
                 held, first = [], False
-        if held or first:
-            yield from_arrow(pa.Table.from_batches(held, source.schema))
+        if held:
+            yield from_arrow(pa.Table.from_batches(held))
+        elif first:
+            yield from_arrow(source.schema.empty_table())
 
 
 class _Stream:

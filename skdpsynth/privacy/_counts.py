@@ -16,6 +16,7 @@ from scipy.special import log_ndtr, ndtri
 
 from skdpsynth.exceptions import check_range
 from skdpsynth.privacy._parts import Parts
+from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,10 +64,13 @@ def _counts_of_part(codes: NDArray[np.integer], bins: list[int]) -> Ints:
         raise ValueError(out_of_range)
     # One bincount for all columns: column j counts in the bins after starts[j].
     starts = np.concatenate(([0], np.cumsum(limits)))
-    whole = codes.astype(np.int64)
-    if np.any((whole < 0) | (whole >= limits)):
-        raise ValueError(out_of_range)
-    return np.bincount((whole + starts[:-1]).ravel(), minlength=int(starts[-1]))
+    total = np.zeros(int(starts[-1]), dtype=np.int64)
+    for rows in in_chunks(len(codes), max(2**13, len(total) // len(bins))):
+        chunk = codes[rows].astype(np.int64)
+        if np.any((chunk < 0) | (chunk >= limits)):
+            raise ValueError(out_of_range)
+        total += np.bincount((chunk + starts[:-1]).ravel(), minlength=len(total))
+    return total
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from skdpsynth.privacy._aggregators import require_sensitivity
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import Parts
+from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,12 +56,14 @@ def _pair_counts_of_part(
     # As many rows as stay in cache, but not fewer than there are cells to be added.
     most = int(bins.max(initial=1))
     step = max(_CHUNK_ROWS, most * width // max(len(bins), 1))
-    for first in range(0, len(codes), step):
-        chunk = np.ascontiguousarray(codes[first : first + step].T, dtype=np.int64)
+    workspace = np.empty((len(bins), min(step, len(codes))), dtype=np.int64)
+    for rows in in_chunks(len(codes), step):
+        chunk = np.ascontiguousarray(codes[rows].T, dtype=np.int64)
         places = chunk + starts[:-1, None]
         for j, (start, n) in enumerate(zip(starts, bins, strict=False)):
             # The bin of this column, and of each column from here on: one number.
-            cells = chunk[j] * (width - start) + (places[j:] - start)
+            cells = workspace[j:, : chunk.shape[1]]
+            np.add(places[j:], chunk[j] * (width - start) - start, out=cells)
             found = np.bincount(cells.ravel(), minlength=n * (width - start))
             total[start : start + n, start:] += found.reshape(n, -1)
     return total

@@ -18,7 +18,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +28,7 @@ from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.utils._threads import n_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
 _BLOCK_ENTRIES = 2**20  # of a table in memory: cells of a part
@@ -133,6 +133,14 @@ class Parts(ABC):
         self._check(counted.n_rows)
         return counted.value
 
+    def only(self, names: Sequence[Hashable]) -> Parts:
+        """Give the parts of a table with some columns; others are read no more if so.
+
+        To be asked for before the steps that need them.
+        """
+        del names
+        return self
+
     @abstractmethod
     def each(self) -> Iterator[Any]:
         """Bring what the steps so far make of each part into memory, in order."""
@@ -171,9 +179,16 @@ class LocalParts(Parts):
         n_rows: dict[int, int] | None = None,
         *,
         in_memory: bool = False,
+        narrowed: Callable[[Sequence[Hashable]], Iterator[Any]] | None = None,
     ) -> None:
         super().__init__(steps, {} if n_rows is None else n_rows)
-        self._blocks, self._in_memory = blocks, in_memory
+        self._blocks, self._in_memory, self._narrowed = blocks, in_memory, narrowed
+
+    def only(self, names: Sequence[Hashable]) -> Parts:
+        """Give the parts of a table with some columns, if its source can read these."""
+        if self._narrowed is None:
+            return self
+        return LocalParts(partial(self._narrowed, names), self._steps, self.n_rows)
 
     def kept(self) -> Parts:
         """Keep the parts in a file without a name, or in memory, as they were."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,18 +82,20 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
 
 def decimals_of(
     values: NDArray[np.float64], exact: float, most: int
-) -> NDArray[np.int64]:
+) -> NDArray[np.uint8]:
     """Give the decimals with which each number is written; ``most + 1`` if it has more.
 
     `exact` is the machine epsilon of the dtype that held the numbers. A number so large
     that its dtype rounds a tenth of a unit counts only where it is exact.
     """
-    found = np.full(values.shape, most + 1, dtype=np.int64)
+    found = np.full(values.shape, most + 1, dtype=np.uint8)
     with np.errstate(over="ignore", invalid="ignore"):
-        for decimals in reversed(range(most + 1)):
-            scaled = values * 10.0**decimals
-            off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
-            found[(off <= rounding) & ((rounding < _TOLD) | (off == 0))] = decimals
+        for rows in in_chunks(len(values)):
+            for decimals in reversed(range(most + 1)):
+                scaled = values[rows] * 10.0**decimals
+                off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
+                written = (off <= rounding) & ((rounding < _TOLD) | (off == 0))
+                found[rows][written] = decimals
     return found
 
 

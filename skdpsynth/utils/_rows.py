@@ -1,4 +1,4 @@
-"""Rows by class."""
+"""Rows by class, and rows in chunks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
+
+
+def in_chunks(n_rows: int, step: int = 2**13) -> Iterator[slice]:
+    """Cut rows into slices so short that what is computed of them stays in cache."""
+    return (slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step))
 
 
 def in_order_of_class(

@@ -24,7 +24,7 @@ from skdpsynth.preprocessing._convert import total_keys
 from skdpsynth.preprocessing._dask import DaskParts
 from skdpsynth.preprocessing._table import lay_out
 from skdpsynth.privacy._counts import exact_counts
-from skdpsynth.privacy._parts import Counted, stream_of_part
+from skdpsynth.privacy._parts import Counted, length_of_part, stream_of_part
 from skdpsynth.privacy.testing import insecure_randomness
 
 dask = pytest.importorskip("dask")
@@ -118,9 +118,25 @@ def test_a_kept_part_that_is_made_again_must_be_the_same():
     with dask.config.set(scheduler="synchronous"):
         kept = parts_of([CODES[:40], CODES[40:]]).kept()
         exact_counts(kept, [5, 5])
-        kept._parts[1] = dask.delayed(CODES[:39:-1])
+        again = parts_of([CODES[:40], CODES[:39:-1]]).kept()
+        kept._parts[1] = again._parts[1]
         with pytest.raises(InvalidTableError, match="has other rows"):
             exact_counts(kept, [5, 5])
+
+
+def test_the_partitions_of_few_columns_are_those_of_all(tmp_path):
+    """Dask may join partitions that it reads little of; the draws would be others."""
+    table = frame()
+    for number in range(20):
+        part = table[number * 150 : number * 150 + 150]
+        part.to_parquet(tmp_path / f"{number:02}.parquet")
+    with dask.config.set(scheduler="synchronous"):
+        _, parts = DaskParts.opened(dd.read_parquet(tmp_path, filesystem="arrow"))
+        sizes = parts.total(length_of_part, numbered=True)
+        narrow = parts.only(["y"])
+        assert [[*part.columns] for part in narrow.each()] == [["y"]] * len(sizes)
+        assert narrow.total(length_of_part, numbered=True) == sizes
+        assert len(sizes) == 20
 
 
 def test_keys_that_were_added_twice_are_noticed(monkeypatch):

@@ -26,7 +26,14 @@ from skdpsynth.preprocessing import _sources
 from skdpsynth.preprocessing._sources import open_table
 from skdpsynth.privacy import _mechanisms
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
 from tests.preprocessing.test_purchase import public_state
 
 N = 900
@@ -278,6 +285,27 @@ def test_a_file_that_changes_stops_the_fit_before_more_noise(tmp_path, monkeypat
         IndependentSynthesizer(target="y").fit(path)
     assert released == ["class labels and counts", "categories"]
     assert "noise may have been drawn" in caught.value.__notes__[0]
+
+
+def test_a_pass_reads_the_columns_that_it_counts_alone(tmp_path, monkeypatch):
+    """All of them once, to check them; an identifier never after that."""
+    table = pd.DataFrame({"id": range(400), "a": [0.5, 1.5] * 200, "y": [0, 1] * 200})
+    table.to_parquet(tmp_path / "t.parquet")
+    read, own = [], _sources._Files.to_batches
+
+    def noted(self, batch_size, columns, **how):
+        read.append(set(columns))
+        return own(self, batch_size, columns=columns, **how)
+
+    monkeypatch.setattr(_sources._Files, "to_batches", noted)
+    schema = TableSchema({"id": Identifier()})
+    IndependentSynthesizer(epsilon=1.0, target="y", schema=schema).fit(
+        tmp_path / "t.parquet"
+    )
+    assert read[0] == {"id", "a", "y"}
+    assert {"y"} in read
+    assert {"a"} in read
+    assert not any("id" in columns for columns in read[1:])
 
 
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
