@@ -295,6 +295,46 @@ def test_assignment_is_made_in_unit_order():
         assign_teachers(3, 0, np.random.default_rng(0))
 
 
+def network_of(ensemble, teacher):
+    """Make torch's network with the weights of one teacher."""
+    layers = []
+    for weight, bias in zip(*[iter(ensemble._parameters)] * 2, strict=True):
+        linear = torch.nn.Linear(*weight.shape[1:])
+        with torch.no_grad():
+            linear.weight.copy_(weight[teacher].T)
+            linear.bias.copy_(bias[teacher, 0])
+        layers += [linear, torch.nn.LeakyReLU(0.2)]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+@pytest.mark.parametrize("hidden_dims", HIDDEN)
+def test_slopes_are_those_of_torch(hidden_dims, global_random_seed):
+    """Closed forms against a graph of each network, for the step and the answers."""
+    rows = make_rows(80, global_random_seed)
+    ensemble = make_ensemble(rows, 4, seed=global_random_seed, hidden_dims=hidden_dims)
+    for _ in range(3):  # away from the start, where logistic ones are 0
+        ensemble.train_step(fake_pool(global_random_seed), identity)
+    networks = [network_of(ensemble, teacher) for teacher in range(4)]
+    queries = fake_pool(global_random_seed)
+    answers = gradients_of(ensemble, queries)
+    batch = torch.from_numpy(make_rows(4 * 12, 5)).reshape(4, 12, N_COLUMNS)
+    ensemble._descend(slice(0, 4), batch)
+    labels = (torch.arange(12) < 6).float()[:, None]
+    for teacher, network in enumerate(networks):
+        given = queries.clone().requires_grad_()
+        torch.nn.functional.logsigmoid(network(given)).sum().backward()
+        torch.testing.assert_close(answers[teacher], given.grad)
+        network.zero_grad()
+        loss = torch.nn.BCEWithLogitsLoss()(network(batch[teacher]), labels)
+        loss.backward()
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.mul_(1 - 0.02).sub_(parameter.grad, alpha=0.3)
+        after = network_of(ensemble, teacher)
+        for own, expected in zip(after.parameters(), network.parameters(), strict=True):
+            torch.testing.assert_close(own, expected)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("hidden_dims", [(), (16,)])
 def test_every_teacher_learns(hidden_dims, device, global_random_seed):
