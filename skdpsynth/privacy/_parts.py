@@ -268,7 +268,7 @@ def _sum(first: Any, second: Any) -> Any:  # noqa: ANN401 - arrays, or lists of 
 
 def digest_of(rows: Any) -> bytes:  # noqa: ANN401 - an array, or `PrivateRows`
     """Give a number that other rows, or another order of them, do not have."""
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.sha256()
     for array in getattr(rows, "arrays", (rows,)):
         digest.update(np.ascontiguousarray(array).data)
     return digest.digest()

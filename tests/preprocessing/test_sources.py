@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -306,6 +307,26 @@ def test_a_pass_reads_the_columns_that_it_counts_alone(tmp_path, monkeypatch):
     assert {"y"} in read
     assert {"a"} in read
     assert not any("id" in columns for columns in read[1:])
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_memory_does_not_grow_with_the_rows(whole, tmp_path, monkeypatch):
+    """Of NumPy and pandas, in blocks of 64,000 cells; a table in memory does grow."""
+    monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", 2**16)
+    rng, peaks = np.random.default_rng(0), []
+    for n_rows in (1_000, 40_000, 400_000):  # the first for what is made only once
+        numbers = {"a": rng.normal(size=n_rows), "n": rng.poisson(3, n_rows)}
+        table = pd.DataFrame(numbers | {"y": np.arange(n_rows) % 2})
+        table.to_parquet(tmp_path / "t.parquet", row_group_size=10_000)
+        del table, numbers
+        tracemalloc.start()
+        path = tmp_path / "t.parquet"
+        source = pd.read_parquet(path) if whole else path
+        IndependentSynthesizer(target="y").fit(source)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        del source
+    assert (peaks[2] > 3 * peaks[1]) if whole else (peaks[2] < 1.5 * peaks[1])
 
 
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
