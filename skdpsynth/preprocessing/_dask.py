@@ -60,7 +60,7 @@ class DaskParts(Parts):
         return empty, cls(_partitions(table), (), {}, table)
 
     def only(self, names: Sequence[Hashable]) -> Parts:
-        """Give the parts of a table with some columns; Dask may read these alone."""
+        """Ask Dask for some columns only, which it may read alone."""
         if self._table is None:
             return self
         return DaskParts(_partitions(self._table[[*names]]), self._steps, self.n_rows)

@@ -188,7 +188,7 @@ def buy_facts(
     target = layout.label_column
     labels = [] if target is None else [target]
     classes = buy_classes(
-        _of(parts, labels) if labels else parts,
+        _reading(parts, labels) if labels else parts,
         target,
         schema,
         accountant,
@@ -202,7 +202,7 @@ def buy_facts(
     if keyed:
         mu = cap * math.sqrt(LEVELS_SHARE)
         bought = buy_levels(
-            _of(parts, keyed),
+            _reading(parts, keyed),
             keyed,
             accountant,
             mu=mu,
@@ -212,19 +212,19 @@ def buy_facts(
         domains.update(zip(keyed, bought, strict=True))
     if numeric:
         mu = cap * math.sqrt(RANGES_SHARE)
-        own = _of(parts, numeric)
+        own = _reading(parts, numeric)
         ranges = buy_ranges(own, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
     grained = [column for column in columns if needs_grain(column, schema)]
     if grained:
         mu = cap * math.sqrt(GRAINS_SHARE)
         ungrained = [cast("NumericDomain", domains[column]) for column in grained]
-        own = _of(parts, grained)
+        own = _reading(parts, grained)
         found = buy_grains(own, grained, ungrained, accountant, mu=mu)
         domains.update(zip(grained, found, strict=True))
     known = [domain for domain in domains.values() if domain is not None]
     facts = TableFacts.of(layout, columns, tuple(known), classes, schema)
-    rows = _of(parts, [*columns, *labels]).map(
+    rows = _reading(parts, [*columns, *labels]).map(
         encode_rows, list(columns), known, target, classes.levels
     )
     if isinstance(table, Parts):
@@ -232,7 +232,7 @@ def buy_facts(
     return facts, PrivateRows.joined(rows.each(), len(table))
 
 
-def _of(parts: Parts, columns: Iterable[ColumnLayout]) -> Parts:
+def _reading(parts: Parts, columns: Iterable[ColumnLayout]) -> Parts:
     return parts.only([column.name for column in columns])
 
 

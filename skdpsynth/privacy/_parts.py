@@ -134,9 +134,9 @@ class Parts(ABC):
         return counted.value
 
     def only(self, names: Sequence[Hashable]) -> Parts:
-        """Give the parts of a table with some columns; others are read no more if so.
+        """Let a source that can do so read some columns of its table only.
 
-        To be asked for before the steps that need them.
+        The parts stay the same rows. Before any step.
         """
         del names
         return self
@@ -185,7 +185,7 @@ class LocalParts(Parts):
         self._blocks, self._in_memory, self._narrowed = blocks, in_memory, narrowed
 
     def only(self, names: Sequence[Hashable]) -> Parts:
-        """Give the parts of a table with some columns, if its source can read these."""
+        """Read some columns only, if the source can."""
         if self._narrowed is None:
             return self
         return LocalParts(partial(self._narrowed, names), self._steps, self.n_rows)
