@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from sklearn.base import BaseEstimator
 
 from skdpsynth import IndependentSynthesizer
@@ -127,6 +128,16 @@ def _close_figures():
     plt.close("all")
 
 
+def _write_no_picture(self, file, **options):
+    file.write(b"a picture")
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Draw nothing into pages whose text is looked at: a picture takes a second."""
+    monkeypatch.setattr(Figure, "savefig", _write_no_picture)
+
+
 @pytest.fixture(scope="session")
 def result(tables) -> ComparisonResult:
     """Compare a floor, two claims, and rows without a claim; one run fails."""
@@ -153,8 +164,10 @@ def result(tables) -> ComparisonResult:
 def pages(result, tmp_path_factory) -> dict[bool, str]:
     """Write the private page (True) and the public one (False)."""
     folder = tmp_path_factory.mktemp("pages")
-    for private in (True, False):
-        result.to_html(folder / f"{private}.html", private=private)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", _write_no_picture)
+        for private in (True, False):
+            result.to_html(folder / f"{private}.html", private=private)
     return {
         private: (folder / f"{private}.html").read_text(encoding="utf-8")
         for private in (True, False)

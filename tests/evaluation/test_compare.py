@@ -86,6 +86,7 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables) -> None:
         assert found == pytest.approx(value), metric
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path) -> None:
     """A copy of the rows, once more: `size` follows from the label, and has gaps."""
     train, test = (table.dropna() for table in tables)

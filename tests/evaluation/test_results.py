@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy._report_text import claim
@@ -45,7 +46,7 @@ def test_public_part_has_setting_c_of_runs_with_a_claim(result) -> None:
 
 
 def both_pages(compare, stubs, folder, **tables) -> dict[str, str]:
-    """Write both pages of a comparison."""
+    """Write both pages of a comparison; pictures into the public one."""
     synthesizers = {
         "blind": stubs["Blind"](),
         "copy": stubs["Copy"](),
@@ -54,8 +55,11 @@ def both_pages(compare, stubs, folder, **tables) -> dict[str, str]:
     with pytest.warns(DegradedResultWarning):
         result = compare(synthesizers, fidelity=True, n_repeats=1, **tables)
     found = {}
-    for name, private in (("private", True), ("public", False)):
-        result.to_html(folder / f"{name}.html", private=private)
+    result.to_html(folder / "public.html", private=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", lambda self, file, **options: None)
+        result.to_html(folder / "private.html")
+    for name in ("private", "public"):
         found[name] = (folder / f"{name}.html").read_text(encoding="utf-8")
     return found
 
@@ -87,6 +91,7 @@ def test_a_page_without_anything_public_says_so(compare, stubs, tmp_path) -> Non
     assert "copy" not in text
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_page_of_setting_c_has_the_reference_in_setting_c(
     compare, stubs, tmp_path
 ) -> None:
@@ -170,6 +175,7 @@ def test_page_shows_the_summary(result, pages, private) -> None:
     assert spent == ["-" if np.isnan(value) else claim(value) for value in known]
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
     compare, stubs, tmp_path
 ) -> None:
@@ -182,6 +188,7 @@ def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
     assert f"<td>{value:.3f}</td>" in table
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path) -> None:
     """Nor in the agreement of rankings; it has its rows beside the others."""
     panel = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]

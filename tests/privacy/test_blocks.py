@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def by_game_tree(pairs, n_votes, ratio):
 
 def by_iteration(pairs, n_votes, epsilons):
     """Iterate over all pairs on a fine grid; an upper bound, and nearly exact."""
-    grid = np.exp(np.linspace(-14, 14, 7_001))
+    grid = np.exp(np.linspace(-14, 14, 2_801))
     value = np.maximum(0.0, 1.0 - grid)
     for _ in range(n_votes):
         following = np.zeros_like(value)
@@ -78,7 +79,7 @@ def test_votes_cost_what_the_best_adversary_learns(noise, n_votes, noise_std):
     found = [claimed(mu, epsilon) for epsilon in EPSILONS]
     assert (exact <= np.array(found) * (1 + 1e-12)).all()
     # And no more: somewhere a hundredth less would not do.
-    dense = np.linspace(0, 8, 25)
+    dense = np.linspace(0, 8, 25 if n_votes < 3 else 9)
     exact = by_game_tree(pairs, n_votes, np.exp(dense))
     less = np.array([claimed(0.97 * mu, epsilon) for epsilon in dense])
     assert (exact > less).any()
@@ -107,12 +108,8 @@ def test_a_vote_costs_two_thirds_of_its_noisy_count():
 
 def test_labels_that_a_budget_buys():
     """Noise 25 at (1, 1e-5): 68 by the exact profile alone, 59 by Renyi orders."""
-    labels = [
-        count
-        for count in range(58, 72)
-        if gdp_epsilon(votes_mu(25.0, count, "gaussian", TAIL), 1e-5 - TAIL) <= 1.0
-    ]
-    assert 65 <= max(labels) <= 68
+    few, many = (votes_mu(25.0, count, "gaussian", TAIL) for count in (65, 69))
+    assert gdp_epsilon(few, 1e-5 - TAIL) <= 1.0 < gdp_epsilon(many, 1e-5 - TAIL)
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -166,12 +163,13 @@ def test_a_profile_of_fewer_questions_is_caught(twin, monkeypatch):
 BLOCKS = [(0.01, 1.0, 100), (0.1, 4.0, 300), (0.5, 3.0, 12), (0.002, 0.8, 2_000)]
 
 
+@cache
 def losses_of(rate, noise, count):
-    """The exact profile, up to a grid that is finer than that of the block."""
+    """The exact profile, up to a grid seven times finer than that of the block."""
     from dp_accounting.pld import privacy_loss_distribution
 
     single = privacy_loss_distribution.from_gaussian_mechanism(
-        noise, sampling_prob=rate, value_discretization_interval=2e-5
+        noise, sampling_prob=rate, value_discretization_interval=1e-4
     )
     return single.self_compose(count)
 
@@ -227,8 +225,10 @@ def test_a_whole_plan_is_within_what_its_sum_says():
     assert 0.97 < accountant.get_epsilon(1e-5) <= 1.0
 
 
-@pytest.mark.parametrize("rate", [0.001, 0.05, 0.6])
-@pytest.mark.parametrize(("mu", "count"), [(0.05, 10), (0.5, 200), (3.0, 30)])
+@pytest.mark.parametrize(
+    ("rate", "mu", "count"),
+    [(0.6, 0.05, 10), (0.001, 0.5, 200), (0.05, 0.5, 200), (0.6, 3.0, 30)],
+)
 def test_the_noise_of_a_step_is_the_least_that_pays(rate, mu, count):
     noise = sampled_noise_multiplier(mu, rate, count, TAIL)
     assert steps_mu(noise, rate, count, TAIL) <= mu * (1 + 1e-9)
