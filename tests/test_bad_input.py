@@ -266,7 +266,7 @@ def test_values_degrade_the_result(way, case):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 1e6])
 def test_extreme_budgets(synthesizer, epsilon, delta):
     """What is certified never exceeds what was asked."""
     settings = {"epsilon": epsilon, "delta": delta, "target": "y"}

@@ -28,6 +28,8 @@ from skdpsynth.privacy._aggregators import noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 BOTH = [IndependentSynthesizer, GPATESynthesizer]
 LABELS = TableSchema({"y": Categorical(["a", "b"])}, target="y")
 

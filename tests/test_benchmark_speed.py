@@ -32,10 +32,14 @@ def test_exponents_leave_out_the_constant_cost(speed):
 
 def test_a_run_is_measured_and_written(speed, monkeypatch, tmp_path, capsys):
     def some(short):
-        for rows in (300, 600):
-            for what in ("fit", "sample", "products"):
-                case = ("rows", what, "independent", "mixed", rows, 4)
-                yield speed.Case(*case, grows="rows")
+        for rows, what in (
+            (300, "fit"),
+            (600, "fit"),
+            (600, "sample"),
+            (600, "products"),
+        ):
+            case = ("rows", what, "independent", "mixed", rows, 4)
+            yield speed.Case(*case, grows="rows")
         yield speed.Case("rows", "plan", "independent", "mixed", 300, 4)
         yield speed.Case("rows", "save", "independent", "mixed", 300, 4, {"later": 1})
 
@@ -44,9 +48,9 @@ def test_a_run_is_measured_and_written(speed, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["speed.py", "--short", "--name", "s"])
     speed.main()
     runs = speed.pd.read_csv(tmp_path / "s.csv")
-    assert runs["status"].tolist() == ["ok"] * 7 + ["not there"]
+    assert runs["status"].tolist() == ["ok"] * 5 + ["not there"]
     timed = runs[runs["wall_s"].notna()]
-    assert len(timed) == 5
+    assert len(timed) == 4
     assert (timed[["wall_s", "cpu_s"]] >= 0).all(axis=None)
     assert np.isfinite(timed["peak_gb"]).all() == Path("/proc/self/status").exists()
     text = (tmp_path / "s.md").read_text()

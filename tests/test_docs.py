@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -30,10 +31,13 @@ OPTIONS = (
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
 def test_examples_of_a_page_run(page, tmp_path, monkeypatch):
     """They share names within a page, write into a folder of their own, do not warn."""
     monkeypatch.chdir(tmp_path)
+    # Pictures are drawn in `evaluation/test_results.py`, each in a second.
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **how: None)
     result = doctest.testfile(
         str(page), module_relative=False, optionflags=OPTIONS, encoding="utf-8"
     )

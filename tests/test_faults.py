@@ -112,6 +112,7 @@ def seen(monkeypatch) -> list[object]:
     return drawn
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("synthesizer", PLAIN_PRIVATE.values(), ids=PLAIN_PRIVATE)
 def test_an_interrupted_fit_leaves_the_charge_and_says_so(synthesizer, monkeypatch):
     """Ctrl-C, or no memory, at 9 moments of a fit: the first, and at random."""
@@ -148,6 +149,7 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(synthesizer, monkeypat
     assert len(quiet_fit(synth, table()).sample(3)) == 3
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize(
     ("synthesizer", "said"),
     [

@@ -189,6 +189,7 @@ MISSING = {
 }
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, GPATESynthesizer])
 @pytest.mark.parametrize("name", MISSING)
 def test_missing_labels_never_come_out(synthesizer, name):

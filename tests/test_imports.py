@@ -256,6 +256,8 @@ def test_a_fit_does_not_import_the_compiler_of_torch():
     """It takes seconds; the first optimizer of a process imports it."""
     code = (
         "import sys, numpy as np, pandas as pd, skdpsynth\n"
+        "from skdpsynth.nn import _fitting\n"
+        "_fitting._STEPS = (20, 20)\n"
         "draws = np.random.default_rng(0).normal(size=(1000, 4))\n"
         "table = pd.DataFrame(draws, columns=list('abcd')).assign(y=draws[:, 0] > 0)\n"
         "for name in ('PairwiseSynthesizer', 'GPATESynthesizer'):\n"

@@ -31,6 +31,8 @@ from skdpsynth.schema import (
     TableSchema,
 )
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 SCHEMA = TableSchema(
     {
         "u": Continuous(-5, 5),

@@ -116,6 +116,7 @@ def test_arguments_are_checked_at_the_call(synth, given, message):
         synth.sample_batches(**{"n_samples": 10, **given})
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_memory_is_that_of_a_batch():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(3_000, 8)))

@@ -28,6 +28,8 @@ from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy.testing import insecure_randomness
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 N = 300
 
 

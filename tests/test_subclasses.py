@@ -20,9 +20,10 @@ from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.utils._reachable import reachable
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skdpsynth.exceptions.DegradedResultWarning"
-)
+pytestmark = [
+    pytest.mark.usefixtures("short_fits"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
 
 N_ROWS, SECRET = 300, "sEcReT"
 

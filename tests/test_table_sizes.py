@@ -27,6 +27,7 @@ WIDE = TableSchema(
 )
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
 def test_858_rows_give_a_table_of_the_same_shape(synthesizer):

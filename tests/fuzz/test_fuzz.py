@@ -31,6 +31,8 @@ from skdpsynth import IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import DegradedResultWarning, SkdpsynthError
 from skdpsynth.schema import Continuous, Identifier, TableSchema
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 SECRET = "§"  # every text of a table starts with it, and no message may hold it
 
 PACKAGE = Path(skdpsynth.__file__).parent

@@ -260,6 +260,7 @@ def test_a_class_keeps_the_components_that_matter_to_it():
             np.testing.assert_allclose(sums, 1, atol=1e-5)
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_a_class_too_rare_for_a_component_of_its_own_is_fitted():
     """It has no rows to begin at, and takes what the others have."""
     classes = [released(planted(c)) for c in range(150)]

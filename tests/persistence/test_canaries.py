@@ -21,6 +21,8 @@ from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 N_ROWS = 240
 # Four random bytes are those of some canary so often at most, in a file and a pickle.
 _MAX_CHANCE, _MAX_HITS = 0.2, 5

@@ -24,6 +24,8 @@ from skdpsynth.preprocessing._table import read_table
 from skdpsynth.privacy import PrivacyAccountant, _aggregators, _pair_tables
 from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 N_ROWS = 240
 
 

@@ -163,6 +163,7 @@ def test_numbers_within_spans():
 HOURS = pd.date_range("2020-10-20", "2020-11-05", freq="15min", tz="America/New_York")
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("unit", [None, "h"])
 @pytest.mark.parametrize("dtype", [None, "timestamp[us, tz=America/New_York][pyarrow]"])
 @pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, PairwiseSynthesizer])

@@ -158,6 +158,7 @@ def noise_by_release(cls, parameters):
     return noisy, synthesizer
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize(("cls", "parameters", "trained"), RELEASES)
 def test_every_release_is_noisy(cls, parameters, trained):
@@ -172,6 +173,7 @@ def test_every_release_is_noisy(cls, parameters, trained):
     assert min(noisy.values()) > 0
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize(("cls", "parameters", "trained"), RELEASES)
 def test_without_the_noise_it_would_fail(cls, parameters, trained, monkeypatch):

@@ -240,6 +240,7 @@ def test_the_given_number_of_steps_fixes_the_noise():
     np.testing.assert_allclose(ratio, 2.0)
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("batch_size", ["auto", 500])
 def test_the_given_noise_fixes_the_number_of_steps(batch_size):
     """As many steps as the budget pays for at no more noise than that."""
@@ -353,6 +354,7 @@ def epsilons(monkeypatch, proven_sensitivities, **parameters):
     return found, set(rates), synthesizer.epsilon_
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.filterwarnings("ignore:Optimal order is")  # of a first guess of Opacus
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("init", INITS)

@@ -45,6 +45,7 @@ def test_dependence_is_learnt_without_noise():
         assert sign * np.corrcoef(part["a"], part["b"])[0, 1] > 0.6
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("hidden_dims", [(), (4,)])
 def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
     bounds = []

@@ -68,6 +68,7 @@ def test_its_samples_have_the_batch_size(monkeypatch):
         assert found.pvalue > 1e-6 / 2
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_it_says_that_it_is_not_private():
     synthesizer = GANSynthesizer(target="y", n_iter=1, n_generator_steps=1)
     synthesizer.fit(make_table(200))
@@ -86,12 +87,14 @@ def test_it_has_no_parameter_of_privacy():
         GANSynthesizer(epsilon=1.0)
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_it_samples_without_a_target_and_from_few_rows():
     table = make_table(12).drop(columns="y")
     synthesizer = GANSynthesizer(n_iter=2, n_generator_steps=2, hidden_dims=(4,))
     assert synthesizer.fit(table).sample(7).shape == (7, 6)
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_it_is_saved(tmp_path):
     synthesizer = GANSynthesizer(target="y", n_iter=1, n_generator_steps=1)
     synthesizer.fit(make_table(200)).save(tmp_path / "model.skdp")

@@ -242,6 +242,7 @@ FEW = {
 }
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize(
     "mode",
     [
@@ -290,6 +291,7 @@ def test_no_fitted_attribute_holds_a_teacher_or_a_row(init):
             fitted.extend(vars(value).values())
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("aggregator", ["gaussian_sum", "confident_gnmax"])
 def test_without_a_target_all_rows_are_one_ensemble(aggregator):
     table = make_table(3000)[["a", "b"]]
@@ -300,6 +302,7 @@ def test_without_a_target_all_rows_are_one_ensemble(aggregator):
     assert 0.98 * 8 <= synthesizer.epsilon_ <= 8
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("init", INITS)
 def test_mixed_types_train(init):
     table = make_table(600)
@@ -325,6 +328,7 @@ def test_a_class_without_teachers_that_have_rows_still_runs():
     assert set(synthesizer.sample(300, sampling_strategy="balanced")["y"]) == {*"uvw"}
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_the_progress_bar_counts_planned_steps(verbose, capsys):
     parameters = FEW | {"verbose": verbose}
@@ -333,6 +337,7 @@ def test_the_progress_bar_counts_planned_steps(verbose, capsys):
     assert ("6/6" in shown and "G-PATE" in shown) == bool(verbose)
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_random_state_fixes_all_but_the_secrets():
     """With the secrets frozen too, two fits are equal."""
     results = []
@@ -344,6 +349,7 @@ def test_random_state_fixes_all_but_the_secrets():
     pd.testing.assert_frame_equal(*results)
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_global_generators_are_neither_read_nor_set():
     results = []
     for seed in (1, 2):

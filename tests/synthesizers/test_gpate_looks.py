@@ -21,9 +21,10 @@ from skdpsynth.preprocessing._shares import CELLS_SHARE
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.synthesizers import _gpate
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skdpsynth.exceptions.DegradedResultWarning"
-)
+pytestmark = [
+    pytest.mark.usefixtures("short_fits"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
 
 
 def fit(table, **parameters):

@@ -152,6 +152,7 @@ def releases(synth, table):
     return seen
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("schema", [SCHEMA, None], ids=["declared", "bought"])
 def test_the_report_names_every_release_and_they_add_up(schema):
     """Squared mu of what a class pays, and of what all rows pay, make up the epsilon.
@@ -196,6 +197,7 @@ def test_tables_are_noisy():
     assert sorted(scopes) == [0, 1]
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, math.inf])
 def test_the_plan_is_what_the_fit_does(epsilon):
     """Everything is declared: tables, noise and who buys them are known in advance."""
@@ -257,6 +259,7 @@ def test_one_column_has_no_pairs(columns):
     assert list(synth.sample(9).columns) == columns
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("epsilon", [0.01, 50.0, math.inf])
 def test_odd_tables_are_fitted(epsilon):
@@ -282,6 +285,7 @@ def test_odd_tables_are_fitted(epsilon):
 # --- Around it --------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_a_saved_fit_draws_the_same_rows(tmp_path):
     synth = PairwiseSynthesizer(3.0, schema=SCHEMA, random_state=0)
     synth.fit(planted(N_ROWS)).save(tmp_path / "fitted.skdp")
@@ -291,6 +295,7 @@ def test_a_saved_fit_draws_the_same_rows(tmp_path):
     )
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_samples_of_several_chunks_are_one_table():
     """More rows than are decoded at once; class shares hold over all of them."""
     synth = PairwiseSynthesizer(3.0, schema=SCHEMA, random_state=0)

@@ -117,6 +117,7 @@ def test_unlabelled_rows_do_little_harm(mode):
 # --- Kinds of rows ---------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("unlabelled", [0.0, 0.5, 1.0])
@@ -159,6 +160,7 @@ def plan_of(counts, **parameters):
     )
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_a_class_trains_if_it_can_pay(mode):
     """On pairs where it is asked to: the tables know what it could learn."""
@@ -237,6 +239,7 @@ def test_a_poor_plan_warns():
         PATETripleGANSynthesizer(schema=schema).fit(make_table(20))
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_a_noise_multiplier_fixes_the_rounds(mode):
     counts = {"u": 50_000, "v": 50_000}
@@ -252,6 +255,7 @@ def test_a_noise_multiplier_fixes_the_rounds(mode):
 # --- Files -----------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_save_and_load(mode, tmp_path):
     synthesizer = PATETripleGANSynthesizer(
@@ -277,6 +281,7 @@ def test_parameters_out_of_range_are_refused(parameters):
         PATETripleGANSynthesizer(**parameters).fit(make_table(30))
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_torch_is_left_as_it_was():
     state = torch.random.get_rng_state()
     PATETripleGANSynthesizer(

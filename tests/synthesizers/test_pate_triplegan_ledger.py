@@ -32,9 +32,10 @@ from skdpsynth.synthesizers import (
     _pate_triplegan_players,
 )
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skdpsynth.exceptions.DegradedResultWarning"
-)
+pytestmark = [
+    pytest.mark.usefixtures("short_fits"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
 
 DELTA = 1e-5
 COLUMNS = {

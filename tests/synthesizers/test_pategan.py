@@ -207,6 +207,7 @@ FEW = {
 }
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize(
     "mode",
     [
@@ -255,6 +256,7 @@ def test_no_fitted_attribute_holds_a_teacher_or_a_row(init):
             fitted.extend(vars(value).values())
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_without_a_target_all_rows_are_one_ensemble(noise):
     table = make_table(3000)[["a", "b"]]
@@ -265,6 +267,7 @@ def test_without_a_target_all_rows_are_one_ensemble(noise):
     assert 0.98 * 8 <= synthesizer.epsilon_ <= 8
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("init", INITS)
 def test_mixed_types_train(init):
     table = make_table(600)
@@ -290,6 +293,7 @@ def test_a_class_without_teachers_that_have_rows_still_runs():
     assert set(synthesizer.sample(300, sampling_strategy="balanced")["y"]) == {*"uvw"}
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_the_progress_bar_counts_planned_steps(verbose, capsys):
     parameters = FEW | {"verbose": verbose}
@@ -298,6 +302,7 @@ def test_the_progress_bar_counts_planned_steps(verbose, capsys):
     assert ("6/6" in shown and "PATE-GAN" in shown) == bool(verbose)
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_random_state_fixes_all_but_the_secrets():
     """With the secrets frozen too, two fits are equal."""
     results = []
@@ -309,6 +314,7 @@ def test_random_state_fixes_all_but_the_secrets():
     pd.testing.assert_frame_equal(*results)
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_global_generators_are_neither_read_nor_set():
     results = []
     for seed in (1, 2):

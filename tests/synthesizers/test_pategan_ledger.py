@@ -20,9 +20,10 @@ from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _pategan
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skdpsynth.exceptions.DegradedResultWarning"
-)
+pytestmark = [
+    pytest.mark.usefixtures("short_fits"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
 
 DELTA = 1e-5
 COLUMNS = {
@@ -42,7 +43,7 @@ SMALL = {
     "delta": DELTA,
 }
 LABELS = "labels by vote"
-GRID = 1e-5  # of losses: what it rounds up adds to what is found, vote by vote
+GRID = 5e-5  # of losses: what it rounds up adds to what is found, vote by vote
 
 
 def fit(table, **parameters):
