@@ -30,7 +30,8 @@ for line in extras[sys.argv[1]] if sys.argv[1:] else project["dependencies"]:
 endef
 export PRINT_REQUIREMENTS
 
-# Two processes with one thread each are faster than two with two.
+# Two processes with one thread each are faster than two with two. Each takes a half of
+# the tests in their order, so that most fixtures of a module are made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 # What `make test` runs: all, unless `make test TESTS=...` names some.
@@ -122,11 +123,11 @@ format: $(INSTALLED_TESTS)
 	$(BIN)/ruff format .
 
 test: $(INSTALLED_TESTS)
-	$(PYTEST) -n 2 --durations=15 $(TESTS)
+	$(PYTEST) -n 2 --dist worksteal --durations=15 $(TESTS)
 
 # Tracing costs half as much time again, so it is not in `make test`.
 coverage: $(INSTALLED_TESTS)
-	$(PYTEST) -n 2 --durations=15 --cov --cov-report=term $(TESTS)
+	$(PYTEST) -n 2 --dist worksteal --durations=15 --cov --cov-report=term $(TESTS)
 
 test-lowest:
 	$(MAKE) VENV=$(LOWEST) CONSTRAINTS=constraints-lowest.txt TESTS="$(TESTS_LOWEST)" test

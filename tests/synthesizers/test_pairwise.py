@@ -316,19 +316,18 @@ def test_a_device_that_is_not_there_is_refused_before_the_budget(device):
     assert budget.spent == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("share", [0.8, 1.25, 2.0])
-def test_a_declared_count_that_is_far_off_does_not_spoil_the_pairs(share):
+def test_a_declared_count_that_is_far_off_does_not_spoil_the_pairs():
     """As of a whole table in a fit to one of its folds."""
     real = planted(N_ROWS)
     counts = real["t"].value_counts()
     off = {}
-    for factor in (1.0, share):
+    for factor in (1.0, 0.8, 1.25, 2.0):
         stated = {label: int(factor * n) for label, n in counts.items()}
         schema = TableSchema(SCHEMA.columns, target="t", class_counts=stated)
         synth = PairwiseSynthesizer(2.0, schema=schema, random_state=0).fit(real)
         fidelity = marginal_fidelity(real, synth.sample(N_ROWS), k=2)
         off[factor] = float(fidelity.mean())
-    assert off[share] < 1.5 * off[1.0] + 0.01
+    assert max(off.values()) < 1.5 * off[1.0] + 0.01
 
 
 def test_a_class_of_a_few_rows_is_fitted_without_noise():

@@ -57,19 +57,19 @@ def dependence(synthesizer, n_rows=4000):
 # --- It learns -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("init", ["marginals", "random"])
+@pytest.mark.parametrize("start", [FACTORS, {"init": "random", "n_iter": 8}], ids=str)
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_dependence_within_each_of_three_classes_is_learnt(mode, init):
+def test_dependence_within_each_of_three_classes_is_learnt(mode, start):
     table = make_table(3000, n_classes=3, seed=2)
     with insecure_randomness(0):
         synthesizer = PATETripleGANSynthesizer(
             epsilon=math.inf,
             schema=make_schema(3),
-            init=init,
             random_state=0,
             latent_dim=2,
             n_teachers=100,
             **mode,
+            **start,
         ).fit(table)
     assert min(dependence(synthesizer)) > 0.4
 
