@@ -136,9 +136,9 @@ def neighbours(table, label, *, sampled):
     return found
 
 
-def influences(cls, label, **mode):
+def influences(cls, label, before=None, **mode):
     table = make_table()
-    before = sums_of(table, cls, **mode)
+    before = sums_of(table, cls, **mode) if before is None else before
     for other in neighbours(table, label, sampled="batch_size" in mode).values():
         yield before, sums_of(other, cls, **mode)
 
@@ -149,11 +149,11 @@ def influences(cls, label, **mode):
     [*(m | {"batch_size": 55} if "batch_size" in m else m for m in MODES), TIGHT],
     ids=str,
 )
-@pytest.mark.parametrize("label", ["u", "v"])
-def test_one_row_moves_the_sums_of_its_class_by_the_clipping_norm(label, mode, cls):
-    pairs = influences(cls, label, **mode)
-    clip = mode.get("max_grad_norm", CLIP)
-    assert sum(assert_small_influence(*pair, label, clip) for pair in pairs) > 0
+def test_one_row_moves_the_sums_of_its_class_by_the_clipping_norm(mode, cls):
+    clip, before = mode.get("max_grad_norm", CLIP), sums_of(make_table(), cls, **mode)
+    for label in ("u", "v"):
+        pairs = influences(cls, label, before, **mode)
+        assert sum(assert_small_influence(*pair, label, clip) for pair in pairs) > 0
 
 
 @pytest.mark.parametrize("init", ["pairs", "marginals"])
@@ -487,7 +487,12 @@ def test_what_is_printed_does_not_depend_on_the_run():
     table = make_table()[:30]
     reports = [
         DPCGANSynthesizer(
-            epsilon=1, init="random", batch_size=4, noise_multiplier=2, target="y"
+            epsilon=1,
+            init="random",
+            batch_size=4,
+            noise_multiplier=2,
+            n_generator_steps=1,  # the price is that of the discriminator's
+            target="y",
         )
         .fit(table)
         .privacy_report()
