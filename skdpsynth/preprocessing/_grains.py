@@ -18,6 +18,7 @@ from skdpsynth.schema import Continuous
 from skdpsynth.schema._columns import EXACT, MOST_BOUGHT, SECONDS_OF
 from skdpsynth.schema._dtypes import is_date
 from skdpsynth.schema._values import decimals_of
+from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +110,10 @@ def _grain_codes(
         storage = getattr(column.dtype, "numpy_dtype", column.dtype)
         double = np.finfo(np.float64).eps  # what values were turned to
         own = np.finfo(storage).eps if storage.kind == "f" else double
-        codes = decimals_of(values, float(max(own, double)), MOST_BOUGHT)
+        codes = np.empty(len(values), dtype=np.uint8)
+        for rows in in_chunks(len(values)):
+            written = decimals_of(values[rows], float(max(own, double)), MOST_BOUGHT)
+            codes[rows] = written
         missing = missing | (values == 0.0)
     codes[missing] = n_cells - 1
     return codes.astype(np.uint8)

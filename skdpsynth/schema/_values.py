@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,12 +89,10 @@ def decimals_of(
     """
     found = np.full(values.shape, most + 1, dtype=np.uint8)
     with np.errstate(over="ignore", invalid="ignore"):
-        for rows in in_chunks(len(values)):
-            for decimals in reversed(range(most + 1)):
-                scaled = values[rows] * 10.0**decimals
-                off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
-                written = (off <= rounding) & ((rounding < _TOLD) | (off == 0))
-                found[rows][written] = decimals
+        for decimals in reversed(range(most + 1)):
+            scaled = values * 10.0**decimals
+            off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
+            found[(off <= rounding) & ((rounding < _TOLD) | (off == 0))] = decimals
     return found
 
 
