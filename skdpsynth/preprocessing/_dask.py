@@ -57,11 +57,16 @@ class DaskParts(Parts):
         empty = pd.DataFrame(
             {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
         ).set_axis(dtypes.index, axis=1)
-        return empty, cls(_partitions(table), (), {}, table)
+        return empty, cls(_partitions(table), (), {}, table.simplify())
 
     def only(self, names: Sequence[Hashable]) -> Parts:
-        """Ask Dask for some columns only, which it may read alone."""
-        if self._table is None:
+        """Ask Dask for some columns only, where it reads the table as it is stored.
+
+        What comes after reading, such as a sort, may cut few columns at other rows. And
+        booleans are no names to Dask, but a mask.
+        """
+        named = all(isinstance(name, str) for name in names)
+        if self._table is None or self._table.expr.dependencies() or not named:
             return self
         return DaskParts(_partitions(self._table[[*names]]), self._steps, self.n_rows)
 

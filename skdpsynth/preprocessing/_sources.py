@@ -159,9 +159,9 @@ def _blocks(
     source: Any,  # noqa: ANN401 - no stubs
     names: Sequence[Hashable] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Read a dataset, files or a stream in blocks of about the same size.
+    """Read a dataset, files or a stream in blocks of so many rows, whatever is read.
 
-    The blocks of some columns have the same rows as those of all.
+    Where batches end depends on the columns: those with categories end with row groups.
     """
     import pyarrow as pa
 
@@ -170,16 +170,18 @@ def _blocks(
     ahead["columns"] = source.schema.names if names is None else [*names]
     with withheld("The table must be one that can be read"):
         held: list[Any] = []
-        first = True
+        n_held, first = 0, True
         for batch in source.to_batches(batch_size=step, **ahead):
             held.append(batch)
-            if sum(len(each) for each in held) >= step:
-                yield from_arrow(pa.Table.from_batches(held))
-                held, first = [], False
-        if held:
-            yield from_arrow(pa.Table.from_batches(held))
-        elif first:
-            yield from_arrow(source.schema.empty_table())
+            n_held += len(batch)
+            while n_held >= step:
+                table = pa.Table.from_batches(held)
+                yield from_arrow(table[:step])
+                held, n_held = table[step:].to_batches(), n_held - step
+                first = False
+        if n_held or first:
+            empty = source.schema.empty_table()
+            yield from_arrow(pa.Table.from_batches(held) if held else empty)
 
 
 class _Stream:

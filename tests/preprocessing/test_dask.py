@@ -139,6 +139,24 @@ def test_the_partitions_of_few_columns_are_those_of_all(tmp_path):
         assert len(sizes) == 20
 
 
+@pytest.mark.parametrize(
+    "rearranged",
+    [
+        lambda table: table.repartition(partition_size="4kB"),
+        lambda table: table.sort_values("a"),
+        lambda table: table.rename(columns={"a": True, "y": False}),
+    ],
+)
+def test_partitions_that_depend_on_the_columns_are_read_whole(rearranged):
+    """Few columns would be fewer partitions, other rows in them, or a mask."""
+    table = rearranged(dd.from_pandas(frame(), npartitions=7))
+    with dask.config.set(scheduler="synchronous"):
+        _, parts = DaskParts.opened(table)
+        sizes = parts.total(length_of_part, numbered=True)
+        narrow = parts.only([table.columns[0]])
+        assert narrow.total(length_of_part, numbered=True) == sizes
+
+
 def test_keys_that_were_added_twice_are_noticed(monkeypatch):
     """A rerun that adds to what it was given already: rows do not add up."""
 

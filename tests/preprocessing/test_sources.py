@@ -26,6 +26,7 @@ from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError, Skdpsynt
 from skdpsynth.preprocessing import _sources
 from skdpsynth.preprocessing._sources import open_table
 from skdpsynth.privacy import _mechanisms
+from skdpsynth.privacy._parts import length_of_part
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (
     Boolean,
@@ -309,6 +310,25 @@ def test_a_pass_reads_the_columns_that_it_counts_alone(tmp_path, monkeypatch):
     assert {"y"} in read
     assert {"a"} in read
     assert not any("id" in columns for columns in read[1:])
+
+
+@pytest.mark.parametrize("source", [str, dataset.dataset])
+def test_blocks_have_the_same_rows_whatever_columns_are_read(source, tmp_path, monkeypatch):
+    """Arrow ends its batches at row groups if, and only if, it reads categories."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(5_000, 6)), columns=[*"abcdef"])
+    table["kind"] = pd.Categorical(rng.choice([*"xyz"], len(table)))
+    table["y"] = rng.integers(0, 2, len(table))
+    for number in range(2):
+        path = tmp_path / f"{number}.parquet"
+        table.to_parquet(path, row_group_size=700)
+    monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", 8 * 1_600)
+    parts, _ = open_table(source(tmp_path))
+    sizes = parts.total(length_of_part, numbered=True)
+    narrow = [*parts.only(["a", "y"]).each()]
+    assert {*sizes.values()} == {1_600, 10_000 % 1_600}
+    assert [len(block) for block in narrow] == [*sizes.values()]
+    assert pd.concat(narrow)["a"].tolist() == table["a"].tolist() * 2
 
 
 @pytest.mark.parametrize("whole", [False, True])
