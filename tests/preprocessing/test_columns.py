@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.preprocessing import _ranges
+from skdpsynth.preprocessing import _grains, _ranges
 from skdpsynth.preprocessing._columns import (
     MISSING,
     ZERO,
@@ -391,6 +392,38 @@ def test_rows_become_places_and_codes():
     assert part.members.tolist() == [1, 1]
     assert (part.category_codes == rows.category_codes[[1, 3]]).all()
     assert part.of_class(1) is part
+
+
+def test_a_row_is_encoded_alone_however_long_the_table_is():
+    """The whole table, in chunks, against pieces that end in the midst of chunks."""
+    rng = np.random.default_rng(0)
+    n_rows = 2 * 2**13 + 5
+    floats = np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(size=n_rows))
+    days = pd.to_timedelta(rng.integers(0, 9_000, n_rows), unit="D")
+    frame = pd.DataFrame(
+        {
+            "a": floats.round(3),
+            "n": rng.poisson(3, n_rows),
+            "t": pd.Timestamp("2000-01-01") + days,
+        }
+    )
+    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
+    accountant = PrivacyAccountant(math.inf, 1e-5)
+    domains = buy_ranges(frame, columns, accountant, mu=math.inf, n_rows=float(n_rows))
+    edges = [_ranges._outer_edges(column) for column in columns]
+
+    def codes(rows):
+        encoded = encode_rows(rows, columns, domains)
+        yield _ranges._outer_codes(rows, columns, edges)
+        yield _grains._grains_of_rows(rows, columns, domains, [7, 7, 8])
+        yield encoded.units
+        yield encoded.category_codes
+
+    ends = [0, 3, 9_000, 16_384, n_rows]
+    pieces = [codes(frame[a:b]) for a, b in pairwise(ends)]
+    for whole, *parts in zip(codes(frame), *pieces, strict=True):
+        assert len(np.unique(whole)) > 2
+        np.testing.assert_array_equal(whole, np.concatenate(parts))
 
 
 def test_many_levels_fit_their_codes():

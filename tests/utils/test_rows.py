@@ -1,11 +1,11 @@
-"""Rows in the order of their classes, each class in the order of the rows."""
+"""Rows by class, each class in the order of the rows; and rows in chunks."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from skdpsynth.utils._rows import in_order_of_class
+from skdpsynth.utils._rows import in_chunks, in_order_of_class
 
 
 @pytest.mark.parametrize("n_classes", [3, 2**15])
@@ -14,3 +14,10 @@ def test_rows_in_order_of_class(n_classes):
     order, places = in_order_of_class(members, n_classes)
     for c, place in enumerate(places):
         assert order[place].tolist() == np.flatnonzero(members == c).tolist()
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 6, 7, 8, 21])
+def test_every_row_is_in_one_chunk(n_rows):
+    chunks = [[*range(n_rows)][own] for own in in_chunks(n_rows, 7)]
+    assert sum(chunks, []) == [*range(n_rows)]
+    assert all(1 <= len(chunk) <= 7 for chunk in chunks)
