@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 # At least and at most, and for each bin: components of all classes together, and steps.
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
-_BLOCKS = 4  # of a table of pairs: those without a cell are left out
-_MOST_CELLS = 2.5e8  # of pairs of bins, of all components and classes
-_STEPS, _STEPS_PER_BIN = (300, 600), 2.5
-_LEARNING_RATE = 0.05
+_BLOCKS = 8  # of the tables of all pairs, by rows; half of them make a step
+_MOST_CELLS = 1.6e8  # of pairs of bins, of all components and classes
+_STEPS, _STEPS_PER_BIN = (300, 400), 2.5
+_LEARNING_RATE = 0.08
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
 _EVEN = 0.2  # share of components that belong to all classes alike
@@ -190,26 +190,33 @@ class ReleasedClass:
         self._counts = tensor(counts / noise_std)
 
     def distance(
-        self, weights: torch.Tensor, probabilities: torch.Tensor
+        self,
+        weights: torch.Tensor,
+        probabilities: torch.Tensor,
+        half: int | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Give the squared distance to all that was released, in noise variances.
 
         Of weights of shape (n_components,) with sum 1, and probabilities of shape
-        (n_components, D) as in `Mixture`. Beside it its slopes by both.
+        (n_components, D) as in `Mixture`. Beside it its slopes by both. Of the tables
+        of pairs, `half` 0 or 1 takes every second block of rows, and counts it twice.
         """
         beside = (weights @ probabilities - self.shares) * self._per_share
         total = beside.square().sum()
-        weighted = (weights[:, None] * probabilities).T
-        slopes = torch.zeros_like(self._counts)
-        step = -(-len(slopes) // _BLOCKS)
-        for start in range(0, len(slopes), step):
-            block = slice(start, start + step), slice(start, None)  # no cell is below
-            off = weighted[block[0]] @ probabilities[:, block[1]]
-            off.mul_(self._per_cell[block]).sub_(self._counts[block])
-            total += off.square().sum()
-            slopes[block] = off.mul_(self._per_cell[block])
         by_shares = 2.0 * self._per_share * beside
-        by_both = torch.addmm(by_shares, probabilities, (slopes + slopes.T).mul_(2.0))
+        by_both = by_shares.repeat(len(weights), 1)
+        weighted = (weights[:, None] * probabilities).T
+        first, every = (0, 1) if half is None else (half, 2)
+        height = -(-len(weighted) // _BLOCKS)
+        for start in range(first * height, len(weighted), every * height):
+            rows, right = slice(start, start + height), slice(start, None)
+            per_cell = self._per_cell[rows, right]  # no cell is below
+            off = weighted[rows] @ probabilities[:, right]
+            off.mul_(per_cell).sub_(self._counts[rows, right])
+            total += every * off.square().sum()
+            off.mul_(per_cell).mul_(2.0 * every)
+            by_both[:, right].addmm_(probabilities[:, rows], off)
+            by_both[:, rows].addmm_(probabilities[:, right], off.T)
         of_shares = probabilities @ by_shares
         by_weights = 0.5 * (torch.linalg.vecdot(probabilities, by_both) + of_shares)
         by_probabilities = by_both.mul_(weights[:, None])
@@ -228,12 +235,14 @@ def slopes_of_loss(
     log_weights: torch.Tensor,
     home: torch.Tensor,
     n_classes: int,
+    half: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Give the distances of some classes, and the slopes of the loss.
 
     By the parameters and by the log-weights, one row per class. The loss is the
     distances and the relative entropy to `home`, per cell. Without the entropy, which
     is that of a mean class of all `n_classes` of the table, noise would be fitted too.
+    With `half`, 0 or 1, half of the pairs stand for all: see `ReleasedClass.distance`.
     """
     n_cells = home.shape[1] ** 2
     changes, weights = heads.changes(parameters), log_weights.softmax(1)
@@ -245,7 +254,7 @@ def slopes_of_loss(
         # What the class will not keep does not matter to it now.
         kept = torch.nonzero(own >= _LEAST_WEIGHT).squeeze(1)
         own = own[kept] / own[kept].sum()
-        distance, by_own, by_all = one.distance(own, probabilities[kept])
+        distance, by_own, by_all = one.distance(own, probabilities.index_select(0, kept), half)
         by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
         by_logs[kept] = own * (by_own - own @ by_own) / n_cells
         distances.append(distance)
@@ -307,7 +316,7 @@ class Fit:
         self.descend(self._half, falling=True)
 
     def descend(self, n_steps: int, *, falling: bool = False) -> None:
-        """Take some steps of Adam."""
+        """Take some steps of Adam, whose mean over steps sees both halves of a table."""
         for step in range(n_steps):
             _, *slopes = slopes_of_loss(
                 self._released,
@@ -316,6 +325,7 @@ class Fit:
                 self._log_weights,
                 self._home,
                 len(self._released),
+                step % 2,
             )
             rate = _LEARNING_RATE * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)

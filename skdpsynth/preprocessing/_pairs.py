@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
 
 _CHOSEN_FROM = 300  # pairs: with fewer, all of them are bought
-_LEAST_BINS, _MOST_BINS = 4, 500  # of a column, and of all columns together
+_LEAST_BINS = 4  # of a column
+# Of all columns together, by their number. What a generator costs grows with the square;
+# a wide table is learnt better by more components of fewer bins.
+_MOST_BINS = (10, 20), (500, 330)
 # Mean count of a cell over its noise; what regressors learn of a measured target
 # comes from the means of many cells, which few bins know better.
 _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
@@ -81,7 +84,7 @@ def bins_of_pairs(
     generator costs grows with all of them.
     """
     least = _MEASURED_CELL_FROM if measured else _CELL_FROM
-    most = max(_MOST_BINS // n_columns, _LEAST_BINS)
+    most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, _LEAST_BINS)
     return int(np.clip(math.sqrt(rows_per_noise / least), _LEAST_BINS, most))
 
 

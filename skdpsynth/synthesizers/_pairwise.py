@@ -87,7 +87,7 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
     marginals come out of the same budget. The generator is fitted to what was released,
     so the number of its steps costs nothing.
 
-    The generator draws a code, one of 500 at most, and given the code every column
+    The generator draws a code, one of 1,000 at most, and given the code every column
     takes a bin by itself: a softmax per column, which is a network with a one-hot code
     and no hidden layer. Intervals of numbers are about normal given the code. A value
     inside a bin is drawn from the fine marginal of its class. A class with too few rows

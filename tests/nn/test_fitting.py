@@ -128,6 +128,20 @@ def test_slopes_are_those_of_the_stated_loss(scores):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.max())
 
 
+def test_the_halves_of_the_tables_make_the_whole():
+    """Each counts its pairs twice, so their mean is what all pairs say."""
+    start = start_of(LINE)
+    with torch.no_grad():
+        whole, first, second = (
+            _fitting.slopes_of_loss(*start, n_classes=3, half=half)
+            for half in (None, 0, 1)
+        )
+    for all_of_it, one, other in zip(whole, first, second, strict=True):
+        assert not torch.allclose(one, other, rtol=0.1)
+        scale = 1e-5 * float(all_of_it.abs().max())
+        torch.testing.assert_close((one + other) / 2, all_of_it, rtol=1e-4, atol=scale)
+
+
 def test_a_component_that_a_class_will_not_keep_is_left_out():
     classes, heads, parameters, log_weights, home = start_of()
     log_weights[1, 2] = -20.0
