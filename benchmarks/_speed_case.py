@@ -75,7 +75,7 @@ def table_of(case: dict[str, Any], folder: Path) -> Any:  # noqa: ANN401
         import dask.dataframe as dd
 
         path = parquet_file(folder / "table.parquet", n_rows, n_columns)
-        return dd.read_parquet(path, split_row_groups=True)
+        return dd.read_parquet(path, split_row_groups=4)
     found = pd.read_parquet(Path(case["data"]) / f"{kind}.parquet")
     return found.drop(columns="split", errors="ignore")
 
@@ -192,11 +192,18 @@ def measure(case: dict[str, Any], folder: Path) -> dict[str, float]:
 
 
 def _cluster(case: dict[str, Any]) -> Any:  # noqa: ANN401
-    """Start as many workers as the case has threads, where it is about Dask."""
+    """Start as many workers as the case has threads, where it is about Dask.
+
+    With the memory settings of docs/large_tables.md.
+    """
     if case["table"] != "dask":
         return nullcontext()
+    import dask
     from distributed import Client
 
+    of_worker = "distributed.nanny.pre-spawn-environ"
+    keep = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
+    dask.config.set({f"{of_worker}.{name}": value for name, value in keep.items()})
     return Client(
         n_workers=case["threads"], threads_per_worker=1, dashboard_address=None
     )

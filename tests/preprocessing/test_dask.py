@@ -193,6 +193,15 @@ def test_categories_of_other_types_are_refused():
             IndependentSynthesizer().fit(unknown)
 
 
+def test_texts_may_be_other_texts_than_dask_says(tmp_path):
+    """As they are where Arrow's own file system reads them."""
+    frame(300).to_parquet(tmp_path / "t.parquet")
+    table = dd.read_parquet(tmp_path, filesystem="arrow")
+    with dask.config.set(scheduler="synchronous"):
+        synth = IndependentSynthesizer(target="y").fit(table)
+    assert set(synth.sample(50, random_state=0)["s"].dropna()) <= {"u", "v"}
+
+
 def test_objects_of_several_types_are_refused():
     halves = [
         pd.DataFrame({"o": pd.Series(values, dtype=object), "n": 0.5})
