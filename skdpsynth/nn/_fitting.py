@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # At least and at most, and for each bin: components of all classes together, and steps.
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
-_BLOCKS = 8  # of the tables of all pairs, by rows; half of them make a step
+_BLOCKS = 8  # of the tables of all pairs, by rows
+_HALVED_FROM = 128  # bins: every second block makes a step
 _MOST_CELLS = 1.6e8  # of pairs of bins, of all components and classes
 _STEPS, _STEPS_PER_BIN = (300, 400), 2.5
 _LEARNING_RATE = 0.08
@@ -254,7 +255,8 @@ def slopes_of_loss(
         # What the class will not keep does not matter to it now.
         kept = torch.nonzero(own >= _LEAST_WEIGHT).squeeze(1)
         own = own[kept] / own[kept].sum()
-        distance, by_own, by_all = one.distance(own, probabilities.index_select(0, kept), half)
+        of_kept = probabilities.index_select(0, kept)
+        distance, by_own, by_all = one.distance(own, of_kept, half)
         by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
         by_logs[kept] = own * (by_own - own @ by_own) / n_cells
         distances.append(distance)
@@ -316,7 +318,11 @@ class Fit:
         self.descend(self._half, falling=True)
 
     def descend(self, n_steps: int, *, falling: bool = False) -> None:
-        """Take some steps of Adam, whose mean over steps sees both halves of a table."""
+        """Take some steps of Adam.
+
+        Where a step costs much, it sees half of the pairs, and the next one the other.
+        """
+        in_halves = self._home.shape[1] >= _HALVED_FROM
         for step in range(n_steps):
             _, *slopes = slopes_of_loss(
                 self._released,
@@ -325,7 +331,7 @@ class Fit:
                 self._log_weights,
                 self._home,
                 len(self._released),
-                step % 2,
+                step % 2 if in_halves else None,
             )
             rate = _LEARNING_RATE * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)

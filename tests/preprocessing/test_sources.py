@@ -313,7 +313,7 @@ def test_a_pass_reads_the_columns_that_it_counts_alone(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("source", [str, dataset.dataset])
-def test_blocks_have_the_same_rows_whatever_columns_are_read(source, tmp_path, monkeypatch):
+def test_blocks_have_the_same_rows_whatever_is_read(source, tmp_path, monkeypatch):
     """Arrow ends its batches at row groups if, and only if, it reads categories."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(5_000, 6)), columns=[*"abcdef"])

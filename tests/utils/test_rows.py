@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,6 @@ def test_rows_in_order_of_class(n_classes):
 
 @pytest.mark.parametrize("n_rows", [0, 1, 6, 7, 8, 21])
 def test_every_row_is_in_one_chunk(n_rows):
-    chunks = [[*range(n_rows)][own] for own in in_chunks(n_rows, 7)]
-    assert sum(chunks, []) == [*range(n_rows)]
+    chunks = [range(n_rows)[own] for own in in_chunks(n_rows, 7)]
+    assert [*chain.from_iterable(chunks)] == [*range(n_rows)]
     assert all(1 <= len(chunk) <= 7 for chunk in chunks)
