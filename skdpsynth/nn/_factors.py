@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import ndtr
 
 from skdpsynth.nn._generator import Trainer
 from skdpsynth.nn._products import Products
-from skdpsynth.utils._rows import in_order_of_class
+from skdpsynth.utils._rows import in_chunks, in_order_of_class
 from skdpsynth.utils._threads import n_threads
 
 if TYPE_CHECKING:
@@ -113,13 +114,25 @@ class FactorGenerator:
             if not any(value.any() for value in own.values()):
                 continue  # a class that learnt nothing
             rows = order[place]
-            shared = factors[rows] @ own["loadings"].T
-            shared += scores[rows]
-            shared /= np.sqrt(1.0 + (own["loadings"] ** 2).sum(axis=1))
-            shared *= np.exp(own["log_scale"])
-            shared += own["location"]
-            scores[rows] = shared
+            chunks = [rows[chunk] for chunk in in_chunks(len(rows))]
+            with ThreadPoolExecutor(n_threads()) as pool:
+                list(pool.map(partial(_shift, scores, factors, own), chunks))
         return scores
+
+
+def _shift(
+    scores: NDArray[np.float64],
+    factors: NDArray[np.float64],
+    own: Mapping[str, NDArray[np.float64]],
+    rows: NDArray[np.intp],
+) -> None:
+    """Turn the draws of some rows into scores of their class, in place."""
+    shared = factors[rows] @ own["loadings"].T
+    shared += scores[rows]
+    shared /= np.sqrt(1.0 + (own["loadings"] ** 2).sum(axis=1))
+    shared *= np.exp(own["log_scale"])
+    shared += own["location"]
+    scores[rows] = shared
 
 
 class Draws(NamedTuple):
