@@ -156,9 +156,14 @@ def test_a_component_that_a_class_will_not_keep_is_left_out():
 # --- What is found ----------------------------------------------------------------
 
 
+@pytest.mark.parametrize("halved_from", [1, 128])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_planted_mixture_is_found_without_noise(seed):
-    """Of 20,000 rows: cells are off by 10 rows, where independence is by hundreds."""
+def test_a_planted_mixture_is_found_without_noise(seed, halved_from, monkeypatch):
+    """Of 20,000 rows: cells are off by 10 rows, where independence is by hundreds.
+
+    By steps that see half of the pairs, too; the same half in all would be off by 50.
+    """
+    monkeypatch.setattr(_fitting, "_HALVED_FROM", halved_from)
     pairs = planted(seed)
     (mixture,) = fit([released(pairs)], seed=seed)
     apart = np.outer(shares_of(pairs), shares_of(pairs))
