@@ -81,7 +81,8 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
     They are clipped to what the dtype can hold; `missing` is ignored where it has none.
     """
     missing = missing & column.can_be_missing  # a copy: the series may keep it
-    raw = _raw_values(np.where(missing, 0.0, values), column)
+    present = np.where(missing, 0.0, values) if missing.any() else values
+    raw = _raw_values(present, column)
     dtype = column.dtype
     array: Any = raw
     if isinstance(dtype, pd.ArrowDtype):

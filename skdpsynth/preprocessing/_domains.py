@@ -85,16 +85,21 @@ class NumericDomain:
     def from_unit(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map [0, 1] back to values; whole numbers of units are rounded."""
         start, end = self._ends()
-        values = self._unscale(start + units * (end - start))
+        scaled = units * (end - start)
+        scaled += start
+        values = self._unscale(scaled)
         if self.integer:
-            values = np.rint(values) + 0.0  # no negative zero
-        values = np.clip(values, self.low, self.high)
+            np.rint(values, out=values)
+            values += 0.0  # no negative zero
+        np.clip(values, self.low, self.high, out=values)
         zero = self.zero
         if zero is not None:  # rounding of the scale must not blur an exact 0
             values[units == zero] = 0.0
         if self.decimals:  # a division of whole numbers is what a decimal is read as
-            return values / 10.0**self.decimals
-        return values if self.step is None else values * self.step
+            values /= 10.0**self.decimals
+        elif self.step is not None:
+            values *= self.step
+        return values
 
     def span(self, low: float, high: float) -> tuple[float, float]:
         """Give the positions between which the values from `low` to `high` lie."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdpsynth.preprocessing._drawn import DrawnTable
 from skdpsynth.preprocessing._sampling import (
     checked_number,
     class_counts,
@@ -74,33 +75,38 @@ class RowSource:
     ) -> Iterator[Any]:
         for first in range(0, n_samples, batch_size):
             n_rows = min(batch_size, n_samples - first)
+            table = DrawnTable(self.model.facts, n_rows, first)
             if self.condition is None:
                 own = counts
                 if first + n_rows < n_samples:
                     # As many of each class as if all rows were shuffled together.
                     own = self.rng.multivariate_hypergeometric(counts, n_rows)
                 counts = counts - own
-                parts = self._decoded(in_random_order(own, self.rng))
+                self._fill(table, in_random_order(own, self.rng))
             else:
                 within = self.condition, self.model, self.ranks, self.left
-                parts = [*rows_where(*within, n_rows, self.rng)]
-            yield self.convert(self.model.join(parts, first))
+                for start, columns in rows_where(*within, n_rows, self.rng):
+                    table.put(start, columns)
+            yield self.convert(table.frame())
 
-    def _decoded(self, members: NDArray[np.int64]) -> list[list[pd.Series | None]]:
-        """Draw rows of given classes, in parts.
+    def _fill(self, table: DrawnTable, members: NDArray[np.int64]) -> None:
+        """Draw rows of given classes.
 
         One chunk is decoded while the next one is drawn, so the ranks of two are there
         at most. Nothing random happens in a thread.
         """
-        jobs: list[Future[list[pd.Series | None]]] = []
+
+        def decode(start: int, ranks: NDArray[np.float64]) -> None:
+            own = members[start : start + len(ranks)]
+            table.put(start, self.model.columns(ranks, own))
+
+        jobs: list[Future[None]] = []
         with ThreadPoolExecutor(n_threads()) as pool:
-            for start in range(0, len(members), _CHUNK_ROWS):
-                chunk = members[start : start + _CHUNK_ROWS]
-                ranks = self.ranks(chunk, self.rng)
+            for first in range(0, len(members), _CHUNK_ROWS):
+                ranks = self.ranks(members[first : first + _CHUNK_ROWS], self.rng)
                 wait(jobs)
-                for place in range(0, len(chunk), _BLOCK_ROWS):
-                    rows = slice(place, place + _BLOCK_ROWS)
-                    jobs.append(
-                        pool.submit(self.model.columns, ranks[rows], chunk[rows])
-                    )
-        return [job.result() for job in jobs]
+                for place in range(0, len(ranks), _BLOCK_ROWS):
+                    block = ranks[place : place + _BLOCK_ROWS]
+                    jobs.append(pool.submit(decode, first + place, block))
+        for job in jobs:
+            job.result()

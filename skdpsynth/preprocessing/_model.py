@@ -6,24 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._convert import from_wall, to_category_series, to_series
 from skdpsynth.preprocessing._domains import LevelDomain, domain_from_dict
 from skdpsynth.preprocessing._estimates import flat_marginals
-from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
+from skdpsynth.preprocessing._layout import TableLayout
 from skdpsynth.preprocessing._marginals import buy_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._transforms import MarginalTransform
-from skdpsynth.schema._columns import SECONDS_OF
-from skdpsynth.schema._dtypes import is_date
-from skdpsynth.schema._values import decode_value, encode_value, plain
+from skdpsynth.schema._values import decode_value, encode_value
 from skdpsynth.utils._rows import in_order_of_class
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._columns import TableRows
@@ -62,7 +60,7 @@ class TableModel:
         """Turn ranks in [0, 1], (n_rows, n_modelled_columns), into columns.
 
         Their order and dtypes are those of the training table. Identifiers are None:
-        `join` numbers them.
+        `DrawnTable` numbers them.
         """
         cells = self.cells(ranks, members)
         series: dict[Any, pd.Series] = {}
@@ -81,33 +79,6 @@ class TableModel:
                 codes = members if levels else np.full(len(members), -1)
                 series[column.name] = to_category_series(codes, levels, column)
         return [series.get(column.name) for column in self.facts.layout.columns]
-
-    def join(self, parts: list[list[pd.Series | None]], first: int = 0) -> pd.DataFrame:
-        """Put parts of `columns` together, with identifiers from the number `first`.
-
-        The parts are emptied, so that of most columns there is one copy at a time.
-        """
-        n_rows = sum(
-            next(len(own) for own in part if own is not None) for part in parts
-        )
-        found: dict[int, pd.Series] = {}
-        for place, column in enumerate(self.facts.layout.columns):
-            pieces = [own for part in parts if (own := part[place]) is not None]
-            if len(pieces) == 1:
-                found[place] = pieces[0]
-            elif pieces:
-                found[place] = pd.concat(pieces, ignore_index=True)
-            else:
-                found[place] = _fresh_identifiers(first, n_rows, column)
-            for part in parts:
-                part[place] = None
-        frame = pd.DataFrame(found, copy=False)
-        # Of names of several types pandas would read None as NaN. What a file holds of
-        # a NumPy name is the plain one, which must not change the answer.
-        names = [column.name for column in self.facts.layout.columns]
-        mixed = object if len({type(plain(name)) for name in names}) > 1 else None
-        frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
-        return frame
 
     def cells(
         self,
@@ -232,22 +203,3 @@ class TableModel:
             for c, row in enumerate(document["missing"])
         ]
         return cls(TableFacts.of(layout, columns, domains, classes, schema), marginals)
-
-
-def _fresh_identifiers(first: int, n_rows: int, column: ColumnLayout) -> pd.Series:
-    """Make row numbers from `first` on, in the dtype of the column or of its levels."""
-    if column.kind != "categorical":
-        nothing = np.zeros(n_rows, dtype=bool)
-        step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
-        numbers = np.arange(first, first + n_rows, dtype=np.float64)
-        return to_series(numbers * step, nothing, column)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        levels = pd.Series(column.dtype.categories)
-        inner = ColumnLayout.of(column.name, levels)
-        if inner.kind != "categorical":
-            values = _fresh_identifiers(first, n_rows, inner)
-            listed = pd.Index(values.unique(), dtype=inner.dtype)
-            dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
-            return values.astype(dtype)
-    names = [str(number) for number in range(first, first + n_rows)]
-    return to_category_series(np.arange(n_rows), names, column)

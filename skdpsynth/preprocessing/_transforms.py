@@ -132,9 +132,9 @@ class MarginalTransform:
 
         A missing level has the code -1.
         """
-        missing = ranks < self.missing
-        rank = ranks
+        rank, missing = ranks, np.zeros(len(ranks), dtype=bool)
         if self.missing:
+            missing = ranks < self.missing
             rank = np.maximum(ranks - self.missing, 0.0) / max(1 - self.missing, 1e-12)
         if isinstance(self.domain, NumericDomain):
             units = _interpolated(rank, self.cumulative, self.points)

@@ -164,8 +164,8 @@ def rows_where(
     left: NDArray[np.float64],
     n_samples: int,
     rng: np.random.Generator,
-) -> Iterator[list[pd.Series | None]]:
-    """Draw rows that satisfy a condition, in parts; see `TableModel.columns`.
+) -> Iterator[tuple[int, list[pd.Series | None]]]:
+    """Draw rows that satisfy a condition: where a part starts, and its columns.
 
     `draw` leaves the share `left` of each class's rows, among them all that do. Those
     that do not are drawn again, class and all, so the law is that of the generator.
@@ -185,8 +185,8 @@ def rows_where(
         ranks = draw(members, rng)
         rows = np.flatnonzero(condition.holds(model, ranks, members))
         rows = rows[: n_samples - found]
+        yield found, model.columns(ranks[rows], members[rows])
         found, tried = found + len(rows), tried + size
-        yield model.columns(ranks[rows], members[rows])
 
 
 def drawn_within(uniforms: NDArray[np.float64], spans: Spans) -> NDArray[np.float64]:

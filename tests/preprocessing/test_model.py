@@ -11,8 +11,9 @@ import pytest
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.preprocessing._drawn import DrawnTable
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.schema import Categorical, Identifier, TableSchema
+from skdpsynth.schema import Categorical, TableSchema
 
 
 def fitted(frame: pd.DataFrame, schema=None, target=None) -> TableModel:
@@ -28,50 +29,9 @@ def drawn(model: TableModel, n_rows: int) -> list[pd.Series | None]:
 
 
 def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:
-    return model.join([drawn(model, n_rows)])
-
-
-IDS = {
-    "str": ["a", "b"] * 20,
-    "object": pd.Series(["a", "b"] * 20, dtype=object),
-    "int64": np.arange(40),
-    "Int64": pd.array([7, None] * 20, dtype="Int64"),
-    "float64": np.arange(40.0),
-    "datetime": pd.date_range("2020", periods=40),
-    "category of str": pd.Categorical(["a", "b"] * 20),
-    "category of int": pd.Categorical([1, 2] * 20, ordered=True),
-    "category of float": pd.Categorical([1.5, 2.5] * 20),
-    "category of datetime": pd.Categorical(pd.date_range("2020", periods=40)),
-}
-
-
-@pytest.mark.parametrize("dtype", IDS)
-def test_identifiers_are_fresh_and_distinct_in_every_part(dtype):
-    frame = pd.DataFrame({"id": IDS[dtype], "x": np.arange(40.0)})
-    model = fitted(frame, TableSchema({"id": Identifier()}))
-    one = decoded(model, 25)
-    two = model.join([drawn(model, 25), drawn(model, 15)])
-    later = model.join([drawn(model, 15)], first=40)
-    for table in (one, two, later):
-        assert table["id"].is_unique
-        if isinstance(frame["id"].dtype, pd.CategoricalDtype):
-            assert table["id"].cat.ordered == frame["id"].cat.ordered
-            inner = table["id"].cat.categories.dtype
-            assert inner == frame["id"].cat.categories.dtype
-        else:
-            assert table["id"].dtype == frame["id"].dtype
-    assert two.index.tolist() == list(range(40))
-    assert not set(later["id"]) & set(two["id"])
-    parts = [drawn(model, 25), drawn(model, 15)]
-    model.join(parts)
-    assert all(own is None for part in parts for own in part)  # there is one copy
-
-
-@pytest.mark.parametrize("inner", [[True, False], [False, True]])
-def test_identifiers_of_two_values_repeat(inner):
-    frame = pd.DataFrame({"id": pd.Categorical(inner * 20), "x": 1.0})
-    table = decoded(fitted(frame, TableSchema({"id": Identifier()})))
-    assert set(table["id"]) == {True, False}
+    table = DrawnTable(model.facts, n_rows)
+    table.put(0, drawn(model, n_rows))
+    return table.frame()
 
 
 def test_a_model_survives_its_state():
