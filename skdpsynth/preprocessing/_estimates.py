@@ -43,6 +43,9 @@ _POOLED_FROM = 5.0
 # Numbers of a bought range so short that its ends are cut off where they may be noise:
 # codes. Of more numbers, such as ages, the ends are a thin tail that would be lost.
 _CODES = 32
+# Share of the rows that stands out in one number where ends are cut off: with more
+# noise it hides numbers that many rows have.
+_SEEN = 0.02
 _WIDE = 120  # numeric columns, from which on densities are smooth
 # Noise deviations from which an exact zero is real, and a declared count is not; and
 # from which numbers at an end of a bought range are.
@@ -224,8 +227,9 @@ def _masses(
 def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
     """Find the first cell that has rows of all classes together, and the end of these.
 
-    Beyond, the counts together are no more than noise. A range that was bought has such
-    numbers, and codes such as 1 to 5 should have no 0 and no 6.
+    Beyond, the counts together are no more than noise, of which there is little. A
+    range that was bought has such numbers, and codes such as 1 to 5 should have no 0
+    and no 6.
     """
     n_cells = len(cells) - 1
     full = [part for part in parts if len(part.counts) == n_cells]
@@ -233,6 +237,8 @@ def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
         return 0, n_cells
     counts = np.sum([part.counts for part in full], axis=0)
     noise_std = math.sqrt(sum(part.noise_std**2 for part in full))
+    if _END_FROM * noise_std > _SEEN * counts.sum():
+        return 0, n_cells
     first = _noise_at_end(counts, noise_std)
     end = n_cells - _noise_at_end(counts[::-1], noise_std)
     return (first, end) if first < end else (0, n_cells)

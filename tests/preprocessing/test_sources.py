@@ -333,22 +333,26 @@ def test_blocks_have_the_same_rows_whatever_is_read(source, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_memory_does_not_grow_with_the_rows(whole, tmp_path, monkeypatch):
-    """Of NumPy and pandas, in blocks of 64,000 cells; a table in memory does grow."""
+    """A fit from a file holds less than half of a table of 19 blocks; of one, all.
+
+    Memory of NumPy and pandas. One or two blocks are alive at a time, as threads go:
+    2 MB at most, where the table has 10.
+    """
     monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", 2**16)
-    rng, peaks = np.random.default_rng(0), []
-    for n_rows in (1_000, 40_000, 400_000):  # the first for what is made only once
+    rng, path = np.random.default_rng(0), tmp_path / "t.parquet"
+    for n_rows in (1_000, 400_000):  # the first for what is made only once
         numbers = {"a": rng.normal(size=n_rows), "n": rng.poisson(3, n_rows)}
         table = pd.DataFrame(numbers | {"y": np.arange(n_rows) % 2})
-        table.to_parquet(tmp_path / "t.parquet", row_group_size=10_000)
+        table.to_parquet(path, row_group_size=10_000)
+        size = table.to_numpy().nbytes
         del table, numbers
         tracemalloc.start()
-        path = tmp_path / "t.parquet"
         source = pd.read_parquet(path) if whole else path
         IndependentSynthesizer(target="y").fit(source)
-        peaks.append(tracemalloc.get_traced_memory()[1])
+        peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         del source
-    assert (peaks[2] > 3 * peaks[1]) if whole else (peaks[2] < 1.5 * peaks[1])
+    assert (peak > size) if whole else (peak < size / 2)
 
 
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
