@@ -4,7 +4,8 @@ Every measurement is a process of its own. With ``--against`` the same script me
 that commit too, in turn with this code, and the ratio is one of medians. The matrix
 products that a fit asks torch for are timed alone, in the same shapes: what the machine
 needs at least. Run ``python benchmarks/speed.py --short`` (minutes), or choose
-``--parts``; the runs and a page of tables are written to benchmarks/results.
+``--parts``; runs and a page of tables are written to benchmarks/results, where those
+of other parts stay as they are.
 """
 
 from __future__ import annotations
@@ -199,6 +200,15 @@ def checkouts(against: str | None) -> Iterator[dict[str, Path]]:
             subprocess.run([*git, "remove", "--force", str(other)], check=True)
 
 
+def with_other_parts(runs: pd.DataFrame, file: Path, parts: list[str]) -> pd.DataFrame:
+    """Add the runs of a file that are of other parts than those measured now."""
+    if not file.exists():
+        return runs
+    others = pd.read_csv(file)
+    own = [json.loads(key)["part"] in parts for key in others["case"]]
+    return pd.concat([others[~np.array(own, dtype=bool)], runs], ignore_index=True)
+
+
 def exponent(sizes: list[int], seconds: list[float]) -> float:
     """Give the slope of log seconds over log size, beyond the constant cost.
 
@@ -341,11 +351,13 @@ def main() -> None:
                     costs = (f"{k}={row[k]:.3g}" for k in _COSTS if k in row)
                     words = (case.part, case.what, case.synthesizer, _size(case), code)
                     print(*words, row["status"], *costs, flush=True)
-    runs = pd.DataFrame(rows).reindex(columns=_COLUMNS)
     RESULTS.mkdir(exist_ok=True)
-    runs.to_csv(RESULTS / f"{options.name}.csv", index=False)
-    text = page(measured, runs, list(codes))
-    (RESULTS / f"{options.name}.md").write_text(text, encoding="utf-8")
+    file = RESULTS / f"{options.name}.csv"
+    runs = with_other_parts(pd.DataFrame(rows), file, options.parts)
+    runs.reindex(columns=_COLUMNS).to_csv(file, index=False)
+    there = [Case(**json.loads(key)) for key in dict.fromkeys(runs["case"])]
+    text = page(there, runs, [*dict.fromkeys(runs["code"])])
+    file.with_suffix(".md").write_text(text, encoding="utf-8")
     print(text)
 
 
