@@ -136,22 +136,24 @@ class SeenCells:
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Give the squared distance of a mixture's shares, in noise variances.
 
-        Beside it its slopes by the weights and the probabilities.
+        Beside it its slopes by the weights and the probabilities, in closed form.
         """
-        weights = weights.detach().requires_grad_()
-        probabilities = probabilities.detach().requires_grad_()
-        with torch.enable_grad():
-            total = self._distance(weights, probabilities)
-        by_both = torch.autograd.grad(total, (weights, probabilities))
-        return total.detach(), by_both[0], by_both[1]
-
-    def _distance(
-        self, weights: torch.Tensor, probabilities: torch.Tensor
-    ) -> torch.Tensor:
-        by_group = probabilities @ self._member
-        groups = by_group.reshape(len(weights), -1, self._n_groups)
-        first, second = (groups[:, own] for own in self._pairs)
-        pairs = (weights[:, None, None] * first).unsqueeze(-1) * second.unsqueeze(-2)
-        found = pairs.flatten(1).T @ by_group
+        by_group = self._member.T @ probabilities.T  # components last, as memory goes
+        n, n_components = self._n_groups, len(weights)
+        groups = by_group.reshape(-1, n, n_components)
+        first, second = (groups[own] for own in self._pairs)
+        pairs = first[:, :, None] * second[:, None]
+        of_pairs = pairs.reshape(-1, n_components)
+        found = of_pairs @ (by_group * weights).T
         off = self._per_share * (found.reshape(self._shares.shape) - self._shares)
-        return off.square().sum()
+        by_found = (2.0 * self._per_share * off).reshape(found.shape)
+        by_groups = (by_found.T @ of_pairs).reshape(groups.shape)
+        by_weights = torch.einsum("cgk,cgk->k", groups, by_groups)
+        by_pairs = (by_found @ by_group).reshape(pairs.shape)
+        by_first = (by_pairs * second[:, None]).sum(2)
+        by_second = (by_pairs * first[:, :, None]).sum(1)
+        for own, slopes in zip(self._pairs, (by_first, by_second), strict=True):
+            by_groups.index_add_(0, own, slopes)
+        by_groups *= weights
+        by_probabilities = (self._member @ by_groups.reshape(by_group.shape)).T
+        return off.square().sum(), by_weights, by_probabilities

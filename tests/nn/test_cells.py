@@ -236,6 +236,28 @@ def test_the_distance_is_that_of_shares_by_loops():
     assert found == pytest.approx(np.square(off / 0.02).sum(), rel=1e-3)
 
 
+def test_slopes_of_the_distance_are_those_of_differentiation():
+    """In float32, beside a graph over the shares of all triples in float64."""
+    weights, probabilities = mixture()
+    seen, noise = seen_cells(), np.random.default_rng(2)
+    shares = torch.from_numpy(noise.dirichlet(np.ones(27), 4).reshape(CELLS.shape))
+    seen.add(CELLS, shares, torch.tensor(0.02))
+    found = seen.distance(weights, probabilities)
+    given = [part.double().requires_grad_() for part in (weights, probabilities)]
+    member = torch.eye(3, dtype=torch.float64)[torch.from_numpy(GROUPS)]
+    total = torch.zeros((), dtype=torch.float64)
+    for own, of_triple in zip(TRIPLES.tolist(), shares, strict=True):
+        bins = [slice(STARTS[j], STARTS[j + 1]) for j in own]
+        parts = [given[1][:, at] @ member[at] for at in bins]
+        made = torch.einsum("k,ka,kb,kc->abc", given[0], *parts)
+        total = total + ((made - of_triple) / 0.02).square().sum()
+    exact = torch.autograd.grad(total, given)
+    assert float(found[0]) == pytest.approx(float(total.detach()), rel=1e-4)
+    for mine, expected in zip(found[1:], exact, strict=True):
+        torch.testing.assert_close(mine.double(), expected, rtol=1e-4, atol=1e-3)
+        assert expected.abs().max() > 10.0
+
+
 def test_what_is_seen_twice_is_averaged_by_its_noise():
     """Of 1 and 4 with noise 0.1 and 0.2: 1.6, with the noise of both together."""
     weights, probabilities = mixture()
