@@ -200,13 +200,13 @@ def checkouts(against: str | None) -> Iterator[dict[str, Path]]:
             subprocess.run([*git, "remove", "--force", str(other)], check=True)
 
 
-def with_other_parts(runs: pd.DataFrame, file: Path, parts: list[str]) -> pd.DataFrame:
-    """Add the runs of a file that are of other parts than those measured now."""
+def runs_of_other_parts(file: Path, parts: list[str]) -> pd.DataFrame:
+    """Read the runs of a file that are of other parts than those to be measured."""
     if not file.exists():
-        return runs
-    others = pd.read_csv(file)
-    own = [json.loads(key)["part"] in parts for key in others["case"]]
-    return pd.concat([others[~np.array(own, dtype=bool)], runs], ignore_index=True)
+        return pd.DataFrame()
+    runs = pd.read_csv(file)
+    own = [json.loads(key)["part"] in parts for key in runs["case"]]
+    return runs[~np.array(own, dtype=bool)]
 
 
 def exponent(sizes: list[int], seconds: list[float]) -> float:
@@ -341,6 +341,9 @@ def main() -> None:
     add("--name", default="speed", help="of the files in benchmarks/results")
     options = parser.parse_args()
     measured, rows = cases(options.parts, short=options.short), []
+    RESULTS.mkdir(exist_ok=True)
+    file = RESULTS / f"{options.name}.csv"
+    others = runs_of_other_parts(file, options.parts)
     with checkouts(options.against) as codes:
         for case in measured:
             for _ in range(options.repeats):
@@ -351,10 +354,10 @@ def main() -> None:
                     costs = (f"{k}={row[k]:.3g}" for k in _COSTS if k in row)
                     words = (case.part, case.what, case.synthesizer, _size(case), code)
                     print(*words, row["status"], *costs, flush=True)
-    RESULTS.mkdir(exist_ok=True)
-    file = RESULTS / f"{options.name}.csv"
-    runs = with_other_parts(pd.DataFrame(rows), file, options.parts)
-    runs.reindex(columns=_COLUMNS).to_csv(file, index=False)
+                    # At once, so that an interruption loses nothing.
+                    runs = pd.concat([others, pd.DataFrame(rows)], ignore_index=True)
+                    runs = runs.reindex(columns=_COLUMNS)
+                    runs.to_csv(file, index=False)
     there = [Case(**json.loads(key)) for key in dict.fromkeys(runs["case"])]
     text = page(there, runs, [*dict.fromkeys(runs["code"])])
     file.with_suffix(".md").write_text(text, encoding="utf-8")
