@@ -70,7 +70,7 @@ def _schema(args: argparse.Namespace) -> None:
     else:
         args.output.write_text(text, encoding="utf-8", newline="\n")
     _say("fill in what is public; a column whose nulls are left is bought by a fit")
-    if args.table.suffix == ".csv":
+    if args.table.suffix.lower() == ".csv":
         _say("kinds were found by looking at values: correct what is not public")
 
 
@@ -107,7 +107,7 @@ def _fit(args: argparse.Namespace) -> None:
     table: Any = args.table
     if args.infer_dtypes:
         table = _read_table(args.table, _described(args))
-    elif args.table.suffix == ".csv":
+    elif args.table.suffix.lower() == ".csv":
         from skdpsynth.preprocessing._csv import CsvFile
 
         table = CsvFile(args.table, _described(args), _NO_KINDS)
@@ -221,7 +221,7 @@ def _read_table(
     """
     from skdpsynth.preprocessing._csv import read_csv
 
-    if path.suffix == ".csv":
+    if path.suffix.lower() == ".csv":
         return read_csv(
             path,
             columns or {},
@@ -233,10 +233,11 @@ def _read_table(
     with withheld(f"{str(path)!r} must be a table that can be read"):
         from pyarrow import parquet
 
-        from skdpsynth.utils._containers import from_arrow
+        from skdpsynth.utils._containers import from_arrow, index_of_pandas
 
-        table = parquet.ParquetFile(path).schema_arrow.empty_table()
-        return from_arrow(table if rows == 0 else parquet.read_table(path))
+        schema = parquet.ParquetFile(path).schema_arrow
+        table = schema.empty_table() if rows == 0 else parquet.read_table(path)
+        return from_arrow(table.drop_columns(index_of_pandas(schema)))
 
 
 def _label(text: str, column: Column | None) -> Hashable:
@@ -381,7 +382,7 @@ def _add_output(
 
 
 def _table_path(text: str) -> Path:
-    if Path(text).suffix not in (".csv", ".parquet"):
+    if Path(text).suffix.lower() not in (".csv", ".parquet"):
         msg = f"expected a file named .csv or .parquet, got {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return Path(text)

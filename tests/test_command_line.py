@@ -20,6 +20,7 @@ from skdpsynth import IndependentSynthesizer, PrivacyBudget, TableSchema, __main
 from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.preprocessing import _drawing, _sources
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -225,6 +226,31 @@ def test_no_row_chooses_a_dtype(capsys):
     fit = ["t.csv", *FAST]
     assert "of 't.csv'. Got none for ['k']" in failed(capsys, "fit", *fit, "-o", "m")
     assert "--infer-dtypes" in failed(capsys, "plan", *fit, "--rows", "9")
+
+
+@pytest.mark.parametrize("table", ["t.csv", "T.CSV", "t.parquet"])
+def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
+    TableSchema({"k": Continuous(0, 3, integer=True)}).to_json("s.json")
+    rows = pd.DataFrame({"k": [0, 1, 2, 3] * 250})
+    rows.to_parquet(table) if "parquet" in table else rows.to_csv(table, index=False)
+    blocks, checked = [], _sources._checked
+    monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(
+        _sources,
+        "_checked",
+        lambda frame, *others: blocks.append(len(frame)) or checked(frame, *others),
+    )
+    assert main(["fit", table, "--schema", "s.json", *FAST, "-o", "m"]) == 0
+    assert blocks == [100] * 10
+    batches, drawn = [], _drawing.DrawnTable
+    monkeypatch.setattr(
+        _drawing,
+        "DrawnTable",
+        lambda facts, n, first: batches.append((first, n)) or drawn(facts, n, first),
+    )
+    assert main(["sample", "m", "-n", "250000", "-o", "b.parquet"]) == 0
+    assert batches == [(0, 100_000), (100_000, 100_000), (200_000, 50_000)]
+    assert len(pd.read_parquet("b.parquet")) == 250_000
 
 
 def test_a_plan_reads_no_row(capsys):

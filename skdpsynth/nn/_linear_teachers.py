@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from scipy.stats import poisson
 
+from skdpsynth.exceptions import SkdpsynthError
 from skdpsynth.nn._device import here
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._teachers import assign_teachers
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 SUM_GRID = 2**36  # the sensitivity of a sum
 _MOST_ROWS = 1024  # of a teacher that are looked at
 _ALONE = 1e-9  # rows of a teacher from which no two share one
-_DRAWN = 2**24  # teachers that are held at a time
+_DRAWN, _MOST_ROUNDS = 2**22, 64  # draws that are held at a time, or more for these
 
 
 def kept_share(rows_per_teacher: float) -> float:
@@ -69,7 +70,7 @@ class Assignment(NamedTuple):
     def drawn(cls, entropy: int, n_teachers: int, n_rows: dict[int, int]) -> Assignment:
         """Draw the teachers of parts of so many rows."""
         teachers = partial(_teachers, entropy, n_teachers)
-        rounds = 1 + sum(n_rows.values()) // _DRAWN
+        rounds = min(1 + sum(n_rows.values()) // _DRAWN, _MOST_ROUNDS)
         found: list[tuple[Ints, Ints]] = []
         for number in range(rounds):
             low, high = (n_teachers * n // rounds for n in (number, number + 1))
@@ -89,10 +90,11 @@ class Assignment(NamedTuple):
     def looked_at(self, number: int, n_rows: int) -> tuple[Ints, NDArray[np.bool_]]:
         """Say of rows of a part how many their teachers look at, and who is among."""
         ids = _teachers(self.entropy, self.n_teachers, number, n_rows)
-        if digest_of(ids) != self.digests[number]:
-            raise RuntimeError(
-                "A worker draws other random numbers than the process that fits."
-                " Expected the same version of NumPy on all machines; install it."
+        if digest_of(ids) != self.digests.get(number):
+            raise SkdpsynthError(
+                "A part of the table has other rows than before, or a worker draws"
+                " other random numbers than the process that fits. Expected a table"
+                " that stays, and the same version of NumPy on all machines."
             )
         sizes, among = np.ones(n_rows, dtype=np.int64), np.ones(n_rows, dtype=bool)
         place = np.searchsorted(self.shared, ids)

@@ -22,11 +22,14 @@ from skdpsynth.privacy._parts import (
     changed_parts,
     count_part,
     digest_of,
+    of_both,
 )
+from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
+_READABLE = "The partitions must be such as can be computed"
 _FAN_IN = 8  # counts that are added up, or parts that are brought, at a time
 
 
@@ -77,8 +80,10 @@ class DaskParts(Parts):
         n_rows: dict[int, int] = {}
         tasks = self._tasks(self._steps)
         for first in range(0, len(tasks), _FAN_IN):
-            for counted in dask.compute(*tasks[first : first + _FAN_IN]):
-                n_rows |= counted.n_rows
+            with withheld(_READABLE):
+                brought = dask.compute(*tasks[first : first + _FAN_IN])
+            for counted in brought:
+                n_rows = of_both(n_rows, counted.n_rows)
                 yield counted.value
         self._check(n_rows)
 
@@ -87,9 +92,10 @@ class DaskParts(Parts):
         import dask
 
         keep = dask.delayed(_kept)
-        made = dask.persist(*[keep(task) for task in self._tasks(self._steps)])
-        known = dask.compute(*[dask.delayed(_known)(part) for part in made])
-        self._check(reduce(operator.or_, (n_rows for n_rows, _ in known)))
+        with withheld(_READABLE):
+            made = dask.persist(*[keep(task) for task in self._tasks(self._steps)])
+            known = dask.compute(*[dask.delayed(_known)(part) for part in made])
+        self._check(reduce(of_both, (n_rows for n_rows, _ in known)))
         digests = [digest for _, digest in known]
         # Made again after a loss, they must be the same, in the same order.
         same = Step(_unchanged, (digests,), numbered=True)
@@ -106,7 +112,8 @@ class DaskParts(Parts):
         while len(counts) > 1:
             groups = range(0, len(counts), _FAN_IN)
             counts = [add(counts[first : first + _FAN_IN]) for first in groups]
-        counted: Counted = counts[0].compute()
+        with withheld(_READABLE):
+            counted: Counted = counts[0].compute()
         return counted
 
     def _tasks(self, steps: tuple[Step, ...]) -> list[Any]:

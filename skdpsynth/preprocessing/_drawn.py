@@ -33,7 +33,9 @@ class DrawnTable:
         self._whole: dict[int, NDArray[Any]] = {}
         self._pieces: dict[int, dict[int, pd.Series]] = {}
         for place, column in enumerate(self._columns):
-            if column.name not in facts.drawn and column != facts.layout.label_column:
+            # A name may be pandas.NA, so columns are not compared.
+            is_label = column is facts.layout.label_column
+            if column.name not in facts.drawn and not is_label:
                 continue  # an identifier
             if isinstance(column.dtype, np.dtype) and column.dtype.kind != "O":
                 self._whole[place] = np.empty(n_rows, column.dtype)

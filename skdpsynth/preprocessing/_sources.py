@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -31,7 +31,7 @@ from skdpsynth.preprocessing._table import (
 )
 from skdpsynth.privacy._parts import LocalParts, Parts
 from skdpsynth.schema._dtypes import is_object, type_of_objects
-from skdpsynth.utils._containers import from_arrow, speaks_arrow
+from skdpsynth.utils._containers import from_arrow, index_of_pandas, speaks_arrow
 from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from skdpsynth.schema import TableSchema
 
 _BLOCK_ENTRIES = 2**21  # cells of a block
+_READABLE = "The table must be one that can be read"
 
 
 def open_table(
@@ -91,8 +92,10 @@ def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
 
     if isinstance(X, dataset.Dataset | pa.RecordBatchReader | Iterator):
         return True
-    listed = isinstance(X, list | tuple) and len(X) > 0
-    return listed and all(isinstance(each, pa.RecordBatch) for each in X)
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(isinstance(each, pa.RecordBatch) for each in X)
+    in_memory = isinstance(X, Collection) or hasattr(X, "shape") or speaks_arrow(X)
+    return isinstance(X, Iterable) and not in_memory
 
 
 def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  # noqa: ANN401
@@ -103,7 +106,7 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
         return DaskParts.opened(X)
     if isinstance(X, str | Path):
         _check_path(Path(X))
-    if isinstance(X, str | Path) and Path(X).suffix == ".csv":
+    if isinstance(X, str | Path) and Path(X).suffix.lower() == ".csv":
         X = CsvFile(Path(X), {} if schema is None else schema.columns)
     if isinstance(X, CsvFile):
         empty = X.empty()
@@ -113,8 +116,10 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
         X = _Files(Path(X))
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
-    parts = LocalParts(partial(_blocks, X), narrowed=partial(_blocks, X))
-    return from_arrow(X.schema.empty_table()), parts
+    index = index_of_pandas(X.schema)
+    names = [name for name in X.schema.names if name not in index]
+    parts = LocalParts(partial(_blocks, X, names), narrowed=partial(_blocks, X))
+    return from_arrow(X.schema.empty_table().drop_columns(index)), parts
 
 
 def _check_path(path: Path) -> None:
@@ -135,14 +140,22 @@ class _Files:
     """Parquet files of one folder, or one of them, read one after the other."""
 
     def __init__(self, path: Path) -> None:
-        from pyarrow import dataset
+        from pyarrow import dataset, parquet
 
         with withheld(f"{str(path)!r} must hold Parquet files and no others"):
-            found = dataset.dataset(path, format="parquet")
-        self.schema, self._files = found.schema, found.files
-        if not self._files:
+            folder = path.is_dir()
+            found = dataset.dataset(path, format="parquet").files if folder else [path]
+            schemas = [parquet.read_schema(file) for file in found]
+        if not found:
             msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
             raise InvalidTableError(msg)
+        self.schema, self._files = schemas[0], found
+        for file, schema in zip(found, schemas, strict=True):
+            if _types(schema) != _types(self.schema):
+                raise InvalidTableError(
+                    f"Expected the same columns and types in all files. Got others in"
+                    f" {str(file)!r} than in {str(found[0])!r}; cast them."
+                )
 
     def to_batches(
         self, batch_size: int, columns: list[str], **_: object
@@ -157,7 +170,7 @@ class _Files:
 
 def _blocks(
     source: Any,  # noqa: ANN401 - no stubs
-    names: Sequence[Hashable] | None = None,
+    names: Sequence[Hashable],
 ) -> Iterator[pd.DataFrame]:
     """Read a dataset, files or a stream in blocks of so many rows, whatever is read.
 
@@ -167,8 +180,8 @@ def _blocks(
 
     step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))
     ahead: dict[str, Any] = {"batch_readahead": 1, "fragment_readahead": 1}
-    ahead["columns"] = source.schema.names if names is None else [*names]
-    with withheld("The table must be one that can be read"):
+    ahead["columns"] = [*names]
+    with withheld(_READABLE):
         held: list[Any] = []
         n_held, first = 0, True
         for batch in source.to_batches(batch_size=step, **ahead):
@@ -184,13 +197,18 @@ def _blocks(
             yield from_arrow(pa.Table.from_batches(held) if held else empty)
 
 
+def _types(schema: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
 class _Stream:
     """Record batches that can be read once only, kept in a file without a name."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
         import pyarrow as pa
 
-        first = next(batches, None)
+        with withheld(_READABLE):
+            first = next(batches, None)
         if not isinstance(first, pa.RecordBatch):
             raise InvalidTableError(
                 "Expected a table, or an iterable of pyarrow's record batches. Got"
@@ -200,7 +218,7 @@ class _Stream:
         self.schema = first.schema
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self._file.close)
-        with pa.ipc.new_stream(self._file, self.schema) as writer:
+        with withheld(_READABLE), pa.ipc.new_stream(self._file, self.schema) as writer:
             for batch in chain([first], batches):
                 if batch.schema != self.schema:
                     raise InvalidTableError(

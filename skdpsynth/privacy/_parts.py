@@ -61,9 +61,15 @@ class Counted(NamedTuple):
 
     def __add__(self, other: Counted) -> Counted:  # type: ignore[override]
         """Add up what is of different parts."""
-        if not self.n_rows.keys().isdisjoint(other.n_rows):
-            raise changed_parts()
-        return Counted(self.n_rows | other.n_rows, _sum(self.value, other.value))
+        n_rows = of_both(self.n_rows, other.n_rows)
+        return Counted(n_rows, _sum(self.value, other.value))
+
+
+def of_both(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
+    """Join the rows of parts, none of which may be in both."""
+    if not first.keys().isdisjoint(second):
+        raise changed_parts()
+    return first | second
 
 
 def count_part(number: int, part: Any, steps: Iterable[Step]) -> Counted:  # noqa: ANN401
@@ -201,7 +207,7 @@ class LocalParts(Parts):
         """Bring what the steps so far make of each part into memory, in order."""
         n_rows: dict[int, int] = {}
         for counted in self._counts(self._steps):
-            n_rows |= counted.n_rows
+            n_rows = of_both(n_rows, counted.n_rows)
             yield counted.value
         self._check(n_rows)
 
@@ -278,7 +284,7 @@ def changed_parts() -> InvalidTableError:
     """Say that a table is not what it was."""
     return InvalidTableError(
         "The parts of the table are not those that were read before: one is missing, "
-        "came twice, or has other rows. Nothing was released of them; expected a "
+        "came twice, or has other rows. Nothing more is released of them; expected a "
         "source that gives the same rows whenever it is read, such as Parquet files "
         "that nobody writes to."
     )

@@ -75,6 +75,15 @@ def from_arrow(data: Any) -> Any:  # noqa: ANN401 - any container
     )
 
 
+def index_of_pandas(schema: Any) -> list[str]:  # noqa: ANN401 - no stubs
+    """Return the columns that pandas stored as an index, by a schema of pyarrow.
+
+    It says so by names, and of numbers from 0 by their range, which is private.
+    """
+    stored = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in stored if isinstance(name, str) and name in schema.names]
+
+
 def dtypes_of(schema: Any) -> Any:  # noqa: ANN401 - any container
     """Return a schema of pyarrow or polars as pandas' names and dtypes."""
     if hasattr(schema, "empty_table"):

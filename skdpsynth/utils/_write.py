@@ -21,7 +21,7 @@ def write_batches(path: Path, batches: Iterable[pd.DataFrame]) -> None:
     """
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         part = Path(folder) / path.name
-        (_write_csv if path.suffix == ".csv" else _write_parquet)(part, batches)
+        (_write_csv if path.suffix.lower() == ".csv" else _write_parquet)(part, batches)
         part.replace(path)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from skdpsynth.exceptions import ReservationError
+from skdpsynth.exceptions import ReservationError, SkdpsynthError
 from skdpsynth.nn import _linear_teachers
 from skdpsynth.nn._cells import Cells
 from skdpsynth.nn._linear_teachers import SUM_GRID, LinearTeachers, kept_share
@@ -396,11 +396,28 @@ def test_a_row_in_a_middle_part_moves_the_sum_by_the_grid_at_most(monkeypatch):
         assert squared_norm(found[1] - found[0]) <= SUM_GRID**2
 
 
+@pytest.mark.parametrize("redrawn", [False, True])
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_row_stays_with_its_teacher_from_look_to_look(in_parts, redrawn, monkeypatch):
+    """Equal looks have equal sums; in the broken twin each look draws teachers anew.
+
+    Of 200 rows with 50 teachers: that it draws the same has a chance of 50^-200.
+    """
+    rows = rows_of(200)
+    cut = LocalParts(lambda: iter(np.array_split(rows, 7))) if in_parts else rows
+    teachers = ensemble(cut, 50, count=2, expected_rows=200)
+    first = summed(monkeypatch, teachers)
+    if redrawn:
+        drawn = _linear_teachers.Assignment.drawn
+        teachers._assignment = drawn(1, 50, teachers._rows.n_rows)
+    assert (summed(monkeypatch, teachers) == first).all() != redrawn
+
+
 def test_other_draws_than_the_coordinator_s_are_noticed(monkeypatch):
     """As those of another version of NumPy on a worker."""
     teachers, real = ensemble(rows_of(40), 9), _linear_teachers._teachers
     monkeypatch.setattr(_linear_teachers, "_teachers", lambda *a: real(*a)[::-1].copy())
-    with pytest.raises(RuntimeError, match="same version of NumPy"):
+    with pytest.raises(SkdpsynthError, match="same version of NumPy"):
         teachers.release(CELLS)
 
 

@@ -18,7 +18,7 @@ from skdpsynth import (
     IndependentSynthesizer,
     PairwiseSynthesizer,
 )
-from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.exceptions import InvalidTableError, SkdpsynthError
 from skdpsynth.preprocessing import _dask, _sources
 from skdpsynth.preprocessing._convert import total_keys
 from skdpsynth.preprocessing._dask import DaskParts
@@ -214,6 +214,31 @@ def test_objects_of_several_types_are_refused():
         layout = lay_out(halves[0][:0], None, None)
         _, texts, booleans = parts.total(_sources._checked, layout, None)
     assert texts.tolist() == booleans.tolist() == [1, 0]
+
+
+def test_no_value_of_a_partition_is_in_an_error(tmp_path):
+    """pandas' own error, of a number that is none, says what it is."""
+    (tmp_path / "t.csv").write_text("a,y\n" + "1,0\n" * 999 + "secret,1\n")
+    table = dd.read_csv(tmp_path / "t.csv", blocksize=1000, sample=500)
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(SkdpsynthError, match="words may hold a value") as caught,
+    ):
+        IndependentSynthesizer(target="y").fit(table)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_parts_of_one_number_are_noticed_where_they_are_brought():
+    with dask.config.set(scheduler="synchronous"):
+        parts = parts_of(np.array_split(CODES, 3))
+        twice = [*parts._tasks(()), parts._tasks(())[0]]
+        parts._tasks = lambda _: twice
+        with pytest.raises(InvalidTableError, match="came twice"):
+            [*parts.each()]
+        parts._tasks = lambda _: twice
+        with pytest.raises(InvalidTableError, match="came twice"):
+            parts.kept()
 
 
 @pytest.mark.usefixtures("short_fits")

@@ -104,6 +104,13 @@ def test_identifiers_of_two_values_repeat(inner):
     assert set(table["id"]) == {True, False}
 
 
+def test_an_identifier_may_have_the_name_na():
+    names = pd.Index(["x", "t", pd.NA], dtype=object)
+    frame = pd.DataFrame([[0.5, 0, 7], [1.5, 1, 8]] * 20).set_axis(names, axis=1)
+    table = drawn(fitted(frame, TableSchema({pd.NA: Identifier()})), [40])
+    assert table.iloc[:, 2].tolist() == [*range(40)]
+
+
 def test_columns_of_numbers_are_there_once():
     model = fitted(pd.DataFrame({"x": np.arange(40.0), "n": np.arange(40)}))
     table = DrawnTable(model.facts, 40)

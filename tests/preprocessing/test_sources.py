@@ -245,6 +245,46 @@ def test_no_value_of_a_file_is_in_an_error(tmp_path):
     with pytest.raises(SkdpsynthError, match="must be continuous") as caught:
         IndependentSynthesizer(schema=schema).fit(tmp_path / "t.csv")
     assert "secret" not in str(caught.value)
+    path, small = tmp_path / "t.csv", csv.ReadOptions(block_size=1000)
+    path.write_text("a,y\n" + "1,no\n" * 999 + "secret,yes\n")
+    form = dataset.CsvFileFormat(read_options=small)
+    late = dataset.dataset(path, format=form)
+    for source in (csv.open_csv(path, small), late.to_batches(), late):
+        with pytest.raises(SkdpsynthError, match="words may hold a value") as caught:
+            IndependentSynthesizer(target="y").fit(source)
+        assert "secret" not in str(caught.value)
+
+
+def test_files_of_a_folder_have_the_same_columns(tmp_path):
+    """Also if another file begins a block; a column that is there twice is named."""
+    as_folder(tmp_path)
+    for other in (rows().drop_columns("a"), rows().set_column(1, "n", rows()["a"])):
+        parquet.write_table(other, tmp_path / "z.parquet")
+        with pytest.raises(InvalidTableError, match=r"in all files.*z\.parquet"):
+            IndependentSynthesizer(target="y").fit(tmp_path)
+    parquet.write_table(rows().append_column("a", rows()["a"]), tmp_path / "t.parquet")
+    with pytest.raises(InvalidTableError, match=r"must be distinct\. Got .'a'."):
+        IndependentSynthesizer(target="y").fit(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("name", [None, "patient"])
+@pytest.mark.parametrize("source", [str, lambda p: dataset.dataset(p), pd.read_parquet])
+def test_an_index_that_pandas_stored_is_no_column(source, name, tmp_path):
+    table = rows().to_pandas().set_index(pd.Index(np.arange(N) * 2, name=name))
+    table.to_parquet(tmp_path / "t.parquet")
+    _, layout = open_table(source(tmp_path / "t.parquet"), target="y")
+    assert [column.name for column in layout.columns] == rows().column_names
+
+
+def test_whatever_gives_record_batches_is_read():
+    class Batches:
+        def __iter__(self):
+            return as_batches(None)
+
+    parts, _ = open_table(Batches(), target="y")
+    assert parts.total(length_of_part, numbered=True).total() == N
+    for other in ({"a": 1}, {1, 2}, range(3), 1.5):
+        assert not _sources.is_source(other)
 
 
 @pytest.mark.filterwarnings("ignore:Length of header")
@@ -331,28 +371,39 @@ def test_blocks_have_the_same_rows_whatever_is_read(source, tmp_path, monkeypatc
     assert pd.concat(narrow)["a"].tolist() == table["a"].tolist() * 2
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_memory_does_not_grow_with_the_rows(whole, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["file", "csv", "dataset", "reader", "whole"])
+def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
     """A fit from a file holds less than half of a table of 19 blocks; of one, all.
 
     Memory of NumPy and pandas. One or two blocks are alive at a time, as threads go:
-    2 MB at most, where the table has 10.
+    2 MB at most, where the table has 10. Texts of a block of CSV take more.
     """
-    monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", 2**16)
+    n_rows = 100_000 if kind == "csv" else 400_000
+    monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", n_rows * 3 // 19)
     rng, path = np.random.default_rng(0), tmp_path / "t.parquet"
-    for n_rows in (1_000, 400_000):  # the first for what is made only once
-        numbers = {"a": rng.normal(size=n_rows), "n": rng.poisson(3, n_rows)}
-        table = pd.DataFrame(numbers | {"y": np.arange(n_rows) % 2})
+    described = {"a": Continuous(-6, 6), "n": Continuous(0, 20, integer=True)}
+    schema = TableSchema(described | {"y": Categorical([0, 1])}, target="y")
+    for n in (1_000, n_rows):  # the first for what is made only once
+        numbers = {"a": rng.normal(size=n), "n": rng.poisson(3, n)}
+        table = pd.DataFrame(numbers | {"y": np.arange(n) % 2})
         table.to_parquet(path, row_group_size=10_000)
+        table.to_csv(tmp_path / "t.csv", index=False)
         size = table.to_numpy().nbytes
         del table, numbers
         tracemalloc.start()
-        source = pd.read_parquet(path) if whole else path
-        IndependentSynthesizer(target="y").fit(source)
+        if kind == "whole":
+            source = pd.read_parquet(path)
+        elif kind == "dataset":
+            source = dataset.dataset(path)
+        elif kind == "reader":
+            source = parquet.ParquetFile(path).iter_batches()
+        else:
+            source = tmp_path / "t.csv" if kind == "csv" else path
+        IndependentSynthesizer(schema=schema).fit(source)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         del source
-    assert (peak > size) if whole else (peak < size / 2)
+    assert (peak > size) if kind == "whole" else (peak < size / 2)
 
 
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
