@@ -36,7 +36,6 @@ CASE = Path(__file__).with_name("_speed_case.py")
 LINEAR = ("independent", "pairs", "G-PATE")
 _COSTS = ("wall_s", "cpu_s", "peak_gb", "product_s", "gflop")
 _COLUMNS = ["case", "code", "state", "threads", "status", *_COSTS]
-_CONSTANT = 3.0  # times the seconds of the smallest: less is mostly the constant cost
 
 
 @dataclass(frozen=True)
@@ -210,19 +209,12 @@ def runs_of_other_parts(file: Path, parts: list[str]) -> pd.DataFrame:
 
 
 def exponent(sizes: list[int], seconds: list[float]) -> float:
-    """Give the slope of log seconds over log size, beyond the constant cost.
+    """Give the slope of log seconds over log size, between the two largest sizes.
 
-    Sizes of less than `_CONSTANT` times the seconds of the smallest one are left out;
-    NaN if fewer than two are left.
+    There the constant cost, which would hide growth, counts least.
     """
-    kept = [
-        (size, time)
-        for size, time in zip(sizes, seconds, strict=True)
-        if time >= _CONSTANT * seconds[0]
-    ]
-    if len(kept) < 2:
-        return math.nan
-    return float(np.polyfit(*np.log(np.array(kept)).T, 1)[0])
+    (small, large), (less, more) = sizes[-2:], seconds[-2:]
+    return math.log(more / less) / math.log(large / small)
 
 
 def page(measured: list[Case], runs: pd.DataFrame, codes: list[str]) -> str:
@@ -249,10 +241,8 @@ def page(measured: list[Case], runs: pd.DataFrame, codes: list[str]) -> str:
         lines.append(_line(cells))
     lines += [
         "",
-        "Exponents of growth: the slope of log wall seconds over log size, of",
-    ]
-    lines += [
-        f"sizes that take {_CONSTANT:g} times as long as the smallest or more",
+        "Exponents of growth: the slope of log wall seconds over log size, between",
+        "the two largest sizes",
         "",
     ]
     lines += [_line(["series", "grows", *codes]), _line(["---"] * (2 + len(codes)))]
@@ -287,8 +277,7 @@ def _exponent(group: list[Case], runs: pd.DataFrame, code: str) -> str:
     found = [(size, seconds) for size, seconds in found if seconds == seconds]
     if len(found) < 2:
         return "-"
-    slope = exponent(*map(list, zip(*found, strict=True)))
-    return "constant" if slope != slope else f"{slope:.2f}"
+    return f"{exponent(*map(list, zip(*found, strict=True))):.2f}"
 
 
 def _of(
