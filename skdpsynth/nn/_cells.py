@@ -100,11 +100,8 @@ class SeenCells:
         member = torch.zeros((len(groups), n_columns * n_groups))
         member[np.arange(len(groups)), column * n_groups + groups] = 1.0
         self._member = member.to(device)
-        self._pairs = torch.triu_indices(n_columns, n_columns, 1, device=device)
-        self._place = torch.zeros((n_columns, n_columns), dtype=torch.int64)
-        self._place[tuple(self._pairs.cpu())] = torch.arange(self._pairs.shape[1])
-        # By pair, its groups, the third column, and its group.
-        shape = self._pairs.shape[1], n_groups, n_groups, n_columns, n_groups
+        # By second column, first column, their groups, third column, and its group.
+        shape = n_columns, n_columns, n_groups, n_groups, n_columns, n_groups
         self._shares = torch.zeros(shape, device=device)
         self._per_share = torch.zeros(shape, device=device)
         triples = torch.tensor(list(combinations(range(n_columns), 3)))
@@ -124,7 +121,7 @@ class SeenCells:
     def add(self, cells: Cells, shares: torch.Tensor, std: torch.Tensor) -> None:
         """Remember what a discriminator says; what was seen twice is averaged."""
         first, second, third = cells.triples.T
-        place = self._place[first, second], slice(None), slice(None), third
+        place = second, first, slice(None), slice(None), third
         known = self._per_share[place] ** 2
         more = std.to(known).clamp_min(self._least_noise) ** -2
         both = known * self._shares[place] + more * shares.to(known)
@@ -141,19 +138,25 @@ class SeenCells:
         by_group = self._member.T @ probabilities.T  # components last, as memory goes
         n, n_components = self._n_groups, len(weights)
         groups = by_group.reshape(-1, n, n_components)
-        first, second = (groups[own] for own in self._pairs)
-        pairs = first[:, :, None] * second[:, None]
-        of_pairs = pairs.reshape(-1, n_components)
-        found = of_pairs @ (by_group * weights).T
-        off = self._per_share * (found.reshape(self._shares.shape) - self._shares)
-        by_found = (2.0 * self._per_share * off).reshape(found.shape)
-        by_groups = (by_found.T @ of_pairs).reshape(groups.shape)
-        by_weights = torch.einsum("cgk,cgk->k", groups, by_groups)
-        by_pairs = (by_found @ by_group).reshape(pairs.shape)
-        by_first = (by_pairs * second[:, None]).sum(2)
-        by_second = (by_pairs * first[:, :, None]).sum(1)
-        for own, slopes in zip(self._pairs, (by_first, by_second), strict=True):
-            by_groups.index_add_(0, own, slopes)
+        by_groups, by_weights = torch.zeros_like(groups), torch.zeros_like(weights)
+        total = torch.zeros((), device=weights.device)
+        for j in range(1, len(groups) - 1):  # the second columns of triples
+            first, second, third = groups[:j], groups[j], by_group[(j + 1) * n :]
+            pairs = (first[:, :, None] * second).reshape(-1, n_components)
+            found = pairs @ (third * weights).T
+            per_share, shares = (
+                whole[j, :j, :, :, j + 1 :].reshape(found.shape)
+                for whole in (self._per_share, self._shares)
+            )
+            off = per_share * (found - shares)
+            total += off.square().sum()
+            by_found = 2.0 * per_share * off
+            by_third = by_found.T @ pairs
+            by_weights += (by_third * third).sum(0)
+            by_groups[j + 1 :] += by_third.reshape(-1, n, n_components)
+            by_pairs = (by_found @ third).reshape(j, n, n, n_components)
+            by_groups[:j] += (by_pairs * second).sum(2)
+            by_groups[j] += (by_pairs * first[:, :, None]).sum((0, 1))
         by_groups *= weights
         by_probabilities = (self._member @ by_groups.reshape(by_group.shape)).T
-        return off.square().sum(), by_weights, by_probabilities
+        return total, by_weights, by_probabilities
