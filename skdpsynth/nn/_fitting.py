@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
 _BLOCKS = 8  # of the tables of all pairs, by rows
 _HALVED_FROM = 128  # bins: every second block makes a step
-_MOST_CELLS = 1.6e8  # of pairs of bins, of all components and classes
+# Pairs of bins, of all components and classes, by the number of columns.
+_MOST_CELLS = (10, 20), (2.5e8, 1.6e8)
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
 _LEARNING_RATE = 0.05
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
@@ -288,7 +289,8 @@ class Fit:
         generator = torch.Generator().manual_seed(seed)
         n_classes, n_bins = len(released), int(heads.starts[-1])
         least, most = _COMPONENTS
-        wanted = min(_COMPONENTS_PER_BIN * n_bins, _MOST_CELLS / n_bins**2 / n_classes)
+        most_cells = np.interp(len(heads.starts) - 1, *_MOST_CELLS)
+        wanted = min(_COMPONENTS_PER_BIN * n_bins, most_cells / n_bins**2 / n_classes)
         n_components = int(np.clip(wanted, least, most))
         ends = np.cumsum((1.0 - _EVEN) * prior / prior.sum() + _EVEN / n_classes)
         homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
