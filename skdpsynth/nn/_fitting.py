@@ -24,7 +24,7 @@ _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
 _BLOCKS = 8  # of the tables of all pairs, by rows
 _HALVED_FROM = 128  # bins: every second block makes a step
 # Pairs of bins, of all components and classes, by the number of columns.
-_MOST_CELLS = (10, 20), (2.5e8, 1.6e8)
+_MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
 _LEARNING_RATE = 0.05
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals

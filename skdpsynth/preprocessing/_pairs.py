@@ -29,7 +29,7 @@ _CHOSEN_FROM = 300  # pairs: with fewer, all of them are bought
 _LEAST_BINS = 4  # of a column
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
-_MOST_BINS = (10, 20), (500, 330)
+_MOST_BINS = (15, 20), (500, 330)
 # Mean count of a cell over its noise; what regressors learn of a measured target
 # comes from the means of many cells, which few bins know better.
 _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
