@@ -26,7 +26,8 @@ _HALVED_FROM = 128  # bins: every second block makes a step
 # Pairs of bins, of all components and classes, by the number of columns.
 _MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
-_LEARNING_RATE = 0.05
+# By the number of columns: of wide tables steps cost much, so they are fewer and longer.
+_LEARNING_RATE = (15, 20), (0.05, 0.08)
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
 _EVEN = 0.2  # share of components that belong to all classes alike
@@ -289,7 +290,8 @@ class Fit:
         generator = torch.Generator().manual_seed(seed)
         n_classes, n_bins = len(released), int(heads.starts[-1])
         least, most = _COMPONENTS
-        most_cells = np.interp(len(heads.starts) - 1, *_MOST_CELLS)
+        n_columns = len(heads.starts) - 1
+        most_cells = np.interp(n_columns, *_MOST_CELLS)
         wanted = min(_COMPONENTS_PER_BIN * n_bins, most_cells / n_bins**2 / n_classes)
         n_components = int(np.clip(wanted, least, most))
         ends = np.cumsum((1.0 - _EVEN) * prior / prior.sum() + _EVEN / n_classes)
@@ -310,7 +312,9 @@ class Fit:
         self._log_weights = first.to(device)
         self._released, self._heads = released, heads
         self._step = AdamSteps([self._parameters, self._log_weights])
-        self._half = int(np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)) // 2
+        self._rate = float(np.interp(n_columns, *_LEARNING_RATE))
+        n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
+        self._half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
         self.descend(self._half)
         if not more_comes:
             self.finish()
@@ -335,7 +339,7 @@ class Fit:
                 len(self._released),
                 step % 2 if in_halves else None,
             )
-            rate = _LEARNING_RATE * (1.0 - step / n_steps if falling else 1.0)
+            rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)
 
     def components(self) -> list[Components]:

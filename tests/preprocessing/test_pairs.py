@@ -201,7 +201,8 @@ def test_a_class_pays_from_40_noise_deviations(n_columns, mu):
 
 
 @pytest.mark.parametrize(
-    ("n_columns", "most"), [(2, 250), (10, 50), (15, 33), (17, 25), (20, 16), (60, 5), (784, 4)]
+    ("n_columns", "most"),
+    [(2, 250), (10, 50), (15, 33), (17, 25), (20, 16), (60, 5), (784, 4)],
 )
 def test_bins_follow_the_signal(n_columns, most):
     """As many cells as rows fill with twice the noise; at least 4 bins."""
