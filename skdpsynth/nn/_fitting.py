@@ -26,7 +26,7 @@ _HALVED_FROM = 128  # bins: every second block makes a step
 # Pairs of bins, of all components and classes, by the number of columns.
 _MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
-# By the number of columns: wide tables take fewer and longer steps, which cost much.
+# By the number of columns: a step of a wide table costs much, so it is longer.
 _LEARNING_RATE = (15, 20), (0.05, 0.08)
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
