@@ -29,7 +29,7 @@ from skdpsynth.preprocessing._table import (
     lay_out,
     read_table,
 )
-from skdpsynth.privacy._parts import LocalParts, Parts
+from skdpsynth.privacy._parts import LocalParts, Parts, Step
 from skdpsynth.schema._dtypes import is_object, type_of_objects
 from skdpsynth.utils._containers import from_arrow, index_of_pandas, speaks_arrow
 from skdpsynth.utils._withheld import withheld
@@ -108,18 +108,19 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
         _check_path(Path(X))
     if isinstance(X, str | Path) and Path(X).suffix.lower() == ".csv":
         X = CsvFile(Path(X), {} if schema is None else schema.columns)
-    if isinstance(X, CsvFile):
-        empty = X.empty()
-        step = max(1, _BLOCK_ENTRIES // max(empty.shape[1], 1))
-        return empty, LocalParts(partial(X.blocks, step))
     if isinstance(X, str | Path):
         X = _Files(Path(X))
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
+    to_frame = X.typed if isinstance(X, CsvFile) else from_arrow
     index = index_of_pandas(X.schema)
     names = [name for name in X.schema.names if name not in index]
-    parts = LocalParts(partial(_blocks, X, names), narrowed=partial(_blocks, X))
-    return from_arrow(X.schema.empty_table().drop_columns(index)), parts
+    parts = LocalParts(
+        partial(_blocks, X, names),
+        (Step(to_frame, ()),),
+        narrowed=partial(_blocks, X),
+    )
+    return to_frame(X.schema.empty_table().drop_columns(index)), parts
 
 
 def _check_path(path: Path) -> None:
@@ -145,7 +146,7 @@ class _Files:
         with withheld(f"{str(path)!r} must hold Parquet files and no others"):
             folder = path.is_dir()
             found = dataset.dataset(path, format="parquet").files if folder else [path]
-            schemas = [parquet.read_schema(file) for file in found]
+            schemas = [_stated(parquet.read_schema(file)) for file in found]
         if not found:
             msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
             raise InvalidTableError(msg)
@@ -157,9 +158,7 @@ class _Files:
                     f" {str(file)!r} than in {str(found[0])!r}; cast them."
                 )
 
-    def to_batches(
-        self, batch_size: int, columns: list[str], **_: object
-    ) -> Iterator[Any]:
+    def to_batches(self, batch_size: int, columns: list[str]) -> Iterator[Any]:
         """Read them; a dataset reads ahead, and with a buffer all of a file stays."""
         from pyarrow import parquet
 
@@ -171,34 +170,105 @@ class _Files:
 def _blocks(
     source: Any,  # noqa: ANN401 - no stubs
     names: Sequence[Hashable],
-) -> Iterator[pd.DataFrame]:
-    """Read a dataset, files or a stream in blocks of so many rows, whatever is read.
+) -> Iterator[Any]:
+    """Read a source in Arrow's tables of so many rows each, whatever is read.
 
     Where batches end depends on the columns: those with categories end with row groups.
     """
     import pyarrow as pa
 
     step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))
-    ahead: dict[str, Any] = {"batch_readahead": 1, "fragment_readahead": 1}
-    ahead["columns"] = [*names]
     with withheld(_READABLE):
         held: list[Any] = []
         n_held, first = 0, True
-        for batch in source.to_batches(batch_size=step, **ahead):
+        for batch in map(_widened, _batches(source, step, names)):
             held.append(batch)
             n_held += len(batch)
             while n_held >= step:
                 table = pa.Table.from_batches(held)
-                yield from_arrow(table[:step])
+                yield table[:step]
                 held, n_held = table[step:].to_batches(), n_held - step
                 first = False
         if n_held or first:
-            empty = source.schema.empty_table()
-            yield from_arrow(pa.Table.from_batches(held) if held else empty)
+            empty = _stated(source.schema).empty_table()
+            yield pa.Table.from_batches(held) if held else empty
+
+
+def _batches(
+    source: Any,  # noqa: ANN401 - no stubs
+    step: int,
+    names: Sequence[Hashable],
+) -> Iterator[Any]:
+    """Read a source in batches of at most so many rows, little in advance.
+
+    A Dataset would bring each file's dictionaries into the type of index that the first
+    file happens to have, and fail at one with more categories. So its files are read
+    one by one then, each with the type of its own.
+    """
+    from pyarrow import dataset, types
+
+    how: dict[str, Any] = {"batch_size": step, "columns": [*names]}
+    if not isinstance(source, dataset.Dataset):
+        yield from source.to_batches(**how)
+        return
+    how["batch_readahead"] = 1
+    listed = [field.name for field in source.schema if types.is_dictionary(field.type)]
+    if not listed:
+        yield from source.to_batches(fragment_readahead=1, **how)
+        return
+    fragments = None
+    with suppress(ValueError):
+        fragments = source.get_fragments()
+    if fragments is None:
+        raise InvalidTableError(
+            "Expected a Dataset without a filter or projection where columns are of a"
+            f" dictionary type. Got one with the columns {listed!r} of that type; write"
+            " its rows to a Parquet file, or cast these columns in its files."
+        )
+    for fragment in fragments:
+        own, schema = fragment.physical_schema, source.schema
+        for name in {*listed} & {*own.names}:
+            schema = schema.set(schema.get_field_index(name), own.field(name))
+        yield from fragment.to_batches(schema=schema, fragment_readahead=1, **how)
 
 
 def _types(schema: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
     return dict(zip(schema.names, schema.types, strict=True))
+
+
+def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Give all dictionaries of a schema the same type of index.
+
+    How wide it is follows from how many categories the rows have: it is private.
+    """
+    import pyarrow as pa
+
+    for place, field in enumerate(schema):
+        if pa.types.is_dictionary(field.type):
+            kind = field.type
+            wide = pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+            schema = schema.set(place, field.with_type(wide))
+    return schema
+
+
+def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Give a batch the schema that `_stated` makes of its own."""
+    import pyarrow as pa
+
+    schema = _stated(batch.schema)
+    if schema.equals(batch.schema):
+        return batch
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        wide = column
+        if column.type != field.type:
+            wide = pa.DictionaryArray.from_arrays(
+                column.indices.cast(pa.int32()),
+                column.dictionary,
+                ordered=field.type.ordered,
+            )
+        columns.append(wide)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class _Stream:
@@ -215,11 +285,12 @@ class _Stream:
                 f" one of {type(first).__name__}; make them by"
                 " pyarrow.RecordBatch.from_pandas(frame)."
             )
-        self.schema = first.schema
+        self.schema = _stated(first.schema)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self._file.close)
         with withheld(_READABLE), pa.ipc.new_stream(self._file, self.schema) as writer:
             for batch in chain([first], batches):
+                batch = _widened(batch)
                 if batch.schema != self.schema:
                     raise InvalidTableError(
                         "Expected record batches of one schema. Got several; cast them"

@@ -287,15 +287,91 @@ def test_whatever_gives_record_batches_is_read():
         assert not _sources.is_source(other)
 
 
-@pytest.mark.filterwarnings("ignore:Length of header")
-def test_a_longer_first_row_of_a_csv_file_moves_no_other(tmp_path):
-    """pandas would take the first column for an index."""
-    (tmp_path / "t.csv").write_text("a,y\n1,no,3\n" + "2,yes\n" * 300)
+@pytest.mark.parametrize("cells", ["9", "9,no,3", "9,no,"])
+@pytest.mark.parametrize("place", [1, 2, 300, 301])
+def test_a_csv_row_of_other_cells_is_refused_wherever_it_is(cells, place, tmp_path):
+    """Whether it is an error is said by the row alone: the others are as they are."""
+    lines = ["a,y", *["1,no", "2,yes"] * 150]
     schema = TableSchema({"a": Continuous(0, 9), "y": Categorical(["no", "yes"])})
-    parts, _ = open_table(tmp_path / "t.csv", schema=schema)
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines))
+    parts, _ = open_table(path, schema=schema)
     found = pd.concat([*parts.each()])
-    assert found["a"].tolist()[1:] == [2.0] * 300
-    assert found["y"].tolist()[1:] == ["yes"] * 300
+    assert found["a"].tolist() == [1.0, 2.0] * 150
+    assert found["y"].tolist() == ["no", "yes"] * 150
+    path.write_text("\n".join([*lines[:place], cells, *lines[place:]]))
+    with pytest.raises(InvalidTableError, match="Expected 2 cells in every row of"):
+        open_table(path, schema=schema)
+
+
+@pytest.mark.parametrize("place", [0, 1, 77])
+@pytest.mark.parametrize("size", [2**22 - 3, 2**22 + 1, 2**25])
+def test_a_csv_row_is_too_long_wherever_it_is(size, place, tmp_path):
+    """Arrow's own limit depends on where the blocks of its reader begin."""
+    lines = [f"{number},{'x' * 1_000}" for number in range(99)]
+    lines.insert(place, "7," + "y" * size)
+    (tmp_path / "t.csv").write_text("\n".join(["a,s", *lines]))
+    schema = TableSchema({"a": Continuous(0, 99), "s": Identifier()})
+    if size < 2**22:
+        parts, _ = open_table(tmp_path / "t.csv", schema=schema)
+        assert sum(parts.n_rows.values()) == 100
+    else:
+        with pytest.raises(SkdpsynthError) as caught:
+            open_table(tmp_path / "t.csv", schema=schema)
+        assert "yy" not in str(caught.value)
+
+
+def test_cells_of_csv_files_may_hold_commas_and_lines(tmp_path):
+    texts = ['a,"b"', "c\r\nd", "e\n\nf", " g ", "NULLs", "\N{SNOWMAN}", "'"]
+    table = pd.DataFrame({"s": texts * 9, "a": np.arange(63)})
+    schema = TableSchema({"s": Categorical(sorted(texts)), "a": Continuous(0, 99)})
+    for end in ("\n", "\r\n"):
+        table.to_csv(tmp_path / "t.csv", index=False, lineterminator=end)
+        parts, _ = open_table(tmp_path / "t.csv", schema=schema)
+        found = pd.concat([*parts.each()])
+        assert found["s"].tolist() == texts * 9
+        assert found["a"].tolist() == [*range(63)]
+
+
+@pytest.mark.parametrize("before", ["", "\ufeff", "\n\n"])
+def test_the_names_of_a_csv_file(before, tmp_path):
+    """Behind a mark of the encoding or empty lines; quoted; none for an index."""
+    path = tmp_path / "t.csv"
+    path.write_text(f'{before},"b\nc"\n0,1\n\n1,\n', encoding="utf-8")
+    schema = TableSchema({"Unnamed: 0": Identifier(), "b\nc": Continuous(0, 9)})
+    parts, layout = open_table(path, schema=schema)
+    assert [column.name for column in layout.columns] == ["Unnamed: 0", "b\nc"]
+    assert sum(parts.n_rows.values()) == 2
+    path.write_text("a,a\n1,2\n3,4\n")
+    with pytest.raises(InvalidTableError, match=r"distinct\. Got \['a'\] more"):
+        open_table(path, schema=TableSchema({"a": Continuous(0, 9)}))
+
+
+@pytest.mark.parametrize("form", [str, dataset.dataset, "batches"])
+def test_a_further_category_changes_no_type(form, tmp_path):
+    """In one file of a folder: pandas has wider codes from 128 categories on."""
+    for n_levels in (127, 128, 129, 40_000):
+        for name, most in (("0", 100), ("1", n_levels), ("2", 3)):
+            levels = [f"k{number}" for number in range(most)]
+            codes = np.arange(max(300, most)) % most
+            own = pd.Categorical.from_codes(codes, levels)
+            frame = pd.DataFrame({"c": own, "y": codes % 2})
+            frame.to_parquet(tmp_path / f"{name}.parquet")
+        files = sorted(tmp_path.iterdir())
+        source = form(tmp_path) if form != "batches" else None
+        if source is None:
+            source = (
+                batch
+                for file in files
+                for batch in parquet.ParquetFile(file).iter_batches()
+            )
+        parts, layout = open_table(source, target="y")
+        found = [str(key) for part in parts.each() for key in part["c"]]
+        assert found == [k for file in files for k in pd.read_parquet(file)["c"]]
+        assert layout.columns[0].kind == "categorical"
+    if form is dataset.dataset:
+        with pytest.raises(InvalidTableError, match="Dataset without a filter"):
+            open_table(form(tmp_path).filter(dataset.field("y") == 1), target="y")
 
 
 def test_an_empty_folder_and_an_empty_file_say_so(tmp_path):
