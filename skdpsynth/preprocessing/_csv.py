@@ -35,26 +35,23 @@ class CsvFile:
     columns: Mapping[Hashable, Any]
     remedy: str = "describe all of them"
 
+    @property
+    def names(self) -> list[str]:
+        """Of the columns; one without a name has the one that pandas gives it."""
+        return self._header[0]
+
     @cached_property
     def schema(self) -> Any:  # noqa: ANN401 - no stubs
         """The columns as Arrow sees them: of texts. Refuses those that nobody stated.
 
         Raises
         ------
-        InvalidTableError
-            If two columns have the same name.
         InvalidSchemaError
             If a column is not stated.
         """
         import pyarrow as pa
 
-        names, _ = self._header
-        if len({*names}) < len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise InvalidTableError(
-                f"Column names must be distinct. Got {twice!r} more than once in"
-                f" {str(self.path)!r}; rename or drop the duplicates."
-            )
+        names = self.names
         unknown = [name for name in names if name not in self.columns]
         if unknown:
             raise InvalidSchemaError(
@@ -66,26 +63,31 @@ class CsvFile:
 
     @cached_property
     def _header(self) -> tuple[list[str], int]:
-        """The names, and how many lines there are up to them; empty ones do not count.
-
-        A column without a name has the one that pandas gives it.
-        """
+        """The names, and how many lines of the file are not rows."""
         names: list[str] = []
+        n_lines = 0
         rule = f"{str(self.path)!r} must be a table that can be read"
         with (
             withheld(rule),
             self.path.open(newline="", encoding="utf-8-sig") as file,
         ):
-            for n_empty, row in enumerate(csv.reader(file)):
-                if row:
-                    names = [
-                        name or f"Unnamed: {place}" for place, name in enumerate(row)
-                    ]
-                    return names, n_empty + 1
-        raise InvalidTableError(
-            f"Expected a line with the names of columns in {str(self.path)!r}. Got"
-            " none; name another file."
-        )
+            for names in csv.reader(file):
+                n_lines += 1
+                if names:
+                    break
+        if not names:
+            raise InvalidTableError(
+                "Expected a line with the names of columns in"
+                f" {str(self.path)!r}. Got none; name another file."
+            )
+        names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InvalidTableError(
+                f"Column names must be distinct. Got {twice!r} more than once in"
+                f" {str(self.path)!r}; rename or drop the duplicates."
+            )
+        return names, n_lines
 
     def to_batches(self, columns: Sequence[Hashable], **_: object) -> Iterator[Any]:
         """Read some columns as texts, in blocks.
@@ -191,11 +193,16 @@ def read_csv(
     """
     import pyarrow as pa
 
+    file = CsvFile(path, columns, remedy)
     if not infer:
-        _ = CsvFile(path, columns, remedy).schema
+        _ = file.schema
+    if rows is None:
+        # With a row of other cells pandas may leave out cells of all rows, or read the
+        # first column as an index.
+        for _ in file.to_batches(file.names[:1]):
+            pass
     stated = {name: str for name in columns if type(name) is str}
     with withheld(f"{str(path)!r} must be a table that can be read"):
-        # Else one row with a cell too many would make the first column an index.
         table = pd.read_csv(
             path, nrows=rows, dtype=stated, low_memory=False, index_col=False
         )
