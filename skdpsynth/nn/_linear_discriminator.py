@@ -110,8 +110,9 @@ class LinearDiscriminator(HoldsPrivateRows):
         sampled = _sampled_sums, look, rate, entropy, self._device
         summed = self._rows.total(*sampled, numbered=True)
         factor = max(int(look.largest_weight * self._norm), 1)
-        released = release_gaussian(look.on_grid(summed, factor), self._reservation)
-        expected = self._expected * factor / look.unit
+        gradient = -look.on_grid(summed, factor)  # real rows should have higher logits
+        released = release_gaussian(gradient, self._reservation)
+        expected = -self._expected * factor / look.unit
         means = torch.from_numpy(released / expected).to(self._device).float()
         noise = self._reservation.noise_std / expected
         off = look.variances(means) * (1.0 - rate) / self._expected

@@ -69,4 +69,4 @@ def rounded_total(sums: Ints, factor: int, bits: int) -> Ints:
     upper, lower = sums.astype(object)
     exact = ((upper << _HALF) + lower) * factor
     rounded = (exact + (1 << bits >> 1)) >> bits
-    return np.asarray(np.clip(rounded, -LARGEST - 1, LARGEST), dtype=np.int64)
+    return np.asarray(np.clip(rounded, -LARGEST, LARGEST), dtype=np.int64)

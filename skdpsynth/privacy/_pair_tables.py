@@ -153,7 +153,7 @@ def noisy_pair_distances(
     require_sensitivity(reservation, math.sqrt(len(first)))
     if not np.issubdtype(expected.dtype, np.integer):
         raise ValueError(f"Expected whole numbers. Got a table of {expected.dtype}.")
-    public = np.clip(expected, 0, MOST_ROWS).astype(np.int64)
+    public = np.clip(expected, -MOST_ROWS, MOST_ROWS).astype(np.int64)
     off = np.abs(exact_pair_counts(codes, n_bins) - public)
     off = np.minimum(off, LARGEST // max(off.size, 1))
     starts = np.concatenate(([0], np.cumsum(n_bins)))[:-1]

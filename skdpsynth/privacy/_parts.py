@@ -54,8 +54,8 @@ class Counted(NamedTuple):
     """A sum over some parts, and the rows of each of these; private."""
 
     n_rows: dict[int, int]
-    # An array of int64, a Counter, or a list of them. Not negative, or in two halves, so
-    # that in whatever order parts are added up, a sum stops at the end of int64.
+    # An array of int64, a Counter, or a list of them. Not negative, or in two halves:
+    # then a sum may stop at the end of int64, in whatever order parts are added up.
     value: Any
 
     def __repr__(self) -> str:
