@@ -90,7 +90,7 @@ SUMS, LINEAR_SUMS, ANSWERS, TESTS, PAIRS = (
 SENSITIVITIES = {
     "class counts": 1.0,
     SUMS: 2.0 * 2**20,
-    LINEAR_SUMS: 2.0**36,
+    LINEAR_SUMS: 2.0**20,
     ANSWERS: math.sqrt(2),
     TESTS: 1.0,
     PAIRS: math.sqrt(3),  # a cell of the table of each pair of three columns
