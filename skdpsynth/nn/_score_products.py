@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _LENGTH = 2**12  # of a row of whole numbers, at most
-_CHUNK = 2**16  # rows that are added up at a time
+_CHUNK, _CHUNKS = 2**16, 2**10  # rows whose sums doubles hold; such in an int64
 _BITS = 16  # that are rounded off a sum, which has 2**36 for a row then
 _CLIP = 2.0  # squared length at which rows are clipped, over the mean one
 _MOST_FACTORS = 64
@@ -79,19 +79,19 @@ class ScoreProducts(NamedTuple):
         the sums of a chunk, below 2**53: a product is at most 2**23 and a weight below
         2**13.
         """
-        n = self.n_columns
-        total = torch.zeros((2, n, n), dtype=torch.int64, device=rows.device)
-        for start in range(0, len(rows), _CHUNK):
-            part = rows[start : start + _CHUNK].double()
-            other = part
-            if weights is not None:
-                other = part * weights[start : start + _CHUNK, None]
-            for half, added in zip(
-                total, halves((part.T @ other).to(torch.int64)), strict=True
-            ):
-                half += added
-        first, second = torch.triu_indices(n, n, 1, device=rows.device)
-        return total[:, first, second]
+        n, device = self.n_columns, rows.device
+        first, second = torch.triu_indices(n, n, 1, device=device)
+        sums = torch.zeros((2, len(first)), dtype=torch.int64, device=device)
+        for begin in range(0, len(rows), _CHUNKS * _CHUNK):
+            total = torch.zeros((n, n), dtype=torch.int64, device=device)
+            end = min(begin + _CHUNKS * _CHUNK, len(rows))
+            for start in range(begin, end, _CHUNK):
+                other = part = rows[start : min(start + _CHUNK, end)].double()
+                if weights is not None:
+                    other = part * weights[start : start + _CHUNK, None]
+                total += (part.T @ other).to(torch.int64)
+            sums += torch.stack(halves(total[first, second]))
+        return sums
 
     def on_grid(self, sums: NDArray[np.int64], factor: int = 1) -> NDArray[np.int64]:
         """Multiply sums by a public factor, and round them; see `rounded_total`."""
