@@ -8,11 +8,14 @@ has seen stays in the loss for good.
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+
+from skdpsynth.privacy._integers import GRID, LARGEST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +46,11 @@ class Cells(NamedTuple):
         """Of the features of a row."""
         return len(self.triples)
 
+    @property
+    def largest_weight(self) -> int:
+        """Of a row, so that it moves `on_grid` by GRID at most."""
+        return math.isqrt(GRID**2 // self.squared_norm)
+
     def variances(self, means: torch.Tensor) -> torch.Tensor:
         """Give the variances of features of these means, at most."""
         return means.clamp_min(0.0)
@@ -56,7 +64,8 @@ class Cells(NamedTuple):
     ) -> torch.Tensor:
         """Count the rows of every cell; private if the rows are, and exact.
 
-        With weights they are added up: whole numbers of at most 2**36.
+        With weights they are added up: whole numbers from 0 to 2**36, so that doubles
+        hold what a chunk adds. What passes 2**63 stops there.
         """
         n_triples, n, *_ = self.shape
         n_cells = n_triples * n**3
@@ -68,11 +77,21 @@ class Cells(NamedTuple):
             first, second, third = (by_column[own] for own in self.triples.T)
             codes = (first * n + second) * n + third + offsets[:, None]
             added = None
-            if weights is not None:  # doubles add whole numbers exactly
+            if weights is not None:  # doubles add whole numbers below 2**53 exactly
                 own = weights[start : start + step].double()
                 added = own.expand(codes.shape).flatten()
             total += torch.bincount(codes.flatten(), added, n_cells).to(torch.int64)
+            total[total < 0] = LARGEST  # wrapped; nothing that is added is negative
         return total.reshape(self.shape)
+
+    def on_grid(self, sums: NDArray[np.int64], factor: int = 1) -> NDArray[np.int64]:
+        """Multiply sums by a public factor; what would pass 2**63 stops before."""
+        return np.minimum(sums, LARGEST // factor) * factor
+
+    @property
+    def unit(self) -> int:
+        """Of `on_grid`, in what `sums` adds up."""
+        return 1
 
 
 class SeenCells:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 import torch
 
-from skdpsynth.nn._clipping import ROUNDING_ROOM, poisson_sample
+from skdpsynth.nn._clipping import poisson_sample
 from skdpsynth.nn._device import here
 from skdpsynth.nn._private import HoldsPrivateRows
+from skdpsynth.privacy._aggregators import require_sensitivity
+from skdpsynth.privacy._integers import GRID
+from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import Parts, stream_of_part
 
 if TYPE_CHECKING:
@@ -35,10 +38,25 @@ class Look(Protocol):
     def squared_norm(self) -> int:
         """Squared L2 norm of the features of a row, at most."""
 
+    @property
+    def largest_weight(self) -> int:
+        """Of a row, so that it moves `on_grid` by GRID at most."""
+
+    @property
+    def unit(self) -> int:
+        """Of `on_grid`, in what `sums` adds up."""
+
     def sums(
         self, rows: torch.Tensor, weights: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Add up the features of rows, exactly; private if the rows are."""
+
+    def on_grid(self, sums: NDArray[np.int64], factor: int = 1) -> NDArray[np.int64]:
+        """Multiply sums by a public factor, and fit them into int64; private.
+
+        A change of the exact sums of L2 norm x moves it by ``factor x``, if that is
+        `largest_weight` times the norm of a row at most: by GRID.
+        """
 
     def variances(self, means: torch.Tensor) -> torch.Tensor:
         """Give the variances of features of these means, at most."""
@@ -58,8 +76,8 @@ class LinearDiscriminator(HoldsPrivateRows):
     *Privacy.* At a logit of 0 the loss has one slope for all rows, so the gradient of a
     row is its features times a public number. These are whole numbers of a known norm
     at most, scaled so that it is the slope, and clipping multiplies all rows alike. So
-    the clipped sum is a public multiple of exact sums, and a row moves it by the
-    clipping norm at most.
+    the clipped sum is a public multiple of exact sums of whole numbers, and its noise
+    is discrete. A row moves it by the clipping norm at most, which is GRID here.
     """
 
     def __init__(
@@ -74,8 +92,9 @@ class LinearDiscriminator(HoldsPrivateRows):
         device: torch.device,
     ) -> None:
         self._rows, self._device = Parts.of(rows), device
-        self._norm = min(SLOPES[loss], max_grad_norm) * (1.0 - ROUNDING_ROOM)
-        self._clip, self._expected = max_grad_norm, expected_batch_size
+        # Norm of a row's gradient at most, in clipping norms.
+        self._norm = min(SLOPES[loss] / max_grad_norm, 1.0)
+        self._expected = expected_batch_size
         self._reservation, self._rng = reservation, rng
 
     def release(self, look: Look) -> tuple[torch.Tensor, torch.Tensor]:
@@ -84,29 +103,18 @@ class LinearDiscriminator(HoldsPrivateRows):
         Returns what it says of the mean features of real rows, and how far off that is
         as a rule, by noise and by sampling.
         """
-        # Opacus takes a second to import, and other algorithms do not need it.
-        from skdpsynth.nn._dp_sgd import ReservedOptimizer
-
-        weight = torch.zeros(
-            look.shape, dtype=torch.float64, device=self._device
-        ).requires_grad_()
-        optimizer = ReservedOptimizer(
-            torch.optim.SGD([weight], lr=1.0),
-            max_grad_norm=self._clip,
-            expected_batch_size=self._expected,
-            reservation=self._reservation,
-        )
+        require_sensitivity(self._reservation, GRID)
         # A stream per step: where one ends is a function of the number of rows.
         (rng,) = self._rng.spawn(1)
         rate, entropy = self._reservation.sampling_rate, int.from_bytes(rng.bytes(32))
         sampled = _sampled_sums, look, rate, entropy, self._device
-        summed = torch.from_numpy(self._rows.total(*sampled, numbered=True))
-        per_row = -self._norm * look.squared_norm**-0.5
-        weight.summed_grad = per_row * summed.to(weight)  # type: ignore[attr-defined]
-        optimizer.release()
-        noise = self._reservation.noise_std * self._clip / self._expected / per_row
-        assert weight.grad is not None
-        means = (weight.grad / per_row).float()
+        summed = self._rows.total(*sampled, numbered=True)
+        factor = max(int(look.largest_weight * self._norm), 1)
+        gradient = -look.on_grid(summed, factor)  # real rows should have higher logits
+        released = release_gaussian(gradient, self._reservation)
+        expected = -self._expected * factor / look.unit
+        means = torch.from_numpy(released / expected).to(self._device).float()
+        noise = self._reservation.noise_std / expected
         off = look.variances(means) * (1.0 - rate) / self._expected
         return means, (noise**2 + off).sqrt()
 

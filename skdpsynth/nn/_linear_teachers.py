@@ -20,6 +20,7 @@ from skdpsynth.nn._device import here
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._teachers import assign_teachers
 from skdpsynth.privacy._aggregators import require_sensitivity
+from skdpsynth.privacy._integers import GRID
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import (
     Parts,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from skdpsynth.nn._linear_discriminator import Look
     from skdpsynth.privacy import Reservation
 
-SUM_GRID = 2**36  # the sensitivity of a sum
 _MOST_ROWS = 1024  # of a teacher that are looked at
 _ALONE = 1e-9  # rows of a teacher from which no two share one
 _DRAWN, _MOST_ROUNDS = 2**22, 64  # draws that are held at a time, or more for these
@@ -120,17 +120,19 @@ class LinearTeachers(HoldsPrivateRows):
     number. `rng` is secret and draws the teacher of every row. The reservation pays for
     one sum per step.
 
-    *Privacy.* Let K be SUM_GRID, and N the norm of a row's features at most, which are
-    whole numbers. A teacher of k rows sends their sum times ``floor(W / k)``, with ``W
-    = floor(K / N) - 2``, and zeros without a row. What the fakes' features are is
+    *Privacy.* Let N be the norm of a row's features at most, which are whole numbers,
+    and K what a sum may move by: ``floor(K / N)`` is the look's largest weight. A
+    teacher of k rows sends their sum times ``floor(W / k)``, with ``W = floor(K / N) -
+    2``, and zeros without a row. What the fakes' features are is
     public, so it is left out. A row is in one part, by its own draw. If it is alone
     there, it adds a vector of norm W N at most. If k rows are there already, it moves
     their mean by ``(row - mean) / (k + 1)``: by ``2 W N / (k + 1)`` at most, and
     rounding by ``(k + 1) N``. Of more than 1024 rows a teacher looks at the first, and
     a row can push one out of them: ``2 W N / 1024``. So the sum moves by K at most as
-    long as W is 2**12 or more. Sums are of whole numbers. Draws are independent, so one
-    row more leaves all others with their teachers in law, in all sums together: rows
-    stay where they are in their parts from the first look to the last.
+    long as W is 2**12 or more. Sums are of whole numbers, and what the look's `on_grid`
+    makes of them moves by GRID then. Draws are independent, so one row more leaves all
+    others with their teachers in law, in all sums together: rows stay where they are in
+    their parts from the first look to the last.
     """
 
     def __init__(
@@ -157,17 +159,17 @@ class LinearTeachers(HoldsPrivateRows):
         Returns what it says of the mean features of real rows, and how far off that is
         as a rule, by noise and because teachers, not rows, have one voice.
         """
-        most = math.isqrt(SUM_GRID**2 // look.squared_norm) - 2
+        most = look.largest_weight - 2
         if most < 4 * _MOST_ROWS:
             msg = f"Expected features of a smaller norm than {look.squared_norm}**0.5."
             raise ValueError(msg)
-        require_sensitivity(self._reservation, SUM_GRID)
+        require_sensitivity(self._reservation, GRID)
         summed = self._rows.total(
             _sums_of_part, look, most, self._assignment, self._device, numbered=True
         )
-        released = release_gaussian(summed, self._reservation)
+        released = release_gaussian(look.on_grid(summed), self._reservation)
         mean, second = self._weights(most)
-        voices = self._expected_rows * mean
+        voices = self._expected_rows * mean / look.unit
         means = torch.from_numpy(released / voices).to(self._device)
         spread = max(second / mean**2 - 1.0, 0.0)
         uneven = look.variances(means) * (spread / self._expected_rows)

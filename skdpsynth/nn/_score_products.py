@@ -14,12 +14,15 @@ import numpy as np
 import torch
 from scipy.linalg import eigh
 
+from skdpsynth.privacy._integers import GRID, halves, rounded_total
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 _LENGTH = 2**12  # of a row of whole numbers, at most
-_CHUNK = 2**16  # rows that are added up at a time
+_CHUNK, _CHUNKS = 2**16, 2**10  # rows whose sums doubles hold; such in an int64
+_BITS = 16  # that are rounded off a sum, which has 2**36 for a row then
 _CLIP = 2.0  # squared length at which rows are clipped, over the mean one
 _MOST_FACTORS = 64
 _ROUNDS = 6  # of the search for what columns share
@@ -53,6 +56,12 @@ class ScoreProducts(NamedTuple):
         """Of the products of a row at most: half of what a square matrix has."""
         return _LENGTH**4 // 2
 
+    @property
+    def largest_weight(self) -> int:
+        """Of a row, so that it moves `on_grid` by GRID at most; rounding included."""
+        room = GRID - math.isqrt(*self.shape) - 1
+        return math.isqrt((room << _BITS) ** 2 // self.squared_norm)
+
     def variances(self, means: torch.Tensor) -> torch.Tensor:
         """Give the variances of products: those of rows as long as they may be."""
         return torch.full_like(means, self.squared_norm / len(means))
@@ -66,18 +75,32 @@ class ScoreProducts(NamedTuple):
     ) -> torch.Tensor:
         """Add up the products of rows; private if the rows are, and exact.
 
-        Doubles hold the sums of a chunk: weights are below 2**13.
+        In two halves, (2, n_products), since products have either sign. Doubles hold
+        the sums of a chunk, below 2**53: a product is at most 2**23 and a weight below
+        2**13.
         """
-        n = self.n_columns
-        total = torch.zeros((n, n), dtype=torch.int64, device=rows.device)
-        for start in range(0, len(rows), _CHUNK):
-            part = rows[start : start + _CHUNK].double()
-            other = part
-            if weights is not None:
-                other = part * weights[start : start + _CHUNK, None]
-            total += (part.T @ other).to(torch.int64)
-        first, second = torch.triu_indices(n, n, 1, device=rows.device)
-        return total[first, second]
+        n, device = self.n_columns, rows.device
+        first, second = torch.triu_indices(n, n, 1, device=device)
+        sums = torch.zeros((2, len(first)), dtype=torch.int64, device=device)
+        for begin in range(0, len(rows), _CHUNKS * _CHUNK):
+            total = torch.zeros((n, n), dtype=torch.int64, device=device)
+            end = min(begin + _CHUNKS * _CHUNK, len(rows))
+            for start in range(begin, end, _CHUNK):
+                other = part = rows[start : min(start + _CHUNK, end)].double()
+                if weights is not None:
+                    other = part * weights[start : start + _CHUNK, None]
+                total += (part.T @ other).to(torch.int64)
+            sums += torch.stack(halves(total[first, second]))
+        return sums
+
+    def on_grid(self, sums: NDArray[np.int64], factor: int = 1) -> NDArray[np.int64]:
+        """Multiply sums by a public factor, and round them; see `rounded_total`."""
+        return rounded_total(sums, factor, _BITS)
+
+    @property
+    def unit(self) -> int:
+        """Of `on_grid`, in what `sums` adds up."""
+        return 1 << _BITS
 
 
 class SeenProducts:

@@ -13,6 +13,7 @@ from skdpsynth.preprocessing._convert import factorize, place_keys, total_keys
 from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import key_threshold
+from skdpsynth.privacy._integers import clamped_counts
 from skdpsynth.schema import Boolean, Categorical
 from skdpsynth.schema._values import is_finite
 
@@ -213,7 +214,7 @@ def _found_classes(
     )
     (of_key,) = total_keys(table, [column.name])
     keys = sorted(key for key in of_key if key is not None and key not in usual)
-    counts = np.array([of_key[key] for key in keys], dtype=np.int64)
+    counts = clamped_counts(of_key[key] for key in keys)
     kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]
     passed = zip((keys[position] for position in kept), noisy, strict=True)
     # An infinite label is no class.

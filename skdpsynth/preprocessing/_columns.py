@@ -18,6 +18,7 @@ from skdpsynth.preprocessing._convert import (
 )
 from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericDomain
 from skdpsynth.privacy._aggregators import thresholded_counts
+from skdpsynth.privacy._integers import clamped_counts
 from skdpsynth.privacy._parts import Parts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
 from skdpsynth.schema._columns import SECONDS_OF
@@ -172,7 +173,7 @@ def buy_levels(
     counters = total_keys(Parts.of(table), [column.name for column in columns])
     all_keys = [sorted(key for key in own if key is not None) for own in counters]
     counts = [
-        np.array([own[key] for key in [*keys, None]], dtype=np.int64)
+        clamped_counts(own[key] for key in [*keys, None])
         for own, keys in zip(counters, all_keys, strict=True)
     ]
     reservation = accountant.reserve_gaussian(

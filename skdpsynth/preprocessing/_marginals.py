@@ -20,7 +20,8 @@ from skdpsynth.preprocessing._estimates import Counted, Round, estimate, known_s
 from skdpsynth.preprocessing._shares import COARSE_SHARE
 from skdpsynth.privacy._aggregators import centred_histogram
 from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._counts import GRID, centred_sensitivity
+from skdpsynth.privacy._counts import centred_sensitivity
+from skdpsynth.privacy._integers import GRID
 from skdpsynth.utils._rows import in_chunks
 
 if TYPE_CHECKING:

@@ -199,6 +199,7 @@ class PrivacyAccountant:
         *,
         mu: float,
         sampling_rate: float,
+        sensitivity: float | None = None,
         count: int = 1,
         scope: Hashable | None = None,
         tail_delta: float = 0.0,
@@ -215,6 +216,9 @@ class PrivacyAccountant:
         sampling_rate : float
             Probability with which each row is in a step's sample, independently of
             all others and by secret draws; in (0, 1], public or bought.
+        sensitivity : float, optional
+            L2 sensitivity of sums of whole numbers, positive: their noise is discrete.
+            None: sums of floating-point numbers, in clipping norms.
         count : int, default=1
             Number of steps, at least 1.
         scope : hashable, optional
@@ -227,27 +231,40 @@ class PrivacyAccountant:
         Returns
         -------
         Reservation
-            With sensitivity 1, in clipping norms, and the noise in `noise_std`.
+            For sums of whole numbers as from `reserve_gaussian`, otherwise with
+            sensitivity 1, in clipping norms; the noise is in `noise_std`.
 
         Raises
         ------
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
+
+        Notes
+        -----
+        Discrete noise is a post-processing of continuous noise (`grid_noise_std`) when
+        it is added to a sample's sum as well, so it is charged as that is.
         """
         if tail_delta > 0 and not self._cap.amplified:
             raise ValueError(
                 "Sampling counts only where the accountant was told so in advance. "
                 "Make it with amplified=True, or leave out tail_delta."
             )
+
+        def noise_std() -> float:
+            block = mu * math.sqrt(count), sampling_rate, count, tail_delta
+            multiplier = sampled_noise_multiplier(*block)
+            if sensitivity is None or multiplier == 0:
+                return multiplier
+            return grid_noise_std(1 / multiplier, sensitivity)
+
         return self._reserve(
             name,
-            "sampled gaussian",
+            "sampled gaussian" if sensitivity is None else "gaussian",
             mu=mu,
             count=count,
             scope=scope,
-            noise_std=lambda: sampled_noise_multiplier(
-                mu * math.sqrt(count), sampling_rate, count, tail_delta
-            ),
+            sensitivity=1.0 if sensitivity is None else float(sensitivity),
+            noise_std=noise_std,
             sampling_rate=float(sampling_rate),
             delta=tail_delta / max(count, 1),
         )

@@ -14,7 +14,6 @@ import numpy as np
 
 from skdpsynth.exceptions import ReservationError, check_range
 from skdpsynth.privacy._counts import (
-    GRID,
     MIN_KEY_COUNT,
     CentredCounts,
     centred_numbers,
@@ -22,6 +21,7 @@ from skdpsynth.privacy._counts import (
     exact_counts,
     key_threshold,
 )
+from skdpsynth.privacy._integers import GRID, MOST_ROWS, clamped_counts
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
 from skdpsynth.privacy._parts import Parts
 
@@ -180,7 +180,7 @@ def thresholded_counts(
             "Reserve with that delta."
         )
     threshold = key_threshold(reservation.noise_std, threshold_delta, n_columns)
-    columns = [np.asarray(counts, dtype=np.int64) for counts in counts_by_column]
+    columns = [clamped_counts(np.asarray(own, np.int64)) for own in counts_by_column]
     considered = [np.flatnonzero(counts >= MIN_KEY_COUNT) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
@@ -219,7 +219,8 @@ def gaussian_sum(
     ReservationError
         When the reservation is not for this sensitivity, or invalid.
     ValueError
-        When `vectors` is not two-dimensional or `clip` is not positive.
+        When `vectors` is not two-dimensional, `clip` is not positive, or there are more
+        than 2**40 teachers.
 
     Notes
     -----
@@ -227,7 +228,8 @@ def gaussian_sum(
     any clipped vector to any other, so the sum moves by up to twice the clipping
     norm. On the grid: each clipped vector is truncated toward zero to multiples of
     ``clip / GRID``, and a teacher whose integer norm still exceeds GRID (rounding)
-    sends 0. The sum is exact in int64, so its sensitivity is exactly ``2 * GRID``.
+    sends 0. The sum is exact in int64, which has room for 2**43 teachers, so its
+    sensitivity is exactly ``2 * GRID``.
     Nothing is computed across teachers before the sum.
     """
     if vectors.ndim != 2 or not 0 < vectors.shape[1] <= _MAX_DIMENSION:
@@ -236,8 +238,10 @@ def gaussian_sum(
             f"{_MAX_DIMENSION} dimensions. Got shape {vectors.shape} instead."
         )
     check_range("clip", clip, 0 < clip < math.inf, "positive and finite")
-    require_sensitivity(reservation, 2 * GRID)
     n_teachers, n_dimensions = vectors.shape
+    fits = n_teachers <= MOST_ROWS  # it is public
+    check_range("The number of teachers", n_teachers, fits, "at most 2**40")
+    require_sensitivity(reservation, 2 * GRID)
     total = np.zeros(n_dimensions, dtype=np.int64)
     step = max(1, _CHUNK_ENTRIES // n_dimensions)
     for start in range(0, n_teachers, step):

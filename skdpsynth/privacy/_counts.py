@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from skdpsynth.exceptions import check_range
+from skdpsynth.privacy._integers import GRID, LARGEST, clamped_counts
 from skdpsynth.privacy._parts import Parts
 from skdpsynth.utils._rows import in_chunks
 
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-# Number of grid cells per clipping norm, or per row: a clipped vector has integer
-# norm <= GRID.
-GRID = 2**20
 
 # Noise deviations from which rows in no cell are believed in.
 _APART_FROM = 2.0
@@ -45,10 +42,10 @@ def exact_counts(
 ) -> list[Ints]:
     """Count the codes of every column without noise: private.
 
-    Column j holds codes in [0, ``n_bins[j]``).
+    Column j holds codes in [0, ``n_bins[j]``). No count is above `MOST_ROWS`.
     """
     bins = [int(n) for n in n_bins]
-    counts = Parts.of(codes).total(_counts_of_part, bins)
+    counts = clamped_counts(Parts.of(codes).total(_counts_of_part, bins))
     return np.split(counts, np.cumsum(bins)[:-1])
 
 
@@ -145,6 +142,9 @@ def centred_numbers(counts: Sequence[Ints], n_rows: int, size_weight: float) -> 
     From exact counts, of which a column's last is of the rows that are in no cell. Of
     each column those of the cells and that of the rows in none; then the one of all
     rows, left out where its weight is 0.
+
+    Counts are at most `MOST_ROWS`, so K of one is at most 2**60, and so is ``floor(K /
+    B)`` of B. The number of all rows is clamped to what its product has room for.
     """
     parts = []
     for column in counts:
@@ -152,7 +152,8 @@ def centred_numbers(counts: Sequence[Ints], n_rows: int, size_weight: float) -> 
         parts.append(GRID * cells - _taken(n_cells) * cells.sum())
         parts.append(_apart_entry(n_cells) * column[-1:])
     entry = _size_entry(size_weight)
-    parts.append(np.full(int(entry > 0), entry * n_rows, dtype=np.int64))
+    if entry > 0:
+        parts.append(np.array([entry * min(n_rows, LARGEST // entry)], dtype=np.int64))
     return np.concatenate(parts)
 
 

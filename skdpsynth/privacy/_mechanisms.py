@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.exceptions import ReservationError, check_range
+from skdpsynth.privacy._integers import saturating_sum
 from skdpsynth.privacy._observer import observed
 from skdpsynth.privacy._random import (
     insecure_randomness_active,
@@ -90,7 +91,8 @@ def _noisy_integers(values: Ints, reservation: Reservation) -> Ints:
     if std == 0:
         return values.copy()
     if insecure_randomness_active():
-        return values + rounded_normal(std, values.size).reshape(values.shape)
+        noise = rounded_normal(std, values.size).reshape(values.shape)
+        return saturating_sum(values, noise)
     noisy = _measurement(std)(values.ravel().tolist())
     return np.array(noisy, dtype=np.int64).reshape(values.shape)
 
@@ -107,8 +109,8 @@ def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool
     elif scale > 0:
         measure = _laplace_measurement(scale) if laplace else _measurement(scale)
         noise = np.array(measure(noise.tolist()), dtype=np.int64)
-    # In integers: 2 (n + noise) > n_teachers.
-    return np.asarray(2 * (counts + noise) > reservation.n_teachers)
+    # In integers: 2 (n + noise) > n_teachers, with nothing that large noise could wrap.
+    return np.asarray(noise > reservation.n_teachers // 2 - counts)
 
 
 def _noisy_floats(

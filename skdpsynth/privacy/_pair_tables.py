@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.privacy._aggregators import require_sensitivity
+from skdpsynth.privacy._integers import LARGEST, MOST_ROWS, clamped_counts
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import Parts
 from skdpsynth.utils._rows import in_chunks
@@ -32,10 +33,10 @@ def exact_pair_counts(
     """Count how often two bins come together, without noise: private.
 
     Symmetric, of shape (D, D): the D bins of all columns stand one after the other.
-    Column j holds codes in [0, ``n_bins[j]``).
+    Column j holds codes in [0, ``n_bins[j]``). No count is above `MOST_ROWS`.
     """
     bins = np.asarray(n_bins, dtype=np.int64)
-    counts = Parts.of(codes).total(_pair_counts_of_part, bins)
+    counts = clamped_counts(Parts.of(codes).total(_pair_counts_of_part, bins))
     return np.asarray(counts + np.triu(counts, 1).T)
 
 
@@ -144,14 +145,17 @@ def noisy_pair_distances(
     Notes
     -----
     Sensitivity: a row changes one cell of each table by 1, and so each of the P
-    distances by at most 1: an L2 norm of at most ``sqrt(P)``.
+    distances by at most 1: an L2 norm of at most ``sqrt(P)``. What a cell adds is
+    clamped, so that all cells together do not pass 2**63.
     """
     n_columns = len(n_bins)
     first, second = np.triu_indices(n_columns, 1)
     require_sensitivity(reservation, math.sqrt(len(first)))
     if not np.issubdtype(expected.dtype, np.integer):
         raise ValueError(f"Expected whole numbers. Got a table of {expected.dtype}.")
-    off = np.abs(exact_pair_counts(codes, n_bins) - expected)
+    public = np.clip(expected, -MOST_ROWS, MOST_ROWS).astype(np.int64)
+    off = np.abs(exact_pair_counts(codes, n_bins) - public)
+    off = np.minimum(off, LARGEST // max(off.size, 1))
     starts = np.concatenate(([0], np.cumsum(n_bins)))[:-1]
     blocks = np.add.reduceat(np.add.reduceat(off, starts, axis=0), starts, axis=1)
     return release_gaussian(blocks[first, second], reservation)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.privacy._integers import saturating_sum
 from skdpsynth.utils._threads import n_threads
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ class Counted(NamedTuple):
     """A sum over some parts, and the rows of each of these; private."""
 
     n_rows: dict[int, int]
-    value: Any  # an array of int64, a Counter, or a list of them
+    # An array of int64, a Counter, or a list of them. Not negative, or in two halves:
+    # then a sum may stop at the end of int64, in whatever order parts are added up.
+    value: Any
 
     def __repr__(self) -> str:
         """Say nothing: it is private."""
@@ -269,7 +272,7 @@ def _sum(first: Any, second: Any) -> Any:  # noqa: ANN401 - arrays, or lists of 
         both = first.copy()  # what a task was given may be given to it again
         both.update(second)
         return both
-    return first + second
+    return saturating_sum(first, second)
 
 
 def digest_of(rows: Any) -> bytes:  # noqa: ANN401 - an array, or `PrivateRows`

@@ -35,8 +35,9 @@ class ReportEntry:
     scale; 0 without noise). `mu_total` is what all releases together are charged,
     `share` its percentage of the ``mu^2`` that the fit may spend; None for an infinite
     epsilon. `kind` is the mechanism: "gaussian" is discrete Gaussian noise on whole
-    numbers, "sampled gaussian" a step on a Poisson sample with a row in it at
-    `sampling_rate`, "gaussian vote" and "laplace vote" one-bit votes.
+    numbers, "sampled gaussian" floating-point noise on a sum of gradients, "gaussian
+    vote" and "laplace vote" one-bit votes. Below a `sampling_rate` of 1 it is of a
+    Poisson sample with a row in it at that rate.
     """
 
     name: str

@@ -24,8 +24,8 @@ INSECURE = (
 )
 NO_NOISE = "Not private: epsilon is infinite by request, and no noise is owed."
 FLOAT_NOISE = (
-    "The noise of sampled steps (DP-SGD) is drawn in floating-point numbers; all other "
-    "noise is drawn exactly, in whole numbers."
+    'The noise of steps of DP-SGD on gradients, "Gaussian" below, is drawn in '
+    "floating-point numbers; all other noise is drawn exactly, in whole numbers."
 )
 #: What no figure of a report speaks about.
 NOT_COVERED = (

@@ -116,9 +116,10 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     releases and on public numbers, for their label is that of the class. The sum is
     divided by a public constant (sampling rate times planned count), and a sample
     without rows is released like any other. Classes are disjoint, have rates of their
-    own and compose in parallel. Gradients come from Opacus, or, where every row's is a
-    public number times its features (below), from exact counts; the noise is
-    floating-point Gaussian noise from the operating system's entropy. Labels, counts,
+    own and compose in parallel. Gradients come from Opacus, and their noise is
+    floating-point Gaussian noise from the operating system's entropy; or, where every
+    row's is a public number times its features (below), from exact sums of whole
+    numbers, whose noise is discrete Gaussian. The report says which. Labels, counts,
     ranges, decimals, categories, marginals and pair tables (E of them have L2
     sensitivity ``sqrt(E)``) come out of the same budget.
 

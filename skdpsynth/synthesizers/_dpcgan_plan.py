@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skdpsynth.preprocessing._shares import DPSGD_SHARES
 from skdpsynth.privacy._blocks import sampled_noise_multiplier, steps_mu
+from skdpsynth.privacy._integers import GRID
 from skdpsynth.synthesizers._look_plan import CELL_ROUNDS, PRODUCT_ROUNDS
 
 if TYPE_CHECKING:
@@ -130,11 +131,15 @@ def reserve_steps(
     accountant: PrivacyAccountant,
     tail_delta: float,
 ) -> Reservation:
-    """Set aside the noisy sums of all steps of a class: sensitivity C each."""
+    """Set aside the noisy sums of all steps of a class: sensitivity C each.
+
+    What a linear discriminator looks at are sums of whole numbers: GRID stands for C.
+    """
     return accountant.reserve_sampled_gaussian(
         "discriminator's gradients",
         mu=plan.mu_step,
         sampling_rate=plan.sampling_rate,
+        sensitivity=GRID if plan.n_groups else None,
         count=plan.n_iter * plan.n_queries,
         scope=scope,
         tail_delta=tail_delta,

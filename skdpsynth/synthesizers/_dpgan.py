@@ -111,8 +111,9 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row, by the argument of `DPCGANSynthesizer`: the sum of the clipped
     gradients of a Poisson sample has L2 sensitivity C, the gradient of the fakes is
-    exact, the divisor is public, and classes compose in parallel. The noise is
-    floating-point Gaussian noise from the operating system's entropy.
+    exact, the divisor is public, and classes compose in parallel. The noise of
+    gradients is floating-point Gaussian noise from the operating system's entropy, that
+    of sums of whole numbers discrete Gaussian.
 
     Where it pays the critic looks at three columns at once, as in `DPCGANSynthesizer`;
     `weight_clip`, `latent_dim` and both learning rates have then no say.

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skdpsynth.nn._linear_teachers import SUM_GRID
-from skdpsynth.privacy._counts import GRID
+from skdpsynth.privacy._integers import GRID
 from skdpsynth.synthesizers._look_plan import CELL_ROUNDS, PRODUCT_ROUNDS
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def reserve_sums(
     sums = accountant.reserve_gaussian(
         "sums of linear teachers" if linear else "sums of teachers' gradients",
         mu=plan.mu_step,
-        sensitivity=SUM_GRID if linear else 2 * GRID,
+        sensitivity=GRID if linear else 2 * GRID,
         count=plan.n_iter,
         scope=scope,
     )

@@ -11,13 +11,14 @@ import torch
 from scipy.stats import chi2
 from torch.nn import functional
 
-from skdpsynth.nn import _cells, _dp_sgd, _linear_discriminator
+from skdpsynth.nn import _cells, _linear_discriminator
 from skdpsynth.nn._cells import Cells, SeenCells
 from skdpsynth.nn._fitting import Fit, Heads, ReleasedClass
 from skdpsynth.nn._linear_discriminator import LinearDiscriminator
-from skdpsynth.nn._linear_teachers import SUM_GRID
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._integers import GRID
 from skdpsynth.privacy._parts import LocalParts, stream_of_part
+from skdpsynth.privacy.testing import observe_releases
 
 CPU = torch.device("cpu")
 STARTS = np.array([0, 4, 7, 12, 14])
@@ -44,7 +45,7 @@ def looking(rows, *, loss="logistic", clip=0.5, epsilon=5.0, count=1, rate=1.0):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mu = math.inf if epsilon == math.inf else accountant.mu_cap * 0.9 / count**0.5
     reservation = accountant.reserve_sampled_gaussian(
-        "gradients", mu=mu, sampling_rate=rate, count=count
+        "gradients", mu=mu, sampling_rate=rate, sensitivity=GRID, count=count
     )
     expected = rate * max(len(rows), 1)
     return LinearDiscriminator(
@@ -88,12 +89,24 @@ def test_every_part_has_a_sample_of_its_own():
 
 def test_weighted_sums_are_exact():
     """Doubles hold the sums of a chunk: 2**16 rows of 2**36 in a cell, and one."""
-    assert _cells._CHUNK_ROWS * SUM_GRID <= 2**53
+    assert _cells._CHUNK_ROWS * 2**36 <= 2**53
     rows = np.zeros((2**16 + 1, 3), dtype=np.uint8)
     weights = np.full(len(rows), 2**36 - 1, dtype=np.int64)
     looked = Cells(torch.tensor([[0, 1, 2]]), 2)
     found = looked.sums(torch.from_numpy(rows), torch.from_numpy(weights))
     assert found.flatten()[0] == (2**16 + 1) * (2**36 - 1)
+
+
+def test_a_sum_of_very_many_rows_stops_at_the_end_of_int64(monkeypatch):
+    """As of 2**27 rows of weight 2**36 and more: they are as many chunks of 2**52."""
+    monkeypatch.setattr(_cells, "_CHUNK_ROWS", 1)
+    looked = Cells(torch.tensor([[0, 1, 2]]), 2)
+    for n_chunks, expected in ((2047, 2047 * 2**52), (2051, 2**63 - 1)):
+        rows = torch.zeros((1, 3), dtype=torch.uint8).expand(n_chunks, 3)
+        weights = torch.tensor([2**52]).expand(n_chunks)
+        found = looked.sums(rows, weights).flatten()
+        assert found[0] == expected
+        assert not found[1:].any()
 
 
 def test_groups_are_those_of_the_bins():
@@ -121,24 +134,23 @@ def gradients(rows, loss):
 
 @pytest.mark.parametrize("loss", ["logistic", "wasserstein"])
 @pytest.mark.parametrize("clip", [0.1, 0.5, 2.0])
-def test_the_sum_is_that_of_clipped_gradients_by_autograd(loss, clip, monkeypatch):
+def test_the_sum_is_that_of_clipped_gradients_by_autograd(loss, clip):
     """And one row moves it by no more than C: by all of it where it is clipped."""
-    sums = []
-    monkeypatch.setattr(
-        _dp_sgd,
-        "release_float_gaussian",
-        lambda total, clip, reservation: sums.append(total) or total,
-    )
+    seen = []
     rows = rows_of(40)
     for own in (rows, rows[1:]):
-        looking(own, loss=loss, clip=clip).release(CELLS)
+        with observe_releases(seen.append):
+            looking(own, loss=loss, clip=clip).release(CELLS)
+    assert all(release.exact.dtype == np.int64 for release in seen)
+    # In whole numbers, of which GRID are the clipping norm.
+    sums = [release.exact.ravel() * (clip / GRID) for release in seen]
     rows_gradients = gradients(rows, loss)
     norms = rows_gradients.norm(dim=1, keepdim=True)
     clipped = rows_gradients * (clip / norms).clamp(max=1.0)
     np.testing.assert_allclose(sums[0], clipped.sum(dim=0), rtol=2e-6, atol=1e-12)
     moved = np.linalg.norm(sums[0] - sums[1])
     slope = 0.5 if loss == "logistic" else 1.0
-    assert moved <= clip
+    assert moved <= clip * (1 + 1e-12)
     assert moved == pytest.approx(min(slope, clip), rel=2e-6)
 
 

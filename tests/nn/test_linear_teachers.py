@@ -16,9 +16,10 @@ from scipy.stats import chi2
 from skdpsynth.exceptions import ReservationError, SkdpsynthError
 from skdpsynth.nn import _linear_teachers
 from skdpsynth.nn._cells import Cells
-from skdpsynth.nn._linear_teachers import SUM_GRID, LinearTeachers, kept_share
+from skdpsynth.nn._linear_teachers import LinearTeachers, kept_share
 from skdpsynth.nn._score_products import ScoreProducts
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._integers import GRID
 from skdpsynth.privacy._parts import LocalParts, stream_of_part
 
 CPU = torch.device("cpu")
@@ -28,9 +29,26 @@ LOOKS = pytest.mark.parametrize("look", [CELLS, PRODUCTS], ids=["cells", "produc
 LENGTH = 4096  # of a row of scores
 
 
-def most_of(squared_norm):
+def moved_at_most(look):
+    """Give K of the docstring: what a row may move an exact sum by.
+
+    Products are rounded to multiples of 2**16, each by a unit of these at most.
+    """
+    if not isinstance(look, ScoreProducts):
+        return GRID
+    return 2**16 * (GRID - math.isqrt(math.comb(look.n_columns, 2)) - 1)
+
+
+def most_of(look):
     """Give what a teacher has: W of the docstring."""
-    return math.isqrt(SUM_GRID**2 // squared_norm) - 2
+    return math.isqrt(moved_at_most(look) ** 2 // look.squared_norm) - 2
+
+
+def on_grid(look, exact):
+    """Give what is released of exact sums, in Python's integers."""
+    if not isinstance(look, ScoreProducts):
+        return exact
+    return (exact + 2**15) // 2**16
 
 
 def rows_of(n_rows, seed=0, look=CELLS):
@@ -66,7 +84,7 @@ def ensemble(
     n_teachers,
     *,
     epsilon=5.0,
-    sensitivity=SUM_GRID,
+    sensitivity=GRID,
     count=1,
     seed=0,
     expected_rows=None,
@@ -116,10 +134,10 @@ def test_the_sum_is_that_of_the_teachers_means(look, monkeypatch):
     expected = np.zeros(look.shape, dtype=object)
     for teacher in np.unique(parts):
         own = features_of(look, rows[parts == teacher])
-        expected += most_of(look.squared_norm) // len(own) * own.sum(axis=0)
+        expected += most_of(look) // len(own) * own.sum(axis=0)
     found = summed(monkeypatch, ensemble(rows, 12), look)
     assert expected.any()
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, on_grid(look, expected))
 
 
 @LOOKS
@@ -148,41 +166,54 @@ def test_a_row_moves_the_sum_by_the_grid_at_most(
         before = summed(patch, ensemble(rows, n_teachers), look)
         assigned_to(patch, np.insert(parts, place, rng.integers(n_teachers)))
         after = summed(patch, ensemble(more, n_teachers), look)
-    assert squared_norm(after - before) <= SUM_GRID**2
+    assert squared_norm(after - before) <= GRID**2
 
 
 def test_a_row_alone_moves_it_by_all_of_that(monkeypatch):
     """Cells by all of it; 64 equal scores by the root of 63/64, and rounding."""
     found = summed(monkeypatch, ensemble(rows_of(1), 7))
-    assert squared_norm(found) == pytest.approx(SUM_GRID**2, rel=1e-9)
+    assert squared_norm(found) == pytest.approx(GRID**2, rel=1e-5)
     row = np.full((1, 64), LENGTH // 8, dtype=np.int32)
     found = summed(monkeypatch, ensemble(row, 7), ScoreProducts(64))
-    assert squared_norm(found) <= SUM_GRID**2
-    assert squared_norm(found) == pytest.approx(63 / 64 * SUM_GRID**2, rel=2e-3)
+    assert squared_norm(found) <= GRID**2
+    assert squared_norm(found) == pytest.approx(63 / 64 * GRID**2, rel=2e-3)
 
 
-LARGEST = SUM_GRID**2 // (4 * 1024 + 2) ** 2  # squared norm of a look, at most
+class OfNorm(ScoreProducts):
+    """A look that says that features are as long as this."""
+
+    said = moved_at_most(PRODUCTS) ** 2 // (4 * 1024 + 2) ** 2  # the longest
+
+    @property
+    def squared_norm(self):
+        return self.said
 
 
 @pytest.mark.parametrize(
-    "squared", [1, 2, 4, math.comb(19, 3), PRODUCTS.squared_norm, LARGEST]
+    "look",
+    [Cells(TRIPLES[:n], 3) for n in (1, 2, 4)]
+    + [Cells(torch.zeros(math.comb(19, 3), 3), 2), PRODUCTS, OfNorm(4)]
+    + [ScoreProducts(2), ScoreProducts(2000)],
 )
-def test_the_bound_holds_for_every_number_of_rows_that_are_looked_at(squared):
+def test_the_bound_holds_for_every_number_of_rows_that_are_looked_at(look):
     """In integers: k rows of any features of norm N, and one more of any other ones.
 
     With weights v of k rows and w of k + 1 the sum S of norm k N changes by
     ``(w - v) S + w x``, so by ``((v - w) k + w) N`` at most.
     """
-    most = most_of(squared)
-    assert most**2 * squared <= SUM_GRID**2  # alone
+    most, squared, moved = most_of(look), look.squared_norm, moved_at_most(look)
+    assert most == look.largest_weight - 2
+    assert most**2 * squared <= moved**2  # alone
+    if isinstance(look, ScoreProducts):  # rounding, of all products
+        assert moved / 2**16 + math.sqrt(*look.shape) <= GRID
     for k in range(1, _linear_teachers._MOST_ROWS):
         before, after = most // k, most // (k + 1)
-        moved = (before - after) * k + after
-        assert moved**2 * squared <= SUM_GRID**2
+        by = (before - after) * k + after
+        assert by**2 * squared <= moved**2
         said = 2 * most / (k + 1) + k + 1
-        assert moved <= said <= math.sqrt(SUM_GRID**2 / squared) * (1 + 1e-12)
+        assert by <= said <= math.sqrt(moved**2 / squared) * (1 + 1e-12)
     out = 2 * (most // _linear_teachers._MOST_ROWS)  # one row pushes another out
-    assert out**2 * squared <= SUM_GRID**2
+    assert out**2 * squared <= moved**2
 
 
 def test_of_one_row_each_a_pushed_out_one_would_move_too_much(monkeypatch):
@@ -191,7 +222,7 @@ def test_of_one_row_each_a_pushed_out_one_would_move_too_much(monkeypatch):
     look, row = ScoreProducts(2), np.full((1, 2), 2896, dtype=np.int32)
     both = np.concatenate([row * [-1, 1], row]).astype(np.int32)
     sums = [summed(monkeypatch, ensemble(own, 1), look) for own in (row, both)]
-    assert squared_norm(sums[1] - sums[0]) > 1.9 * SUM_GRID**2
+    assert squared_norm(sums[1] - sums[0]) > 1.9 * GRID**2
 
 
 @LOOKS
@@ -201,7 +232,8 @@ def test_teachers_look_at_so_many_rows(look, monkeypatch):
     assigned_to(monkeypatch, [0] * 40)
     found = summed(monkeypatch, ensemble(rows, 1), look)
     expected = features_of(look, rows[:5]).sum(axis=0)
-    np.testing.assert_array_equal(found, most_of(look.squared_norm) // 5 * expected)
+    expected = on_grid(look, most_of(look) // 5 * expected)
+    np.testing.assert_array_equal(found, expected)
 
 
 class AsTheyAre(Cells):
@@ -288,7 +320,7 @@ def test_the_share_that_is_kept_is_that_of_teachers_with_a_row():
 
 @LOOKS
 def test_sensitivity_is_asked_for(look):
-    teachers = ensemble(rows_of(5, look=look), 2, sensitivity=SUM_GRID - 1)
+    teachers = ensemble(rows_of(5, look=look), 2, sensitivity=GRID - 1)
     with pytest.raises(ReservationError, match="sensitivity"):
         teachers.release(look)
 
@@ -300,24 +332,14 @@ def test_a_second_sum_is_not_paid_for():
         teachers.release(CELLS)
 
 
-class OfNorm(ScoreProducts):
-    """A look that says that features are as long as this."""
-
-    said = LARGEST
-
-    @property
-    def squared_norm(self):
-        return self.said
-
-
 def test_too_long_features_are_refused():
     """Where 1024 rows of a teacher would not have four units each; unpaid."""
     teachers, look = ensemble(rows_of(5, look=PRODUCTS), 2), OfNorm(4)
-    look.said = LARGEST + 1
+    look.said = OfNorm.said + 1
     with pytest.raises(ValueError, match="smaller norm"):
         teachers.release(look)
     assert teachers._reservation.used == 0
-    look.said = LARGEST
+    look.said = OfNorm.said
     means, _ = teachers.release(look)
     assert torch.isfinite(means).all()
 
@@ -363,9 +385,9 @@ def test_teachers_have_rows_in_all_parts(look, n_teachers, most_rows, monkeypatc
     expected = np.zeros(look.shape, dtype=object)
     for teacher in np.unique(teachers):
         own = features_of(look, rows[teachers == teacher][:most_rows])
-        expected += most_of(look.squared_norm) // len(own) * own.sum(axis=0)
+        expected += most_of(look) // len(own) * own.sum(axis=0)
     found = summed(monkeypatch, ensemble(parts, n_teachers, expected_rows=60), look)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, on_grid(look, expected))
 
 
 def test_a_row_in_a_middle_part_moves_the_sum_by_the_grid_at_most(monkeypatch):
@@ -393,7 +415,7 @@ def test_a_row_in_a_middle_part_moves_the_sum_by_the_grid_at_most(monkeypatch):
             )
             teachers = ensemble(parts, n_teachers, expected_rows=n_rows)
             found.append(summed(monkeypatch, teachers))
-        assert squared_norm(found[1] - found[0]) <= SUM_GRID**2
+        assert squared_norm(found[1] - found[0]) <= GRID**2
 
 
 @pytest.mark.parametrize("redrawn", [False, True])

@@ -14,13 +14,12 @@ from scipy.stats import multivariate_normal, norm
 
 from skdpsynth.nn import _score_products
 from skdpsynth.nn._factors import FactorGenerator
-from skdpsynth.nn._linear_teachers import SUM_GRID
 from skdpsynth.nn._score_products import ScoreMoments, ScoreProducts, SeenProducts
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._transforms import MarginalTransform
 
 LENGTH = 4096
-LARGEST_WEIGHT = math.isqrt(SUM_GRID**2 // (LENGTH**4 // 2)) - 2  # of linear teachers
+LARGEST_WEIGHT = 5790  # of linear teachers
 
 
 def normal_moments(n_columns):
@@ -43,6 +42,11 @@ def summed(rows, weights=None):
     ]
 
 
+def totals(sums):
+    """Join the halves of sums, in Python's integers."""
+    return [2**32 * upper + lower for upper, lower in zip(*sums.tolist(), strict=True)]
+
+
 def squared_products(row):
     return sum(product**2 for product in summed(np.array([row])))
 
@@ -63,8 +67,22 @@ def test_sums_are_those_of_a_loop(n_rows, weighted, monkeypatch):
         None if weights is None else torch.from_numpy(weights),
     )
     assert found.dtype == torch.int64
-    assert tuple(found.shape) == look.shape == (10,)
-    assert found.tolist() == summed(rows, weights)
+    assert tuple(found.shape[1:]) == look.shape == (10,)
+    assert totals(found) == summed(rows, weights)
+
+
+def test_sums_beyond_int64_are_exact(monkeypatch):
+    """Of chunks of 2**52, of either sign; what is released of them stops at the end."""
+    monkeypatch.setattr(_score_products, "_CHUNK", 1)
+    look = ScoreProducts(2)
+    for n_chunks, sign in ((2**11 + 8, 1), (2**11 + 8, -1)):
+        rows = torch.tensor([[2896, sign * 2896]]).expand(n_chunks, 2)
+        sums = look.sums(rows, torch.tensor([2**29]).expand(n_chunks))
+        exact = sign * n_chunks * 2896**2 * 2**29
+        assert totals(sums) == [exact]
+        assert look.on_grid(sums.numpy()).tolist() == [(exact + 2**15) // 2**16]
+        ends = [sign * (2**63 - 1)]
+        assert look.on_grid(sums.numpy(), 2**18).tolist() == ends
 
 
 def test_sums_of_many_long_rows_are_exact():
@@ -76,7 +94,7 @@ def test_sums_of_many_long_rows_are_exact():
     assert float(exact) != exact
     rows = torch.full((n_rows, 2), value, dtype=torch.int32)
     weights = torch.full((n_rows,), weight)
-    assert ScoreProducts(2).sums(rows, weights).tolist() == [exact]
+    assert totals(ScoreProducts(2).sums(rows, weights)) == [exact]
 
 
 def test_a_chunk_of_the_longest_rows_stays_exact_in_doubles():
@@ -181,7 +199,7 @@ def test_no_rows_are_no_rows():
     seen = SeenProducts(normal_moments(4))
     rows = seen.encode(np.empty((0, 4), np.float32))
     assert rows.shape == (0, 4)
-    assert seen.next_look().sums(torch.from_numpy(rows)).tolist() == [0] * 6
+    assert totals(seen.next_look().sums(torch.from_numpy(rows))) == [0] * 6
     told(seen, np.zeros((4, 4)), 0.1)
     assert seen.loadings(None).shape == (4, 0)
 
@@ -256,7 +274,7 @@ def test_rows_give_back_the_correlations():
     seen = SeenProducts(normal_moments(12))
     look = seen.next_look()
     sums = look.sums(torch.from_numpy(seen.encode(scores.astype(np.float32))))
-    means = sums.double() / len(scores)
+    means = torch.tensor(totals(sums)).double() / len(scores)
     seen.add(look, means, (look.variances(means) / len(scores)).sqrt())
     off = farthest(correlations(seen.loadings(None)), correlations(own["loadings"]))
     assert off < 0.05

@@ -184,6 +184,14 @@ RESERVE = {
     "sampled gaussian": lambda ledger, mu: ledger.reserve_sampled_gaussian(
         "steps", mu=mu, sampling_rate=RATE, count=COUNT, tail_delta=TAIL
     ),
+    "sampled whole numbers": lambda ledger, mu: ledger.reserve_sampled_gaussian(
+        "steps",
+        mu=mu,
+        sampling_rate=RATE,
+        sensitivity=SENSITIVITY,
+        count=COUNT,
+        tail_delta=TAIL,
+    ),
     "gaussian vote": lambda ledger, mu: ledger.reserve_votes(
         "votes", mu=mu, n_teachers=N_TEACHERS, count=COUNT, tail_delta=TAIL
     ),
@@ -207,6 +215,9 @@ def cost_of(kind, std):
         return SENSITIVITY / math.sqrt(std**2 - 4)
     if kind == "sampled gaussian":
         return steps_mu(std, RATE, COUNT, TAIL) / math.sqrt(COUNT)
+    if kind == "sampled whole numbers":
+        multiplier = math.sqrt(std**2 - 4) / SENSITIVITY
+        return steps_mu(multiplier, RATE, COUNT, TAIL) / math.sqrt(COUNT)
     law = kind.removesuffix(" vote")
     return votes_mu(std, COUNT, law, TAIL) / math.sqrt(COUNT)
 
@@ -215,12 +226,38 @@ def cost_of(kind, std):
 def test_the_noise_is_worth_its_charge(kind):
     """Not less, which would break the claim; and not more."""
     reservation = RESERVE[kind](accountant(), MU)
-    assert (reservation.kind, reservation.mu) == (kind, MU)
+    law = "gaussian" if kind == "sampled whole numbers" else kind
+    assert (reservation.kind, reservation.mu) == (law, MU)
     cost = cost_of(kind, reservation.noise_std)
     assert cost == pytest.approx(MU, rel=3e-4)
     assert cost <= MU * (1 + 1e-12)
     if kind != "gaussian":
         assert reservation.delta * reservation.count == pytest.approx(TAIL)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize(("std", "moved"), [(3.0, 1), (3.0, 2), (5.0, 3), (12.0, 5)])
+def test_discrete_noise_of_a_sample_is_charged_enough(std, moved, rate):
+    """Exact deltas of one step, summed over whole numbers, in both directions.
+
+    They are below those of the sampled Gaussian mechanism that is charged, whose
+    variance is less by 4 (integrated on a fine grid, from below).
+    """
+    reach, fine = 40 * std, 0.01
+    whole = np.arange(-reach, reach + 1)
+    narrow = math.sqrt(std**2 - 4)
+    dense = np.arange(-reach, reach, fine)
+
+    def deltas(values, scale):
+        laws = [np.exp(-((values - by) ** 2) / (2 * scale**2)) for by in (0, moved)]
+        without, always = (law / law.sum() for law in laws)
+        sampled = (1 - rate) * without + rate * always
+        for ours, theirs in ((sampled, without), (without, sampled)):
+            for epsilon in (0.0, 0.05, 0.2, 0.5, 1.0, 2.0):
+                yield np.maximum(ours - math.exp(epsilon) * theirs, 0.0).sum()
+
+    for exact, charged in zip(deltas(whole, std), deltas(dense, narrow), strict=True):
+        assert exact <= charged + 1e-9
 
 
 @pytest.mark.parametrize("mu", [0.0, -0.1, math.nan, 1e-200])

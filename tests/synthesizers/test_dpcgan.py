@@ -337,7 +337,18 @@ def epsilons(monkeypatch, proven_sensitivities, **parameters):
         drawn[given[2].scope].append((given[2].noise_std, rates[-1], 1))
 
     record(monkeypatch, _aggregators, "release_gaussian", bought)
+
+    def stepped_in_whole_numbers(given, _):
+        noise = math.sqrt(given[1].noise_std ** 2 - 4) / 2**20
+        drawn[given[1].scope].append((noise, rates[-1], 1))
+
     record(monkeypatch, _dp_sgd, "release_float_gaussian", stepped)
+    record(
+        monkeypatch,
+        _linear_discriminator,
+        "release_gaussian",
+        stepped_in_whole_numbers,
+    )
     for home in (_discriminator, _linear_discriminator):
         record(
             monkeypatch, home, "poisson_sample", lambda given, _: rates.append(given[1])

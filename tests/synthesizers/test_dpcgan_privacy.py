@@ -32,7 +32,7 @@ from skdpsynth.nn._linear_discriminator import LinearDiscriminator
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.privacy import _aggregators, _pair_tables
 from skdpsynth.privacy._calibration import gdp_mu
-from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _adversarial
 
@@ -87,14 +87,21 @@ def sums_of(table, cls, **parameters):
     The releases are replaced by a fixed sequence that moves the networks, so that two
     tables have equal histories.
     """
-    sums = []
+    sums, max_grad_norm = [], parameters.get("max_grad_norm", CLIP)
 
     def frozen(total, clip, reservation):
         sums.append((reservation.scope, total.copy()))
         return np.random.default_rng(len(sums)).normal(0, 30 * clip, total.shape)
 
+    def frozen_whole(total, reservation):
+        unit = 2.0**20 / max_grad_norm  # in whole numbers, for one clipping norm
+        assert total.dtype == np.int64
+        assert reservation.sensitivity == 2**20
+        return np.rint(unit * frozen(total / unit, max_grad_norm, reservation))
+
     with frozen_start() as patch, insecure_randomness(7):
         patch.setattr(_dp_sgd, "release_float_gaussian", frozen)
+        patch.setattr(_linear_discriminator, "release_gaussian", frozen_whole)
         fit(table, cls, **parameters)
     return sums
 
@@ -112,7 +119,7 @@ def assert_small_influence(before, after, label, clip=CLIP):
             np.testing.assert_array_equal(ours, theirs)
             continue
         distance = np.linalg.norm(ours - theirs)
-        assert distance <= clip
+        assert distance <= clip * (1 + 1e-12)
         moved += distance > 1e-3 * clip
     return moved
 
@@ -292,6 +299,7 @@ def fit_twice(monkeypatch, **parameters):
     homes = [
         (_aggregators, "release_gaussian"),
         (_pair_tables, "release_gaussian"),
+        (_linear_discriminator, "release_gaussian"),
         (_dp_sgd, "release_float_gaussian"),
     ]
     released = []
@@ -455,12 +463,20 @@ def test_every_release_is_in_the_plan_and_used_up(mode, cls, monkeypatch):
     """Steps drawn = reserved = planned, at the planned noise, in every class."""
     drawn, reservations = [], {}
 
-    def keep(total, clip, reservation):
-        drawn.append((reservation.scope, len(total)))
-        reservations[reservation.scope] = reservation
-        return release_float_gaussian(total, clip, reservation)
+    def keeping(real):
+        def keep(total, *others):
+            reservation = others[-1]
+            drawn.append((reservation.scope, len(total)))
+            reservations[reservation.scope] = reservation
+            return real(total, *others)
 
-    monkeypatch.setattr(_dp_sgd, "release_float_gaussian", keep)
+        return keep
+
+    for home, name in (
+        (_dp_sgd, "release_float_gaussian"),
+        (_linear_discriminator, "release_gaussian"),
+    ):
+        monkeypatch.setattr(home, name, keeping(getattr(home, name)))
     synthesizer = fit(make_table(), cls, **mode)
     plan = synthesizer.plan().set_index("class")
     per_round = mode.get("n_discriminator_steps", 1)
@@ -470,10 +486,38 @@ def test_every_release_is_in_the_plan_and_used_up(mode, cls, monkeypatch):
         assert sum(scope == label for scope, _ in drawn) == 3 * per_round
         assert plan.loc[label, "n_iter"] == 3
         noise = plan.loc[label, "step_noise_std"]
-        assert reservation.noise_std == pytest.approx(noise, rel=1e-6)
+        found = reservation.noise_std / reservation.sensitivity
+        assert found == pytest.approx(noise, rel=1e-6)
     names = [entry.name for entry in synthesizer.privacy_report().entries]
     assert sum("discriminator" in name for name in names) == 2
     assert synthesizer.epsilon_ <= 1
+
+
+@pytest.mark.parametrize("batch_size", ["auto", 20])
+@pytest.mark.parametrize(
+    ("mode", "discrete"),
+    [({}, True), ({"init": "marginals"}, True), ({"hidden_dims": (4,)}, False)],
+    ids=str,
+)
+def test_sums_of_whole_numbers_have_discrete_noise(mode, discrete, batch_size):
+    """And the report says which noise was drawn, of whole classes and of samples."""
+    seen = []
+    with observe_releases(seen.append):
+        report = fit(make_table(), batch_size=batch_size, **mode).privacy_report()
+    steps = [release for release in seen if "discriminator" in release.what[0]]
+    assert len(steps) == 6
+    for release in steps:
+        whole = release.exact.dtype == release.noisy.dtype == np.int64
+        assert whole == discrete
+        assert not np.any(release.noisy == release.exact)
+    lines = [entry for entry in report.entries if "discriminator" in entry.name]
+    kind = "gaussian" if discrete else "sampled gaussian"
+    assert {line.kind for line in lines} == {kind}
+    assert any(line.sampling_rate < 1 for line in lines) == (batch_size == 20)
+    assert any("floating-point" in note for note in report.notes) != discrete
+    printed = [row for row in str(report).splitlines() if row.startswith("discrimin")]
+    assert len(printed) == 2
+    assert all(("discrete Gaussian" in row) == discrete for row in printed)
 
 
 @pytest.mark.parametrize("mode", [{}, {"batch_size": 20}], ids=str)

@@ -15,9 +15,9 @@ from _small_table import COUNTED, all_rows, frozen_start, make_table
 from skdpsynth import GPATESynthesizer
 from skdpsynth.nn import _linear_teachers
 from skdpsynth.nn._cells import SeenCells
-from skdpsynth.nn._linear_teachers import SUM_GRID
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.preprocessing._shares import CELLS_SHARE
+from skdpsynth.privacy._integers import GRID
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.synthesizers import _gpate
 
@@ -38,9 +38,7 @@ def sums_of(table, **parameters):
 
     def frozen(values, reservation):
         sums.append((reservation.scope, values.copy()))
-        return np.random.default_rng(len(sums)).integers(
-            -SUM_GRID, 9 * SUM_GRID, values.shape
-        )
+        return np.random.default_rng(len(sums)).integers(-GRID, 9 * GRID, values.shape)
 
     with frozen_start() as patch, insecure_randomness(7):
         patch.setattr(_linear_teachers, "release_gaussian", frozen)
@@ -55,7 +53,7 @@ def sums_moved(before, after, label):
     for (scope, ours), (other_scope, theirs) in zip(before, after, strict=True):
         assert scope == other_scope
         distance = np.linalg.norm((ours - theirs).astype(float))
-        assert distance <= (SUM_GRID if scope == label else 0)
+        assert distance <= (GRID if scope == label else 0)
         moved += distance > 0
     return moved
 
@@ -222,7 +220,7 @@ def test_the_ledger_has_a_sum_of_the_grid_for_each_step():
         for entry in synthesizer.privacy_report().entries
         if entry.name == "sums of linear teachers"
     ]
-    assert [entry.sensitivity for entry in sums] == [SUM_GRID, SUM_GRID]
+    assert [entry.sensitivity for entry in sums] == [GRID, GRID]
     assert [entry.releases for entry in sums] == [3, 3]
 
 

@@ -1,0 +1,338 @@
+"""Sums of whole numbers near 2**63: they stop there, and a row moves them as ever."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsynth.nn._cells import Cells
+from skdpsynth.nn._linear_discriminator import LinearDiscriminator
+from skdpsynth.nn._score_products import ScoreProducts
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._aggregators import (
+    centred_histogram,
+    gaussian_sum,
+    noisy_counts,
+    noisy_histogram,
+    noisy_votes,
+    thresholded_counts,
+)
+from skdpsynth.privacy._counts import centred_sensitivity
+from skdpsynth.privacy._integers import (
+    GRID,
+    LARGEST,
+    MOST_ROWS,
+    clamped_counts,
+    halves,
+    rounded_total,
+    saturating_sum,
+)
+from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth.privacy._pair_tables import noisy_pair_distances, noisy_pair_tables
+from skdpsynth.privacy._parts import Counted, LocalParts, Parts, _sum, count_part
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
+
+SMALLEST = -(2**63)
+int64s = st.integers(SMALLEST, LARGEST) | st.sampled_from([SMALLEST, -1, 0, LARGEST])
+
+
+def clamp(value: int) -> int:
+    return min(max(value, SMALLEST), LARGEST)
+
+
+class Repeated(Parts):
+    """Some rows, so often as nobody can count them; and maybe a few more."""
+
+    def __init__(self, rows, times, more=None, steps=(), n_rows=None):
+        super().__init__(steps, {} if n_rows is None else n_rows)
+        self._rows, self._times, self._more = rows, times, more
+
+    def each(self):
+        raise NotImplementedError
+
+    kept = each
+
+    def _with(self, steps):
+        return Repeated(self._rows, self._times, self._more, steps, self.n_rows)
+
+    def _sum(self, steps):
+        """Add up in powers of two, by the sum of any two parts."""
+        power = count_part(0, self._rows, steps).value
+        total = np.zeros_like(power)
+        for digit in reversed(f"{self._times:b}"):
+            total = _sum(total, power) if digit == "1" else total
+            power = _sum(power, power)
+        if self._more is not None:
+            total = _sum(total, count_part(1, self._more, steps).value)
+        return Counted({0: len(self._rows)}, total)
+
+
+# --- Sums, clamps and halves ----------------------------------------------------------
+
+
+def test_most_rows_have_room():
+    """2**40 rows or more, of up to 2**20 each, with room for noise and for weights."""
+    assert MOST_ROWS >= 2**40
+    assert MOST_ROWS * GRID <= 2**60
+
+
+@given(st.lists(st.tuples(int64s, int64s), min_size=1))
+def test_a_sum_stops_at_the_ends_of_int64(pairs):
+    first, second = np.array(pairs, dtype=np.int64).T
+    expected = [clamp(a + b) for a, b in pairs]
+    assert saturating_sum(first, second).tolist() == expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, LARGEST), min_size=1, max_size=8), st.randoms())
+def test_order_and_parts_of_a_sum_make_no_difference(values, random):
+    """Of numbers that are not negative: the clamp of the whole sum, however it is cut.
+
+    One number more moves it by that number at most, and never down.
+    """
+
+    def total_of(values):
+        arrays = [np.array([value]) for value in values]
+        return int(LocalParts(lambda: iter(arrays)).total(np.copy)[0])
+
+    expected = clamp(sum(values))
+    assert total_of(values) == expected
+    random.shuffle(values)
+    assert total_of(values) == expected
+    assert 0 <= expected - total_of([0, *values[1:]]) <= values[0]
+
+
+def test_of_both_signs_the_order_would_make_a_difference():
+    """The twin that `halves` are for: partial sums that stop."""
+    steps = [LARGEST, 5, -5]
+    stopped = [np.array([value]) for value in steps]
+    total = saturating_sum(saturating_sum(stopped[0], stopped[1]), stopped[2])
+    assert int(total[0]) == LARGEST - 5 != sum(steps)
+    added = sum(np.array(halves(own)) for own in stopped)
+    assert rounded_total(added, 1, 0).tolist() == [LARGEST]
+
+
+vectors = st.lists(
+    st.lists(st.integers(-(2**62), 2**62), min_size=3, max_size=3), max_size=30
+)
+
+
+@given(vectors, st.integers(1, 2**13), st.integers(0, 20))
+def test_a_total_is_rounded_and_clamped_as_python_s_integers_are(rows, factor, bits):
+    arrays = [np.array(row) for row in [[0, 0, 0], *rows]]
+    added = sum(np.array(halves(own)) for own in arrays)
+    exact = [factor * sum(row[i] for row in rows) for i in range(3)]
+    unit = 2**bits
+    rounded = [(2 * value + unit) // (2 * unit) for value in exact]
+    expected = [max(clamp(value), -LARGEST) for value in rounded]  # so has its negative
+    assert rounded_total(added, factor, bits).tolist() == expected
+
+
+@given(
+    st.lists(st.integers(-(2**80), 2**80), min_size=3, max_size=3),
+    st.lists(st.integers(-(2**36), 2**36), min_size=3, max_size=3),
+    st.integers(0, 20),
+)
+def test_rounding_moves_by_a_unit_more_at_most(total, row, bits):
+    """Where it is clamped too; without the unit the bound would be wrong."""
+
+    def released(values):
+        upper, lower = zip(*(divmod(value, 2**32) for value in values), strict=True)
+        return rounded_total(np.array([upper, lower]), 1, bits).tolist()
+
+    after = released([a + b for a, b in zip(total, row, strict=True)])
+    for a, b, x in zip(after, released(total), row, strict=True):
+        assert abs(a - b) <= abs(x) / 2**bits + (bits > 0)
+        assert (a - b) * x >= 0
+
+
+def test_counts_stop_at_most_rows():
+    """Python's, which are of any size, and those of arrays."""
+    for given_as in (iter, np.array):
+        assert clamped_counts(given_as([0, 3, MOST_ROWS + 1])).tolist() == [
+            *(0, 3, MOST_ROWS)
+        ]
+    assert clamped_counts([2**70]).tolist() == [MOST_ROWS]
+
+
+# --- Every statistic, where it would pass 2**63 ---------------------------------------
+
+CODES = np.array([[1, 0, 2]])  # one row
+OTHER = np.array([[1, 2, 2]])
+SCORES = np.array([[2365, 2365, 2364]], dtype=np.int32)  # as long as may be: 4,096
+N_BINS = [3, 3, 3]
+CELLS, PRODUCTS = Cells(torch.tensor([[0, 1, 2], [0, 1, 2]]), 3), ScoreProducts(3)
+PAIRS = np.array([[0, 1], [1, 2]])
+
+
+def reserve(sensitivity):
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    return accountant.reserve_gaussian("test", mu=0.2, sensitivity=sensitivity)
+
+
+def histogram(parts):
+    noisy_histogram(parts, N_BINS, reserve(math.sqrt(3)))
+
+
+def count(parts):
+    noisy_counts(parts.map(take_first), 3, reserve(1.0))
+
+
+def take_first(codes):
+    return codes[:, 0]
+
+
+def centred(parts, weight=0.7):
+    line = reserve(centred_sensitivity(N_BINS, weight))
+    centred_histogram(parts, N_BINS, line, weight)
+
+
+def pair_tables(parts):
+    noisy_pair_tables(parts, N_BINS, PAIRS, reserve(math.sqrt(2)))
+
+
+def pair_distances(parts):
+    expected = np.full((9, 9), SMALLEST)
+    noisy_pair_distances(parts, N_BINS, expected, reserve(math.sqrt(3)))
+
+
+def weighted_sums(rows, look, weight):
+    weights = torch.full((len(rows),), weight)
+    return look.sums(torch.from_numpy(rows), weights).numpy()
+
+
+def teachers(look, parts):
+    """Rows that are alone with their teachers."""
+    most = look.largest_weight - 2
+    summed = parts.total(weighted_sums, look, most)
+    release_gaussian(look.on_grid(summed), reserve(float(GRID)))
+
+
+def discriminator(look, parts, max_grad_norm=0.5):
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    LinearDiscriminator(
+        parts,
+        loss="logistic",
+        max_grad_norm=max_grad_norm,
+        expected_batch_size=100.0,
+        reservation=accountant.reserve_sampled_gaussian(
+            "steps", mu=0.2, sampling_rate=1.0, sensitivity=GRID
+        ),
+        rng=np.random.default_rng(0),
+        device=torch.device("cpu"),
+    ).release(look)
+
+
+STATISTICS = {
+    "histogram": (histogram, CODES, OTHER),
+    "count": (count, CODES, OTHER),
+    "centred": (centred, CODES, OTHER),
+    "pair tables": (pair_tables, CODES, OTHER),
+    "pair distances": (pair_distances, CODES, OTHER),
+    "teachers, cells": (partial(teachers, CELLS), CODES, OTHER),
+    "teachers, products": (partial(teachers, PRODUCTS), SCORES, -SCORES),
+    "teachers, opposite": (partial(teachers, PRODUCTS), SCORES * [-1, 1, 1], SCORES),
+    "discriminator, cells": (partial(discriminator, CELLS), CODES, OTHER),
+    "discriminator, wide": (
+        partial(discriminator, CELLS, max_grad_norm=7.0),
+        *(CODES, OTHER),
+    ),
+    "discriminator, products": (partial(discriminator, PRODUCTS), SCORES, -SCORES),
+}
+
+
+def exact_of(statistic, parts):
+    """Give what is about to be released, in Python's integers; and its sensitivity."""
+    seen = []
+    with observe_releases(seen.append):
+        statistic(parts)
+    (release,) = seen
+    assert release.exact.dtype == np.int64
+    return release.exact.ravel().tolist(), release.reservation.sensitivity
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_a_row_moves_sums_near_the_end_of_int64_by_their_sensitivity(name):
+    """Just below 2**63 / x for all of its numbers x, at MOST_ROWS, and far beyond.
+
+    Numbers of a wrapped sum differ by 2**64 there. None changes its sign.
+    """
+    statistic, rows, other = STATISTICS[name]
+    least = 0.004 if "wide" in name else 0.3  # a row is 1/14 of the clipping norm there
+    rows = rows.astype(other.dtype)
+    alone, _ = exact_of(statistic, Repeated(rows, 1))
+    sizes = {1, *(abs(value) for value in alone if value)}
+    ends = [LARGEST // size for size in sizes]
+    for times in (3, MOST_ROWS - 1, MOST_ROWS, *ends, 2**63 - 1, 2**64, 2**70 + 1):
+        before, sensitivity = exact_of(statistic, Repeated(rows, times))
+        if name != "pair distances":  # it has a distance of its own where no row is
+            for value, of_one in zip(before, alone, strict=True):
+                assert value * of_one >= 0
+                assert (value == 0) == (of_one == 0)
+        for more in (rows, other):
+            after, _ = exact_of(statistic, Repeated(rows, times, more))
+            moved = [a - b for a, b in zip(after, before, strict=True)]
+            assert sum(x * x for x in moved) <= sensitivity**2 * (1 + 1e-12)
+            if times == 3:  # that the sensitivity is this one, but for rounding
+                assert sum(x * x for x in moved) > least * sensitivity**2
+
+
+def test_a_column_of_very_many_cells_is_centred_without_wrapping():
+    """More of them than the grid has: nothing is taken from each."""
+    n_cells = 2**20 + 1
+    codes = np.zeros((1, 1), dtype=np.int64)
+    reservation = reserve(centred_sensitivity([n_cells]))
+    seen = []
+    with observe_releases(seen.append), insecure_randomness(0):
+        centred_histogram(Repeated(codes, 2**50), [n_cells], reservation)
+    assert seen[0].exact[0] == MOST_ROWS * GRID
+    assert not seen[0].exact[1:].any()
+
+
+def test_keys_of_very_many_rows_are_released():
+    accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
+    line = accountant.reserve_gaussian("keys", mu=0.2, sensitivity=1.0, delta=1e-6)
+    ((kept, noisy),) = thresholded_counts([np.array([LARGEST, 0])], line, 1e-6)
+    assert kept.tolist() == [0]
+    assert abs(int(noisy[0]) - MOST_ROWS) < 1000
+
+
+def test_more_teachers_than_a_sum_has_room_for_are_refused():
+    """Their number is public; so none of their sums can wrap."""
+    vectors = np.broadcast_to(np.ones((1, 1)), (MOST_ROWS + 1, 1))
+    line = reserve(2.0 * GRID)
+    with pytest.raises(ValueError, match="number of teachers"):
+        gaussian_sum(vectors, 1.0, line)
+    assert line.used == 0
+
+
+# --- Noise ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("insecure", [False, True])
+def test_noise_does_not_carry_a_sum_past_the_end(insecure):
+    values = np.array([LARGEST, SMALLEST] * 50)
+    if insecure:
+        with insecure_randomness(0):
+            noisy = release_gaussian(values, reserve(1.0))
+    else:
+        noisy = release_gaussian(values, reserve(1.0))
+    assert np.all(np.sign(noisy) == np.sign(values))
+    assert np.any(noisy != values)
+
+
+def test_votes_under_very_large_noise_are_coins():
+    """Of 400, between 140 and 260: 6 standard deviations, false alarms 2e-9.
+
+    Noise of 1e18 and more wraps when it is doubled: then hardly one is a yes.
+    """
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    line = accountant.reserve_votes("votes", mu=1e-19, n_teachers=9, count=400)
+    answers = noisy_votes(np.full(400, 5), 9, line)
+    assert 140 <= answers.sum() <= 260
