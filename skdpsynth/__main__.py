@@ -111,15 +111,16 @@ def _fit(args: argparse.Namespace) -> None:
         from skdpsynth.preprocessing._csv import CsvFile
 
         table = CsvFile(args.table, _described(args), _NO_KINDS)
-    with withheld("The fit must end"):
+    from skdpsynth.privacy._budget import cost_of_failure
+
+    budget = synthesizer.get_params()["budget"]
+    cost = cost_of_failure(args.epsilon, args.delta, budget)
+    with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
     try:
         synthesizer.save(args.output)
     except (SkdpsynthError, OSError) as error:
-        from skdpsynth.privacy._budget import cost_of_failure
-
-        budget = synthesizer.get_params()["budget"]
-        error.add_note(cost_of_failure(args.epsilon, args.delta, budget))
+        error.add_note(cost)
         raise
     claim = str(synthesizer.privacy_report()).splitlines()[0]
     _say(f"{claim}. Written to {str(args.output)!r}.")
