@@ -196,12 +196,13 @@ def _read_schema(args: argparse.Namespace) -> TableSchema | None:
 def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
     """Give what a schema file states of each column, also where blanks are left."""
     from skdpsynth.schema._json import blank_columns
+    from skdpsynth.utils._json import read_text
 
     schema = _read_schema(args)
     if schema is None:
         return {}
     stated: dict[Hashable, Any] = dict(schema.columns)
-    for name, facts in blank_columns(args.schema.read_text(encoding="utf-8")).items():
+    for name, facts in blank_columns(read_text(args.schema)).items():
         whole = facts.get("integer", False)
         stated[name] = SimpleNamespace(tag=facts.get("kind"), integer=whole, low=None)
     return stated

@@ -111,12 +111,12 @@ class Savable(BaseEstimator):
             If the file is not one of this class, or damaged.
         """
         facts, arrays, _ = _read(path)
-        if facts["synthesizer"] != cls.__name__:
-            raise PersistenceError(
-                f"The file holds a {facts['synthesizer']}, not a {cls.__name__}. "
-                f"Load it by {facts['synthesizer']}.load(path)."
-            )
-        with reading():
+        with reading(path):
+            if facts["synthesizer"] != cls.__name__:
+                raise PersistenceError(
+                    f"Expected a {cls.__name__}. Got a {facts['synthesizer']}; load it "
+                    f"by {facts['synthesizer']}.load(path)."
+                )
             check_parts(facts, arrays)
             schema = facts["schema"]
             self = cls(
@@ -191,7 +191,7 @@ def _read(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], int]:
     """Read facts, checked, and arrays; give the size of the file too."""
-    with reading():
+    with reading(path):
         facts, arrays, size = read(path)
         check_document(facts)
         parameters = facts["parameters"].items()
