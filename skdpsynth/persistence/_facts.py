@@ -31,6 +31,7 @@ _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),
     *("schema_", "report", "table", "generator"),
 }
+_FLAGS = {"bought", "guessed", "integer", "log", "nullable", "ordered", "quantile"}
 _MAX_NAME = 100
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
@@ -155,6 +156,9 @@ def _check_marginal(column: MarginalTransform) -> None:
     _require(points.ndim == cumulative.ndim == 1, "shape of a marginal")
     _require(0 <= column.missing <= 1, "missing values")
     _require(_rises(cumulative), "a distribution")
+    own = vars(column.domain)
+    flags = [own[name] for name in _FLAGS & set(own)]
+    _require(all(type(flag) is bool for flag in flags), "flags")
     if isinstance(column.domain, LevelDomain):
         _require(len(cumulative) == len(points) + 1, "shape of a marginal")
         codes = np.arange(len(points))
@@ -163,6 +167,8 @@ def _check_marginal(column: MarginalTransform) -> None:
         return
     _require(len(points) == len(cumulative) >= 2 and _rises(points), "a marginal")
     low, high, step = column.domain.low, column.domain.high, column.domain.step
+    numbers = [low, high] if step is None else [low, high, step]
+    _require(all(type(number) in (int, float) for number in numbers), "numbers")
     decimals = column.domain.decimals
     _require(type(decimals) is int and 0 <= decimals <= 9, "decimals")
     _require(decimals == 0 or (column.domain.integer and step is None), "decimals")

@@ -95,9 +95,9 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except (*DAMAGED, SafetensorError) as error:
         words = (
-            "Expected what save() writes. This is none, or it is damaged, or a newer "
-            "version of skdpsynth wrote it. Save the synthesizer again, or get the file "
-            "anew."
+            "Expected what save() writes. This is something else, or damaged, or a "
+            "newer version of skdpsynth wrote it. Save the synthesizer again, or get "
+            "the file anew."
         )
         if isinstance(error, PersistenceError):
             words = str(error)

@@ -319,7 +319,9 @@ def _tables(connection: sqlite3.Connection) -> dict[str, str]:
 def _charges(connection: sqlite3.Connection) -> list[tuple[str, str, float, float]]:
     """Read all charges, oldest first, each of them a number that can be charged."""
     totals = _totals(connection)
-    query = "SELECT charged_at, label, epsilon, delta FROM skdpsynth_charges ORDER BY id"
+    query = (
+        "SELECT charged_at, label, epsilon, delta FROM skdpsynth_charges ORDER BY id"
+    )
     rows = connection.execute(query).fetchall()
     most = [total * (1 + _ROUNDING) for total in totals]
     for *words, epsilon, delta in rows:

@@ -27,6 +27,7 @@ MAX_BYTES = 2**25
 _MAX_DEPTH = 64
 # Of one number: a float that is written out has at most 309 before the point.
 _MAX_DIGITS = 400
+_PIECE = 2**16  # bytes
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 
@@ -36,9 +37,11 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
     No more than `parse_json` takes is read, whatever the file is.
     """
+    data = bytearray()
     with open(path, "rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    _check_length(len(data))
+        while piece := file.read(_PIECE):  # a pipe does not know its size
+            data += piece
+            _check_length(len(data))
     return data.decode("utf-8-sig")
 
 
