@@ -7,7 +7,6 @@ under test is behind it.
 from __future__ import annotations
 
 import json
-import random
 import sqlite3
 import struct
 from contextlib import closing, suppress
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
     from pathlib import Path
 
@@ -284,20 +284,31 @@ STATEMENTS = (
     "ALTER TABLE skdpsynth_{table} ADD COLUMN more",
     "CREATE TABLE other (a)",
     "CREATE INDEX other ON skdpsynth_charges (label)",
-    "CREATE TRIGGER t AFTER INSERT ON skdpsynth_charges BEGIN"
-    " DELETE FROM skdpsynth_charges; END",
-    "CREATE TRIGGER t AFTER INSERT ON skdpsynth_charges BEGIN"
-    " UPDATE skdpsynth_budget SET epsilon = epsilon * 2; END",
+    (
+        "CREATE TRIGGER t AFTER INSERT ON skdpsynth_charges BEGIN"
+        " DELETE FROM skdpsynth_charges; END"
+    ),
+    (
+        "CREATE TRIGGER t AFTER INSERT ON skdpsynth_charges BEGIN"
+        " UPDATE skdpsynth_budget SET epsilon = epsilon * 2; END"
+    ),
     "CREATE VIEW skdpsynth_more AS SELECT * FROM skdpsynth_budget",
     # As a view in the place of a table, which never ends or takes all memory.
-    "DROP TABLE skdpsynth_charges; CREATE VIEW skdpsynth_charges AS WITH RECURSIVE"
-    " c(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM c LIMIT 1000000) SELECT id,"
-    " 'a' AS charged_at, zeroblob(100) AS label, 1e-9 AS epsilon, 1e-9 AS delta FROM c",
-    "DROP TABLE skdpsynth_budget; CREATE VIEW skdpsynth_budget AS"
-    " SELECT 1 AS id, 1.0 AS epsilon, 1e-4 AS delta",
-    "DROP TABLE skdpsynth_{table}; CREATE TABLE skdpsynth_{table} (id, charged_at,"
-    " label, epsilon, delta); INSERT INTO skdpsynth_{table}"
-    " VALUES (1, {value}, {value}, {value}, {value})",
+    (
+        "DROP TABLE skdpsynth_charges; CREATE VIEW skdpsynth_charges AS WITH RECURSIVE"
+        " c(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM c LIMIT 1000000) SELECT id,"
+        " 'a' AS charged_at, zeroblob(100) AS label, 1e-9 AS epsilon, 1e-9 AS delta"
+        " FROM c"
+    ),
+    (
+        "DROP TABLE skdpsynth_budget; CREATE VIEW skdpsynth_budget AS"
+        " SELECT 1 AS id, 1.0 AS epsilon, 1e-4 AS delta"
+    ),
+    (
+        "DROP TABLE skdpsynth_{table}; CREATE TABLE skdpsynth_{table} (id, charged_at,"
+        " label, epsilon, delta); INSERT INTO skdpsynth_{table}"
+        " VALUES (1, {value}, {value}, {value}, {value})"
+    ),
     "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = {value}",
     "PRAGMA writable_schema = ON; UPDATE sqlite_master SET rootpage = {number}",
     "PRAGMA user_version = {number}",

@@ -246,7 +246,8 @@ class PrivacyBudget:
                 for create in _TABLES.values():
                     connection.execute(create)
                 connection.execute(
-                    "INSERT INTO skdpsynth_budget (id, epsilon, delta) VALUES (1, ?, ?)",
+                    "INSERT INTO skdpsynth_budget (id, epsilon, delta) "
+                    "VALUES (1, ?, ?)",
                     (self.epsilon, self.delta),
                 )
             found = _totals(connection)

@@ -39,7 +39,7 @@ class withheld:  # noqa: N801 - reads as a function: `with withheld(rule):`
                 " value of the table and are withheld; take the same step in Python to"
                 " read them."
             )
-            if self._note in notes:
+            if self._note is not None and self._note in notes:
                 hidden.add_note(self._note)
             try:
                 raise hidden

@@ -51,6 +51,7 @@ TIMES, ROOM = 40, 3 * 2**20  # of a file's bytes; and whatever its size
 SECONDS = 5.0  # of processor time, on a slow machine, for one file
 WATCHED = ("import", "exec", "compile", "open", "pickle.find_class", "marshal.loads")
 WATCHED_PREFIXES = ("os.", "subprocess.", "socket.", "shutil.", "ctypes.", "urllib.")
+FAST = ("--epsilon", "2", "--synthesizer", "Independent")
 HARMLESS = ("os.listdir", "os.scandir")
 LOOKED_UP = ("zoneinfo", "tzdata", "/sys/fs/cgroup", "/proc/")  # zones, number of cores
 
@@ -195,12 +196,11 @@ def read_budget(path: Path, _: Any, rng: random.Random) -> None:
 
 def by_command_line(kind: str, path: Path) -> str:
     """Say what is wrong with an answer of the command line; nothing if it is clear."""
+    name, table, output = str(path), path.parent / "t.csv", path.parent / "no"
     words = {
-        "saved": ["report", str(path)],
-        "schema": ["plan", "--schema", str(path), "--epsilon", "1", "--rows", "99"]
-        + ["--synthesizer", "Independent"],
-        "budget": ["fit", str(path.parent / "t.csv"), "--epsilon", "2", "--budget"]
-        + [str(path), "--synthesizer", "Independent", "-o", str(path.parent / "no")],
+        "saved": ["report", name],
+        "schema": ["plan", *FAST, "--schema", name, "--rows", "99"],
+        "budget": ["fit", str(table), *FAST, "--budget", name, "-o", str(output)],
     }[kind]
     with (
         contextlib.redirect_stderr(io.StringIO()) as said,
@@ -282,7 +282,7 @@ def run(kind: str, first: int, count: int, folder: Path) -> dict[str, Any]:
     (folder / "t.csv").write_text("a,b\n1,2\n")
     found: Counter[str] = Counter()
     examples: dict[str, int] = {}
-    slowest, most, memory = 0.0, 0.0, []
+    slowest = most = 0.0
     for zone in ("No/Zone", "Europe/None", "UTC"):  # what looks for one is imported
         with contextlib.suppress(KeyError, ValueError):
             zoneinfo.ZoneInfo(zone)
@@ -327,4 +327,4 @@ if __name__ == "__main__":
     sys.addaudithook(hook)
     folder, first, count, *kinds = sys.argv[1:]
     answers = {kind: run(kind, int(first), int(count), Path(folder)) for kind in kinds}
-    print(json.dumps(answers, indent=1))
+    sys.stdout.write(json.dumps(answers, indent=1))

@@ -86,9 +86,9 @@ def test_the_parser_never_meets_what_is_deep(monkeypatch):
         "[" * 200_000,
         '{"a":' * 200_000,
         "[[]," * 100_000,
-        "]" * 9 + "[" * 99,
+        "]" + "[" * 99,
     ):
-        with pytest.raises(ValueError, match="deep|digits"):
+        with pytest.raises(ValueError, match="64 deep"):
             parse_json(text)
     assert parsed == []
 
