@@ -269,7 +269,8 @@ class PrivacyBudget:
                 )
             ) as connection:
                 yield connection
-        except sqlite3.Error as error:
+        # SQLite quotes the file in some of its own errors, which is no text then.
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise PersistenceError(
                 f"The privacy budget in {str(self.path)!r} cannot be used ({error}). "
                 "It must be a budget file that this process can read and write."

@@ -57,9 +57,12 @@ def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_valu
     moment = pd.Timestamp(time).as_unit(data["unit"])
     if zone is None:
         return moment
-    if not isinstance(zone, str) or "dateutil" in zone:
+    if not isinstance(zone, str) or len(zone) > _MAX_TIME or "dateutil" in zone:
         raise ValueError("a zone that pandas would read from a file")
-    return moment.tz_localize("UTC").tz_convert(zone)
+    try:
+        return moment.tz_localize("UTC").tz_convert(zone)
+    except OSError as error:  # a name that is a folder of zones
+        raise ValueError("no zone") from error
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 #: What values of other types or ranges than expected make Python raise.
 DAMAGED = (
-    *(ArithmeticError, AttributeError, LookupError, RecursionError),
-    *(TypeError, ValueError),
+    *(ArithmeticError, AttributeError, LookupError, NotImplementedError),
+    *(RecursionError, TypeError, ValueError),
 )
 #: Of a text, in bytes: the facts of 100,000 columns, or a million categories.
 MAX_BYTES = 2**25

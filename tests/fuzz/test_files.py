@@ -2,7 +2,7 @@
 
 Saved synthesizers, schemas and budget files are spoilt by a seed (`_spoilt`) and read
 in a process that watches itself (`files_program`): nothing is imported, compiled,
-executed or opened beside the file; memory stays below 40 times its size and 3 MB; what
+executed or opened beside the file; memory stays below 60 times its size and 3 MB; what
 loads also prints, and samples. The command line says each error in one line.
 """
 
