@@ -111,15 +111,16 @@ def _fit(args: argparse.Namespace) -> None:
         from skdpsynth.preprocessing._csv import CsvFile
 
         table = CsvFile(args.table, _described(args), _NO_KINDS)
-    with withheld("The fit must end"):
+    from skdpsynth.privacy._budget import cost_of_failure
+
+    budget = synthesizer.get_params()["budget"]
+    cost = cost_of_failure(args.epsilon, args.delta, budget)
+    with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
     try:
         synthesizer.save(args.output)
     except (SkdpsynthError, OSError) as error:
-        from skdpsynth.privacy._budget import cost_of_failure
-
-        budget = synthesizer.get_params()["budget"]
-        error.add_note(cost_of_failure(args.epsilon, args.delta, budget))
+        error.add_note(cost)
         raise
     claim = str(synthesizer.privacy_report()).splitlines()[0]
     _say(f"{claim}. Written to {str(args.output)!r}.")
@@ -195,12 +196,13 @@ def _read_schema(args: argparse.Namespace) -> TableSchema | None:
 def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
     """Give what a schema file states of each column, also where blanks are left."""
     from skdpsynth.schema._json import blank_columns
+    from skdpsynth.utils._json import read_text
 
     schema = _read_schema(args)
     if schema is None:
         return {}
     stated: dict[Hashable, Any] = dict(schema.columns)
-    for name, facts in blank_columns(args.schema.read_text(encoding="utf-8")).items():
+    for name, facts in blank_columns(read_text(args.schema)).items():
         whole = facts.get("integer", False)
         stated[name] = SimpleNamespace(tag=facts.get("kind"), integer=whole, low=None)
     return stated

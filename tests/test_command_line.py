@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import sqlite3
 import subprocess
 import sys
 import tomllib
@@ -316,6 +318,102 @@ def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
     assert "Got a TypeError, whose words may hold a value" in error
     assert "stays charged with epsilon = 3" in error
     assert PrivacyBudget.open("b.sqlite").spent[0] == 3.0
+
+
+def put(text: str | bytes, name: str = "odd file") -> None:
+    Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def spoil_budget(statement: str) -> None:
+    PrivacyBudget(5.0, 1e-4, path="odd file")
+    with contextlib.closing(sqlite3.connect("odd file")) as connection:
+        connection.executescript(statement)
+
+
+COLUMN = '{"schema_version": 1, "columns": [["a", {"kind": "continuous", %s}]]}'
+BLANK = '{"schema_version": 1, "columns": [[%s, {"kind": %s, "low": null}]]}'
+ODD_SCHEMAS = {
+    "deep": "[" * 200_000,
+    "deep in a column": COLUMN % ('"low": 0, "high": ' + '{"tuple": [' * 50_000),
+    "huge": COLUMN % f'"low": {10**400}, "high": 1',
+    "digits": COLUMN % f'"low": {"9" * 5_000}, "high": 1',
+    "exponent": COLUMN % '"low": -1e9999, "high": 1',
+    "apart": COLUMN % f'"low": {-(10**308)}, "high": {17 * 10**307}',
+    "decimals": COLUMN % '"low": 0, "high": 1e305, "decimals": 9',
+    "long": COLUMN % f'"low": "{"a" * 3_000_000}", "high": 1',
+    "time": COLUMN % '"low": {"time": 1e300, "unit": "s", "zone": null}, "high": 1',
+    "blank name": BLANK % ('{"x": 1}', '"continuous"'),
+    "blank list": BLANK % ("[1]", '"continuous"'),
+    "blank kind": BLANK % ('"a"', "[]"),
+    "twice": '{"schema_version": 1, "schema_version": 1, "columns": []}',
+    "empty": "",
+    "no text": b"\xff\xfe\x00",
+    "NUL": "\0" * 9,
+}
+
+
+@pytest.mark.parametrize("text", ODD_SCHEMAS.values(), ids=ODD_SCHEMAS)
+def test_a_schema_file_that_is_none_is_named_in_one_line(text, capsys):
+    put(text)
+    for command in (["plan", *FAST], ["fit", "c.csv", *FAST, "-o", "m"]):
+        error = failed(capsys, *command, "--schema", "odd file")
+        assert "'odd file'" in error
+        assert len(error) < 3_000
+
+
+def test_a_schema_file_with_a_mark_and_blanks_is_read(capsys):
+    """Windows writes the mark; what was left blank was read without it."""
+    text = TableSchema.template(pd.read_csv("c.csv"), form="json")
+    put(b"\xef\xbb\xbf" + text.encode())
+    assert main(["plan", "c.csv", *FAST, "--schema", "odd file", "--rows", "99"]) == 0
+
+
+def test_a_saved_file_that_is_none_is_named_in_one_line(capsys):
+    deep = b'{"a":' + b"[" * 200_000
+    for data in (b"", b"x", b"\0" * 8, len(deep).to_bytes(8, "little") + deep):
+        put(data)
+        for command in (["report"], ["sample", "-n", "5", "-o", "x.csv"]):
+            assert "'odd file'" in failed(capsys, *command, "odd file")
+    Path("folder").mkdir()
+    for name in ("folder", "/dev/zero"):
+        assert repr(name) in failed(capsys, "report", name)
+    assert "folder" in failed(capsys, "plan", *FAST, "--schema", "folder")
+    fit = ["fit", "c.csv", *FAST, "-o", "m", "--infer-dtypes"]
+    assert "folder" in failed(capsys, *fit, "--budget", "folder")
+
+
+ENDLESS = (
+    "DROP TABLE skdpsynth_charges; CREATE VIEW skdpsynth_charges AS WITH RECURSIVE"
+    " c(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM c LIMIT 300000) SELECT id,"
+    " 'a' AS charged_at, 'b' AS label, 1e-9 AS epsilon, 1e-9 AS delta FROM c"
+)
+UNDO = (
+    "CREATE TRIGGER t AFTER INSERT ON skdpsynth_charges BEGIN"
+    " DELETE FROM skdpsynth_charges; END"
+)
+ODD_CHARGE = "INSERT INTO skdpsynth_charges VALUES (7, 'now', 'x', %s, 1e-6)"
+ODD_BUDGETS = {
+    "no totals": "DELETE FROM skdpsynth_budget",
+    "text": "UPDATE skdpsynth_budget SET epsilon = 'much'",
+    "bytes": "UPDATE skdpsynth_budget SET epsilon = x'00'",
+    "infinite": "UPDATE skdpsynth_budget SET epsilon = 1e999",
+    "less than nothing": ODD_CHARGE % "-4",
+    "an infinite charge": ODD_CHARGE % "1e999",
+    "a charge in words": ODD_CHARGE % "'none'",
+    "another table": "DROP TABLE skdpsynth_charges",
+    "an endless view": ENDLESS,
+    "a trigger": UNDO,
+}
+
+
+@pytest.mark.parametrize("statement", ODD_BUDGETS.values(), ids=ODD_BUDGETS)
+def test_a_budget_file_that_is_none_is_named_in_one_line(statement, capsys):
+    """A charge that is undone, or less than nothing, would buy another fit."""
+    spoil_budget(statement)
+    fit = ["fit", "c.csv", "--infer-dtypes", "--target", "Biopsy", *FAST, "-o", "m"]
+    error = failed(capsys, *fit, "--budget", "odd file")
+    assert str(Path("odd file").absolute()) in error
+    assert "The fit did not end" not in error
 
 
 @pytest.mark.filterwarnings("always")

@@ -30,7 +30,7 @@ ALLOWED = {
     "exceptions": set(),
     "utils": {"exceptions"},
     "privacy": _BOTTOM,
-    "schema": {"exceptions"},
+    "schema": _BOTTOM,
     "metrics": _BOTTOM,
     "datasets": {"exceptions"},
     "preprocessing": _PRIVATE_SIDE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,15 +38,15 @@ def canary_row(
     for name in table:
         dtype, value = table[name].dtype, row[name].iloc[0]
         levels = getattr(dtype, "categories", [value])
-        try:
-            if not (value in levels or pd.isna(value)):  # astype makes it a missing one
-                raise ValueError("no category")
-            typed = row[name].astype(dtype)
-        except (TypeError, ValueError, OverflowError) as error:
+        typed = None
+        with suppress(TypeError, ValueError, OverflowError):  # they say the value
+            if value in levels or pd.isna(value):  # astype would make it a missing one
+                typed = row[name].astype(dtype)
+        if typed is None:
             raise ValueError(
                 f"The canary's value for {name!r} must be one that {dtype} can hold. "
                 "It is not; change the canary, or the dtype of the table."
-            ) from error
+            )
         columns[name] = typed.reset_index(drop=True)  # a Series keeps its dtype
     return pd.DataFrame(columns)
 

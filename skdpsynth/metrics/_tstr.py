@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -264,13 +265,14 @@ def _check_values(column: pd.Series, n_values: int, of: str) -> None:
 
 def _labels_to_score(column: pd.Series, pos_label: object, of: str) -> list[Any]:
     """Say which labels are scored against the rest."""
-    try:
+    labels = None
+    with suppress(TypeError):  # its words may hold a label
         labels = sorted(column.astype(object).unique())
-    except TypeError as exc:
+    if labels is None:
         raise InvalidTableError(
             f"Expected labels of one type in the target column {column.name!r}, but "
             "they cannot be sorted. Cast the column to one type."
-        ) from exc
+        )
     _check_values(column, len(labels), of)
     if pos_label is None:
         return labels[-1:] if len(labels) == 2 else labels

@@ -31,7 +31,12 @@ _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),
     *("schema_", "report", "table", "generator"),
 }
+_FLAGS = {"bought", "guessed", "integer", "log", "nullable", "ordered", "quantile"}
 _MAX_NAME = 100
+_MAX_COUNT = 2.0**63  # of rows
+# Scores are within 3 of 0, and training keeps scales below e^5: far beyond, and yet so
+# that no sum or product of them overflows.
+_MAX_SCORE, _MAX_LOG_SCALE = 1e6, 100.0
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 _ROUNDING = 1e-3  # of shares that add up to 1, in single precision
@@ -107,7 +112,7 @@ def check_parts(
         _require(kind_of_dtype(layout.dtype) == said, "a dtype")
     n_classes = max(len(facts.classes.levels), 1)
     _require(counts.shape == (n_classes,) == (len(model.marginals),), "classes")
-    _require(np.isfinite(counts).all() and (counts > 0).all(), "classes")
+    _require(((counts > 0) & (counts < _MAX_COUNT)).all(), "classes")
     for row in model.marginals:
         _require(len(row) == n_columns, "marginals")
         for column in row:
@@ -122,7 +127,9 @@ def check_parts(
                 array = arrays[f"generator.{c}.{name}"]
                 fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
                 fits = fits and array.ndim == n_axes
-                _require(fits and np.isfinite(array).all(), "generator")
+                _require(fits and (np.abs(array) <= _MAX_SCORE).all(), "generator")
+            scales = arrays[f"generator.{c}.log_scale"]
+            _require((scales <= _MAX_LOG_SCALE).all(), "generator")
 
 
 def _check_mixtures(
@@ -155,6 +162,9 @@ def _check_marginal(column: MarginalTransform) -> None:
     _require(points.ndim == cumulative.ndim == 1, "shape of a marginal")
     _require(0 <= column.missing <= 1, "missing values")
     _require(_rises(cumulative), "a distribution")
+    own = vars(column.domain)
+    flags = [own[name] for name in _FLAGS & set(own)]
+    _require(all(type(flag) is bool for flag in flags), "flags")
     if isinstance(column.domain, LevelDomain):
         _require(len(cumulative) == len(points) + 1, "shape of a marginal")
         codes = np.arange(len(points))
@@ -163,10 +173,12 @@ def _check_marginal(column: MarginalTransform) -> None:
         return
     _require(len(points) == len(cumulative) >= 2 and _rises(points), "a marginal")
     low, high, step = column.domain.low, column.domain.high, column.domain.step
+    numbers = [low, high] if step is None else [low, high, step]
+    _require(all(type(number) in (int, float) for number in numbers), "numbers")
     decimals = column.domain.decimals
     _require(type(decimals) is int and 0 <= decimals <= 9, "decimals")
     _require(decimals == 0 or (column.domain.integer and step is None), "decimals")
-    _require(np.isfinite([low, high]).all() and low <= high, "a range")
+    _require(low <= high and np.isfinite(float(high) - float(low)), "a range")
     _require(step is None or 0 < float(step) < np.inf, "a unit of time")
 
 

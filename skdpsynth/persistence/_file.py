@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.exceptions import FolderNotFoundError, PersistenceError
-from skdpsynth.privacy._report_json import DAMAGED
-from skdpsynth.schema._json import parse_json
+from skdpsynth.utils._json import DAMAGED, MAX_BYTES, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT_VERSION = 2
-# Facts, and names and shapes of arrays: parsed, they take some twenty times their size.
-_MAX_HEADER = 2**25
-_MAX_SIZE = 2**30 + 2**25
+# Facts, and names and shapes of arrays; then the arrays.
+_MAX_HEADER = MAX_BYTES
+_MAX_SIZE = 2**30 + _MAX_HEADER
 _DTYPES = ("float64", "float32", "int64", "int32", "bool")
 _FIELDS = {"dtype", "shape", "data_offsets"}
 _KEY = "skdpsynth"  # of the only metadata
@@ -68,7 +67,7 @@ def read(
         if length > size:
             raise ValueError("a header that is longer than the file")
         _check_sizes(length, size, "Do not trust this file: it has too many columns")
-        data = start + file.read()
+        data = start + file.read(size)  # a device has no end
     entries = parse_json(data[8 : 8 + length].decode())
     ((key, text),) = entries.pop("__metadata__").items()
     if key != _KEY or any(set(entry) != _FIELDS for entry in entries.values()):
@@ -88,20 +87,21 @@ def read(
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn what a damaged file makes Python raise into a `PersistenceError`."""
     from safetensors import SafetensorError
 
     try:
         yield
-    except PersistenceError:
-        raise
-    except (*DAMAGED, RecursionError, SafetensorError) as error:
-        raise PersistenceError(
-            "Expected a file written by save(). This is none, or it is damaged, or "
-            "a newer version of skdpsynth wrote it. Save the synthesizer again, or get "
+    except (*DAMAGED, SafetensorError) as error:
+        words = (
+            "Expected what save() writes. This is something else, or damaged, or a "
+            "newer version of skdpsynth wrote it. Save the synthesizer again, or get "
             "the file anew."
-        ) from error
+        )
+        if isinstance(error, PersistenceError):
+            words = str(error)
+        raise PersistenceError(f"The file {os.fspath(path)!r}: {words}") from error
 
 
 def _signed(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -25,7 +25,7 @@ from skdpsynth.schema import TableSchema
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -43,6 +43,7 @@ class Savable(BaseEstimator):
     schema_: TableSchema
     _model: TableModel
     _report: PrivacyReport
+    sample: Callable[..., Any]  # of `Sampler`
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted synthesizer to one file: generator and public facts.
@@ -111,12 +112,12 @@ class Savable(BaseEstimator):
             If the file is not one of this class, or damaged.
         """
         facts, arrays, _ = _read(path)
-        if facts["synthesizer"] != cls.__name__:
-            raise PersistenceError(
-                f"The file holds a {facts['synthesizer']}, not a {cls.__name__}. "
-                f"Load it by {facts['synthesizer']}.load(path)."
-            )
-        with reading():
+        with reading(path):
+            if facts["synthesizer"] != cls.__name__:
+                raise PersistenceError(
+                    f"Expected a {cls.__name__}. Got a {facts['synthesizer']}; load it "
+                    f"by {facts['synthesizer']}.load(path)."
+                )
             check_parts(facts, arrays)
             schema = facts["schema"]
             self = cls(
@@ -128,6 +129,9 @@ class Savable(BaseEstimator):
             self._report = PrivacyReport.from_dict(facts["report"])
             self._restore_generator(facts["generator"], arrays)
             self._make_ready()
+            # What cannot be drawn is refused here: a row of each class, every level.
+            self.sample(len(self._model.marginals), random_state=0)
+            self._model.check_levels()
         return self
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -191,7 +195,7 @@ def _read(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], int]:
     """Read facts, checked, and arrays; give the size of the file too."""
-    with reading():
+    with reading(path):
         facts, arrays, size = read(path)
         check_document(facts)
         parameters = facts["parameters"].items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
     from skdpsynth.schema import TableSchema
     from skdpsynth.schema._dtypes import Kind
+
+
+# One name, and in brackets a unit and a zone: libraries parse, and compile, far more.
+_PLAIN_DTYPE = re.compile(
+    r"[<>|=]?[A-Za-z]\w{0,29}(\[\w{1,12}(, (tz=)?[\w+\-/:]{1,64})?\])?"
+)
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,10 @@ def _encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
 
 
 def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
+    """Undo `_encode_dtype`; the names in a file may be a stranger's."""
+    for library in {"numpy", "string", "arrow", "pandas"} & set(data):
+        if not _PLAIN_DTYPE.fullmatch(data[library]):
+            raise ValueError("a dtype of another kind")
     if "numpy" in data:
         return np.dtype(data["numpy"])
     if "category" in data:

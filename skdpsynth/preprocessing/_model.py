@@ -80,6 +80,23 @@ class TableModel:
                 series[column.name] = to_category_series(codes, levels, column)
         return [series.get(column.name) for column in self.facts.layout.columns]
 
+    def check_levels(self) -> None:
+        """Raise what libraries do where a column's dtype does not hold all its levels.
+
+        A file may state others; and a sample may have the rarest one of them.
+        """
+        pairs = [
+            (column, domain.levels)
+            for column, domain in self.facts.drawn.values()
+            if isinstance(domain, LevelDomain)
+        ]
+        label = self.facts.layout.label_column
+        if label is not None:
+            pairs.append((label, self.facts.classes.levels))
+        for column, levels in pairs:
+            first = -1 if column.can_be_missing else 0
+            to_category_series(np.arange(first, len(levels)), levels, column)
+
     def cells(
         self,
         ranks: NDArray[np.float64],

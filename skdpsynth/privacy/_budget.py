@@ -30,16 +30,20 @@ _LOCK_TIMEOUT_S = 60.0
 # Rounding of sums such as ten times 0.1.
 _ROUNDING = 1e-12
 
-_CREATE_BUDGET = (
-    "CREATE TABLE IF NOT EXISTS skdpsynth_budget "
-    "(id INTEGER PRIMARY KEY CHECK (id = 1), epsilon REAL NOT NULL, "
-    "delta REAL NOT NULL)"
-)
-_CREATE_CHARGES = (
-    "CREATE TABLE IF NOT EXISTS skdpsynth_charges "
-    "(id INTEGER PRIMARY KEY, charged_at TEXT NOT NULL, label TEXT NOT NULL, "
-    "epsilon REAL NOT NULL, delta REAL NOT NULL)"
-)
+# As SQLite keeps them. A file with anything else is none of ours: reading a view or
+# writing beside a trigger would run what a stranger wrote there.
+_TABLES = {
+    "skdpsynth_budget": (
+        "CREATE TABLE skdpsynth_budget "
+        "(id INTEGER PRIMARY KEY CHECK (id = 1), epsilon REAL NOT NULL, "
+        "delta REAL NOT NULL)"
+    ),
+    "skdpsynth_charges": (
+        "CREATE TABLE skdpsynth_charges "
+        "(id INTEGER PRIMARY KEY, charged_at TEXT NOT NULL, label TEXT NOT NULL, "
+        "epsilon REAL NOT NULL, delta REAL NOT NULL)"
+    ),
+}
 
 
 class PrivacyBudget:
@@ -170,9 +174,8 @@ class PrivacyBudget:
         import pandas as pd
 
         columns = ["charged_at", "label", "epsilon", "delta"]
-        query = f"SELECT {', '.join(columns)} FROM skdpsynth_charges ORDER BY id"
         with self._connection() as connection:
-            rows = connection.execute(query).fetchall()
+            rows = _charges(connection)
         table = pd.DataFrame(rows, columns=columns)
         return table.astype({"epsilon": "float64", "delta": "float64"})
 
@@ -239,13 +242,14 @@ class PrivacyBudget:
     def _create(self) -> None:
         """Create the tables, or check that they are of the same budget."""
         with self._connection(mode="rwc") as connection, _transaction(connection):
-            connection.execute(_CREATE_BUDGET)
-            connection.execute(_CREATE_CHARGES)
-            connection.execute(
-                "INSERT OR IGNORE INTO skdpsynth_budget (id, epsilon, delta) "
-                "VALUES (1, ?, ?)",
-                (self.epsilon, self.delta),
-            )
+            if not _tables(connection):
+                for create in _TABLES.values():
+                    connection.execute(create)
+                connection.execute(
+                    "INSERT INTO skdpsynth_budget (id, epsilon, delta) "
+                    "VALUES (1, ?, ?)",
+                    (self.epsilon, self.delta),
+                )
             found = _totals(connection)
         if found != (self.epsilon, self.delta):
             raise PersistenceError(
@@ -265,7 +269,8 @@ class PrivacyBudget:
                 )
             ) as connection:
                 yield connection
-        except sqlite3.Error as error:
+        # SQLite quotes the file in some of its own errors, which is no text then.
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise PersistenceError(
                 f"The privacy budget in {str(self.path)!r} cannot be used ({error}). "
                 "It must be a budget file that this process can read and write."
@@ -300,14 +305,55 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
+def _tables(connection: sqlite3.Connection) -> dict[str, str]:
+    """Give the tables of a whole and clean file: those of a budget, or none at all."""
+    query = "SELECT name, sql FROM sqlite_master LIMIT 3"
+    found = dict(connection.execute(query).fetchall())
+    if found not in ({}, _TABLES):
+        raise sqlite3.DatabaseError("it holds something else")
+    # A page that several others name would be read as often as there are ways to it.
+    (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if state != "ok":
+        raise sqlite3.DatabaseError("it is damaged")
+    return found
+
+
+def _charges(connection: sqlite3.Connection) -> list[tuple[str, str, float, float]]:
+    """Read all charges, oldest first, each of them a number that can be charged."""
+    totals = _totals(connection)
+    query = (
+        "SELECT charged_at, label, epsilon, delta FROM skdpsynth_charges ORDER BY id"
+    )
+    rows = connection.execute(query).fetchall()
+    most = [total * (1 + _ROUNDING) for total in totals]
+    for *words, epsilon, delta in rows:
+        numbers = type(epsilon) is type(delta) is float
+        if not numbers or not 0 < epsilon <= most[0] or not 0 < delta <= most[1]:
+            raise sqlite3.DatabaseError("a charge in it is out of range")
+        if not all(isinstance(word, str) for word in words):
+            raise sqlite3.DatabaseError("a charge in it has no time or no label")
+    return rows
+
+
 def _sums(connection: sqlite3.Connection) -> tuple[float, float]:
-    rows = connection.execute("SELECT epsilon, delta FROM skdpsynth_charges").fetchall()
-    return math.fsum(row[0] for row in rows), math.fsum(row[1] for row in rows)
+    rows = _charges(connection)
+    try:
+        return math.fsum(row[2] for row in rows), math.fsum(row[3] for row in rows)
+    except OverflowError:
+        raise sqlite3.DatabaseError("its charges have no sum") from None
 
 
 def _totals(connection: sqlite3.Connection) -> tuple[float, float]:
-    row = connection.execute("SELECT epsilon, delta FROM skdpsynth_budget").fetchone()
-    return float(row[0]), float(row[1])
+    rows = []
+    if _tables(connection):
+        query = "SELECT epsilon, delta FROM skdpsynth_budget"
+        rows = connection.execute(query).fetchall()
+    if len(rows) != 1 or not all(type(value) is float for value in rows[0]):
+        raise sqlite3.DatabaseError("it has no totals")
+    ((epsilon, delta),) = rows
+    if not 0 < epsilon < math.inf or not 0 < delta < 1:
+        raise sqlite3.DatabaseError("its totals are out of range")
+    return epsilon, delta
 
 
 def _remove(path: Path, owner: int) -> None:

@@ -17,7 +17,6 @@ from skdpsynth.exceptions import (
 )
 from skdpsynth.privacy._calibration import gdp_epsilon, replace_one_epsilon
 from skdpsynth.privacy._report_json import (
-    DAMAGED,
     ReportEntry,
     check_ranges,
     fields_from_json,
@@ -34,6 +33,7 @@ from skdpsynth.privacy._report_text import (
     scope_words,
     statement,
 )
+from skdpsynth.utils._json import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

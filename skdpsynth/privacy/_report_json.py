@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: What values of other types or ranges than expected make Python raise.
-DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Far above what a fit can have; beyond, the search for an epsilon would not end.
 _MAX_MU = 1e5
 

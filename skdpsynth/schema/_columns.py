@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import date
@@ -26,6 +27,7 @@ _MOST_DECIMALS = 9
 MOST_BOUGHT = 4  # of decimals
 ROUNDING = 1e-6  # of a unit of decimals, by which a bound may be off it
 EXACT = 2.0**53  # whole numbers below it are floats
+LARGEST = sys.float_info.max
 _NEAR = 0.1
 
 
@@ -109,10 +111,11 @@ class Continuous(Column):
             bound, what = plain(getattr(self, name)), f"'{name}' bound of Continuous"
             if isinstance(bound, bool) or not isinstance(bound, int | float):
                 raise _wrong(f"The {what} must be a number", bound)
-            if not math.isfinite(bound):
+            if abs(bound) > LARGEST or bound != bound:
+                got = repr(bound) if isinstance(bound, float) else "a larger one"
                 raise InvalidSchemaError(
-                    f"The {what} must be finite. Got {bound!r} instead; give a bound"
-                    " that no plausible value exceeds."
+                    f"The {what} must be finite, at most {LARGEST!r}. Got {got}"
+                    " instead; give a bound that no plausible value exceeds."
                 )
             if self.integer:
                 if bound != int(bound):
@@ -143,16 +146,16 @@ class Continuous(Column):
         if free:
             return
         low, high = self.low * 10.0**decimals, self.high * 10.0**decimals
-        if math.ceil(low - ROUNDING) > math.floor(high + ROUNDING):
-            raise InvalidSchemaError(
-                "Between the bounds of Continuous there must be a number of so many"
-                f" 'decimals'. Got {self.low!r}, {self.high!r} and decimals={decimals}."
-            )
         if max(-low, high) >= EXACT:
             raise InvalidSchemaError(
                 "The bounds of Continuous with 'decimals' must be below"
                 f" 2**53 / 10**decimals, what a float holds. Got {self.low!r} and"
                 f" {self.high!r}; give fewer decimals."
+            )
+        if math.ceil(low - ROUNDING) > math.floor(high + ROUNDING):
+            raise InvalidSchemaError(
+                "Between the bounds of Continuous there must be a number of so many"
+                f" 'decimals'. Got {self.low!r}, {self.high!r} and decimals={decimals}."
             )
 
     def resolved_scale(self) -> Literal["linear", "log", "quantile"]:
@@ -370,7 +373,7 @@ def family(level: object) -> str:
 
 def _check_order(column: Column, low: Any, high: Any) -> None:  # noqa: ANN401
     rule = "satisfy low <= high"
-    if isinstance(low, float) and not math.isfinite(high - low):
+    if isinstance(low, int | float) and not math.isfinite(float(high) - float(low)):
         rule = "be less than 1e308 apart"
     elif low <= high:
         return

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema._columns import KINDS, Column
 from skdpsynth.schema._rules import RULES, Rule
 from skdpsynth.schema._values import decode_value, encode_value
+from skdpsynth.utils._json import DAMAGED, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -21,6 +21,7 @@ _VERSION = 1
 _WIDTH = 160  # of a line; the facts of a longer column have a line each
 # What a template leaves open. A column of which nothing is filled in is bought.
 _BLANKS = ("low", "high", "categories", "nullable")
+_LONGEST = 1000  # characters of what a message quotes
 _LISTS = ("columns", "parts")  # of names; another name may be a tuple itself
 
 
@@ -36,17 +37,21 @@ def column_to_dict(column: Column) -> dict[str, Any]:
 
 def column_from_dict(data: Any) -> Column:  # noqa: ANN401 - whatever a file says
     """Rebuild a column from what `column_to_dict` wrote; an option may be absent."""
-    _check_names(data, ["kind"])
-    if data["kind"] not in KINDS:
-        kinds = _listed(KINDS)
-        raise InvalidSchemaError(f"Expected a 'kind' of {kinds}. Got {data['kind']!r}.")
-    kind: Any = KINDS[data["kind"]]
+    kind = _kind_of(data)
     required = [item.name for item in fields(kind) if item.default is MISSING]
     options = [item.name for item in fields(kind) if item.name not in required]
     _check_names(data, ["kind", *required], options)
     facts = {name: decode_value(data[name]) for name in data if name != "kind"}
     column: Column = kind(**facts)
     return column
+
+
+def _kind_of(data: Any) -> Any:  # noqa: ANN401 - whatever a file says; a class
+    _check_names(data, ["kind"])
+    if data["kind"] not in KINDS:
+        kinds = _listed(KINDS)
+        raise InvalidSchemaError(f"Expected a 'kind' of {kinds}. Got {data['kind']!r}.")
+    return KINDS[data["kind"]]
 
 
 def rule_to_dict(rule: Rule) -> dict[str, Any]:
@@ -93,7 +98,7 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
             name = decode_value(encoded)
             if name in columns:
                 raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
-        with place(f"Column {name!r}"):
+        with place(_shortened(f"Column {name!r}")):
             columns[name] = column_from_dict(facts)
     with place("'target' or 'class_counts'"):
         counts, target = data.get("class_counts"), decode_value(data.get("target"))
@@ -139,40 +144,21 @@ def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
             " of skdpsynth that wrote it, or write the schema anew."
         )
     if isinstance(data.get("columns"), list):
-        data["columns"] = [entry for entry in data["columns"] if not _is_blank(entry)]
+        entries, data["columns"] = data["columns"], []
+        for number, entry in enumerate(entries, start=1):
+            if not _is_blank(entry):
+                data["columns"].append(entry)
+                continue
+            with place(f"Entry {number} of 'columns'"):
+                hash(decode_value(entry[0]))  # a name that `blank_columns` can use
+                _kind_of(entry[1])
     return data
 
 
 def blank_columns(text: str) -> dict[Hashable, Mapping[str, Any]]:
-    """Read what a schema file states of columns of which all blanks are left."""
+    """Read what `from_text` left out: columns of which all blanks are left."""
     entries = filter(_is_blank, parse_json(text)["columns"])
     return {decode_value(name): facts for name, facts in entries}
-
-
-def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Parse JSON strictly: what two readers could read in two ways is refused."""
-    return json.loads(
-        text,
-        object_pairs_hook=_distinct,
-        parse_constant=_refuse,
-        parse_float=_finite,
-    )
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key that comes twice")
-    return found
-
-
-def _refuse(_: str) -> NoReturn:
-    raise ValueError("a number that is not finite")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _refuse(text)
 
 
 def _entry(entry: object) -> str:
@@ -204,8 +190,8 @@ def place(words: str) -> Iterator[None]:
     try:
         yield
     except InvalidSchemaError as error:
-        raise InvalidSchemaError(f"{words}: {error}") from error
-    except (LookupError, TypeError, ValueError) as error:
+        raise InvalidSchemaError(f"{words}: {_shortened(str(error))}") from error
+    except DAMAGED as error:
         raise InvalidSchemaError(
             f"{words}: Expected what TableSchema writes there. Got something of another"
             " form; compare it with a schema that was written."
@@ -224,6 +210,11 @@ def _check_names(
         raise InvalidSchemaError(
             f"Expected {_listed(required)}{more}. Got {got or 'none'}; correct it."
         )
+
+
+def _shortened(text: str) -> str:
+    """Leave out the middle of words with a value of thousands of characters."""
+    return text if len(text) <= _LONGEST else f"{text[:700]} [...] {text[-200:]}"
 
 
 def _listed(names: Iterable[object]) -> str:

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.schema._columns import Boolean, Categorical, Continuous, Datetime
+from skdpsynth.schema._columns import (
+    LARGEST,
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+)
 from skdpsynth.schema._values import decimals_of, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from skdpsynth.schema._columns import Column
 
@@ -100,9 +107,11 @@ class Ordered(Rule):
                     " alike, or leave one out."
                 )
         lows = [_number(column.low) for column in described]
+        highest = 0  # place of the highest low so far
         for j, column in enumerate(described):
-            if max(lows[: j + 1]) > _number(column.high):
-                first = self.names[int(np.argmax(lows[: j + 1]))]
+            highest = j if lows[j] > lows[highest] else highest
+            if lows[highest] > _number(column.high):
+                first = self.names[highest]
                 raise InvalidSchemaError(
                     f"The rule {self} needs bounds that leave room for it, but 'low' of"
                     f" {first!r} is above 'high' of {self.names[j]!r}. Correct the"
@@ -165,7 +174,9 @@ class SumOf(Rule):
             )
         total, *parts = described
         low, high = sum(part.low for part in parts), sum(part.high for part in parts)
-        room = _ROUNDING * (abs(low) + abs(high))
+        # Of whole numbers a sum may be one that no float is near.
+        near = max(-low, high) <= LARGEST
+        room = _ROUNDING * abs(low) + _ROUNDING * abs(high) if near else 0.0
         if low < total.low - room or high > total.high + room:
             raise InvalidSchemaError(
                 f"The bounds of {self.total!r} must hold every sum that the bounds of"
@@ -291,7 +302,7 @@ class Determines(Rule):
                 f"The deciding column of the rule {self} must be Categorical or"
                 f" Boolean. Got {deciding!r}; describe it so, or drop the rule."
             )
-        expected = _levels(deciding)
+        expected = dict.fromkeys(_levels(deciding))
         if set(self.table) != set(expected):
             wrong = [key for key in expected if key not in self.table]
             wrong += [key for key in self.table if key not in expected]
@@ -305,8 +316,9 @@ class Determines(Rule):
                 f"The decided column of the rule {self} must be Categorical, Boolean"
                 f" or Continuous. Got {decided!r}; describe it so, or drop the rule."
             )
+        can_be = _values_of(decided)
         for value in self.table.values():
-            if not _can_be(value, decided):
+            if not can_be(value):
                 raise InvalidSchemaError(
                     f"The values of the table of the rule {self} must be such as"
                     f" {self.decided!r} is described to have. Got {value!r}; correct"
@@ -385,10 +397,17 @@ def _levels(column: Categorical | Boolean) -> tuple[Any, ...]:
     return tuple(column.categories)
 
 
-def _can_be(value: object, column: Categorical | Boolean | Continuous) -> bool:
-    """Tell whether a value is one that a column is described to have."""
-    if not isinstance(column, Continuous):
-        return isinstance(value, Hashable) and value in {*_levels(column)}
+def _values_of(
+    column: Categorical | Boolean | Continuous,
+) -> Callable[[object], bool]:
+    """Give the question whether a value is one that a column is described to have."""
+    if isinstance(column, Continuous):
+        return partial(_can_be, column)
+    levels = {*_levels(column)}
+    return lambda value: isinstance(value, Hashable) and value in levels
+
+
+def _can_be(column: Continuous, value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if not column.low <= value <= column.high:

@@ -67,22 +67,28 @@ def check_target(rules: Iterable[Rule], columns: Columns, target: Hashable) -> N
 def in_order(rules: Iterable[Rule]) -> list[Rule]:
     """Give the rules that compute a column, each after those of its own columns."""
     waiting = {name: rule for rule in rules for name in rule.derived}
+    needs = {name: waiting.keys() & {*rule.names} for name, rule in waiting.items()}
+    left = {name: len(needed) - 1 for name, needed in needs.items()}  # but for itself
+    users: dict[Hashable, list[Hashable]] = {name: [] for name in waiting}
+    for name in waiting:
+        for needed in needs[name]:
+            users[needed].append(name)
+    place = {name: number for number, name in enumerate(waiting)}
     found: list[Rule] = []
-    while waiting:
-        ready = {
-            name: rule
-            for name, rule in waiting.items()
-            if waiting.keys() & set(rule.names) == {name}
-        }
-        if not ready:
-            raise InvalidSchemaError(
-                "The rules compute columns from each other in a circle:"
-                f" {', '.join(map(repr, waiting))}. Drop one of"
-                f" {'; '.join(map(str, waiting.values()))}."
-            )
-        found += ready.values()
-        for name in ready:
-            del waiting[name]
+    ready = [name for name in waiting if left[name] == 0]
+    while ready:
+        found += [waiting.pop(name) for name in ready]
+        freed = []
+        for user in (user for name in ready for user in users[name]):
+            left[user] -= 1
+            freed += [user] if left[user] == 0 else []
+        ready = sorted(freed, key=place.__getitem__)
+    if waiting:
+        raise InvalidSchemaError(
+            "The rules compute columns from each other in a circle:"
+            f" {', '.join(map(repr, waiting))}. Drop one of"
+            f" {'; '.join(map(str, waiting.values()))}."
+        )
     return found
 
 

@@ -34,6 +34,7 @@ from skdpsynth.schema._json import (
 )
 from skdpsynth.schema._rules_together import checked_rules
 from skdpsynth.schema._values import encode_value, plain
+from skdpsynth.utils._json import read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -321,7 +322,8 @@ class TableSchema:
         InvalidSchemaError
             If `data` has another form.
         """
-        return cls(**schema_from_dict(data))
+        with place("The schema"):
+            return cls(**schema_from_dict(data))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Write the schema as JSON, with a line for every column.
@@ -378,13 +380,14 @@ class TableSchema:
         Raises
         ------
         InvalidSchemaError
-            If the text is not such a schema; the message names the place.
+            If the text is not such a schema, or has more than 32 MiB; the message names
+            the file and the place.
         """
         given = os.fspath(path_or_text)
         is_text = isinstance(path_or_text, str) and given.lstrip().startswith("{")
         with place("The schema" if is_text else f"The file {given!r}"):
-            text = given if is_text else Path(given).read_text(encoding="utf-8-sig")
-            return cls.from_dict(from_text(text))
+            text = given if is_text else read_text(given)
+            return cls(**schema_from_dict(from_text(text)))
 
     def check(self, df: pd.DataFrame) -> pd.DataFrame:
         """List what in a private table the schema does not fit, for the curator only.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TOLD = 0.1  # of a unit
+_MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
 
 
 def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
@@ -50,12 +51,18 @@ def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_valu
         return tuple(decode_value(part) for part in data["tuple"])
     if "float" in data:
         return float(data["float"])
-    moment = pd.Timestamp(data["time"]).as_unit(data["unit"])
-    if data["zone"] is None:
+    time, zone = data["time"], data["zone"]
+    if not isinstance(time, str) or len(time) > _MAX_TIME:
+        raise ValueError("no time")
+    moment = pd.Timestamp(time).as_unit(data["unit"])
+    if zone is None:
         return moment
-    if str(data["zone"]).startswith("dateutil"):
+    if not isinstance(zone, str) or len(zone) > _MAX_TIME or "dateutil" in zone:
         raise ValueError("a zone that pandas would read from a file")
-    return moment.tz_localize("UTC").tz_convert(data["zone"])
+    try:
+        return moment.tz_localize("UTC").tz_convert(zone)
+    except OSError as error:  # a name that is a folder of zones
+        raise ValueError("no zone") from error
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name

@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from skdpsynth.utils._json import DAMAGED
+
 
 class RunFolder:
     """One JSON file per run, found by its name and its key, and never half written."""
@@ -25,7 +27,7 @@ class RunFolder:
             text = self._file(name, digest).read_text(encoding="utf-8")
             document = json.loads(text)
             return document["run"] if document["key"] == digest else None
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, *DAMAGED):
             return None  # absent, torn or of another kind: the run is made again
 
     def write(self, name: str, key: list[Any], content: object) -> None:

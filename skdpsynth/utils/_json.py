@@ -1,0 +1,101 @@
+"""JSON of a file that a stranger may have written: strict, and within limits.
+
+Schemas, saved synthesizers and kept runs are parsed here alone. Values take up to some
+thirty times the bytes of their text: an empty object of two characters is 64 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import os
+
+#: What values of other types or ranges than expected make Python raise.
+DAMAGED = (
+    *(ArithmeticError, AttributeError, LookupError, NotImplementedError),
+    *(RecursionError, TypeError, ValueError),
+)
+#: Of a text, in bytes: the facts of 100,000 columns, or a million categories.
+MAX_BYTES = 2**25
+# A column's name that is a tuple in a tuple, in a rule, in a saved file, is at 10.
+_MAX_DEPTH = 64
+# Of one number: a float that is written out has at most 309 before the point.
+_MAX_DIGITS = 400
+_PIECE = 2**16  # bytes
+_TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NO_BRACKETS = re.compile(r"[^\[\]{}]+")
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Read a text, in UTF-8 with or without a mark; a ValueError if it is none.
+
+    No more than `parse_json` takes is read, whatever the file is.
+    """
+    data = bytearray()
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):  # a pipe does not know its size
+            data += piece
+            _check_length(len(data))
+    return data.decode("utf-8-sig")
+
+
+def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
+    """Parse JSON strictly: what two readers could read in two ways is refused.
+
+    Every number is one that a float can be near. A ValueError says what is refused.
+    """
+    _check_length(len(text))
+    if _depth(text) > _MAX_DEPTH:
+        raise ValueError(f"lists or objects that are more than {_MAX_DEPTH} deep")
+    return json.loads(
+        text,
+        object_pairs_hook=_distinct,
+        parse_constant=_not_finite,
+        parse_float=_finite,
+        parse_int=_whole,
+    )
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES:,} bytes")
+
+
+def _depth(text: str) -> int:
+    """Give how deep brackets are nested, at least up to where a parser would stop.
+
+    The parser of the library calls itself, so it must not meet the text before.
+    """
+    brackets = _NO_BRACKETS.sub("", _TEXTS.sub("", text)).encode()
+    opened = np.isin(np.frombuffer(brackets, np.uint8), [*b"[{"])
+    steps = np.where(opened, np.int8(1), np.int8(-1))
+    return int(np.cumsum(steps, dtype=np.int32).max(initial=0))
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key that comes twice")
+    return found
+
+
+def _not_finite(_: str) -> NoReturn:
+    raise ValueError("a number that is not finite")
+
+
+def _finite(text: str) -> float:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"a number of more than {_MAX_DIGITS} digits")
+    value = float(text)
+    return value if math.isfinite(value) else _not_finite(text)
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)

@@ -1,0 +1,336 @@
+"""Read spoilt files in a process of its own, and say what came of each.
+
+``python files_program.py FOLDER FIRST COUNT KIND...`` with kinds of `READERS` reads the
+files of the seeds FIRST to FIRST + COUNT - 1, and prints what came of each as JSON. An
+audit hook sees what is imported, compiled, executed and opened meanwhile, tracemalloc
+the memory of every fourth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import random
+import sys
+import time
+import traceback
+import tracemalloc
+import warnings
+import zoneinfo
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+import pandas as pd
+from _rules import SCHEMA as RULED
+from _rules import TABLE as RULED_TABLE
+from _spoilt import spoil_budget, spoilt_saved, spoilt_schema
+
+import skdpsynth
+from skdpsynth import (
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    PrivacyBudget,
+    TableSchema,
+    __main__,
+)
+from skdpsynth.exceptions import (
+    BudgetExceededError,
+    InvalidSchemaError,
+    PersistenceError,
+    SkdpsynthError,
+)
+from skdpsynth.persistence._file import _signed
+from skdpsynth.privacy import PrivacyReport
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
+
+# A parsed `{}` of two or three bytes is a dict of 64 and a place of 8 in a list, and
+# the text is there as bytes, as str and once more as it is compared: see `docs`.
+TIMES, ROOM = 60, 3 * 2**20  # of a file's bytes; and whatever its size
+SECONDS = 5.0  # of processor time, on a slow machine, for one file
+WATCHED = ("import", "exec", "compile", "open", "pickle.find_class", "marshal.loads")
+WATCHED_PREFIXES = ("os.", "subprocess.", "socket.", "shutil.", "ctypes.", "urllib.")
+FAST = ("--epsilon", "2", "--synthesizer", "Independent")
+HARMLESS = ("os.listdir", "os.scandir")
+LOOKED_UP = ("zoneinfo", "tzdata", "/sys/fs/cgroup", "/proc/")  # zones, number of cores
+
+seen: list[str] = []
+watching: list[Path] = []  # the one file that may be opened, while something is read
+
+
+def hook(event: str, args: tuple[Any, ...]) -> None:
+    """Note what a file must not bring about; time zones may be looked up."""
+    if not watching or event in HARMLESS:
+        return
+    if event in WATCHED or event.startswith(WATCHED_PREFIXES):
+        words = str(args[0])[:200] if args else ""
+        own = event == "open" and Path(words).parent == watching[0].parent
+        if not own and not any(place in words for place in LOOKED_UP):
+            seen.append(f"{event} {words}")
+
+
+# --- Valid files ------------------------------------------------------------------
+
+COLUMNS = {
+    "u": Continuous(-5, 5),
+    "day": Datetime("2020-01-01T00:00Z", "2021-01-01T00:00Z"),
+    "kind": Categorical(["p", "q"]),
+    "y": Categorical(["a", "b"]),
+}
+
+
+def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
+    """Fit some synthesizers whose files have all forms of facts and arrays."""
+    from skdpsynth.nn import _fitting, _mixture_trainer
+
+    _fitting._STEPS, _fitting._COMPONENTS = (20, 20), (20, 20)
+    _mixture_trainer._HELD_LAST = 5
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "u": rng.normal(size=300),
+            "day": pd.Timestamp("2020-02-03", tz="Europe/Paris")
+            + pd.to_timedelta(range(300), unit="h"),
+            "kind": rng.choice(["p", "q"], 300),
+            "y": ["a", "b"] * 150,
+        }
+    )
+    odd = pd.DataFrame(
+        {
+            "i": pd.array(rng.integers(0, 99, 300), "Int16"),
+            "f": pd.array(rng.random(300), "Float32"),
+            "t": pd.array(rng.random(300) < 0.4, "boolean"),
+            "s": pd.array(rng.choice(["x", "yy"], 300), "string[pyarrow]"),
+            "c": pd.Categorical(rng.choice([1.5, 2.5], 300), ordered=True),
+            "d": pd.to_timedelta(rng.integers(0, 999, 300), unit="s"),
+            "id": [f"n{number}" for number in range(300)],
+            ("a", 1): pd.Timestamp("2020-02-03") + pd.to_timedelta(range(300), "D"),
+        }
+    )
+    arrow = odd.drop(columns=["c", "d", ("a", 1)]).convert_dtypes(
+        dtype_backend="pyarrow"
+    )
+    schema = TableSchema(
+        COLUMNS, target="y", class_counts={"a": 150, "b": 150}, n_rows=300
+    )
+    few = {"n_iter": 1, "n_teachers": 3, "epsilon": 4.0}
+    hidden = TableSchema({"id": Identifier(), "i": Continuous(0, 99, integer=True)})
+    fitted = [
+        GPATESynthesizer(schema=schema, **few, init="pairs").fit(table),
+        GPATESynthesizer(schema=schema, **few, init="marginals").fit(table),
+        IndependentSynthesizer(epsilon=4.0, schema=hidden).fit(odd),
+        IndependentSynthesizer(epsilon=4.0, schema=hidden, target="s").fit(arrow),
+        IndependentSynthesizer(epsilon=4.0, schema=RULED).fit(RULED_TABLE),
+    ]
+    found = []
+    for synth in fitted:
+        synth.save(folder / "valid")
+        found.append((type(synth), (folder / "valid").read_bytes()))
+    return found
+
+
+def valid_schemas(folder: Path) -> list[str]:
+    """Write schemas with all kinds of columns, rules, names and blanks."""
+    times = pd.to_datetime(["2020", "2021"]).tz_localize("Europe/Berlin")
+    many = {
+        ("a", 1): Continuous(0, 1e5, decimals=2, nullable=True, scale="quantile"),
+        0: Categorical([1, 2.5, -3], ordered=True),
+        "when": Categorical([*pd.to_datetime(["2020", "2021"])], nullable=True),
+        "day": Datetime(*times, unit="D"),
+        "yes": Boolean(nullable=True),
+        "id": Identifier(),
+        "y": Categorical(["a", "b", "\ud800"]),
+    }
+    counts = {"a": 3, "b": 4, "\ud800": 0}
+    frame = pd.DataFrame({"age": [1], "x": [1.5], "s": ["a"], "t": [True]})
+    return [
+        RULED.to_json(),
+        TableSchema(many, target="y", class_counts=counts, n_rows=7).to_json(),
+        TableSchema.template(frame, form="json"),
+    ]
+
+
+def valid_budgets(folder: Path) -> list[bytes]:
+    """Make budgets of no, a few and many charges."""
+    found = []
+    for n_charges in (0, 3, 150):
+        path = folder / f"valid {n_charges}"
+        budget = PrivacyBudget(1.0, 1e-4, path=path)
+        for number in range(n_charges):
+            budget.charge(1e-3, 1e-8, label=f"fit {number}")
+        found.append(path.read_bytes())
+    return found
+
+
+# --- Readers ----------------------------------------------------------------------
+
+
+def read_saved(path: Path, kind: Any, _: random.Random) -> None:
+    found = skdpsynth.inspect(path)
+    str(PrivacyReport.from_dict(found["report"]))
+    loaded = kind.load(path)
+    str(loaded.privacy_report()), repr(loaded), loaded.get_epsilon(loaded.delta_)
+    loaded.schema_.to_dict()
+    loaded.sample(5, random_state=0)
+    loaded.sample(100, random_state=1)
+
+
+def read_schema(path: Path, _: Any, rng: random.Random) -> None:
+    schema = TableSchema.from_json(path)
+    repr(schema)
+    assert repr(TableSchema.from_json(schema.to_json())) == repr(schema)  # or NaN
+
+
+def read_budget(path: Path, _: Any, rng: random.Random) -> None:
+    budget = PrivacyBudget.open(path)
+    repr(budget)
+    assert all(spent >= 0.0 for spent in budget.spent)
+    assert 0.0 <= budget.remaining[1] <= budget.delta < 1.0
+    assert len(budget.charges) < 1000
+    before = budget.spent[0]
+    with contextlib.suppress(BudgetExceededError):
+        budget.charge(1e-5, 1e-9, label="another")
+        assert budget.spent[0] >= before + 0.9e-5
+    PrivacyBudget(budget.epsilon, budget.delta, path=path)
+
+
+def by_command_line(kind: str, path: Path) -> str:
+    """Say what is wrong with an answer of the command line; nothing if it is clear."""
+    name, table, output = str(path), path.parent / "t.csv", path.parent / "no"
+    words = {
+        "saved": ["report", name],
+        "schema": ["plan", *FAST, "--schema", name, "--rows", "99"],
+        "budget": ["fit", str(table), *FAST, "--budget", name, "-o", str(output)],
+    }[kind]
+    with (
+        contextlib.redirect_stderr(io.StringIO()) as said,
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        code = __main__.main(words)
+    errors = [line for line in said.getvalue().splitlines() if "error:" in line]
+    clear = len(errors) == code and code in (0, 1) and "\x1b" not in said.getvalue()
+    return "" if clear else f"exit code {code}: {said.getvalue()[:300]!r}"
+
+
+def read_badly(path: Path, _: Any, rng: random.Random) -> None:
+    """Do all that a reader must not; the twin that must be caught."""
+    if rng.random() < 0.5:
+        raise InvalidSchemaError("a message without the file")
+    held = [bytes(2**20) for _ in range(9)]
+    eval(f"{len(held)} - 1", {})
+    sys.modules.pop("colorsys", None)
+    importlib.import_module("colorsys")
+    with open(__file__, encoding="utf-8") as file:
+        warnings.warn("a warning", stacklevel=1)
+        raise KeyError(file.read(9))
+
+
+READERS = {
+    "saved": (valid_saved, read_saved, PersistenceError),
+    "schema": (valid_schemas, read_schema, InvalidSchemaError),
+    "budget": (valid_budgets, read_budget, PersistenceError),
+    "twin": (valid_schemas, read_badly, InvalidSchemaError),
+}
+
+
+def write_spoilt(
+    kind: str, valid: list[Any], path: Path, rng: random.Random, *, whole: bool
+) -> Any:
+    """Write the spoilt file of a seed; give what the reader needs to know of it."""
+    chosen = rng.choice(valid)
+    for rest in path.parent.glob(f"{path.name}-*"):  # journals of a budget
+        rest.unlink()
+    known, data = chosen if kind == "saved" else (None, chosen)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    if kind == "budget" and not whole:
+        spoil_budget(path, rng)
+    elif not whole:
+        saved = kind == "saved"
+        how = partial(spoilt_saved, signed=_signed) if saved else spoilt_schema
+        path.write_bytes(how(data, rng))
+    return known
+
+
+def place_of(error: BaseException) -> str:
+    """Give the last line of the package that an error came through."""
+    watching.clear()  # it opens the source
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [line for line in lines if "skdpsynth" in line.filename]
+    where = f"{Path(own[-1].filename).name} in {own[-1].name}" if own else "elsewhere"
+    return f"{type(error).__name__} of {where}: {str(error)[:150]}"
+
+
+def outcome(kind: str, path: Path, known: Any, rng: random.Random) -> str:
+    """Read one file: "read", "refused", or what escaped."""
+    _, read, ours = READERS[kind]
+    try:
+        read(path, known, rng)
+    except SkdpsynthError as error:
+        if not isinstance(error, ours):
+            return f"escape: {place_of(error)}"
+        if str(path) not in str(error):
+            return f"no path: {str(error)[:100]}"
+        return "refused" if len(str(error)) < 5000 else "a long message"
+    except Exception as error:
+        return f"escape: {place_of(error)}"
+    return "read"
+
+
+def run(kind: str, first: int, count: int, folder: Path) -> dict[str, Any]:
+    make, _, _ = READERS[kind]
+    valid, path = make(folder), folder / "spoilt"
+    (folder / "t.csv").write_text("a,b\n1,2\n")
+    found: Counter[str] = Counter()
+    examples: dict[str, int] = {}
+    slowest = most = 0.0
+    for zone in ("No/Zone", "Europe/None", "UTC"):  # what looks for one is imported
+        with contextlib.suppress(KeyError, ValueError):
+            zoneinfo.ZoneInfo(zone)
+    # What any file of the kind makes Python import for the first time is none of its
+    # own doing: valid files and some other seeds are read once beforehand.
+    for seed in [*range(-200, 0), *range(first, first + count)]:
+        rng = random.Random(f"{kind} {seed}")
+        known = write_spoilt(kind, valid, path, rng, whole=seed < -180)
+        size = path.stat().st_size
+        if seed >= 0:
+            watching[:] = [path]
+        if seed % 4 == 0:  # it takes twice the time
+            tracemalloc.start()
+        start = time.process_time()
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            what = outcome(kind, path, known, rng)
+        seconds = time.process_time() - start
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        watching.clear()
+        if what in ("read", "refused") and seed % 20 == 0:
+            what = by_command_line(kind, path) or what
+        if seed < 0:
+            continue
+        problems = [what] if what not in ("read", "refused") else []
+        problems += [f"warned: {str(each.message)[:100]}" for each in warned]
+        problems += sorted({f"did: {event}" for event in seen})
+        problems += [f"{seconds:.1f} s"] if seconds > SECONDS else []
+        problems += (
+            [f"{used:,} of {size:,} bytes"] if used > ROOM + TIMES * size else []
+        )
+        seen.clear()
+        slowest, most = max(slowest, seconds), max(most, (used - ROOM) / max(size, 1))
+        found.update(problems or [what])
+        for problem in problems:
+            examples.setdefault(problem, seed)
+    return {"found": found, "examples": examples, "slowest": slowest, "times": most}
+
+
+if __name__ == "__main__":
+    sys.addaudithook(hook)
+    folder, first, count, *kinds = sys.argv[1:]
+    answers = {kind: run(kind, int(first), int(count), Path(folder)) for kind in kinds}
+    sys.stdout.write(json.dumps(answers, indent=1))

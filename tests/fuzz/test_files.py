@@ -1,0 +1,79 @@
+"""A stranger's file is read, or one of our errors names it, and nothing else happens.
+
+Saved synthesizers, schemas and budget files are spoilt by a seed (`_spoilt`) and read
+in a process that watches itself (`files_program`): nothing is imported, compiled,
+executed or opened beside the file; memory stays below 60 times its size and 3 MB; what
+loads also prints, and samples. The command line says each error in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skdpsynth
+
+PROGRAM = Path(__file__).with_name("files_program.py")
+KINDS = ("saved", "schema", "budget")
+# The disk is not under test, and a budget waits for it at every charge.
+IN_MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def folder(tmp_path, tmp_path_factory):
+    if not IN_MEMORY.is_dir():
+        yield tmp_path
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as name:
+        yield Path(name)
+
+
+def outcomes(folder: Path, first: int, count: int, *kinds: str) -> dict:
+    """Give what the program says."""
+    place = {"PYTHONPATH": str(Path(skdpsynth.__file__).parents[1])}
+    words = [sys.executable, "-W", "ignore", PROGRAM, folder, first, count, *kinds]
+    done = subprocess.run(
+        [*map(str, words)], env=os.environ | place, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    return json.loads(done.stdout)
+
+
+def check(found: dict, count: int) -> None:
+    """Nothing escaped; some files were read and most were refused."""
+    told = found["found"]
+    assert set(told) == {"read", "refused"}, json.dumps(found, indent=1)
+    assert sum(told.values()) == count
+    assert told["read"] >= count // 50
+    assert told["refused"] >= count // 2
+
+
+@pytest.mark.slow
+def test_spoilt_files(folder):
+    """60 of each kind."""
+    for found in outcomes(folder, 20_000, 60, *KINDS).values():
+        check(found, 60)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_thousand_spoilt_files(kind, folder):
+    check(outcomes(folder, 0, 10_000, kind)[kind], 10_000)
+
+
+@pytest.mark.slow
+def test_a_reader_that_does_all_of_it_is_caught(folder):
+    """The twin: every kind of harm is in the answer."""
+    found = " ".join(outcomes(folder, 0, 40, "twin")["twin"]["found"])
+    for harm in (
+        *("no path: a message without", "escape: KeyError", "warned: a warning"),
+        *("did: compile", "did: exec", "did: import", "did: open", "bytes"),
+    ):
+        assert harm in found
