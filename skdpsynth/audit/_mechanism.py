@@ -131,7 +131,9 @@ class MechanismAudit:
         )
         text = [head, *(found or [_NOTHING_FOUND]), power, noise, bound]
         if not math.isnan(self.mu_lower_bound):
-            text.append(f"Guesses by the release alone: mu above {self.mu_lower_bound:.4g}.")
+            text.append(
+                f"Guesses by the release alone: mu above {self.mu_lower_bound:.4g}."
+            )
         return "\n".join(text)
 
     def plot(self, ax: Axes | None = None) -> Axes:
