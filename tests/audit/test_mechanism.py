@@ -296,6 +296,28 @@ def test_broken_sums_are_caught(twin, words):
     assert "Contradiction" in str(found)
 
 
+def spared_direction(counts, reservation):
+    """Noise of the ledger's size, but none where the row moves the counts."""
+    noise = (release_gaussian(counts, reservation) - counts).astype(np.float64)
+    noise[0] = 0.0
+    return counts + noise * math.sqrt(len(counts) / (len(counts) - 1))
+
+
+def test_noise_that_spares_the_direction_of_the_row_is_caught():
+    """The squares add up as they should: guesses alone show it, all of them right."""
+    counts, other = np.zeros(20, dtype=np.int64), np.eye(1, 20, dtype=np.int64)[0]
+    reservation = reserve()
+    found = audit_mechanism(spared_direction, counts, other, reservation)
+    sound = audit_mechanism(release_gaussian, counts, other, reservation)
+    assert not sound.violated
+    assert sound.mu_lower_bound < reservation.mu
+    assert found.noise_ratio == pytest.approx(1.0, abs=0.05)
+    assert found.mu_lower_bound > 4
+    (finding,) = found.findings
+    assert "guesses by the release show a mu above" in finding
+    assert "Guesses by the release alone: mu above" in str(found)
+
+
 def cells_rounded_up():
     """Equal entries of k + 0.6 cells, of norm below the clip; k + 1 is beyond it."""
     n = next(n for n in range(4000, 5000) if 0.7 < GRID / math.sqrt(n) % 1 < 0.9)
