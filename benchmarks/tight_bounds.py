@@ -227,8 +227,8 @@ def main() -> None:
             print(line, flush=True)
             header = not _RESULTS.exists()
             pd.DataFrame([line]).to_csv(_RESULTS, mode="a", header=header, index=False)
-    done = pd.read_csv(_RESULTS).set_index("what", drop=False)
-    write_page(done.loc[[name for name in CASES if name in done.index]])
+    done = pd.read_csv(_RESULTS)
+    write_page(pd.concat([done[done["what"] == name] for name in CASES]))
 
 
 if __name__ == "__main__":
