@@ -2,6 +2,7 @@
 
 from skdpsynth.audit._bounds import (
     epsilon_lower_bound,
+    guessing_lower_bound,
     mu_lower_bound,
     one_run_lower_bound,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "audit_ledger",
     "audit_mechanism",
     "epsilon_lower_bound",
+    "guessing_lower_bound",
     "mu_lower_bound",
     "one_run_lower_bound",
 ]

@@ -153,6 +153,63 @@ def mu_lower_bound(
     return max(0.0, float(mu_bounds(*errors, n_runs, alpha)))
 
 
+def guessing_lower_bound(n_wrong: int, n_guesses: int, *, alpha: float = 0.05) -> float:
+    """Bound mu from below by guesses, each at one of two worlds that a coin chose.
+
+    Parameters
+    ----------
+    n_wrong : int
+        Wrong guesses, in [0, `n_guesses`].
+    n_guesses : int
+        Guesses, at least 1. A fair coin chose the world of each, with the canary or
+        without; no guess chose the attack.
+    alpha : float, default=0.05
+        Probability of a bound above the true mu, in (0, 1).
+
+    Returns
+    -------
+    float
+        At least 0. It contradicts a claim only where the claim is a Gaussian curve.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    See Also
+    --------
+    mu_lower_bound : For attacks that err more in one world; takes more runs.
+
+    Notes
+    -----
+    Proof. A guess is wrong with probability ``(a + b) / 2``, with a its rate of false
+    alarms and b that of misses. If the mechanism is mu-GDP, ``b >= Phi(Phi^-1(1 - a) -
+    mu)``, which is convex in a and its own inverse: the sum is least at ``a = b =
+    Phi(-mu / 2)``. So every guess is wrong with probability ``Phi(-mu / 2)`` at least,
+    whatever the earlier ones were, and the number of wrong guesses has no smaller
+    quantiles than the binomial law of that chance. Clopper and Pearson's upper bound r
+    of the chance, at `alpha`, gives ``mu >= -2 Phi^-1(r)``.
+
+    References
+    ----------
+    Dong, Roth, Su (2022), "Gaussian Differential Privacy".
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import guessing_lower_bound
+    >>> round(guessing_lower_bound(20, 200), 2)
+    2.14
+    """
+    if not (0 <= n_wrong <= n_guesses and n_guesses >= 1):
+        raise ValueError(
+            "Expected n_wrong in [0, n_guesses] and n_guesses >= 1. Got "
+            f"{n_wrong!r} and {n_guesses!r} instead."
+        )
+    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
+    rate = float(rate_upper_bound(n_wrong, n_guesses, alpha))
+    return max(0.0, -2.0 * float(ndtri(rate)))
+
+
 def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> None:
     if not (0 <= false_alarms <= n_runs and 0 <= misses <= n_runs and n_runs >= 1):
         raise ValueError(

@@ -11,6 +11,7 @@ from scipy.stats import binom, binomtest, norm
 
 from skdpsynth.audit import (
     epsilon_lower_bound,
+    guessing_lower_bound,
     mu_lower_bound,
     one_run_lower_bound,
 )
@@ -96,6 +97,61 @@ def test_counts_out_of_range(bad):
         mu_lower_bound(0, 0, 5, alpha=0.0)
     with pytest.raises(ValueError, match="delta must be in"):
         epsilon_lower_bound(0, 0, 5, delta=1.0)
+
+
+# --- Guesses ----------------------------------------------------------------------
+
+MUS = [0.0, 0.05, 0.268, 1.0, 3.0]
+
+
+def share_above(bound, mu, n_guesses=200):
+    """How often a bound is above the truth, by summing over all outcomes."""
+    wrong = np.arange(n_guesses + 1)
+    above = np.array([bound(int(k), n_guesses) for k in wrong]) > mu
+    return binom.pmf(wrong, n_guesses, norm.cdf(-mu / 2)) @ above
+
+
+@pytest.mark.parametrize("mu", MUS)
+@pytest.mark.parametrize("alpha", [0.05, 1e-3])
+def test_guesses_exceed_the_true_mu_with_probability_alpha_at_most(mu, alpha):
+    def bound(wrong, n):
+        return guessing_lower_bound(wrong, n, alpha=alpha)
+
+    assert share_above(bound, mu) <= alpha
+
+
+def test_the_share_of_wrong_guesses_alone_is_no_bound():
+    """The twin without confidence is above the truth in half of all audits."""
+
+    def estimate(wrong, n):
+        return -2 * norm.ppf(wrong / n)
+
+    assert min(share_above(estimate, mu) for mu in MUS) > 0.4
+
+
+@pytest.mark.parametrize("mu", MUS)
+def test_no_attack_guesses_better_than_one_that_errs_alike(mu):
+    """All thresholds of the best test: the errors add up to 2 Phi(-mu / 2) at least."""
+    alarms = norm.cdf(np.linspace(-8, 8, 2001))
+    misses = norm.cdf(norm.ppf(1 - alarms) - mu)
+    assert (alarms + misses).min() >= 2 * norm.cdf(-mu / 2) - 1e-12
+    assert (alarms + misses).min() == pytest.approx(2 * norm.cdf(-mu / 2), rel=1e-4)
+
+
+def test_guesses_in_closed_form_and_against_two_rates():
+    """One rate at alpha shows more than two at half of it, from as many runs."""
+    expected = -2 * norm.ppf(1 - 0.05 ** (1 / 50))
+    assert guessing_lower_bound(0, 50) == pytest.approx(expected)
+    assert guessing_lower_bound(25, 50) == guessing_lower_bound(50, 50) == 0
+    assert guessing_lower_bound(60, 200) > mu_lower_bound(30, 30, 100)
+
+
+@pytest.mark.parametrize("bad", [(-1, 5), (6, 5), (0, 0)])
+def test_guesses_out_of_range(bad):
+    with pytest.raises(ValueError, match=r"Expected n_wrong in \[0, n_guesses\]"):
+        guessing_lower_bound(*bad)
+    with pytest.raises(ValueError, match="alpha must be in"):
+        guessing_lower_bound(0, 5, alpha=1.0)
 
 
 @pytest.mark.parametrize("n_runs", [30, 100])

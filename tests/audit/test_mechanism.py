@@ -228,7 +228,7 @@ def test_the_lower_bound_of_a_count_is_tight():
     found = audit_mechanism(release_gaussian, data, other, reservation, n_draws=100)
     truth = gdp_epsilon(reservation.mu, 1e-5)
     assert 0.95 * truth < found.lower_bound < truth
-    ratio = smallest_ratio(100_000, 1e-6, 0.8)
+    ratio = smallest_ratio(100_000, 1e-6 / 2, 0.8)  # two tests share alpha
     assert found.power == pytest.approx(
         gdp_epsilon(reservation.mu / ratio, 1e-5), rel=1e-4
     )
@@ -294,6 +294,28 @@ def test_broken_sums_are_caught(twin, words):
     assert found.violated
     assert words in " ".join(found.findings)
     assert "Contradiction" in str(found)
+
+
+def spared_direction(counts, reservation):
+    """Noise of the ledger's size, but none where the row moves the counts."""
+    noise = (release_gaussian(counts, reservation) - counts).astype(np.float64)
+    noise[0] = 0.0
+    return counts + noise * math.sqrt(len(counts) / (len(counts) - 1))
+
+
+def test_noise_that_spares_the_direction_of_the_row_is_caught():
+    """The squares add up as they should: guesses alone show it, all of them right."""
+    counts, other = np.zeros(20, dtype=np.int64), np.eye(1, 20, dtype=np.int64)[0]
+    reservation = reserve()
+    found = audit_mechanism(spared_direction, counts, other, reservation)
+    sound = audit_mechanism(release_gaussian, counts, other, reservation)
+    assert not sound.violated
+    assert sound.mu_lower_bound < reservation.mu
+    assert found.noise_ratio == pytest.approx(1.0, abs=0.05)
+    assert found.mu_lower_bound > 4
+    (finding,) = found.findings
+    assert "guesses by the release show a mu above" in finding
+    assert "Guesses by the release alone: mu above" in str(found)
 
 
 def cells_rounded_up():

@@ -1,0 +1,159 @@
+"""An attack on the releases of a fit shows nine tenths of the claimed mu, or more.
+
+The worst case: one column of two values, all else declared, so that a fit spends all
+it has on the marginals of a class, and a row that is in a cell, so that it moves them
+by all of their sensitivity. What a test concludes by chance is computed in it, from the
+binomial law of the wrong guesses.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, norm
+
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.audit import guessing_lower_bound
+from skdpsynth.audit._mechanism import _line_like
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth.privacy.testing import observe_releases
+from skdpsynth.schema import Boolean, Categorical, TableSchema
+
+pytestmark = [
+    pytest.mark.statistical,
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
+
+ALPHA, FALSE_ALARM = 0.05, 1e-6
+LEAST, MOST = 0.9, 1.1  # of the claim
+COLUMNS = {"x": Boolean(), "y": Categorical(["u", "v"])}
+DECLARED = TableSchema(COLUMNS, target="y", class_counts={"u": 2, "v": 2})
+COUNTED = TableSchema(COLUMNS, target="y")
+TABLE = pd.DataFrame({"x": [False, True, True], "y": ["u", "v", "v"]})
+CANARY = pd.DataFrame({"x": [True], "y": ["u"]})
+WORLDS = TABLE, pd.concat([TABLE, CANARY], ignore_index=True)
+
+
+def releases(table, schema=DECLARED, **claim):
+    seen = []
+    with observe_releases(seen.append):
+        IndependentSynthesizer(target="y", schema=schema, **claim).fit(table)
+    return seen
+
+
+def moved(schema=DECLARED, **claim):
+    """Give what was released without the canary and with it, where they differ."""
+    pairs = zip(*(releases(own, schema, **claim) for own in WORLDS), strict=True)
+    return [(a, b) for a, b in pairs if not np.array_equal(a.exact, b.exact)]
+
+
+def shown_by_draws(n_draws, *, noise=1.0, **claim):
+    """Bound mu by the mechanism and the line of a fit, on what the fit handed to it.
+
+    A coin chooses the world of every draw, and the side of the middle on which it lies
+    is the guess. The noise is multiplied for twins.
+    """
+    ((absent, present),) = moved(**claim)
+    line = _line_like(absent.reservation, n_draws)
+    coins = np.random.default_rng().integers(2, size=n_draws)
+    n_wrong = 0
+    for coin in np.array_split(coins, 1 + n_draws // 10_000):
+        values = np.stack([absent.exact, present.exact])[coin]
+        drawn = noise * (release_gaussian(values, line, len(coin)) - values)
+        off = values + drawn - (absent.exact + present.exact) / 2
+        n_wrong += ((off @ (present.exact - absent.exact) > 0) != coin).sum()
+    assert line.used == n_draws
+    return guessing_lower_bound(int(n_wrong), n_draws, alpha=ALPHA)
+
+
+def claimed_mu(epsilon, delta):
+    return PrivacyAccountant(epsilon, delta).mu_cap
+
+
+def chance_of_less(share, claim, truth, n_guesses):
+    """Probability of a bound below a share of the claim, of an attack with some mu."""
+    wrong = np.arange(n_guesses // 2 + 1)
+    # Bounds fall with the wrong guesses: search the most that still show the share.
+    low, high = -1, len(wrong)
+    while high - low > 1:
+        middle = (low + high) // 2
+        shown = guessing_lower_bound(middle, n_guesses, alpha=ALPHA) >= share * claim
+        low, high = (middle, high) if shown else (low, middle)
+    return binom.sf(low, n_guesses, norm.cdf(-truth / 2))
+
+
+def test_the_canary_takes_all_of_the_claim():
+    """One release moves, by its sensitivity, and its line has all that a fit may spend.
+
+    Whole numbers are rounded: 1e-6 of the sensitivity, 1e-9 of the budget.
+    """
+    ((absent, present),) = moved(epsilon=1.0, delta=1e-5)
+    line = absent.reservation
+    assert line.name == "marginals"
+    assert line.scope == "u"
+    assert line.mu == pytest.approx(claimed_mu(1.0, 1e-5), rel=2e-9)
+    assert line.noise_std == pytest.approx(line.sensitivity / line.mu, rel=1e-9)
+    assert (line.count, line.used) == (1, 1)
+    shift = np.linalg.norm(present.exact - absent.exact)
+    assert shift == pytest.approx(line.sensitivity, rel=2e-6)
+    again = present.reservation
+    assert (again.mu, again.noise_std) == (line.mu, line.noise_std)
+
+
+@pytest.mark.parametrize(("delta", "n_draws"), [(1e-5, 400_000), (1e-2, 120_000)])
+def test_nine_tenths_of_the_claim_are_shown(delta, n_draws):
+    """At epsilon 1 and 95 % confidence; the second delta is that of a published audit.
+
+    "Tight Auditing of Differential Privacy in MST and AIM" (arXiv 2604.18352).
+    """
+    claim = claimed_mu(1.0, delta)
+    assert chance_of_less(LEAST, claim, claim, n_draws) < FALSE_ALARM / 2
+    assert 1 - chance_of_less(MOST, claim, claim, n_draws) < FALSE_ALARM / 2
+    shown = shown_by_draws(n_draws, epsilon=1.0, delta=delta)
+    assert LEAST * claim <= shown < MOST * claim
+
+
+def test_half_of_the_noise_contradicts_the_claim():
+    n_draws, claim = 10_000, claimed_mu(1.0, 1e-5)
+    assert chance_of_less(1.0, claim, 2 * claim, n_draws) < FALSE_ALARM
+    shown = shown_by_draws(n_draws, noise=0.5, epsilon=1.0, delta=1e-5)
+    assert shown > claim
+
+
+def test_twice_the_noise_does_not_show_nine_tenths():
+    """A fit that leaves three quarters of its budget would fail the test above."""
+    claim = claimed_mu(1.0, 1e-5)
+    for n_draws in (10_000, 400_000):
+        assert 1 - chance_of_less(LEAST, claim, claim / 2, n_draws) < FALSE_ALARM
+    shown = shown_by_draws(10_000, noise=2.0, epsilon=1.0, delta=1e-5)
+    assert shown < LEAST * claim
+
+
+@pytest.mark.nightly
+def test_whole_fits_show_nine_tenths_of_the_claim():
+    """10,000 fits that count the classes too: the attack sees all that is released."""
+    n_fits, claim = 10_000, claimed_mu(10.0, 1e-5)
+    assert chance_of_less(LEAST, claim, claim, n_fits) < FALSE_ALARM / 2
+    assert 1 - chance_of_less(MOST, claim, claim, n_fits) < FALSE_ALARM / 2
+    settings = {"schema": COUNTED, "epsilon": 10.0, "delta": 1e-5}
+    known = {absent.what: (absent, present) for absent, present in moved(**settings)}
+    assert [what[0] for what in known] == ["class counts", "marginals"]
+    coins = np.random.default_rng().integers(2, size=n_fits)
+    n_wrong = 0
+    for coin in coins:
+        ratio = 0.0
+        for own in releases(WORLDS[coin], **settings):
+            if own.what in known:
+                absent, present = (side.exact for side in known[own.what])
+                assert np.array_equal(own.exact, (absent, present)[coin])
+                off = own.noisy - (absent + present) / 2
+                ratio += off @ (present - absent) / own.reservation.noise_std**2
+        n_wrong += (ratio > 0) != coin
+    shown = guessing_lower_bound(n_wrong, n_fits, alpha=ALPHA)
+    assert LEAST * claim <= shown < MOST * claim
+    parts = [absent.reservation.mu for absent, _ in known.values()]
+    assert math.hypot(*parts) == pytest.approx(claim, rel=1e-6)
