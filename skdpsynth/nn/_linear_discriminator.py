@@ -15,6 +15,7 @@ from skdpsynth.nn._clipping import ROUNDING_ROOM, poisson_sample
 from skdpsynth.nn._device import here
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.privacy._parts import Parts, stream_of_part
+from skdpsynth.privacy._random import of_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,6 +121,7 @@ def _sampled_sums(
     device: torch.device,
 ) -> NDArray[np.int64]:
     """Add up the features of a Poisson sample of the rows of a part."""
-    drawn = poisson_sample(len(rows), rate, stream_of_part(entropy, number))
+    rng = of_rows(stream_of_part(entropy, number), rows)
+    drawn = poisson_sample(len(rows), rate, rng)
     summed = look.sums(torch.from_numpy(rows[drawn]).to(here(device)))
     return np.asarray(summed.cpu().numpy())
