@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # What answers for a key that is not to pass, below every threshold.
 NOT_PASSED = -(2**62)
-# Natural logarithm of the probability below which numbers without noise are no accident.
+# Natural logarithm of the probability below which the absence of noise is no accident.
 _NO_ACCIDENT = -28.0
 
 
@@ -52,9 +52,9 @@ class Seen(Release):
             teachers, adds_up = _digests(release)
         own["by_teacher"] = None
         noise = b""
-        if release.exact.dtype == release.noisy.dtype == np.int64:
-            if release.keys is None:
-                noise = _digest(release.noisy - release.exact)
+        whole = release.exact.dtype == release.noisy.dtype == np.int64
+        if whole and release.keys is None:
+            noise = _digest(release.noisy - release.exact)
         return cls(
             **own,
             teachers=teachers,

@@ -26,7 +26,7 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:  # noqa:
 
 
 class _Walk:
-    """One comparison; it remembers which pairs it has met, since objects form cycles."""
+    """One comparison; it remembers which pairs it has met: objects form cycles."""
 
     def __init__(self) -> None:
         self._met: set[tuple[int, int]] = set()
@@ -57,7 +57,7 @@ class _Walk:
         ]
 
 
-def parts_of(held: Any) -> list[tuple[str, Any]]:  # noqa: ANN401, PLR0911 - by type
+def parts_of(held: Any) -> list[tuple[str, Any]]:  # noqa: ANN401, C901 - by type
     """Take an object apart: names and parts, in order."""
     if isinstance(held, np.ndarray):
         return _of_array(held)
@@ -67,6 +67,10 @@ def parts_of(held: Any) -> list[tuple[str, Any]]:  # noqa: ANN401, PLR0911 - by 
         return [(".state", held.get_state(legacy=False))]
     if type(held).__module__.partition(".")[0] == "torch":
         return _of_torch(held)
+    if isinstance(held, pd.CategoricalDtype):
+        return [(".categories", held.categories), (".ordered", held.ordered)]
+    if isinstance(held, pd.api.extensions.ExtensionDtype | np.dtype):
+        return [("", str(held))]  # pandas keeps what it computes on some of them
     if isinstance(held, pd.DataFrame):
         columns = [held.iloc[:, place] for place in range(held.shape[1])]
         own = [(f"[{place}]", column) for place, column in enumerate(columns)]

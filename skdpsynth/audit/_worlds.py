@@ -1,4 +1,4 @@
-"""Two fits with equal secrets and equal releases: what else may differ, and by how much.
+"""Two fits with equal secrets and equal releases: what may differ, and by how much.
 
 The second is answered with the releases of the first. All that the two may differ in
 are the exact values of releases, by their sensitivity, and of rows of one payer.
@@ -85,7 +85,7 @@ def enter(
         releases = stack.enter_context(watching)
         try:
             fitted = copy.fit(table)
-        except Exception as error:  # noqa: BLE001 - it is compared
+        except Exception as error:
             failed = error
     warned = [f"{w.category.__name__}: {w.message}" for w in caught]
     return World(releases, warned, fitted, failed)
