@@ -23,7 +23,7 @@ from skdpsynth.audit._planted import PLANTED
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.nn import _fitting
+from skdpsynth.nn import _fitting, _mixture_trainer
 from skdpsynth.preprocessing import _sources
 from skdpsynth.privacy import _parts
 from skdpsynth.synthesizers import (
@@ -79,7 +79,7 @@ _EVERYWHERE = ("Independent", "GPATE")
 
 # Cells of a block, and steps of the generator that follow a release: tables of some
 # rows are to be read in several parts, and what follows releases is post-processing.
-_BLOCK_ENTRIES, _FEW_STEPS = 48, (20, 20)
+_BLOCK_ENTRIES, _FEW_STEPS = 48, 20
 
 
 @dataclass(frozen=True)
@@ -537,7 +537,8 @@ def _small() -> Iterator[None]:
     with (
         patch.object(_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
         patch.object(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        patch.object(_fitting, "_STEPS", _FEW_STEPS),
+        patch.object(_fitting, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
+        patch.object(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
         _dask_in_this_thread(),
     ):
         yield
