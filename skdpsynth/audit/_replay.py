@@ -35,6 +35,7 @@ from skdpsynth.synthesizers import (
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
+from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,10 +47,10 @@ CHANGES = ("added", "removed")
 
 # So much that small tables buy pairs and find keys; sensitivities do not depend on it.
 _EPSILON = 100.0
-_SHORT = {"epsilon": _EPSILON, "n_iter": 2}
+_SHORT: dict[str, Any] = {"epsilon": _EPSILON, "n_iter": 2}
 _GAN = _SHORT | {"n_generator_steps": 2}
 _VOTES = _GAN | {"n_student_steps": 2, "batch_size": 16, "n_teachers": 5}
-_SCRATCH = {"init": "random", "hidden_dims": (3,)}
+_SCRATCH: dict[str, Any] = {"init": "random", "hidden_dims": (3,)}
 
 # Every private synthesizer, and each way of training once.
 SYNTHESIZERS: dict[str, BaseSynthesizer] = {
@@ -446,26 +447,24 @@ def _tables(asked: pd.DataFrame | str | Path | None) -> list[OddTable]:
         return [*ours.values()]
     if isinstance(asked, str) and asked in ours:
         return [ours[asked]]
-    name = "a table of yours"
-    if not isinstance(asked, pd.DataFrame):
+    if isinstance(asked, pd.DataFrame):
+        name, frame = "a table of yours", asked
+    else:
         path = Path(asked)
         if not path.exists():
             raise ValueError(
                 f"table must be one of {[*ours]}, a DataFrame, or the path of a CSV or "
                 f"Parquet file. Got {str(asked)!r} instead."
             )
-        name = path.name
-        asked = _read(path)
-    if len(asked) < 3:
+        name, frame = path.name, _read(path)
+    if len(frame) < 3:
         raise InvalidTableError("Expected a table of 3 rows at least, to remove one.")
     sources = tuple(s for s in ALL_SOURCES if s != "csv")  # which needs a schema
-    taken = table_of_frame(asked, name)
+    taken = table_of_frame(frame, name)
     return [OddTable(**taken, target=None, sources=sources)]
 
 
 def _read(path: Path) -> pd.DataFrame:
-    from skdpsynth.utils._withheld import withheld
-
     with withheld(f"{str(path)!r} must be a CSV or Parquet file"):
         read = pd.read_csv if path.suffix.lower() == ".csv" else pd.read_parquet
         return read(path)

@@ -57,7 +57,7 @@ class _Walk:
         ]
 
 
-def parts_of(held: Any) -> list[tuple[str, Any]]:  # noqa: ANN401, C901 - by type
+def parts_of(held: Any) -> list[tuple[str, Any]]:  # noqa: ANN401 - by type
     """Take an object apart: names and parts, in order."""
     if isinstance(held, np.ndarray):
         return _of_array(held)

@@ -119,7 +119,7 @@ def compare(first: World, second: World, row: str) -> tuple[list[float], list[st
         [[getattr(entry, name) for name in _LINE] for entry in entries_of(w.releases)]
         for w in (first, second)
     ]
-    if differences(*lines):
+    if differences(lines[0], lines[1]):
         findings.append(f"{row} changes what is reserved, or its noise.")
     shifts, more = _compare_releases(first.releases, second.releases, row)
     findings += more
@@ -135,16 +135,17 @@ def _compare_fitted(
     both = first, second
     # In memory: a pickle shows what the class lets it. Before the samples are drawn,
     # which move generators on.
-    places = differences(*map(vars, both))
+    places = differences(first, second)
     if places:
         named_places = ", ".join(places[:_MOST_NAMED])
         findings.append(
             f"the fitted object depends on {row} past all releases ({named_places})."
         )
     samples = [s.sample(_SAMPLED_ROWS, random_state=0) for s in both]
-    if differences(*samples):
+    if differences(samples[0], samples[1]):
         findings.append(f"synthetic rows depend on {row} past all releases.")
-    if differences(*(s.privacy_report().to_dict() for s in both)):
+    reports = [s.privacy_report().to_dict() for s in both]
+    if differences(reports[0], reports[1]):
         findings.append(f"the report depends on {row} past all releases.")
     return findings
 

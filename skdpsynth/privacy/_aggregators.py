@@ -189,8 +189,8 @@ def thresholded_counts(
     exact = np.concatenate([counts[keys] for counts, keys in both])
     named = None
     if names is not None:
-        both = zip(names, considered, strict=True)
-        named = [(j, own[int(k)]) for j, (own, keys) in enumerate(both) for k in keys]
+        places = ((j, int(k)) for j, keys in enumerate(considered) for k in keys)
+        named = [(j, names[j][k]) for j, k in places]
     with telling(keys=named):
         noisy = release_gaussian(exact, reservation)
     ends = np.cumsum([len(keys) for keys in considered])[:-1]
