@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sklearn.base import clone
 
 import skdpsynth
 from skdpsynth.audit import replay
@@ -21,13 +22,14 @@ def test_every_twin_is_seen(name):
 @pytest.mark.parametrize("name", PLANTED)
 def test_without_its_twin_nothing_is_found(name):
     own = PLANTED[name]
-    assert not replay(own.synthesizer, own.table, rows=["middle"], twins=False).violated
+    sound = SYNTHESIZERS[own.synthesizer]
+    assert not replay(sound, own.table, rows=["middle"], twins=False).violated
 
 
 @pytest.mark.parametrize("name", SYNTHESIZERS)
 @pytest.mark.parametrize("table", ["cells", "missing labels"])
 def test_every_synthesizer_is_silent(name, table):
-    found = replay(name, table, rows=["first", "last"], twins=False)
+    found = replay(SYNTHESIZERS[name], table, rows=["middle"], twins=False)
     assert {pair.outcome for pair in found.pairs} == {"equal"}
     assert max(pair.shift for pair in found.pairs) > 0.1
 
@@ -41,14 +43,12 @@ def test_every_private_synthesizer_is_among_them():
 def test_every_kind_of_release_is_among_them():
     """Sums of gradients and of looks, votes, steps, keys, tables of pairs."""
     names, kinds, by_teacher = set(), set(), set()
-    for table in ("cells", "undeclared", "missing labels"):
+    for table in ("cells", "undeclared"):
         own = odd_tables()[table]
         for ready in SYNTHESIZERS.values():
-            ready = ready.__class__(**ready.get_params()).set_params(
-                schema=own.schema, target=own.target
-            )
+            asked = clone(ready).set_params(schema=own.schema, target=own.target)
             with _small():
-                world = enter(ready, own.frame(own.rows), 0, coupled=True)
+                world = enter(asked, own.frame(own.rows), 0, coupled=True)
             for release in world.releases:
                 names.add(release.reservation.name)
                 kinds.add(release.reservation.kind)
