@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import re
 import runpy
 from pathlib import Path
@@ -63,6 +64,16 @@ def test_what_three_columns_know_is_learnt_by_adversaries_alone(run, tmp_path):
     assert float(scores["Pairwise"]) < 0.6
     assert float(scores["GPATE"]) > 0.9
     assert (tmp_path / "three_columns.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_our_releases_in_another_tool(run):
+    """With dp-recorder, which is on no index, each of three is silent."""
+    printed = run("recordplay.py")
+    if importlib.util.find_spec("dp_recorder") is None:
+        assert printed.startswith("dp-recorder is not installed")
+        assert "github.com/ObliviousAI/dp-recorder" in printed
+    else:
+        assert printed.count("none moves too far") == 3
 
 
 def test_the_picture_of_the_start_page(run, tmp_path):

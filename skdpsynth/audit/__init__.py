@@ -9,6 +9,7 @@ from skdpsynth.audit._bounds import (
 from skdpsynth.audit._generator import audit_generator
 from skdpsynth.audit._ledger import LedgerAudit, ReleaseCheck, audit_ledger
 from skdpsynth.audit._mechanism import MechanismAudit, audit_mechanism
+from skdpsynth.audit._replay import Replay, ReplayedPair, ReplayedTwin, replay
 from skdpsynth.audit._results import GeneratorAudit
 
 __all__ = [
@@ -16,6 +17,9 @@ __all__ = [
     "LedgerAudit",
     "MechanismAudit",
     "ReleaseCheck",
+    "Replay",
+    "ReplayedPair",
+    "ReplayedTwin",
     "audit_generator",
     "audit_ledger",
     "audit_mechanism",
@@ -23,4 +27,5 @@ __all__ = [
     "guessing_lower_bound",
     "mu_lower_bound",
     "one_run_lower_bound",
+    "replay",
 ]

@@ -8,28 +8,27 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
 from skdpsynth.audit._mechanism import is_vote
 from skdpsynth.audit._noise import noise_test, smallest_ratio, vote_test
-from skdpsynth.audit._recording import Release, SequenceError, recorded, replayed
+from skdpsynth.audit._recording import recorded
 from skdpsynth.audit._results import POWER, drawing
 from skdpsynth.audit._scores import canary_row
+from skdpsynth.audit._worlds import compare, enter, entries_of
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, check_range
 from skdpsynth.privacy._report_text import scope_words
-from skdpsynth.privacy.testing import insecure_randomness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.axes import Axes
 
-_ROUNDING = 1e-9
-_SAMPLED_ROWS = 100
+    from skdpsynth.audit._recording import Seen
+
 _NOTHING_FOUND = (
     "The audit found no violation. It saw one canary and one history of releases; "
     "'power' is the share of the ledger's noise that it would have rejected as too "
@@ -249,18 +248,11 @@ def _fitted(synthesizer: BaseSynthesizer, table: pd.DataFrame) -> BaseSynthesize
         return copy.fit(table)
 
 
-def _entries(releases: list[Release]) -> list[Any]:
-    """Give the lines of the ledger that paid, in order of reservation."""
-    if not releases:
-        return []
-    return list(releases[0].reservation._known_ledger().entries)
-
-
 def _compare_noise(
-    releases: list[Release], fitted: BaseSynthesizer, alpha: float, shifts: list[float]
+    releases: list[Seen], fitted: BaseSynthesizer, alpha: float, shifts: list[float]
 ) -> tuple[list[ReleaseCheck], list[str]]:
     """Compare what was seen of every line with the line."""
-    entries, lines, findings = _entries(releases), [], []
+    entries, lines, findings = entries_of(releases), [], []
     shown = [entry.name for entry in fitted.privacy_report().entries]
     if shown != [entry.name for entry in entries]:
         findings.append("the report lists other reservations than were seen to pay.")
@@ -289,7 +281,7 @@ def _compare_noise(
 
 
 def _noise_of(
-    own: list[Release],
+    own: list[Seen],
     entry: Any,  # noqa: ANN401 - Entry of the ledger
     alpha: float,
 ) -> tuple[float, float, float]:
@@ -314,67 +306,8 @@ def _compare_worlds(
     ready: BaseSynthesizer, table: pd.DataFrame, other: pd.DataFrame, seed: int
 ) -> tuple[list[float], list[str]]:
     """Fit both tables with equal secrets and equal releases; compare what went in."""
-    with insecure_randomness(seed), recorded() as history:
-        first = _fitted(ready, table)
-    try:
-        with insecure_randomness(seed), replayed(history) as answered:
-            second = _fitted(ready, other)
-    except SequenceError as error:
-        return [], [f"the canary changes which releases are made: {error}."]
-    findings = []
-    if len(answered) < len(history):
-        findings.append(
-            f"the canary changes how many releases are made: {len(history)} without "
-            f"and {len(answered)} with it."
-        )
-    shifts, more = _compare_releases(history, answered)
-    findings += more
-    samples = [s.sample(_SAMPLED_ROWS, random_state=0) for s in (first, second)]
-    if not samples[0].equals(samples[1]):
-        findings.append("synthetic rows depend on the canary past all releases.")
-    # In memory too: a pickle shows what the class lets it.
-    if joblib.hash([first, vars(first)]) != joblib.hash([second, vars(second)]):
-        findings.append("the fitted object depends on the canary past all releases.")
-    reports = [s.privacy_report().to_dict() for s in (first, second)]
-    if reports[0] != reports[1]:
-        findings.append("the report depends on the canary past all releases.")
-    return shifts, findings
-
-
-def _compare_releases(
-    history: list[Release], answered: list[Release]
-) -> tuple[list[float], list[str]]:
-    """Give the largest shift of every line, and what moved too far."""
-    entries, findings = _entries(history), []
-    position = {id(entry.reservation): i for i, entry in enumerate(entries)}
-    shifts = [0.0] * len(entries)
-    moved = set()
-    for ours, theirs in zip(history, answered, strict=False):
-        index = position.get(id(ours.reservation))
-        if index is None:  # of a second ledger, which was found before
-            continue
-        shift = _shift(ours, theirs) / ours.reservation.sensitivity
-        if shift > 0 and ours.reservation.scope is not None:
-            moved.add(scope_words(ours.reservation.scope))
-        shifts[index] = max(shifts[index], shift)
-    for entry, shift in zip(entries, shifts, strict=True):
-        if shift > 1 + _ROUNDING:
-            findings.append(
-                f"{entry.name!r} ({scope_words(entry.scope)}): the canary moves a "
-                f"release by {shift:.4g} times its sensitivity."
-            )
-    if len(moved) > 1:
-        findings.append(
-            "one row moves releases that different rows pay for: "
-            + ", ".join(sorted(moved))
-        )
-    return shifts, findings
-
-
-def _shift(ours: Release, theirs: Release) -> float:
-    """Give the most by which one release moves, in ledger units."""
-    difference = ours.exact.astype(np.float64) - theirs.exact.astype(np.float64)
-    if is_vote(ours.reservation.kind):
-        return float(np.abs(difference).max())
-    by_release = difference.reshape(ours.n_releases, -1) / ours.unit
-    return float(np.linalg.norm(by_release, axis=1).max())
+    first = enter(ready, table, seed, coupled=False)
+    if first.error is not None:
+        raise first.error
+    second = enter(ready, other, seed, first.releases, coupled=False)
+    return compare(first, second, "the canary")

@@ -17,6 +17,7 @@ from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._student import StudentDiscriminator, View
 from skdpsynth.privacy._mechanisms import release_float_gaussian
+from skdpsynth.privacy._random import of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,7 +88,7 @@ class UnlabelledBranch(HoldsPrivateRows):
             rate = self._reservation.sampling_rate
             # A stream per class: where one ends follows from the number of rows.
             (rng,) = self._rng.spawn(1)
-            drawn = poisson_sample(len(rows), rate, rng)
+            drawn = poisson_sample(len(rows), rate, of_rows(rng, rows))
             parts.append(clipped_sum(rows[torch.from_numpy(drawn).to(rows.device)]))
         total = torch.cat(parts).cpu().numpy()
         released = release_float_gaussian(total, self._clip, self._reservation)

@@ -14,6 +14,7 @@ import torch
 from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.privacy._mechanisms import release_float_gaussian
+from skdpsynth.privacy._random import of_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +84,8 @@ class Classifier(HoldsPrivateRows):
         assert reservation is not None
         # A stream per class and step: where one ends follows from the number of rows.
         (rng,) = self._rng.spawn(1)
-        drawn = poisson_sample(len(rows), reservation.sampling_rate, rng)
+        rate = reservation.sampling_rate
+        drawn = poisson_sample(len(rows), rate, of_rows(rng, rows))
         total = self._clipped_sum(rows[torch.from_numpy(drawn)], position)
         released = release_float_gaussian(total.numpy(), self._clip, reservation)
         return torch.from_numpy(released / self._divisors[position])

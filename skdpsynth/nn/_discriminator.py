@@ -17,6 +17,7 @@ from skdpsynth.nn._adam import Adam
 from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._products import Products
+from skdpsynth.privacy._random import of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +112,8 @@ class Discriminator(HoldsPrivateRows):
         self._start = [p.detach().clone() for p in self._params]
         # A stream per step: where one ends is a function of the number of rows.
         (rng,) = self._rng.spawn(1)
-        drawn = poisson_sample(len(self._rows), self._rate, rng)
+        own = of_rows(rng, self._rows)
+        drawn = poisson_sample(len(self._rows), self._rate, own)
         chosen = self._rows[torch.from_numpy(drawn).to(self._device)]
         for start in range(0, len(chosen), self._chunk):
             chunk = chosen[start : start + self._chunk]

@@ -18,6 +18,7 @@ from skdpsynth.privacy._aggregators import require_sensitivity
 from skdpsynth.privacy._integers import GRID
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import Parts, stream_of_part
+from skdpsynth.privacy._random import of_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,6 +129,7 @@ def _sampled_sums(
     device: torch.device,
 ) -> NDArray[np.int64]:
     """Add up the features of a Poisson sample of the rows of a part."""
-    drawn = poisson_sample(len(rows), rate, stream_of_part(entropy, number))
+    rng = of_rows(stream_of_part(entropy, number), rows)
+    drawn = poisson_sample(len(rows), rate, rng)
     summed = look.sums(torch.from_numpy(rows[drawn]).to(here(device)))
     return np.asarray(summed.cpu().numpy())

@@ -8,8 +8,9 @@ features change, so the sum over teachers is all that the student is told.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,12 +23,14 @@ from skdpsynth.nn._teachers import assign_teachers
 from skdpsynth.privacy._aggregators import require_sensitivity
 from skdpsynth.privacy._integers import GRID
 from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth.privacy._observer import telling
 from skdpsynth.privacy._parts import (
     Parts,
     digest_of,
     length_of_part,
     stream_of_part,
 )
+from skdpsynth.privacy._random import coupled, keys_of_rows, of_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,15 +64,26 @@ class Assignment(NamedTuple):
     sizes: Ints  # their rows
     before: dict[int, Ints]  # of a part: rows that crowded ones have in earlier parts
     digests: dict[int, bytes]  # of the draws of a part
+    keys: dict[int, Ints]  # of the rows of a part, by which tests draw; else none
 
     def __repr__(self) -> str:
         """Say nothing: it is secret."""
         return "Assignment(...)"
 
     @classmethod
-    def drawn(cls, entropy: int, n_teachers: int, n_rows: dict[int, int]) -> Assignment:
+    def drawn(
+        cls,
+        entropy: int,
+        n_teachers: int,
+        n_rows: dict[int, int],
+        keys: dict[int, Ints] | None = None,
+    ) -> Assignment:
         """Draw the teachers of parts of so many rows."""
-        teachers = partial(_teachers, entropy, n_teachers)
+        keys = keys or {}
+
+        def teachers(number: int, n_rows: int) -> Ints:
+            return _teachers(entropy, n_teachers, number, n_rows, keys)
+
         rounds = min(1 + sum(n_rows.values()) // _DRAWN, _MOST_ROUNDS)
         found: list[tuple[Ints, Ints]] = []
         for number in range(rounds):
@@ -85,11 +99,15 @@ class Assignment(NamedTuple):
                 before[number] = seen
                 seen = seen + _counts(shared[sizes > _MOST_ROWS], teachers(number, n))
         digests = {n: digest_of(teachers(n, size)) for n, size in n_rows.items()}
-        return cls(entropy, n_teachers, shared, sizes, before, digests)
+        return cls(entropy, n_teachers, shared, sizes, before, digests, keys)
+
+    def teachers(self, number: int, n_rows: int) -> Ints:
+        """Give the teachers of the rows of a part."""
+        return _teachers(self.entropy, self.n_teachers, number, n_rows, self.keys)
 
     def looked_at(self, number: int, n_rows: int) -> tuple[Ints, NDArray[np.bool_]]:
         """Say of rows of a part how many their teachers look at, and who is among."""
-        ids = _teachers(self.entropy, self.n_teachers, number, n_rows)
+        ids = self.teachers(number, n_rows)
         if digest_of(ids) != self.digests.get(number):
             raise SkdpsynthError(
                 "A part of the table has other rows than before, or a worker draws"
@@ -148,7 +166,10 @@ class LinearTeachers(HoldsPrivateRows):
         self._rows, self._device = Parts.of(rows), device
         n_rows = self._rows.total(length_of_part, numbered=True)
         entropy = int.from_bytes(rng.bytes(32))
-        self._assignment = Assignment.drawn(entropy, n_teachers, n_rows)
+        keys = None
+        if coupled():
+            keys = self._rows.total(_keys_of_part, numbered=True)
+        self._assignment = Assignment.drawn(entropy, n_teachers, n_rows, keys)
         self._reservation = reservation
         self._expected_rows = max(expected_rows, 1.0)
         self._per_row = self._expected_rows / n_teachers
@@ -164,10 +185,13 @@ class LinearTeachers(HoldsPrivateRows):
             msg = f"Expected features of a smaller norm than {look.squared_norm}**0.5."
             raise ValueError(msg)
         require_sensitivity(self._reservation, GRID)
-        summed = self._rows.total(
-            _sums_of_part, look, most, self._assignment, self._device, numbered=True
+        summing = look, most, self._assignment, self._device
+        summed = self._rows.total(_sums_of_part, *summing, numbered=True)
+        by_teacher = partial(
+            self._rows.total, _sums_by_teacher, *summing, numbered=True
         )
-        released = release_gaussian(look.on_grid(summed), self._reservation)
+        with telling(by_teacher=by_teacher):
+            released = release_gaussian(look.on_grid(summed), self._reservation)
         mean, second = self._weights(most)
         voices = self._expected_rows * mean / look.unit
         means = torch.from_numpy(released / voices).to(self._device)
@@ -206,9 +230,37 @@ def _sums_of_part(
     return np.asarray(summed.cpu().numpy())
 
 
-def _teachers(entropy: int, n_teachers: int, number: int, n_rows: int) -> Ints:
+def _sums_by_teacher(
+    number: int,
+    rows: NDArray[np.integer],
+    look: Look,
+    most: int,
+    assignment: Assignment,
+    device: torch.device,
+) -> Counter[Any]:
+    """Add up what the rows of a part are in the vector of each teacher: for tests."""
+    sizes, among = assignment.looked_at(number, len(rows))
+    ids = assignment.teachers(number, len(rows))
+    parts: dict[int, Any] = {}
+    for teacher in np.unique(ids[among]).tolist():
+        own = among & (ids == teacher)
+        weights = torch.from_numpy(most // sizes[own]).to(here(device))
+        summed = look.sums(torch.from_numpy(rows[own]).to(here(device)), weights)
+        parts[teacher] = summed.cpu().numpy()
+    return Counter(parts)
+
+
+def _teachers(
+    entropy: int, n_teachers: int, number: int, n_rows: int, keys: dict[int, Ints]
+) -> Ints:
     """Draw the teachers of the rows of a part, the same ones whenever it is asked."""
-    return assign_teachers(n_rows, n_teachers, stream_of_part(entropy, number))
+    rng = of_keys(stream_of_part(entropy, number), keys.get(number))
+    return assign_teachers(n_rows, n_teachers, rng)
+
+
+def _keys_of_part(number: int, rows: NDArray[np.integer]) -> Counter[Any]:
+    """Give the rows of a part the numbers by which tests draw."""
+    return Counter({number: keys_of_rows(rows)})
 
 
 def _counts(wanted: Ints, ids: Ints) -> Ints:

@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional
 
 from skdpsynth.nn._private import HoldsPrivateRows
+from skdpsynth.privacy._random import of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,7 +103,9 @@ class TeacherEnsemble(HoldsPrivateRows):
         # Two streams: the minibatches must not start where the assignment ended,
         # which is a function of the number of rows.
         assignment_rng, self._batch_rng = rng.spawn(2)
-        assignment = assign_teachers(len(rows), n_teachers, assignment_rng)
+        assignment = assign_teachers(
+            len(rows), n_teachers, of_rows(assignment_rng, rows)
+        )
 
         self._n_teachers = n_teachers
         self._n_features = n_features

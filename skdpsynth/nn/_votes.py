@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -42,16 +44,45 @@ def projected_votes(
     Numbers of votes are private, of shape (n_fakes * n_dimensions, n_bins): each
     teacher has one vote in each row.
     """
-    pull_back = torch.func.vjp(features, fakes)[1]
     n_queries = projections.shape[0] * projections.shape[1]
     votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=fakes.device)
+    for ballots in _ballots(teachers, fakes, features, projections, clip, n_bins):
+        votes += ballots.sum(dim=0)
+    return votes.cpu().numpy()
+
+
+def projected_ballots(
+    teachers: TeacherEnsemble,
+    fakes: torch.Tensor,
+    features: Features,
+    projections: torch.Tensor,
+    clip: float,
+    n_bins: int,
+) -> NDArray[np.int64]:
+    """Give what `projected_votes` adds up, teacher by teacher: for tests.
+
+    Of shape (n_teachers, n_fakes * n_dimensions, n_bins).
+    """
+    asked = teachers, fakes, features, projections, clip, n_bins
+    return torch.cat([*_ballots(*asked)]).cpu().numpy()
+
+
+def _ballots(
+    teachers: TeacherEnsemble,
+    fakes: torch.Tensor,
+    features: Features,
+    projections: torch.Tensor,
+    clip: float,
+    n_bins: int,
+) -> Iterator[torch.Tensor]:
+    """Yield the votes of some teachers, a 1 for each query in one bin."""
+    pull_back = torch.func.vjp(features, fakes)[1]
     for _, gradients in teachers.iter_feature_gradients(fakes, features):
         by_row = torch.func.vmap(pull_back)(gradients)[0]
         projected = torch.einsum("tmd,mkd->tmk", by_row, projections).flatten(1)
         unit = (projected.clamp(-clip, clip) + clip) / (2 * clip)
         bins = (unit * n_bins).long().clamp_(0, n_bins - 1)
-        votes += torch.nn.functional.one_hot(bins, n_bins).sum(dim=0)
-    return votes.cpu().numpy()
+        yield torch.nn.functional.one_hot(bins, n_bins)
 
 
 def decode_answers(

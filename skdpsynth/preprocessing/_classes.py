@@ -215,7 +215,9 @@ def _found_classes(
     (of_key,) = total_keys(table, [column.name])
     keys = sorted(key for key in of_key if key is not None and key not in usual)
     counts = clamped_counts(of_key[key] for key in keys)
-    kept, noisy = thresholded_counts([counts], reservation, threshold_delta)[0]
+    ((kept, noisy),) = thresholded_counts(
+        [counts], reservation, threshold_delta, [keys]
+    )
     passed = zip((keys[position] for position in kept), noisy, strict=True)
     # An infinite label is no class.
     found = {label: float(count) for label, count in passed if is_finite(label)}

@@ -23,10 +23,11 @@ from skdpsynth.privacy._counts import (
 )
 from skdpsynth.privacy._integers import GRID, MOST_ROWS, clamped_counts
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
+from skdpsynth.privacy._observer import telling
 from skdpsynth.privacy._parts import Parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -142,6 +143,7 @@ def thresholded_counts(
     counts_by_column: Sequence[NDArray[np.int64]],
     reservation: Reservation,
     threshold_delta: float,
+    names: Sequence[Sequence[Hashable]] | None = None,
 ) -> list[tuple[NDArray[np.intp], NDArray[np.int64]]]:
     """Discover keys that are private themselves, such as the categories of a column.
 
@@ -150,6 +152,7 @@ def thresholded_counts(
     The reservation's sensitivity is at least ``sqrt(n_columns)``, its delta at least
     `threshold_delta`. For every column come back the sorted positions of the keys whose
     noisy count exceeds the threshold, and those counts; the caller orders keys by name.
+    The `names` of the keys are for the observer of a test alone.
 
     Proof. Let D' be D with one more row, and M the whole fit. In each column the row
     raises one key's count from c to c + 1. With c >= 2 the key is noised in both worlds
@@ -184,7 +187,12 @@ def thresholded_counts(
     considered = [np.flatnonzero(counts >= MIN_KEY_COUNT) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
-    noisy = release_gaussian(exact, reservation)
+    named = None
+    if names is not None:
+        places = ((j, int(k)) for j, keys in enumerate(considered) for k in keys)
+        named = [(j, names[j][k]) for j, k in places]
+    with telling(keys=named):
+        noisy = release_gaussian(exact, reservation)
     ends = np.cumsum([len(keys) for keys in considered])[:-1]
     released = []
     for keys, counts in zip(considered, np.split(noisy, ends), strict=True):
@@ -246,7 +254,8 @@ def gaussian_sum(
     step = max(1, _CHUNK_ENTRIES // n_dimensions)
     for start in range(0, n_teachers, step):
         total += _on_grid(vectors[start : start + step], clip).sum(axis=0)
-    noisy = release_gaussian(total, reservation)
+    with telling(by_teacher=lambda: _on_grid(vectors, clip)):
+        noisy = release_gaussian(total, reservation)
     return noisy.astype(np.float64) * (clip / GRID)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy._random import insecure_randomness_active
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from skdpsynth.privacy._reservation import Reservation
 
+    ByTeacher = Callable[[], "NDArray[Any] | Mapping[int, NDArray[Any]]"]
     Observer = Callable[["Release"], NDArray[Any] | None]
 
 _T = TypeVar("_T", bound="np.generic")
@@ -24,6 +27,11 @@ _T = TypeVar("_T", bound="np.generic")
 # Set by `skdpsynth.privacy.testing.observe_releases` alone. A new thread or process
 # starts with the default, hence unobserved.
 _observer: ContextVar[Observer | None] = ContextVar("skdpsynth_observer", default=None)
+
+# What an observer is told besides; set by `telling` alone.
+_told: ContextVar[Mapping[str, Any]] = ContextVar(
+    "skdpsynth_told", default=MappingProxyType({})
+)
 
 
 @dataclass(frozen=True, eq=False)  # it holds arrays
@@ -42,6 +50,12 @@ class Release:
         Size of one ledger unit: the clipping norm where there is one, else 1.
     n_releases : int
         How many releases of the reservation it was.
+    keys : tuple of (int, key), optional
+        Of a release that finds keys: column and key of every entry.
+    by_teacher : callable, optional
+        Of a release that adds up teachers: gives an array of shape (n_teachers,
+        *exact.shape), or a mapping from teacher to such a part, of the same sum as
+        `exact`. Not private; call it while the observer is told.
 
     See Also
     --------
@@ -64,12 +78,38 @@ class Release:
     noisy: NDArray[Any]
     unit: float
     n_releases: int
+    keys: tuple[tuple[int, Hashable], ...] | None = None
+    by_teacher: ByTeacher | None = None
 
     @property
-    def what(self) -> tuple[str, str, tuple[int, ...]]:
-        """Name, payer and shape: what two fits must have in common."""
+    def what(self) -> tuple[str, str, tuple[int, ...] | None]:
+        """Name, payer and shape: what two fits must have in common.
+
+        Entries with keys are compared by these, and have no shape.
+        """
         line = self.reservation
-        return line.name, str(line.scope), self.exact.shape
+        shape = self.exact.shape if self.keys is None else None
+        return line.name, str(line.scope), shape
+
+
+@contextmanager
+def telling(
+    keys: Sequence[tuple[int, Hashable]] | None = None,
+    by_teacher: ByTeacher | None = None,
+) -> Iterator[None]:
+    """Tell the observer, if there is one, what the releases inside are made of.
+
+    `keys` and `by_teacher` are those of a `Release`.
+    """
+    if _observer.get() is None:
+        yield
+        return
+    told = {"keys": None if keys is None else tuple(keys), "by_teacher": by_teacher}
+    token = _told.set(told)
+    try:
+        yield
+    finally:
+        _told.reset(token)
 
 
 def observed(
@@ -83,7 +123,9 @@ def observed(
     observer = _observer.get()
     if observer is None:
         return noisy
-    release = Release(reservation, exact.copy(), noisy.copy(), unit, n_releases)
+    release = Release(
+        reservation, exact.copy(), noisy.copy(), unit, n_releases, **_told.get()
+    )
     answer = observer(release)
     if answer is None:
         return noisy

@@ -18,6 +18,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial, reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,7 @@ import numpy as np
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy._integers import saturating_sum
+from skdpsynth.privacy._random import coupled
 from skdpsynth.utils._threads import n_threads
 
 if TYPE_CHECKING:
@@ -94,6 +96,8 @@ def stream_of_part(entropy: int, number: int) -> np.random.Generator:
     `entropy` is secret, from `secret_generator`. A part that is taken through the steps
     once more, for another look or because a worker was lost, draws the same.
     """
+    if coupled():  # a row of a test draws the same in whatever part it is
+        number = 0
     seeds = np.random.SeedSequence(entropy, spawn_key=(number,), pool_size=8)
     return np.random.Generator(np.random.PCG64DXSM(seeds))
 
@@ -234,7 +238,8 @@ class LocalParts(Parts):
         with ThreadPoolExecutor(most) as pool:
             waiting: deque[Future[Counted]] = deque()
             for number, part in chain(first, numbered):
-                waiting.append(pool.submit(count_part, number, part, steps))
+                run = copy_context().run  # a test that watches, watches its threads
+                waiting.append(pool.submit(run, count_part, number, part, steps))
                 if len(waiting) > most:  # no more parts than that are in memory
                     yield waiting.popleft().result()
             while waiting:

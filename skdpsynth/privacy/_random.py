@@ -9,8 +9,9 @@ reports an infinite epsilon.
 from __future__ import annotations
 
 import secrets
+import zlib
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -27,6 +28,11 @@ _POOL_WORDS = 8
 _insecure_seeds: ContextVar[np.random.SeedSequence | None] = ContextVar(
     "skdpsynth_insecure_seeds", default=None
 )
+
+
+# Set by `skdpsynth.privacy.testing.coupled_rows` alone; of effect beside seeds only.
+_coupled: ContextVar[bool] = ContextVar("skdpsynth_coupled", default=False)
+_PLACES = 2**12  # draws that rows share out among them
 
 
 def insecure_randomness_active() -> bool:
@@ -56,6 +62,56 @@ def secret_generator() -> np.random.Generator:
     else:
         seeds = insecure.spawn(1)[0]
     return np.random.Generator(np.random.PCG64DXSM(seeds))
+
+
+def coupled() -> bool:
+    """Tell whether the draw of a row is to be a function of its content: in tests."""
+    return _coupled.get() and insecure_randomness_active()
+
+
+def of_rows(rng: np.random.Generator, rows: Any) -> np.random.Generator:  # noqa: ANN401 - an array, or a tensor
+    """Give the generator of draws of one number per row, in order.
+
+    It is `rng`. Inside `skdpsynth.privacy.testing.coupled_rows` it is one by which the
+    draw of a row follows from what is in the row.
+    """
+    return of_keys(rng, keys_of_rows(rows)) if coupled() else rng
+
+
+def of_keys(
+    rng: np.random.Generator, keys: NDArray[np.int64] | None
+) -> np.random.Generator:
+    """Give the generator of draws of one number per key; `rng` if there are none."""
+    if keys is None:
+        return rng
+    return cast("np.random.Generator", _DrawsOfKeys(rng, keys))
+
+
+def keys_of_rows(rows: Any) -> NDArray[np.int64]:  # noqa: ANN401 - as above
+    """Give every row a number that follows from what is in it."""
+    array = np.ascontiguousarray(rows.cpu() if hasattr(rows, "cpu") else rows)
+    return np.array([zlib.crc32(row.tobytes()) % _PLACES for row in array], np.int64)
+
+
+class _DrawsOfKeys:
+    """One draw per key, the same for equal keys, wherever they stand."""
+
+    def __init__(self, rng: np.random.Generator, keys: NDArray[np.int64]) -> None:
+        self._rng, self._keys = rng, keys
+
+    def random(self, size: int) -> NDArray[np.float64]:
+        """Draw uniform numbers."""
+        return self._shared(self._rng.random(_PLACES), size)
+
+    def integers(self, high: int, *, size: int, dtype: type) -> NDArray[Any]:
+        """Draw whole numbers below a limit."""
+        return self._shared(self._rng.integers(high, size=_PLACES, dtype=dtype), size)
+
+    def _shared(self, draws: NDArray[Any], size: int) -> NDArray[Any]:
+        if size != len(self._keys):
+            msg = f"Expected one draw for each of {len(self._keys)} rows. Got {size}."
+            raise ValueError(msg)
+        return draws[self._keys]
 
 
 def rounded_normal(std: float, size: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.privacy._observer import Release, _observer
-from skdpsynth.privacy._random import _insecure_seeds
+from skdpsynth.privacy._random import _coupled, _insecure_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Release", "insecure_randomness", "observe_releases"]
+__all__ = ["Release", "coupled_rows", "insecure_randomness", "observe_releases"]
 
 
 @contextmanager
@@ -37,8 +37,9 @@ def insecure_randomness(seed: int) -> Iterator[None]:
     Notes
     -----
     A fit that draws inside has ``epsilon_ == inf``, and its report says why.
-    The context covers the calling thread (and tasks that copy its context). Threads
-    and processes started inside draw secure randomness.
+    The context covers the calling thread (and tasks that copy its context, as those
+    do by which a fit reads a table in parts). Other threads and processes that are
+    started inside draw secure randomness.
 
     Examples
     --------
@@ -54,6 +55,45 @@ def insecure_randomness(seed: int) -> Iterator[None]:
         yield
     finally:
         _insecure_seeds.reset(token)
+
+
+@contextmanager
+def coupled_rows() -> Iterator[None]:
+    """Let the secret draw of a row follow from what is in the row.
+
+    Teachers and Poisson samples draw one number per row, in order, so that a row that
+    is added at the first place moves the draws of all others. Inside the block, and
+    inside `insecure_randomness`, equal seeds give equal rows equal draws, whatever
+    other rows there are, in which order, and in which part of the table.
+
+    Yields
+    ------
+    None
+        Rows with equal content have equal draws. Everything else is drawn as before.
+
+    Notes
+    -----
+    It has no effect outside `insecure_randomness`. Any fixed draws of the other rows
+    are as good as any to compare two tables that differ in one row, since draws are
+    independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.privacy._random import of_rows, secret_generator
+    >>> from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
+    >>> def draws(rows):
+    ...     with insecure_randomness(0), coupled_rows():
+    ...         return of_rows(secret_generator(), rows).random(len(rows))
+    >>> rows = np.arange(10.0).reshape(5, 2)
+    >>> bool((draws(rows)[1:] == draws(rows[1:])).all())
+    True
+    """
+    token = _coupled.set(True)
+    try:
+        yield
+    finally:
+        _coupled.reset(token)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,9 +15,15 @@ from skdpsynth.nn._device import resolve_device
 from skdpsynth.nn._generator import teacher_gradients
 from skdpsynth.nn._linear_teachers import LinearTeachers, kept_share
 from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.nn._votes import decode_answers, projected_votes, random_projections
+from skdpsynth.nn._votes import (
+    decode_answers,
+    projected_ballots,
+    projected_votes,
+    random_projections,
+)
 from skdpsynth.preprocessing._shares import GPATE_SHARES
 from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
+from skdpsynth.privacy._observer import telling
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._class_gan import AT_LEAST_ONE, ClassGAN, Init, see_all
 from skdpsynth.synthesizers._gpate_plan import (
@@ -381,17 +388,12 @@ class GPATESynthesizer(ClassGAN):
         projections = random_projections(len(fakes), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
         scales = generator.scales
-        votes = projected_votes(
-            teachers,
-            fakes,
-            features,
-            projections * scales,
-            self.max_grad_norm,
-            self.n_bins,
-        )
-        answers = confident_gnmax(
-            votes, self.threshold * plan.n_teachers, test_reservation, reservation
-        )
+        asked = teachers, fakes, features, projections * scales, self.max_grad_norm
+        votes = projected_votes(*asked, self.n_bins)
+        with telling(by_teacher=partial(projected_ballots, *asked, self.n_bins)):
+            answers = confident_gnmax(
+                votes, self.threshold * plan.n_teachers, test_reservation, reservation
+            )
         directions = decode_answers(answers, projections, self.n_bins) / scales
         return generator.pull_back(draws, directions)
 

@@ -22,6 +22,7 @@ from skdpsynth.nn._discriminator import FAKES, train_generator
 from skdpsynth.nn._student import GeneratorAscent, LabelBuffer, View, label_slope
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.privacy._aggregators import noisy_votes
+from skdpsynth.privacy._observer import telling
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._pate_triplegan_plan import reserve_branch
 from skdpsynth.synthesizers._pategan_plan import (
@@ -132,10 +133,12 @@ class VotePlayer:
             self._teachers.train_step(pool, view.features)  # lines 4-5
         fakes = generator.rows(generator.draw(self._plan.n_queries))  # line 10
         opinions = self._teachers.logits(fakes, view.features)
-        votes = (opinions > 0).sum(dim=0).cpu().numpy().astype(np.int64)
-        labels = noisy_votes(
-            votes, self._plan.n_teachers, self._reservation
-        )  # lines 11-12
+        ballots = (opinions > 0).cpu().numpy()
+        votes = ballots.sum(axis=0, dtype=np.int64)
+        with telling(by_teacher=lambda: ballots):
+            labels = noisy_votes(
+                votes, self._plan.n_teachers, self._reservation
+            )  # lines 11-12
         self._buffer.add(view, fakes, torch.from_numpy(labels), pool, self._slope)
         if unlabelled is not None:
             self._discriminator.alpha = self.alpha

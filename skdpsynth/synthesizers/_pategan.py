@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -21,6 +22,7 @@ from skdpsynth.nn._student import (
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.preprocessing._shares import PATEGAN_SHARES
 from skdpsynth.privacy._aggregators import noisy_votes
+from skdpsynth.privacy._observer import telling
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.synthesizers._class_gan import AT_LEAST_ONE, ClassGAN, Init
 from skdpsynth.synthesizers._pategan_plan import (
@@ -319,8 +321,10 @@ class PATEGANSynthesizer(ClassGAN):
                 teachers.train_step(pool, view.features)  # lines 5-9
             fakes = generator.rows(generator.draw(plan.n_queries))  # lines 11-14
             opinions = teachers.logits(fakes, view.features)
-            votes = (opinions > 0).sum(dim=0).cpu().numpy().astype(np.int64)
-            labels = noisy_votes(votes, plan.n_teachers, reservation)  # line 15
+            ballots = (opinions > 0).cpu().numpy()
+            votes = ballots.sum(axis=0, dtype=np.int64)
+            with telling(by_teacher=partial(np.asarray, ballots)):
+                labels = noisy_votes(votes, plan.n_teachers, reservation)  # line 15
             buffer.add(
                 view, fakes, torch.from_numpy(labels), pool, slope * math.sqrt(worth)
             )

@@ -1,0 +1,554 @@
+"""Replay: two fits that differ in one row and in nothing else that is secret."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
+
+import joblib
+import pandas as pd
+from sklearn.base import clone
+
+from skdpsynth.audit._containers import contained, missing_library, table_of_frame
+from skdpsynth.audit._odd_tables import ALL_SOURCES, OddTable, odd_tables
+from skdpsynth.audit._planted import PLANTED
+from skdpsynth.audit._worlds import compare, enter
+from skdpsynth.base import BaseSynthesizer
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.nn import _fitting, _mixture_trainer
+from skdpsynth.preprocessing import _sources
+from skdpsynth.privacy import _parts
+from skdpsynth.synthesizers import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    PairwiseSynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+)
+from skdpsynth.utils._withheld import withheld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from skdpsynth.audit._worlds import World
+
+PLACES = ("first", "middle", "last")
+CHANGES = ("added", "removed")
+
+# So much that small tables buy pairs and find keys; sensitivities do not depend on it.
+_EPSILON = 100.0
+_SHORT: dict[str, Any] = {"epsilon": _EPSILON, "n_iter": 2}
+_GAN = _SHORT | {"n_generator_steps": 2}
+_VOTES = _GAN | {"n_student_steps": 2, "batch_size": 16, "n_teachers": 5}
+_SCRATCH: dict[str, Any] = {"init": "random", "hidden_dims": (3,)}
+
+# Every private synthesizer, and each way of training once.
+SYNTHESIZERS: dict[str, BaseSynthesizer] = {
+    "Independent": IndependentSynthesizer(_EPSILON),
+    "Pairwise": PairwiseSynthesizer(_EPSILON),
+    "GPATE": GPATESynthesizer(**_SHORT),
+    "GPATE, networks": GPATESynthesizer(n_teachers=5, **_SHORT, **_SCRATCH),
+    "GPATE, votes": GPATESynthesizer(
+        aggregator="confident_gnmax",
+        batch_size=4,
+        projection_dim=2,
+        n_teachers=5,
+        **_SHORT,
+    ),
+    "PATEGAN": PATEGANSynthesizer(**_VOTES),
+    "PATEGAN, Laplace": PATEGANSynthesizer(noise="laplace", **_SCRATCH, **_VOTES),
+    "DPCGAN": DPCGANSynthesizer(**_GAN),
+    "DPCGAN, sampled": DPCGANSynthesizer(batch_size=10, **_SCRATCH, **_GAN),
+    "DPGAN": DPGANSynthesizer(**_GAN),
+    "PATETripleGAN": PATETripleGANSynthesizer(**_VOTES),
+    "PATETripleGAN, DP-SGD": PATETripleGANSynthesizer(
+        desensitization="dpsgd", **_SCRATCH, **_VOTES
+    ),
+}
+# In every source: one that counts, and one that keeps rows in parts to train on them.
+_EVERYWHERE = ("Independent", "GPATE")
+
+# Cells of a block, and steps of the generator that follow a release: tables of some
+# rows are to be read in several parts, and what follows releases is post-processing.
+_BLOCK_ENTRIES, _FEW_STEPS = 48, 20
+
+
+@dataclass(frozen=True)
+class ReplayedPair:
+    """Two fits, of a table with and without a row.
+
+    Parameters
+    ----------
+    synthesizer, table, source : str
+        What was fitted, on what, and what the table came as.
+    change : str
+        "added" or "removed": what the row was in the second fit.
+    place : str
+        "first", "middle" or "last": where it is in the table.
+    outcome : str
+        "equal", "finding", or "refused" if both fits raise the same error.
+    findings : tuple of str
+        What differs and must not.
+    shift : float
+        The most by which the row moved a release, over its sensitivity.
+    n_releases : int
+        Releases of the first fit.
+    seconds : float
+        The second fit took.
+
+    See Also
+    --------
+    replay : Makes them.
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import ReplayedPair
+    >>> where = "Independent", "plain", "csv", "added", "last"
+    >>> print(ReplayedPair(*where, "equal", (), 1.0, 5, 0.1))
+    equal    Independent            plain                csv     added last     1.00
+    """
+
+    synthesizer: str
+    table: str
+    source: str
+    change: str
+    place: str
+    outcome: str
+    findings: tuple[str, ...]
+    shift: float
+    n_releases: int
+    seconds: float
+
+    def __str__(self) -> str:
+        line = (
+            f"{self.outcome:8} {self.synthesizer:22} {self.table:20} {self.source:7} "
+            f"{self.change} {self.place:6} {self.shift:6.2f}"
+        )
+        return "  ".join([line, "; ".join(self.findings)]).rstrip()
+
+
+@dataclass(frozen=True)
+class ReplayedTwin:
+    """A synthesizer that was broken on purpose, and whether the replay noticed.
+
+    Parameters
+    ----------
+    name : str
+        What is broken.
+    findings : tuple of str
+        What the replay says of it.
+    seen : bool
+        Whether the expected finding is among these.
+
+    See Also
+    --------
+    replay : Plants them.
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import ReplayedTwin
+    >>> print(ReplayedTwin("slices", ("one row changes 4 teachers",), True))
+    seen     twin: slices                  one row changes 4 teachers
+    """
+
+    name: str
+    findings: tuple[str, ...]
+    seen: bool
+
+    def __str__(self) -> str:
+        said = self.findings[0] if self.findings else "no finding"
+        return f"{'seen' if self.seen else 'NOT SEEN':8} twin: {self.name:23} {said}"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Result of `replay`.
+
+    Parameters
+    ----------
+    pairs : tuple of ReplayedPair
+        In the order in which they were tried.
+    twins : tuple of ReplayedTwin
+        What was broken on purpose.
+    left_out : tuple of str
+        What was asked for and not tried, and why.
+    seconds : float
+        How long all took.
+
+    See Also
+    --------
+    replay : Makes one.
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import Replay
+    >>> Replay(pairs=(), twins=(), left_out=(), seconds=0.0).violated
+    False
+    """
+
+    pairs: tuple[ReplayedPair, ...]
+    twins: tuple[ReplayedTwin, ...]
+    left_out: tuple[str, ...]
+    seconds: float
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Pairs that differ, and twins that were not noticed, in a line each."""
+        bad = [str(pair) for pair in self.pairs if pair.findings]
+        return (*bad, *(str(twin) for twin in self.twins if not twin.seen))
+
+    @property
+    def violated(self) -> bool:
+        """Whether there is any finding."""
+        return bool(self.findings)
+
+    def __str__(self) -> str:
+        outcomes = Counter(pair.outcome for pair in self.pairs)
+        counts = ", ".join(f"{n} {outcome}" for outcome, n in sorted(outcomes.items()))
+        seen = sum(twin.seen for twin in self.twins)
+        left_out = [f"left out: {reason}" for reason in self.left_out]
+        total = f"{len(self.pairs)} pairs ({counts or 'none'}); {seen} of "
+        total += f"{len(self.twins)} twins seen; {self.seconds:.0f} seconds"
+        return "\n".join([*self.findings, *left_out, total])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Put the pairs into a table.
+
+        Returns
+        -------
+        DataFrame
+            One row per pair, columns as the fields of `ReplayedPair`.
+        """
+        return pd.DataFrame([vars(pair) for pair in self.pairs])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give all as what JSON can hold.
+
+        Returns
+        -------
+        dict
+            Keys as the parameters, and "violated".
+        """
+        return {"violated": self.violated, **asdict(self)}
+
+
+class _Group(NamedTuple):
+    """What has the first of two fits in common."""
+
+    name: str
+    synthesizer: BaseSynthesizer
+    table: OddTable
+    source: str
+
+
+def replay(
+    synthesizer: BaseSynthesizer | str | None = None,
+    table: pd.DataFrame | str | Path | None = None,
+    *,
+    source: str | Sequence[str] | None = None,
+    rows: Sequence[str] = PLACES,
+    minutes: float | None = None,
+    twins: bool = True,
+    n_jobs: int = 1,
+    seed: int = 0,
+    tell: Callable[[object], None] | None = None,
+) -> Replay:
+    """Fit tables that differ in one row, with equal secrets and equal releases.
+
+    Parameters
+    ----------
+    synthesizer : BaseSynthesizer or str, optional
+        One of your own, or the beginning of the name of ours, such as "GPATE". By
+        default all.
+    table : DataFrame, str or Path, optional
+        A table of yours, the path of a CSV or Parquet file, or the name of one of
+        ours. By default all of ours. Make it up: what a replay tells is computed from
+        its rows and is not private.
+    source : str, sequence of str, or "all", optional
+        What tables come as: "pandas", "polars", "arrow", "csv", "parquet", "folder" (of
+        Parquet files), "batches" (of Arrow) or "dask". By default "pandas" where
+        synthesizer or table is given; else "pandas" for all, and all for two
+        synthesizers, one that counts and one that trains on rows in parts.
+    rows : sequence of {"first", "middle", "last"}
+        Where a row is added, and where one is removed; by default all three.
+    minutes : float, optional
+        Stop after so long, and list what is left out.
+    twins : bool, default=True
+        Whether to try synthesizers that are broken on purpose, too.
+    n_jobs : int, default=1
+        Processes.
+    seed : int, default=0
+        Of the secrets, which are equal in all fits and not private.
+    tell : callable, optional
+        Called with every `ReplayedPair` and `ReplayedTwin` once there is one.
+
+    Returns
+    -------
+    Replay
+        Its `findings` are empty where all agrees.
+
+    Raises
+    ------
+    ValueError
+        If a name is none of ours, or a number is out of range.
+    InvalidTableError
+        If a file cannot be read.
+
+    See Also
+    --------
+    audit_ledger : The same for a row at the end of a table, and the noise.
+
+    Notes
+    -----
+    Every pair is a fit on a table and one on its neighbour, with secrets frozen by
+    `insecure_randomness`, and rows that draw by what is in them, so that a row that
+    comes or goes anywhere moves nobody else's teacher or sample. The second fit is
+    answered with the releases of the first. Then
+
+    1. each exact statistic may differ by the sensitivity that was reserved at most, for
+       the rows of one payer, and in one teacher; of keys that are found, one per column
+       may reach the least count that is released, which the delta covers;
+    2. all else is equal: number, order, shape and noise of releases, what is reserved,
+       warnings, errors, the fitted object, the report, and sampled rows.
+
+    Tables are cut into parts of a few rows, and generators take fewer steps than usual
+    after a release, which is post-processing. A replay finds what its tables provoke,
+    and proves nothing. It patches constants of the package while it runs, so do not fit
+    in other threads meanwhile.
+
+    Examples
+    --------
+    >>> from skdpsynth.audit import replay
+    >>> found = replay("Independent", "plain", rows=["first"], twins=False)
+    >>> [(pair.change, pair.outcome, round(pair.shift, 2)) for pair in found.pairs]
+    [('added', 'equal', 1.0), ('removed', 'equal', 1.0)]
+    """
+    start = time.monotonic()
+    unknown = [place for place in rows if place not in PLACES]
+    if unknown or not len(rows):
+        raise ValueError(f"rows must be some of {PLACES}. Got {[*rows]!r} instead.")
+    if minutes is not None and not minutes > 0:
+        raise ValueError(f"minutes must be positive. Got {minutes!r} instead.")
+    deadline = time.time() + 60 * minutes if minutes is not None else math.inf
+    groups, left_out = _plan(synthesizer, table, source)
+    told = tell or (lambda _: None)
+    tried: list[ReplayedTwin] = []
+    if twins:
+        for name in PLANTED:
+            tried.append(replay_twin(name, seed))
+            told(tried[-1])
+    run = partial(_replay_group, rows=tuple(rows), deadline=deadline, seed=seed)
+    pairs: list[ReplayedPair] = []
+    skipped: Counter[str] = Counter()
+    with joblib.Parallel(n_jobs=n_jobs, return_as="generator") as parallel:
+        made = parallel(joblib.delayed(run)(group) for group in groups)
+        for group, (found, n_missed) in zip(groups, made, strict=True):
+            for pair in found:
+                told(pair)
+            pairs += found
+            if n_missed:
+                skipped[f"{group.name} on {group.source}"] += n_missed
+    for where, n_pairs in skipped.items():
+        left_out.append(f"{n_pairs} pairs of {where}: {minutes:g} minutes were over")
+    return Replay(tuple(pairs), tuple(tried), tuple(left_out), time.monotonic() - start)
+
+
+def replay_twin(name: str, seed: int) -> ReplayedTwin:
+    """Try one of what is broken on purpose, until it is noticed."""
+    twin = PLANTED[name]
+    group = _Group(
+        twin.synthesizer,
+        SYNTHESIZERS[twin.synthesizer],
+        odd_tables()[twin.table],
+        "pandas",
+    )
+    findings: list[str] = []
+    with twin.planted():
+        for pair in _pairs_of(group, PLACES, seed):
+            findings += pair.findings
+            if any(twin.finding in words for words in findings):
+                return ReplayedTwin(name, tuple(findings), seen=True)
+    return ReplayedTwin(name, tuple(findings), seen=False)
+
+
+def _plan(
+    synthesizer: BaseSynthesizer | str | None,
+    table: pd.DataFrame | str | Path | None,
+    source: str | Sequence[str] | None,
+) -> tuple[list[_Group], list[str]]:
+    """List what is to be tried, what may find most first, and what cannot be."""
+    synthesizers, tables = _synthesizers(synthesizer), _tables(table)
+    full = synthesizer is None and table is None and source in (None, "all")
+    if source is None:
+        source = "all" if full else "pandas"
+    sources = (
+        ALL_SOURCES
+        if source == "all"
+        else [source]
+        if isinstance(source, str)
+        else source
+    )
+    unknown = [name for name in sources if name not in ALL_SOURCES]
+    if unknown:
+        raise ValueError(
+            f"source must be one of {ALL_SOURCES}, or 'all'. Got {unknown}."
+        )
+    absent = {name: missing_library(name) for name in sources}
+    left_out = [
+        f"source {name}: {library} is not installed"
+        for name, library in absent.items()
+        if library is not None
+    ]
+    groups = [
+        _Group(name, ready, own, where)
+        for own in tables
+        for name, ready in synthesizers.items()
+        for where in sources
+        if where in own.sources
+        and absent[where] is None
+        and not (full and where != "pandas" and name not in _EVERYWHERE)
+    ]
+    return groups, left_out
+
+
+def _synthesizers(
+    asked: BaseSynthesizer | str | None,
+) -> dict[str, BaseSynthesizer]:
+    if isinstance(asked, BaseSynthesizer):
+        return {type(asked).__name__.removesuffix("Synthesizer"): asked}
+    name = (asked or "").removesuffix("Synthesizer")
+    found = {
+        n: s
+        for n, s in SYNTHESIZERS.items()
+        if n in (name, "") or n.partition(",")[0] == name
+    }
+    found = SYNTHESIZERS if not name else found
+    if not found:
+        raise ValueError(
+            f"synthesizer must be one of {[*SYNTHESIZERS]}, the name of its class, or "
+            f"a synthesizer. Got {asked!r} instead."
+        )
+    return found
+
+
+def _tables(asked: pd.DataFrame | str | Path | None) -> list[OddTable]:
+    ours = odd_tables()
+    if asked is None:
+        return [*ours.values()]
+    if isinstance(asked, str) and asked in ours:
+        return [ours[asked]]
+    if isinstance(asked, pd.DataFrame):
+        name, frame = "a table of yours", asked
+    else:
+        path = Path(asked)
+        if not path.exists():
+            raise ValueError(
+                f"table must be one of {[*ours]}, a DataFrame, or the path of a CSV or "
+                f"Parquet file. Got {str(asked)!r} instead."
+            )
+        name, frame = path.name, _read(path)
+    if len(frame) < 3:
+        raise InvalidTableError("Expected a table of 3 rows at least, to remove one.")
+    sources = tuple(s for s in ALL_SOURCES if s != "csv")  # which needs a schema
+    taken = table_of_frame(frame, name)
+    return [OddTable(**taken, target=None, sources=sources)]
+
+
+def _read(path: Path) -> pd.DataFrame:
+    with withheld(f"{str(path)!r} must be a CSV or Parquet file"):
+        read = pd.read_csv if path.suffix.lower() == ".csv" else pd.read_parquet
+        return read(path)
+
+
+def _replay_group(
+    group: _Group, *, rows: tuple[str, ...], deadline: float, seed: int
+) -> tuple[list[ReplayedPair], int]:
+    """Replay a table with each row more or less; say how many there was no time for."""
+    found: list[ReplayedPair] = []
+    n_asked = len(rows) * len(CHANGES)
+    if time.time() < deadline:
+        for pair in _pairs_of(group, rows, seed):
+            found.append(pair)
+            if time.time() > deadline:
+                break
+    return found, n_asked - len(found)
+
+
+def _pairs_of(
+    group: _Group, places: Sequence[str], seed: int
+) -> Iterator[ReplayedPair]:
+    """Fit a table, and each of its neighbours with the releases of that fit."""
+    table = group.table
+    ready = clone(group.synthesizer).set_params(random_state=0, budget=None)
+    if ready.schema is None:
+        ready.set_params(schema=table.schema)
+    if ready.target is None and table.schema is None:
+        ready.set_params(target=table.target)
+    with tempfile.TemporaryDirectory() as name, _small():
+
+        def fit(rows: tuple[Any, ...], history: Any = None) -> World:  # noqa: ANN401
+            own = contained(group.source, table, rows, Path(name))
+            return enter(ready, own, seed, history, coupled=True)
+
+        first = fit(table.rows)
+        n_rows = len(table.rows)
+        for place in places:
+            for change in CHANGES:
+                start = time.monotonic()
+                at = {"first": 0, "middle": n_rows // 2, "last": n_rows}[place]
+                if change == "added":
+                    other = (*table.rows[:at], table.extra, *table.rows[at:])
+                else:
+                    at = min(at, n_rows - 1)
+                    other = (*table.rows[:at], *table.rows[at + 1 :])
+                second = fit(other, first.releases)
+                shifts, findings = compare(first, second, "the row")
+                outcome = "finding" if findings else "equal"
+                if not findings and first.error is not None:
+                    outcome = "refused"
+                yield ReplayedPair(
+                    group.name,
+                    table.name,
+                    group.source,
+                    change,
+                    place,
+                    outcome,
+                    tuple(findings),
+                    max(shifts, default=0.0),
+                    len(first.releases),
+                    round(time.monotonic() - start, 3),
+                )
+
+
+@contextmanager
+def _small() -> Iterator[None]:
+    """Read tables in small parts, take few steps, and keep Dask in this thread."""
+    with (
+        patch.object(_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+        patch.object(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+        patch.object(_fitting, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
+        patch.object(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+        _dask_in_this_thread(),
+    ):
+        yield
+
+
+@contextmanager
+def _dask_in_this_thread() -> Iterator[None]:
+    if missing_library("dask") is not None:
+        yield
+        return
+    import dask
+
+    with dask.config.set(scheduler="synchronous"):
+        yield
