@@ -437,13 +437,14 @@ def _field_too_many() -> OddTable:
 
     It is refused, whatever other row is added or removed, also where it is first then.
     """
-    rows = tuple((str(i % 4), str(i % 3), "uv"[i % 2]) for i in range(24))
+    rows: list[tuple[str, ...]]
+    rows = [(str(i % 4), str(i % 3), "uv"[i % 2]) for i in range(24)]
+    rows.insert(1, ("1", "2", "u", "5"))
     whole = Continuous(0, 4, integer=True)
     schema = TableSchema({"a": whole, "b": whole, "y": _LABELS}, target="y")
     dtypes = {"a": object, "b": object, "y": object}
-    rows = (rows[0], ("1", "2", "u", "5"), *rows[1:])
     return OddTable(
-        "field too many", dtypes, rows, ("1", "2", "u"), schema, sources=("csv",)
+        "field too many", dtypes, tuple(rows), ("1", "2", "u"), schema, sources=("csv",)
     )
 
 
