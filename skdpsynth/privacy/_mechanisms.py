@@ -104,7 +104,8 @@ def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool
     if scale > 0 and insecure_randomness_active():
         # The difference of two exponential draws is Laplace.
         draws = secret_generator().exponential(scale, (2, len(counts)))
-        seeded = np.rint(draws[0] - draws[1]).astype(np.int64)
+        limit = float(2**62)  # as in `rounded_normal`
+        seeded = np.clip(np.rint(draws[0] - draws[1]), -limit, limit).astype(np.int64)
         noise = seeded if laplace else rounded_normal(scale, len(counts))
     elif scale > 0:
         measure = _laplace_measurement(scale) if laplace else _measurement(scale)
