@@ -144,7 +144,7 @@ def _check_mixtures(
         weights, ranks = arrays[own + "weights"], arrays[own + "ranks"]
         probabilities = arrays[own + "probabilities"]
         _require(weights.ndim == 1 and weights.dtype == np.float64, "weights")
-        _require((weights >= 0).all(), "weights")
+        _require(((weights >= 0) & (weights <= 1.001)).all(), "weights")
         _require(abs(float(weights.sum()) - 1.0) < _ROUNDING, "weights")
         _require(probabilities.shape == (len(weights), n_bins), "probabilities")
         _require(probabilities.dtype == np.float32, "probabilities")

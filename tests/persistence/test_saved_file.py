@@ -9,6 +9,7 @@ import json
 import os
 import tracemalloc
 import zipfile
+from contextlib import suppress
 from io import BytesIO
 
 import numpy as np
@@ -17,6 +18,7 @@ from safetensors import safe_open
 from safetensors.numpy import load as arrays_of
 from safetensors.numpy import save as bytes_of
 
+import skdpsynth
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.persistence import _file
 
@@ -143,6 +145,24 @@ def test_bombs_take_no_memory(saved, refused, files):
         finally:
             tracemalloc.stop()
         assert peak < 3 * 2**20 + 40 * len(data)
+
+
+@pytest.mark.parametrize("item", [[], {}, "a", 0.5, {"tuple": []}])
+def test_memory_is_a_multiple_of_the_file(saved, tmp_path, files, item):
+    """The worst facts that are well-formed, a quarter of a megabyte of them."""
+    facts = files.facts_of(saved[1])
+    n_items = 2**18 // len(json.dumps([item]))
+    facts["parameters"]["more"] = {"value": [item] * n_items}
+    data = files.with_parts(saved[1], facts)
+    (tmp_path / "a").write_bytes(data)
+    tracemalloc.start()
+    try:
+        with suppress(PersistenceError):
+            skdpsynth.inspect(tmp_path / "a")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * 2**20 + 60 * len(data)
 
 
 def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch):
