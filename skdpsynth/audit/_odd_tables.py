@@ -444,9 +444,9 @@ def _field_too_many() -> OddTable:
 
 
 def _many_categories() -> OddTable:
-    """Bring the 128th category of a file by a row, for which 8 bits are too few."""
-    rows = tuple((f"c{i:03}", float(i % 3), "uv"[i % 2]) for i in range(128))
-    rows = (*rows[:127], *rows[:63], *rows[:64], *rows[:1])
+    """Bring a file its 127th category by a row: 8 bits are too few for pandas."""
+    rows = tuple((f"c{i:03}", float(i % 3), "uv"[i % 2]) for i in range(126))
+    rows = (*rows, *rows[:2], *rows[:63], *rows[:64])  # the first file has 128 of these
     schema = TableSchema(
         {
             "c": Categorical([f"c{i:03}" for i in range(4)], nullable=True),
