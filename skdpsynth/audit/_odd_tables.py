@@ -48,7 +48,8 @@ class OddTable:
 
     `dtypes` are of pandas, or "dictionary" for text that each Parquet file encodes by
     the categories that it has. A row may have more fields than there are columns where
-    the only source is a CSV file.
+    the only source is a CSV file. A row that is added may be `refusable`: then all fits
+    with it must be refused, before any release and wherever it stands, or none.
     """
 
     name: str
@@ -58,6 +59,7 @@ class OddTable:
     schema: TableSchema | None = None
     target: str | None = "y"
     sources: tuple[str, ...] = ALL_SOURCES
+    refusable: bool = False
 
     def frame(self, rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
         """Make a DataFrame of some rows."""
@@ -92,6 +94,7 @@ def odd_tables() -> dict[str, OddTable]:
         _large_numbers,
         _extreme_floats,
         _infinite_levels,
+        _infinite_floats,
         _ends_of_the_calendar,
         _zones,
         _odd_texts,
@@ -210,6 +213,13 @@ def _infinite_levels() -> OddTable:
     return OddTable(
         "infinite levels", dtypes, rows, (math.inf, math.nan, "u"), sources=("pandas",)
     )
+
+
+def _infinite_floats() -> OddTable:
+    """Infinity in a column of floats, which every fit refuses."""
+    plain = _plain()
+    extra = (-math.inf, math.inf, "p", "u")
+    return replace(plain, name="infinite floats", extra=extra, refusable=True)
 
 
 def _ends_of_the_calendar() -> OddTable:
@@ -414,9 +424,9 @@ def _empty_cells() -> OddTable:
 
 
 def _written_numbers() -> OddTable:
-    """Cells of a CSV file that spell numbers in more than one way."""
-    few = ("1e3", "1000", "7", "007", "+7", "", "NA", str(_LARGE), str(_LARGE + 1))
-    rows = tuple((few[i % 9], ("1", "2", "")[i % 3], "uv"[i % 2]) for i in range(27))
+    """Cells of a CSV file that spell whole numbers, and one that spells a fraction."""
+    few = ("1000", "7", "007", "+7", str(_LARGE), str(_LARGE + 1))
+    rows = tuple((few[i % 6], ("1e0", "2", "")[i % 3], "uv"[i % 2]) for i in range(27))
     levels = [7, 1000, _LARGE, _LARGE + 1]
     schema = TableSchema(
         {
@@ -439,7 +449,13 @@ def _field_too_many() -> OddTable:
     schema = TableSchema({"a": whole, "b": whole, "y": _LABELS}, target="y")
     dtypes = {"a": object, "b": object, "y": object}
     return OddTable(
-        "field too many", dtypes, rows, ("1", "2", "u", "5"), schema, sources=("csv",)
+        "field too many",
+        dtypes,
+        rows,
+        ("1", "2", "u", "5"),
+        schema,
+        sources=("csv",),
+        refusable=True,
     )
 
 
