@@ -29,6 +29,7 @@ from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.nn._clipping import poisson_sample
 from skdpsynth.nn._linear_teachers import Assignment
 from skdpsynth.nn._teachers import assign_teachers
+from skdpsynth.preprocessing import _table
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._aggregators import gaussian_sum, thresholded_counts
 from skdpsynth.privacy._counts import GRID, MIN_KEY_COUNT
@@ -495,3 +496,16 @@ def test_a_warning_is_compared_and_not_shown():
         world = enter(ready, table.frame(rows), 0, coupled=True)
     assert world.error is None
     assert set(world.warned) == {"UserWarning: large values"}
+
+
+def test_a_row_may_be_refused_if_it_is_so_wherever_it_stands(monkeypatch):
+    """An infinite number is; looked for from the second row on, it is not at first."""
+    ready = _replay.SYNTHESIZERS["Independent"]
+    found = replay(ready, "infinite floats", twins=False)
+    outcomes = {(pair.change, pair.outcome) for pair in found.pairs}
+    assert outcomes == {("added", "refused"), ("removed", "equal")}
+    real = _table.count_infinite
+    monkeypatch.setattr(
+        _table, "count_infinite", lambda frame, layout: real(frame[1:], layout)
+    )
+    assert replay(ready, "infinite floats", twins=False).violated

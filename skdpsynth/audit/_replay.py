@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 import time
 from collections import Counter
@@ -96,7 +97,8 @@ class ReplayedPair:
     place : str
         "first", "middle" or "last": where it is in the table.
     outcome : str
-        "equal", "finding", or "refused" if both fits raise the same error.
+        "equal", "finding", or "refused" if both fits raise the same error, or every fit
+        with the row does before it releases anything.
     findings : tuple of str
         What differs and must not.
     shift : float
@@ -502,6 +504,7 @@ def _pairs_of(
 
         first = fit(table.rows)
         n_rows = len(table.rows)
+        refusals: list[str] = []
         for place in places:
             for change in CHANGES:
                 start = time.monotonic()
@@ -514,8 +517,17 @@ def _pairs_of(
                 second = fit(other, first.releases)
                 shifts, findings = compare(first, second, "the row")
                 outcome = "finding" if findings else "equal"
-                if not findings and first.error is not None:
+                if first.error is not None and not findings:
                     outcome = "refused"
+                if table.refusable and change == "added" and first.error is None:
+                    refusals.append(_refused_at_once(second))
+                    if refusals[0] != refusals[-1]:
+                        outcome = "finding"
+                        findings = [
+                            "where the row stands decides whether it is refused."
+                        ]
+                    elif refusals[-1]:
+                        outcome, findings = "refused", []
                 yield ReplayedPair(
                     group.name,
                     table.name,
@@ -528,6 +540,13 @@ def _pairs_of(
                     len(first.releases),
                     round(time.monotonic() - start, 3),
                 )
+
+
+def _refused_at_once(world: World) -> str:
+    """Say how a fit was refused before any release, but for numbers; empty if not."""
+    if world.refusal is None or world.releases:
+        return ""
+    return re.sub(r"\d+", "", world.refusal)
 
 
 @contextmanager

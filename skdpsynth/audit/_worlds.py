@@ -101,18 +101,19 @@ def entries_of(releases: list[Seen]) -> list[Any]:
 def compare(first: World, second: World, row: str) -> tuple[list[float], list[str]]:
     """Give the largest shift of every line of the ledger, and what must not be.
 
-    `row` names what only one of the worlds has.
+    `row` names what only one of the worlds has. If that decides on an error, the rest
+    of the fits is not compared.
     """
     if isinstance(second.error, SequenceError):
         return [], [f"{row} changes which releases are made: {second.error}."]
+    if first.refusal != second.refusal:
+        return [], [f"{row} decides whether there is an error, or which."]
     findings = []
     if len(first.releases) != len(second.releases):
         findings.append(
             f"{row} changes how many releases are made: {len(first.releases)} in one "
             f"fit, and {len(second.releases)} in the other."
         )
-    if first.refusal != second.refusal:
-        findings.append(f"{row} decides whether there is an error, or which.")
     if first.warned != second.warned:
         findings.append(f"{row} decides what is warned of.")
     lines = [
