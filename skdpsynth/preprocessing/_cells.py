@@ -11,9 +11,13 @@ for one cell do. All others go through these functions, each distinct text once.
 
 from __future__ import annotations
 
+import math
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +28,7 @@ import pyarrow.compute as pc
 from skdpsynth.schema._columns import family
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 # What stands for a missing value in every column: the texts of `pandas.read_csv`.
 MISSING_TEXTS = (
@@ -66,8 +70,9 @@ def typed_cells(
         Public. Numbers become float64, whole ones Int64, truth values boolean, times
         datetime64[us], and all else is text.
     rounded : bool, default=True
-        Whether a fraction is rounded, half to even, in a column of whole numbers; if
-        not, it makes floats of the column.
+        Whether a fraction is rounded, half to even, in a range of whole numbers, and a
+        number that can be none of whole categories replaced by another that is none;
+        if not, it makes floats of the column.
 
     Returns
     -------
@@ -86,13 +91,26 @@ def typed_cells(
         zone = getattr(getattr(column, "low", *levels[:1]), "tzinfo", None)
         return _moments(_trimmed(cells), zone)
     if holds != "number":
-        return _texts(cells)
+        return texts(cells)
     trimmed = _trimmed(cells)
-    whole = getattr(column, "integer", all(level % 1 == 0 for level in levels))
+    whole = getattr(column, "integer", all(map(_is_whole, levels)))
     if whole and (rounded or not _has_fraction(trimmed)):
-        return _masked(_whole_numbers(trimmed), pd.arrays.IntegerArray, 0)
+        one = partial(_level, other=_no_level(levels)) if levels else _whole_number
+        numbers = _whole_numbers(trimmed, one)
+        return _masked(numbers, pd.arrays.IntegerArray, 0)
     numbers = _parsed(trimmed, _PLAIN_NUMBER, pa.float64(), _number)
     return pd.Series(numbers.to_numpy(zero_copy_only=False))
+
+
+def _is_whole(level: Any) -> bool:  # noqa: ANN401 - a number
+    """Whether a category is a whole number that 64 bits hold."""
+    return level % 1 == 0 and abs(level) < 2**63
+
+
+def _no_level(levels: Collection[Any]) -> int:
+    """Give a whole number that is no category; public."""
+    known = {*levels}
+    return next(number for number in count() if number not in known)
 
 
 # --- One cell ---------------------------------------------------------------------
@@ -123,6 +141,18 @@ def _whole_number(text: str) -> int:
     return whole
 
 
+def _level(text: str, other: int) -> int | None:
+    """Read a number that may be a whole category; any that cannot is `other`."""
+    number = _number(text)
+    if math.isnan(number):
+        return None
+    with suppress(InvalidOperation):  # an exponent of twenty digits
+        exact = Decimal(text)
+        if exact.is_finite() and exact.adjusted() <= 18 and exact % 1 == 0:
+            return int(exact) if abs(exact) < 2**63 else other
+    return other
+
+
 def _moment(text: str) -> datetime:
     """Read a time in the forms of ISO 8601; a date may lack its day and month."""
     found = _DATE.match(text)
@@ -145,7 +175,10 @@ def _naive(text: str) -> datetime:
 def _aware(text: str) -> datetime:
     """Read a time; one without a zone is in UTC."""
     moment = _moment(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("a time before the year 1 or after 9999") from error
 
 
 # --- Columns of cells -------------------------------------------------------------
@@ -173,11 +206,11 @@ def _parsed(
     return pc.replace_with_mask(parsed, others, values.take(odd.indices))
 
 
-def _whole_numbers(cells: Any) -> Any:  # noqa: ANN401 - no stubs
+def _whole_numbers(cells: Any, one: Callable[[str], int | None]) -> Any:  # noqa: ANN401
     if not pc.all(pc.match_substring_regex(cells, _PLAIN_WHOLE)).as_py():
         # Whole numbers beside missing ones are often written with a zero behind.
         cells = pc.replace_substring_regex(cells, r"^(-?[0-9]+)\.0*$", r"\1")
-    return _parsed(cells, _PLAIN_WHOLE, pa.int64(), _whole_number)
+    return _parsed(cells, _PLAIN_WHOLE, pa.int64(), one)
 
 
 def _has_fraction(cells: Any) -> bool:  # noqa: ANN401 - no stubs
@@ -209,7 +242,7 @@ def _moments(cells: Any, zone: Any) -> pd.Series:  # noqa: ANN401 - no stubs
     return pd.Series(moments.tz_localize("UTC").tz_convert(zone))
 
 
-def _texts(cells: Any) -> pd.Series:  # noqa: ANN401 - no stubs
+def texts(cells: Any) -> pd.Series:  # noqa: ANN401 - no stubs
     """Give texts as pandas reads them: objects before its version 3."""
     dtype = pd.Series(dtype=str).dtype
     if isinstance(dtype, pd.StringDtype):

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.preprocessing._cells import MISSING_TEXTS, typed_cells
+from skdpsynth.preprocessing._cells import MISSING_TEXTS, texts, typed_cells
 from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _BLOCK_BYTES = 2**24  # of the file, read at a time
 # Bytes of a row's cells. Quotes at most double them, so that a row never is longer than
 # a block: where blocks begin must not decide whether a row can be read.
 _MOST_BYTES = 2**22
+_SEPARATORS = b"\n\r,"
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,13 @@ class CsvFile:
         ------
         InvalidTableError
             If a row has more or fewer cells than there are columns, or is longer than
-            `_MOST_BYTES`.
+            `_MOST_BYTES`, or if quotes are not around whole cells.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
         from pyarrow import csv as arrow_csv
 
+        self._check_quotes()
         names, n_lines = self._header
         others: list[int] = []  # numbers of cells that a row must not have
 
@@ -150,12 +153,60 @@ class CsvFile:
                 " comma, a quote or a line break, and fill up short rows."
             )
 
+    def cells(self, columns: Sequence[Hashable], rows: int | None = None) -> Any:  # noqa: ANN401
+        """Read some columns as texts, as a table of Arrow; all rows, or the first."""
+        import pyarrow as pa
+
+        kinds = pa.schema([(name, pa.large_string()) for name in columns])
+        batches = [] if rows == 0 else self.to_batches(columns)
+        return pa.Table.from_batches(batches, kinds).slice(0, rows)
+
+    def _check_quotes(self) -> None:
+        """Refuse a quote that is neither around a cell nor doubled within it.
+
+        A quote that does not end makes one cell of all rows up to the next one, without
+        a word of Arrow's. A row that is written well has an even number of quotes, each
+        one that opens a cell behind a separator, and each one that closes it before
+        one. So a row of other quotes is refused whatever rows there are beside it.
+        """
+        inside, before = False, _SEPARATORS[:1]
+        rule = f"{str(self.path)!r} must be a table that can be read"
+        sound = True
+        with withheld(rule), self.path.open("rb") as file:
+            block = file.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
+            while block and sound:
+                following = file.read(_BLOCK_BYTES)
+                if b'"' in block:
+                    after = following[:1] or _SEPARATORS[:1]
+                    inside, sound = _quotes(before + block + after, inside)
+                before, block = block[-1:], following
+        if inside or not sound:
+            raise InvalidTableError(
+                f"Expected quotes around whole cells in {str(self.path)!r}, and doubled"
+                " within them. Got another one; write the file anew, for example by"
+                " pandas' to_csv."
+            )
+
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Read texts, a table of Arrow, as what the schema says."""
         made = {}
         for name in table.column_names:
             made[name] = typed_column(table[name], name, self.columns[name], self.path)
         return pd.DataFrame(made, columns=table.column_names)
+
+
+def _quotes(text: bytes, inside: bool) -> tuple[bool, bool]:
+    """Say whether a text ends inside of quotes, and whether all of them are sound.
+
+    Its first and last bytes are of what is before and after it.
+    """
+    found = np.frombuffer(text, np.uint8)
+    places = np.flatnonzero(found[1:-1] == ord('"')) + 1
+    opens = (np.arange(len(places)) % 2 == 0) ^ inside
+    # Beside a quote there may be another one: a doubled quote closes and opens.
+    neighbours = found[np.where(opens, places - 1, places + 1)]
+    sound = np.isin(neighbours, [*_SEPARATORS, ord('"')]).all()
+    return inside ^ bool(len(places) % 2), bool(sound)
 
 
 def typed_column(
@@ -191,25 +242,23 @@ def read_csv(
     rounded. In an unchecked table they are not, and what cannot be read stays text.
     Dtypes that nobody states are found by looking at values, if `infer`.
     """
-    import pyarrow as pa
-
     file = CsvFile(path, columns, remedy)
     if not infer:
         _ = file.schema
-    if rows is None:
-        # With a row of other cells pandas may leave out cells of all rows, or read the
-        # first column as an index.
-        for _ in file.to_batches(file.names[:1]):
-            pass
-    stated = {name: str for name in columns if type(name) is str}
-    with withheld(f"{str(path)!r} must be a table that can be read"):
-        table = pd.read_csv(
-            path, nrows=rows, dtype=stated, low_memory=False, index_col=False
-        )
-    for name in table.columns.intersection([*stated]):
-        cells = pa.array(table[name], pa.large_string(), from_pandas=True)
+    stated = [name for name in file.names if name in columns]
+    others = [name for name in file.names if name not in columns]
+    # Also where pandas reads all columns: of a file with a row of other cells it may
+    # leave out cells of all rows.
+    cells = file.cells(stated or others[:1], rows)
+    found: dict[Hashable, pd.Series] = {}
+    if others:
+        with withheld(f"{str(path)!r} must be a table that can be read"):
+            table = pd.read_csv(path, usecols=others, nrows=rows, low_memory=False)
+        found = dict(table.items())
+    for name in stated:
+        found[name] = texts(cells[name])
         with suppress(*[InvalidTableError] * unchecked):
-            table[name] = typed_column(
-                cells, name, columns[name], path, rounded=not unchecked
+            found[name] = typed_column(
+                cells[name], name, columns[name], path, rounded=not unchecked
             )
-    return table
+    return pd.DataFrame(found, columns=file.names)

@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.preprocessing._cells import MISSING_TEXTS, typed_cells
+from skdpsynth.preprocessing._columns import declared_domain, encode_rows
+from skdpsynth.preprocessing._sources import open_table
+from skdpsynth.privacy._parts import Parts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 
@@ -56,6 +59,7 @@ ODD = [
     *("2020-01-02T03:04:05.123456789", "20200102", "2020", "2020-03", "2020/01/02"),
     *("2020-01-02T03:04Z", "2020-01-02 03:04:05+01:00", "2020-01-02T03:04-0330"),
     *("0001-01-01", "9999-12-31 23:59:59.999999", "10000-01-01", "1677-01-01"),
+    *("0001-01-01T00:00:00+05:00", "9999-12-31T23:59-01:00", "0.0", "-0.0", "1e19"),
     *("2020-01-01 24:00", "2020-W01-1", "soon", "a,b", 'a"b', "a\nb", " ", "x" * 300),
 ]
 NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.A)
@@ -120,6 +124,26 @@ def test_numbers_are_exact(cell):
         assert whole[0] == [exact]
     else:
         assert whole is ValueError
+
+
+@pytest.mark.parametrize("levels", [[0, 1, 2], [2**53, 2**53 + 1], [1e300, 1.0, 0.5]])
+def test_a_number_is_the_category_that_it_is_in_other_sources(levels, tmp_path):
+    """Not one beside it: a fraction, or what no 64 bits hold, is 'other' everywhere."""
+    cells = ["0.5", "1.5", "1", "1.0", "1e0", "1e300", "1e19", "2", "-1", "", "NaN"]
+    (tmp_path / "t.csv").write_text(
+        "\n".join(["a,x", *[f"{cell},1" for cell in cells]])
+    )
+    frame = pd.DataFrame({"a": [float(cell or "nan") for cell in cells], "x": 1.0})
+    known = Categorical(levels, nullable=True)
+    schema = TableSchema({"a": known, "x": Continuous(0, 9)})
+    codes = []
+    for source in (tmp_path / "t.csv", frame):
+        parts, layout = open_table(source, schema=schema)
+        columns = list(layout.columns)
+        domains = [declared_domain(column, schema) for column in columns]
+        rows = [encode_rows(p, columns, domains) for p in Parts.of(parts).each()]
+        codes.append(rows[0].category_codes[:, 0].tolist())
+    assert codes[0] == codes[1]
 
 
 def test_times_are_read_to_the_microsecond():

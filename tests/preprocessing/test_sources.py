@@ -23,7 +23,8 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError, SkdpsynthError
-from skdpsynth.preprocessing import _sources
+from skdpsynth.preprocessing import _csv, _sources
+from skdpsynth.preprocessing._csv import CsvFile
 from skdpsynth.preprocessing._sources import open_table
 from skdpsynth.privacy import _mechanisms
 from skdpsynth.privacy._parts import length_of_part
@@ -333,6 +334,48 @@ def test_cells_of_csv_files_may_hold_commas_and_lines(tmp_path):
         assert found["a"].tolist() == [*range(63)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    ['3,"a', '3,a"', '3,"a"b', '3,a"b"', '"3,a', '3,""a', '3,"', '3,"""'],
+)
+@pytest.mark.parametrize("quoted", [False, True])
+@pytest.mark.parametrize("place", [1, 500, 1001])
+def test_a_quote_that_is_out_of_place_is_refused_wherever_it_is(
+    line, quoted, place, tmp_path, monkeypatch
+):
+    """One that does not end would make one cell of all rows behind it.
+
+    In blocks of 64 bytes, so that quotes are at their ends too.
+    """
+    path, mark = tmp_path / "t.csv", '"' if quoted else ""
+    lines = ["n,t", *[f"1,{mark}a{mark}", f"2,{mark}b{mark}"] * 500]
+    schema = TableSchema({"n": Continuous(0, 9), "t": Categorical(["a", "b"])})
+    path.write_text("\n".join(lines))
+    parts, _ = open_table(path, schema=schema)
+    assert sum(parts.n_rows.values()) == 1000
+    path.write_text("\n".join([*lines[:place], line, *lines[place:]]))
+    for size in (64, 2**24):
+        monkeypatch.setattr(_csv, "_BLOCK_BYTES", size)
+        with pytest.raises(InvalidTableError, match="quotes around whole cells"):
+            IndependentSynthesizer(schema=schema).fit(path)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 2**24])
+def test_quotes_in_place_are_sound_whatever_the_blocks(size, tmp_path, monkeypatch):
+    texts = ['"', '""', 'a"b', ',"', '"\n"', "", " ", "a,b\r\nc", '"a"'] * 4
+    table = pd.DataFrame({"n": range(36), "s": texts, "t": texts[::-1]})
+    schema = TableSchema({"n": Continuous(0, 99), "s": Identifier(), "t": Identifier()})
+    for how in ({}, {"quoting": 1}, {"lineterminator": "\r\n"}):
+        table.to_csv(tmp_path / "t.csv", index=False, **how)
+        with monkeypatch.context() as patch:
+            file = CsvFile(tmp_path / "t.csv", schema.columns)
+            patch.setattr(_csv, "_BLOCK_BYTES", size)
+            file._check_quotes()
+        parts, _ = open_table(tmp_path / "t.csv", schema=schema)
+        found = pd.concat([*parts.each()])["s"].fillna("")
+        assert found.tolist() == texts
+
+
 @pytest.mark.parametrize("before", ["", "\ufeff", "\n\n"])
 def test_the_names_of_a_csv_file(before, tmp_path):
     """Behind a mark of the encoding or empty lines; quoted; none for an index."""
@@ -349,8 +392,8 @@ def test_the_names_of_a_csv_file(before, tmp_path):
 
 @pytest.mark.parametrize("form", [str, dataset.dataset, "batches"])
 def test_a_further_category_changes_no_type(form, tmp_path):
-    """In one file of a folder: pandas has wider codes from 128 categories on."""
-    for n_levels in (127, 128, 129, 40_000):
+    """In one file of a folder: pandas has wider codes from 127 categories on."""
+    for n_levels in (126, 127, 128, 40_000):
         for name, most in (("0", 100), ("1", n_levels), ("2", 3)):
             levels = [f"k{number}" for number in range(most)]
             codes = np.arange(max(300, most)) % most
