@@ -425,7 +425,7 @@ def test_what_there_is_no_time_for_is_listed(small):
     found = replay("Independent", minutes=1e-9, twins=False)
     assert found.pairs == ()
     assert found.left_out == (
-        "6 pairs of Independent on pandas: 1e-09 minutes were over",
+        "6 pairs of Independent from pandas: 1e-09 minutes were over",
     )
     assert not found.violated
 
