@@ -401,7 +401,9 @@ def test_a_twin_that_is_not_noticed_is_exit_code_1(small, capsys, monkeypatch):
         broken=lambda real: real
     )
     monkeypatch.setattr(_replay, "PLANTED", {"a sound twin": sound})
-    code = main("replay --synthesizer Independent --jobs 1 --rows first".split())
+    code = main(
+        ["replay", "--synthesizer", "Independent", "--jobs", "1", "--rows", "first"]
+    )
     assert code == 1
     assert "NOT SEEN twin: a sound twin" in capsys.readouterr().out
 

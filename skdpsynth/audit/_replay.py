@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
@@ -27,7 +27,7 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.nn import _fitting, _mixture_trainer
 from skdpsynth.preprocessing import _sources
-from skdpsynth.privacy import _parts
+from skdpsynth.privacy import _blocks, _parts
 from skdpsynth.synthesizers import (
     DPCGANSynthesizer,
     DPGANSynthesizer,
@@ -36,6 +36,7 @@ from skdpsynth.synthesizers import (
     PairwiseSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
+    _dpcgan_plan,
 )
 from skdpsynth.utils._withheld import withheld
 
@@ -83,6 +84,8 @@ _EVERYWHERE = ("Independent", "GPATE")
 # Cells of a block, and steps of the generator that follow a release: tables of some
 # rows are to be read in several parts, and what follows releases is post-processing.
 _BLOCK_ENTRIES, _FEW_STEPS = 48, 20
+# What sampled steps cost takes seconds to compute, and all plans of a table ask for it.
+_kept_mu = lru_cache(maxsize=1024)(_blocks.steps_mu)
 
 
 @dataclass(frozen=True)
@@ -566,6 +569,8 @@ def _small() -> Iterator[None]:
         patch.object(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
         patch.object(_fitting, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
         patch.object(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+        patch.object(_blocks, "steps_mu", _kept_mu),
+        patch.object(_dpcgan_plan, "steps_mu", _kept_mu),
         _dask_in_this_thread(),
     ):
         yield
