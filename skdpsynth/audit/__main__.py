@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument(
         "--synthesizer",
         metavar="NAME",
-        help=f"all by default, else by name: {', '.join(SYNTHESIZERS)}",
+        help=f"all by default, else by name: {'; '.join(SYNTHESIZERS)}",
     )
     own.add_argument(
         "--table",

@@ -9,10 +9,11 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
+from zlib import crc32
 
 import joblib
 import pandas as pd
@@ -26,7 +27,7 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.nn import _fitting, _mixture_trainer
 from skdpsynth.preprocessing import _sources
-from skdpsynth.privacy import _parts
+from skdpsynth.privacy import _blocks, _parts
 from skdpsynth.synthesizers import (
     DPCGANSynthesizer,
     DPGANSynthesizer,
@@ -35,6 +36,7 @@ from skdpsynth.synthesizers import (
     PairwiseSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
+    _dpcgan_plan,
 )
 from skdpsynth.utils._withheld import withheld
 
@@ -82,6 +84,8 @@ _EVERYWHERE = ("Independent", "GPATE")
 # Cells of a block, and steps of the generator that follow a release: tables of some
 # rows are to be read in several parts, and what follows releases is post-processing.
 _BLOCK_ENTRIES, _FEW_STEPS = 48, 20
+# What sampled steps cost takes seconds to compute, and all plans of a table ask for it.
+_kept_mu = lru_cache(maxsize=1024)(_blocks.steps_mu)
 
 
 @dataclass(frozen=True)
@@ -252,6 +256,11 @@ class _Group(NamedTuple):
     table: OddTable
     source: str
 
+    @property
+    def where(self) -> str:
+        """Name it in a line."""
+        return f"{self.name} on {self.table.name} from {self.source}"
+
 
 def replay(
     synthesizer: BaseSynthesizer | str | None = None,
@@ -284,7 +293,8 @@ def replay(
     rows : sequence of {"first", "middle", "last"}
         Where a row is added, and where one is removed; by default all three.
     minutes : float, optional
-        Stop after so long, and list what is left out.
+        Stop after so long, and list what is left out. The order is then mixed, the same
+        whenever it is asked.
     twins : bool, default=True
         Whether to try synthesizers that are broken on purpose, too.
     n_jobs : int, default=1
@@ -343,6 +353,8 @@ def replay(
         raise ValueError(f"minutes must be positive. Got {minutes!r} instead.")
     deadline = time.time() + 60 * minutes if minutes is not None else math.inf
     groups, left_out = _plan(synthesizer, table, source)
+    if minutes is not None:  # a part of all kinds, whenever time is over
+        groups.sort(key=lambda group: crc32(group.where.encode()))
     told = tell or (lambda _: None)
     tried: list[ReplayedTwin] = []
     if twins:
@@ -359,8 +371,8 @@ def replay(
                 told(pair)
             pairs += found
             if n_missed:
-                skipped[f"{group.name} on {group.source}"] += n_missed
-    for where, n_pairs in skipped.items():
+                skipped[f"{group.name} from {group.source}"] += n_missed
+    for where, n_pairs in sorted(skipped.items()):
         left_out.append(f"{n_pairs} pairs of {where}: {minutes:g} minutes were over")
     return Replay(tuple(pairs), tuple(tried), tuple(left_out), time.monotonic() - start)
 
@@ -388,7 +400,7 @@ def _plan(
     table: pd.DataFrame | str | Path | None,
     source: str | Sequence[str] | None,
 ) -> tuple[list[_Group], list[str]]:
-    """List what is to be tried, what may find most first, and what cannot be."""
+    """List what is to be tried, table by table, and what cannot be."""
     synthesizers, tables = _synthesizers(synthesizer), _tables(table)
     full = synthesizer is None and table is None and source in (None, "all")
     if source is None:
@@ -557,6 +569,8 @@ def _small() -> Iterator[None]:
         patch.object(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
         patch.object(_fitting, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
         patch.object(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+        patch.object(_blocks, "steps_mu", _kept_mu),
+        patch.object(_dpcgan_plan, "steps_mu", _kept_mu),
         _dask_in_this_thread(),
     ):
         yield

@@ -89,7 +89,6 @@ def votes_mu(noise_std: float, count: int, noise: VoteNoise, tail: float) -> flo
     return _dominating_mu(losses, tail, cell, math.sqrt(count) / noise_std, alone)
 
 
-@lru_cache(maxsize=1024)
 def steps_mu(
     noise_multiplier: float, sampling_rate: float, count: int, tail: float
 ) -> float:
