@@ -251,6 +251,10 @@ def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
         lambda facts, n, first: batches.append((first, n)) or drawn(facts, n, first),
     )
     assert main(["sample", "m", "-n", "250000", "-o", "b.parquet"]) == 0
+    assert batches.pop(0) == (
+        0,
+        1,
+    )  # by `load`, to see that the model can be drawn from
     assert batches == [(0, 100_000), (100_000, 100_000), (200_000, 50_000)]
     assert len(pd.read_parquet("b.parquet")) == 250_000
 
@@ -441,8 +445,11 @@ def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
         (["fit", "no.csv", *FAST, "-o", "m"], "No such file or directory: 'no.csv'"),
         (["check", "c.csv", "--schema", "c.csv"], "The file 'c.csv': Expected JSON"),
         (["plan", *FAST], "plan needs to know the columns"),
-        (["report", "c.csv"], "Expected a file written by save"),
-        (["sample", "c.csv", "-n", "3", "-o", "a.csv"], "Expected a file written by"),
+        (["report", "c.csv"], "The file 'c.csv': Expected what save() writes"),
+        (
+            ["sample", "c.csv", "-n", "3", "-o", "a.csv"],
+            "The file 'c.csv': Expected what save()",
+        ),
     ],
 )
 def test_errors_are_one_line(words, message, capsys):
