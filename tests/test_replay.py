@@ -11,11 +11,13 @@ import json
 import math
 import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import Replay, _planted, _replay, replay
@@ -496,6 +498,32 @@ def test_a_warning_is_compared_and_not_shown():
         world = enter(ready, table.frame(rows), 0, coupled=True)
     assert world.error is None
     assert set(world.warned) == {"UserWarning: large values"}
+
+
+@pytest.mark.parametrize("name", ["no noise", "the number of rows kept"])
+def test_another_thread_fits_soundly_while_a_twin_is_planted(name):
+    """A function, and a method. It releases noise: 25 zeros are rarer than 1e-30."""
+    table = odd_tables()["plain"]
+    synthesizer = IndependentSynthesizer(1.0, schema=table.schema)
+    frame = table.frame(table.rows)
+
+    def fitted():
+        releases = []
+        with observe_releases(releases.append):
+            made = clone(synthesizer).fit(frame)
+        noise = np.concatenate([(r.noisy - r.exact).ravel() for r in releases])
+        return made, noise
+
+    with insecure_randomness(0), _planted.PLANTED[name].planted():
+        broken, silence = fitted()
+        with ThreadPoolExecutor(1) as pool:
+            sound, noise = pool.submit(fitted).result()
+    assert math.isinf(broken.epsilon_)
+    assert hasattr(broken, "n_rows_") or not silence.any()
+    assert sound.epsilon_ <= 1.0
+    assert not hasattr(sound, "n_rows_")
+    assert len(noise) >= 25
+    assert noise.any()
 
 
 def test_a_row_may_be_refused_if_it_is_so_wherever_it_stands(monkeypatch):

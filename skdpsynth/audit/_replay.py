@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from unittest.mock import patch
 
 import joblib
 import pandas as pd
@@ -20,7 +19,7 @@ from sklearn.base import clone
 
 from skdpsynth.audit._containers import contained, missing_library, table_of_frame
 from skdpsynth.audit._odd_tables import ALL_SOURCES, OddTable, odd_tables
-from skdpsynth.audit._planted import PLANTED
+from skdpsynth.audit._planted import PLANTED, replaced
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
@@ -325,8 +324,9 @@ def replay(
 
     Tables are cut into parts of a few rows, and generators take fewer steps than usual
     after a release, which is post-processing. A replay finds what its tables provoke,
-    and proves nothing. It patches constants of the package while it runs, so do not fit
-    in other threads meanwhile.
+    and proves nothing. What is broken on purpose is so inside `insecure_randomness`
+    alone: other threads fit as ever, but for the sizes of parts and the numbers of
+    steps, which are of the whole process.
 
     Examples
     --------
@@ -553,10 +553,10 @@ def _refused_at_once(world: World) -> str:
 def _small() -> Iterator[None]:
     """Read tables in small parts, take few steps, and keep Dask in this thread."""
     with (
-        patch.object(_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        patch.object(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        patch.object(_fitting, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
-        patch.object(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+        replaced(_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+        replaced(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+        replaced(_fitting, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
+        replaced(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
         _dask_in_this_thread(),
     ):
         yield
