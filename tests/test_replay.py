@@ -187,7 +187,7 @@ def found_keys(counts, history=None, names=None):
     with insecure_randomness(0), own as seen:
         reservation = line(1.0, 1e-6)
         ((kept, _),) = thresholded_counts(
-            [np.array(counts)], reservation, 1e-6, [names]
+            [np.array(counts)], reservation, 1e-6, lambda: [names]
         )
     return seen, [names[place] for place in kept]
 
