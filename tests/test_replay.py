@@ -429,6 +429,7 @@ def test_what_there_is_no_time_for_is_listed(small):
     assert found.left_out == (
         "6 pairs of Independent on pandas: 1e-09 minutes were over",
     )
+    assert "no pair was tried" in str(found)
     assert not found.violated
 
 
@@ -486,7 +487,51 @@ def test_an_error_of_one_world_is_a_finding_and_of_both_is_not():
 
 
 def test_an_empty_replay_says_so():
-    assert str(Replay((), (), (), 0.0)).startswith("0 pairs (none)")
+    first, second = str(Replay((), (), (), 0.0)).splitlines()
+    assert first == "no pair was tried: nothing is known of any fit."
+    assert second.startswith("0 pairs (none)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--table", "surrogates", "--source", "csv"], "does not come as that"),
+        (["--table", "plain", "--source", "polars"], "polars is not installed"),
+        (["--table", "plain", "--minutes", "1e-9"], "minutes were over"),
+    ],
+)
+def test_no_pair_is_exit_code_2(arguments, reason, capsys, monkeypatch):
+    monkeypatch.setattr(
+        _replay,
+        "missing_library",
+        lambda source: "polars" * (source == "polars") or None,
+    )
+    asked = ["--synthesizer", "Independent", "--no-twins", "--jobs", "1"]
+    assert main(["replay", *asked, *arguments]) == 2
+    left_out, line, _ = capsys.readouterr().out.splitlines()
+    assert reason in left_out
+    assert line.startswith("no pair was tried")
+
+
+def test_a_source_that_refuses_every_table_is_a_finding(small, capsys, monkeypatch):
+    """Both fits of a pair raise the same error: they are equal, and say nothing."""
+    monkeypatch.setattr(_replay, "contained", lambda *asked: 5)
+    asked = "--synthesizer Independent --source arrow --rows first --jobs 1"
+    assert main(["replay", *asked.split(), "--no-twins"]) == 1
+    said = capsys.readouterr().out
+    assert said.count("the table without the row is refused, InvalidTableError: ") == 4
+
+
+@pytest.mark.parametrize(
+    ("source", "n_trained"), [(None, 2), ("all", 12), (["csv"], 12)]
+)
+def test_only_the_default_leaves_out_synthesizers(small, source, n_trained):
+    """Without a word: pandas for all, and all sources for two of them."""
+    groups, _ = _replay._plan(None, None, source)
+    by_source = Counter(group.source for group in groups)
+    assert by_source.pop("pandas", 12) == len(_replay.SYNTHESIZERS) == 12
+    assert set(by_source.values()) == {n_trained}
+    assert len(_replay._plan(None, "plain", "all")[0]) == 12 * len(ALL_SOURCES)
 
 
 def test_a_warning_is_compared_and_not_shown():

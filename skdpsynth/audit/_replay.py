@@ -75,7 +75,7 @@ SYNTHESIZERS: dict[str, BaseSynthesizer] = {
         desensitization="dpsgd", **_SCRATCH, **_VOTES
     ),
 }
-# In every source: one that counts, and one that keeps rows in parts to train on them.
+# In every source by default: one that counts, and one that trains on rows in parts.
 _EVERYWHERE = ("Independent", "GPATE")
 
 # Cells of a block, and steps of the generator that follow a release: tables of some
@@ -96,8 +96,8 @@ class ReplayedPair:
     place : str
         "first", "middle" or "last": where it is in the table.
     outcome : str
-        "equal", "finding", or "refused" if both fits raise the same error, or every fit
-        with the row does before it releases anything.
+        "equal", "finding", or "refused" if every fit with a row that may be refused is,
+        by the same error and before it releases anything.
     findings : tuple of str
         What differs and must not.
     shift : float
@@ -175,6 +175,8 @@ class ReplayedTwin:
 class Replay:
     """Result of `replay`.
 
+    Without any pair it says nothing of a fit: look at `left_out`.
+
     Parameters
     ----------
     pairs : tuple of ReplayedPair
@@ -218,6 +220,8 @@ class Replay:
         counts = ", ".join(f"{n} {outcome}" for outcome, n in sorted(outcomes.items()))
         seen = sum(twin.seen for twin in self.twins)
         left_out = [f"left out: {reason}" for reason in self.left_out]
+        if not self.pairs:
+            left_out.append("no pair was tried: nothing is known of any fit.")
         total = f"{len(self.pairs)} pairs ({counts or 'none'}); {seen} of "
         total += f"{len(self.twins)} twins seen; {self.seconds:.0f} seconds"
         return "\n".join([*self.findings, *left_out, total])
@@ -277,9 +281,10 @@ def replay(
         its rows and is not private.
     source : str, sequence of str, or "all", optional
         What tables come as: "pandas", "polars", "arrow", "csv", "parquet", "folder" (of
-        Parquet files), "batches" (of Arrow) or "dask". By default "pandas" where
-        synthesizer or table is given; else "pandas" for all, and all for two
-        synthesizers, one that counts and one that trains on rows in parts.
+        Parquet files), "batches" (of Arrow) or "dask"; "all" is each of them, for every
+        synthesizer. By default "pandas" where synthesizer or table is given; else
+        "pandas" for all, and all for two synthesizers, one that counts and one that
+        trains on rows in parts.
     rows : sequence of {"first", "middle", "last"}
         Where a row is added, and where one is removed; by default all three.
     minutes : float, optional
@@ -390,9 +395,9 @@ def _plan(
 ) -> tuple[list[_Group], list[str]]:
     """List what is to be tried, what may find most first, and what cannot be."""
     synthesizers, tables = _synthesizers(synthesizer), _tables(table)
-    full = synthesizer is None and table is None and source in (None, "all")
+    some = synthesizer is None and table is None and source is None
     if source is None:
-        source = "all" if full else "pandas"
+        source = "all" if some else "pandas"
     sources = (
         ALL_SOURCES
         if source == "all"
@@ -411,6 +416,13 @@ def _plan(
         for name, library in absent.items()
         if library is not None
     ]
+    if len(tables) == 1:
+        left_out += [
+            f"source {name}: the table {own.name!r} does not come as that"
+            for own in tables
+            for name in sources
+            if name not in own.sources
+        ]
     groups = [
         _Group(name, ready, own, where)
         for own in tables
@@ -418,7 +430,7 @@ def _plan(
         for where in sources
         if where in own.sources
         and absent[where] is None
-        and not (full and where != "pandas" and name not in _EVERYWHERE)
+        and not (some and where != "pandas" and name not in _EVERYWHERE)
     ]
     return groups, left_out
 
@@ -516,9 +528,10 @@ def _pairs_of(
                     other = (*table.rows[:at], *table.rows[at + 1 :])
                 second = fit(other, first.releases)
                 shifts, findings = compare(first, second, "the row")
+                if first.refusal is not None:  # by all of them nothing was compared
+                    error = ": ".join(first.refusal.splitlines()[:2])
+                    findings.append(f"the table without the row is refused, {error}")
                 outcome = "finding" if findings else "equal"
-                if first.error is not None and not findings:
-                    outcome = "refused"
                 if table.refusable and change == "added" and first.error is None:
                     refusals.append(_refused_at_once(second))
                     if refusals[0] != refusals[-1]:
