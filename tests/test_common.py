@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.estimator_checks import parametrize_with_checks as sklearn_checks
 
 import skdpsynth
-from skdpsynth import GANSynthesizer, IndependentSynthesizer
+from skdpsynth import DPCGANSynthesizer, GANSynthesizer, IndependentSynthesizer
+from skdpsynth.privacy import _accountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.utils.estimator_checks import (
     check_synthesizer,
@@ -203,6 +204,26 @@ def test_battery_catches_broken_twin(twin, name):
     with pytest.raises(AssertionError):
         check(twin())
     random.setstate(state)
+
+
+@pytest.mark.parametrize(
+    "synthesizer",
+    [
+        DPCGANSynthesizer(batch_size=50, n_iter=2, n_generator_steps=2),
+        PRIVATE["dpcgan sampled"],
+    ],
+    ids=["whole numbers", "floats"],
+)
+def test_the_noise_of_samples_is_that_of_their_charge(synthesizer, monkeypatch):
+    """A tenth less is caught, by the noise: the ledger's charges are as ever."""
+    check = dict(synthesizer_checks())["budget_is_kept_and_used"]
+    check(synthesizer)
+    real = _accountant.sampled_noise_multiplier
+    monkeypatch.setattr(
+        _accountant, "sampled_noise_multiplier", lambda *block: 0.9 * real(*block)
+    )
+    with pytest.raises(AssertionError, match="too little noise for what it is"):
+        check(synthesizer)
 
 
 def test_check_synthesizer_names_the_check():

@@ -11,11 +11,13 @@ import json
 import math
 import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import Replay, _planted, _replay, replay
@@ -185,7 +187,7 @@ def found_keys(counts, history=None, names=None):
     with insecure_randomness(0), own as seen:
         reservation = line(1.0, 1e-6)
         ((kept, _),) = thresholded_counts(
-            [np.array(counts)], reservation, 1e-6, [names]
+            [np.array(counts)], reservation, 1e-6, lambda: [names]
         )
     return seen, [names[place] for place in kept]
 
@@ -429,6 +431,7 @@ def test_what_there_is_no_time_for_is_listed(small):
     assert found.left_out == (
         "6 pairs of Independent from pandas: 1e-09 minutes were over",
     )
+    assert "no pair was tried" in str(found)
     assert not found.violated
 
 
@@ -486,7 +489,51 @@ def test_an_error_of_one_world_is_a_finding_and_of_both_is_not():
 
 
 def test_an_empty_replay_says_so():
-    assert str(Replay((), (), (), 0.0)).startswith("0 pairs (none)")
+    first, second = str(Replay((), (), (), 0.0)).splitlines()
+    assert first == "no pair was tried: nothing is known of any fit."
+    assert second.startswith("0 pairs (none)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--table", "surrogates", "--source", "csv"], "does not come as that"),
+        (["--table", "plain", "--source", "polars"], "polars is not installed"),
+        (["--table", "plain", "--minutes", "1e-9"], "minutes were over"),
+    ],
+)
+def test_no_pair_is_exit_code_2(arguments, reason, capsys, monkeypatch):
+    monkeypatch.setattr(
+        _replay,
+        "missing_library",
+        lambda source: "polars" * (source == "polars") or None,
+    )
+    asked = ["--synthesizer", "Independent", "--no-twins", "--jobs", "1"]
+    assert main(["replay", *asked, *arguments]) == 2
+    left_out, line, _ = capsys.readouterr().out.splitlines()
+    assert reason in left_out
+    assert line.startswith("no pair was tried")
+
+
+def test_a_source_that_refuses_every_table_is_a_finding(small, capsys, monkeypatch):
+    """Both fits of a pair raise the same error: they are equal, and say nothing."""
+    monkeypatch.setattr(_replay, "contained", lambda *asked: 5)
+    asked = "--synthesizer Independent --source arrow --rows first --jobs 1"
+    assert main(["replay", *asked.split(), "--no-twins"]) == 1
+    said = capsys.readouterr().out
+    assert said.count("the table without the row is refused, InvalidTableError: ") == 4
+
+
+@pytest.mark.parametrize(
+    ("source", "n_trained"), [(None, 2), ("all", 12), (["csv"], 12)]
+)
+def test_only_the_default_leaves_out_synthesizers(small, source, n_trained):
+    """Without a word: pandas for all, and all sources for two of them."""
+    groups, _ = _replay._plan(None, None, source)
+    by_source = Counter(group.source for group in groups)
+    assert by_source.pop("pandas", 12) == len(_replay.SYNTHESIZERS) == 12
+    assert set(by_source.values()) == {n_trained}
+    assert len(_replay._plan(None, "plain", "all")[0]) == 12 * len(ALL_SOURCES)
 
 
 def test_a_warning_is_compared_and_not_shown():
@@ -498,6 +545,32 @@ def test_a_warning_is_compared_and_not_shown():
         world = enter(ready, table.frame(rows), 0, coupled=True)
     assert world.error is None
     assert set(world.warned) == {"UserWarning: large values"}
+
+
+@pytest.mark.parametrize("name", ["no noise", "the number of rows kept"])
+def test_another_thread_fits_soundly_while_a_twin_is_planted(name):
+    """A function, and a method. It releases noise: 25 zeros are rarer than 1e-30."""
+    table = odd_tables()["plain"]
+    synthesizer = IndependentSynthesizer(1.0, schema=table.schema)
+    frame = table.frame(table.rows)
+
+    def fitted():
+        releases = []
+        with observe_releases(releases.append):
+            made = clone(synthesizer).fit(frame)
+        noise = np.concatenate([(r.noisy - r.exact).ravel() for r in releases])
+        return made, noise
+
+    with insecure_randomness(0), _planted.PLANTED[name].planted():
+        broken, silence = fitted()
+        with ThreadPoolExecutor(1) as pool:
+            sound, noise = pool.submit(fitted).result()
+    assert math.isinf(broken.epsilon_)
+    assert hasattr(broken, "n_rows_") or not silence.any()
+    assert sound.epsilon_ <= 1.0
+    assert not hasattr(sound, "n_rows_")
+    assert len(noise) >= 25
+    assert noise.any()
 
 
 def test_a_row_may_be_refused_if_it_is_so_wherever_it_stands(monkeypatch):

@@ -313,8 +313,9 @@ def _audit_noise(
     projected = ((draws - (exact + other) / 2) * (other - exact)).reshape(n_draws, -1)
     wrong = int(((projected.sum(axis=1) > 0) != with_row).sum())
     shown, claimed = guessing_lower_bound(wrong, n_draws, alpha=half), line.mu
-    if line.kind == "sampled gaussian" and line.noise_std > 0:  # the row is in
-        claimed = line.sensitivity / line.noise_std
+    if line.sampling_rate < 1 and line.noise_std > 0:  # the row is in
+        excess = 4.0 if line.kind == "gaussian" else 0.0  # see `grid_noise_std`
+        claimed = line.sensitivity / math.sqrt(line.noise_std**2 - excess)
     if shown > claimed:
         findings.append(
             f"guesses by the release show a mu above {shown:.4g}, but the ledger's "

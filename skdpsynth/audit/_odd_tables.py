@@ -460,7 +460,10 @@ def _field_too_many() -> OddTable:
 
 
 def _many_categories() -> OddTable:
-    """Bring a file its 127th category by a row: 8 bits are too few for pandas."""
+    """Bring a file its 127th category by a row.
+
+    From 127 on pandas takes 16 bits for codes, although 8 would hold those of 128.
+    """
     rows = tuple((f"c{i:03}", float(i % 3), "uv"[i % 2]) for i in range(126))
     rows = (*rows, *rows[:2], *rows[:63], *rows[:64])  # the first file has 128 of these
     schema = TableSchema(

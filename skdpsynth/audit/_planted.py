@@ -1,7 +1,8 @@
 """Twins: the package with one thing broken, which a replay must notice.
 
-Each is a patch of a function of the package, as small as the mistake is in the code
-where it was found.
+Each replaces a function of the package, by as little as the mistake is in the code
+where it was found. It is broken inside `insecure_randomness` alone: fits of other
+threads call the sound function, and a fit that calls the broken one has no epsilon.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 
@@ -17,10 +17,22 @@ from skdpsynth.nn import _teachers
 from skdpsynth.preprocessing import _columns, _purchase
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.privacy import _aggregators, _mechanisms
+from skdpsynth.privacy._random import insecure_randomness_active
 from skdpsynth.synthesizers import IndependentSynthesizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def replaced(where: Any, name: str, value: Any) -> Iterator[None]:  # noqa: ANN401
+    """Give an attribute of a module, or one of a class itself, another value inside."""
+    held = vars(where)[name]
+    setattr(where, name, value)
+    try:
+        yield
+    finally:
+        setattr(where, name, held)
 
 
 class Twin(NamedTuple):
@@ -35,9 +47,15 @@ class Twin(NamedTuple):
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Break the package inside the block."""
-        twin = self.broken(getattr(self.where, self.name))
-        with patch.object(self.where, self.name, twin):
+        """Break the package inside the block, for who draws insecure randomness."""
+        sound = getattr(self.where, self.name)
+        broken = self.broken(sound)
+
+        def either(*args: Any, **named: Any) -> Any:  # noqa: ANN401
+            own = broken if insecure_randomness_active() else sound
+            return own(*args, **named)
+
+        with replaced(self.where, self.name, either):
             yield
 
 

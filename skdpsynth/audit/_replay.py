@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from unittest.mock import patch
 from zlib import crc32
 
 import joblib
@@ -21,7 +20,7 @@ from sklearn.base import clone
 
 from skdpsynth.audit._containers import contained, missing_library, table_of_frame
 from skdpsynth.audit._odd_tables import ALL_SOURCES, OddTable, odd_tables
-from skdpsynth.audit._planted import PLANTED
+from skdpsynth.audit._planted import PLANTED, replaced
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
@@ -78,7 +77,7 @@ SYNTHESIZERS: dict[str, BaseSynthesizer] = {
         desensitization="dpsgd", **_SCRATCH, **_VOTES
     ),
 }
-# In every source: one that counts, and one that keeps rows in parts to train on them.
+# In every source by default: one that counts, and one that trains on rows in parts.
 _EVERYWHERE = ("Independent", "GPATE")
 
 # Cells of a block, and steps of the generator that follow a release: tables of some
@@ -101,8 +100,8 @@ class ReplayedPair:
     place : str
         "first", "middle" or "last": where it is in the table.
     outcome : str
-        "equal", "finding", or "refused" if both fits raise the same error, or every fit
-        with the row does before it releases anything.
+        "equal", "finding", or "refused" if every fit with a row that may be refused is,
+        by the same error and before it releases anything.
     findings : tuple of str
         What differs and must not.
     shift : float
@@ -180,6 +179,8 @@ class ReplayedTwin:
 class Replay:
     """Result of `replay`.
 
+    Without any pair it says nothing of a fit: look at `left_out`.
+
     Parameters
     ----------
     pairs : tuple of ReplayedPair
@@ -223,6 +224,8 @@ class Replay:
         counts = ", ".join(f"{n} {outcome}" for outcome, n in sorted(outcomes.items()))
         seen = sum(twin.seen for twin in self.twins)
         left_out = [f"left out: {reason}" for reason in self.left_out]
+        if not self.pairs:
+            left_out.append("no pair was tried: nothing is known of any fit.")
         total = f"{len(self.pairs)} pairs ({counts or 'none'}); {seen} of "
         total += f"{len(self.twins)} twins seen; {self.seconds:.0f} seconds"
         return "\n".join([*self.findings, *left_out, total])
@@ -287,9 +290,10 @@ def replay(
         its rows and is not private.
     source : str, sequence of str, or "all", optional
         What tables come as: "pandas", "polars", "arrow", "csv", "parquet", "folder" (of
-        Parquet files), "batches" (of Arrow) or "dask". By default "pandas" where
-        synthesizer or table is given; else "pandas" for all, and all for two
-        synthesizers, one that counts and one that trains on rows in parts.
+        Parquet files), "batches" (of Arrow) or "dask"; "all" is each of them, for every
+        synthesizer. By default "pandas" where synthesizer or table is given; else
+        "pandas" for all, and all for two synthesizers, one that counts and one that
+        trains on rows in parts.
     rows : sequence of {"first", "middle", "last"}
         Where a row is added, and where one is removed; by default all three.
     minutes : float, optional
@@ -335,8 +339,9 @@ def replay(
 
     Tables are cut into parts of a few rows, and generators take fewer steps than usual
     after a release, which is post-processing. A replay finds what its tables provoke,
-    and proves nothing. It patches constants of the package while it runs, so do not fit
-    in other threads meanwhile.
+    and proves nothing. What is broken on purpose is so inside `insecure_randomness`
+    alone: other threads fit as ever, but for the sizes of parts and the numbers of
+    steps, which are of the whole process.
 
     Examples
     --------
@@ -402,9 +407,9 @@ def _plan(
 ) -> tuple[list[_Group], list[str]]:
     """List what is to be tried, table by table, and what cannot be."""
     synthesizers, tables = _synthesizers(synthesizer), _tables(table)
-    full = synthesizer is None and table is None and source in (None, "all")
+    some = synthesizer is None and table is None and source is None
     if source is None:
-        source = "all" if full else "pandas"
+        source = "all" if some else "pandas"
     sources = (
         ALL_SOURCES
         if source == "all"
@@ -423,6 +428,13 @@ def _plan(
         for name, library in absent.items()
         if library is not None
     ]
+    if len(tables) == 1:
+        left_out += [
+            f"source {name}: the table {own.name!r} does not come as that"
+            for own in tables
+            for name in sources
+            if name not in own.sources
+        ]
     groups = [
         _Group(name, ready, own, where)
         for own in tables
@@ -430,7 +442,7 @@ def _plan(
         for where in sources
         if where in own.sources
         and absent[where] is None
-        and not (full and where != "pandas" and name not in _EVERYWHERE)
+        and not (some and where != "pandas" and name not in _EVERYWHERE)
     ]
     return groups, left_out
 
@@ -528,9 +540,10 @@ def _pairs_of(
                     other = (*table.rows[:at], *table.rows[at + 1 :])
                 second = fit(other, first.releases)
                 shifts, findings = compare(first, second, "the row")
+                if first.refusal is not None:  # by all of them nothing was compared
+                    error = ": ".join(first.refusal.splitlines()[:2])
+                    findings.append(f"the table without the row is refused, {error}")
                 outcome = "finding" if findings else "equal"
-                if first.error is not None and not findings:
-                    outcome = "refused"
                 if table.refusable and change == "added" and first.error is None:
                     refusals.append(_refused_at_once(second))
                     if refusals[0] != refusals[-1]:
@@ -565,12 +578,12 @@ def _refused_at_once(world: World) -> str:
 def _small() -> Iterator[None]:
     """Read tables in small parts, take few steps, and keep Dask in this thread."""
     with (
-        patch.object(_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        patch.object(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        patch.object(_fitting, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
-        patch.object(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
-        patch.object(_blocks, "steps_mu", _kept_mu),
-        patch.object(_dpcgan_plan, "steps_mu", _kept_mu),
+        replaced(_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+        replaced(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+        replaced(_fitting, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
+        replaced(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+        replaced(_blocks, "steps_mu", _kept_mu),
+        replaced(_dpcgan_plan, "steps_mu", _kept_mu),
         _dask_in_this_thread(),
     ):
         yield

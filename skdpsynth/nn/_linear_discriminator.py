@@ -105,12 +105,18 @@ class LinearDiscriminator(HoldsPrivateRows):
         as a rule, by noise and by sampling.
         """
         require_sensitivity(self._reservation, GRID)
+        factor = int(look.largest_weight * self._norm)
+        if factor < 1:  # with 1 a row would weigh more than its norm
+            raise ValueError(
+                "Expected a gradient whose norm is a step of the grid at least. Got "
+                f"{self._norm:.6g} clipping norms, where a row weighs "
+                f"{look.largest_weight} at most. Choose a smaller max_grad_norm."
+            )
         # A stream per step: where one ends is a function of the number of rows.
         (rng,) = self._rng.spawn(1)
         rate, entropy = self._reservation.sampling_rate, int.from_bytes(rng.bytes(32))
         sampled = _sampled_sums, look, rate, entropy, self._device
         summed = self._rows.total(*sampled, numbered=True)
-        factor = max(int(look.largest_weight * self._norm), 1)
         gradient = -look.on_grid(summed, factor)  # real rows should have higher logits
         released = release_gaussian(gradient, self._reservation)
         expected = -self._expected * factor / look.unit

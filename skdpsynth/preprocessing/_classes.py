@@ -216,7 +216,7 @@ def _found_classes(
     keys = sorted(key for key in of_key if key is not None and key not in usual)
     counts = clamped_counts(of_key[key] for key in keys)
     ((kept, noisy),) = thresholded_counts(
-        [counts], reservation, threshold_delta, [keys]
+        [counts], reservation, threshold_delta, lambda: [keys]
     )
     passed = zip((keys[position] for position in kept), noisy, strict=True)
     # An infinite label is no class.

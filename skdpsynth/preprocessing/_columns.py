@@ -180,8 +180,12 @@ def buy_levels(
         "categories", mu=mu, sensitivity=math.sqrt(len(columns)), delta=threshold_delta
     )
     domains = []
-    names = [[*keys, None] for keys in all_keys]
-    released = thresholded_counts(counts, reservation, threshold_delta, names)
+    released = thresholded_counts(
+        counts,
+        reservation,
+        threshold_delta,
+        lambda: [[*keys, None] for keys in all_keys],
+    )
     for column, keys, (kept, noisy) in zip(columns, all_keys, released, strict=True):
         nullable = len(keys) in kept
         listed = (keys[position] for position in kept if position < len(keys))

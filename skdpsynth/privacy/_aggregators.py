@@ -8,6 +8,7 @@ private table; neighbours differ by adding or removing one row.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ from skdpsynth.privacy._observer import telling
 from skdpsynth.privacy._parts import Parts
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -143,7 +144,7 @@ def thresholded_counts(
     counts_by_column: Sequence[NDArray[np.int64]],
     reservation: Reservation,
     threshold_delta: float,
-    names: Sequence[Sequence[Hashable]] | None = None,
+    names: Callable[[], Sequence[Sequence[Hashable]]] | None = None,
 ) -> list[tuple[NDArray[np.intp], NDArray[np.int64]]]:
     """Discover keys that are private themselves, such as the categories of a column.
 
@@ -152,7 +153,7 @@ def thresholded_counts(
     The reservation's sensitivity is at least ``sqrt(n_columns)``, its delta at least
     `threshold_delta`. For every column come back the sorted positions of the keys whose
     noisy count exceeds the threshold, and those counts; the caller orders keys by name.
-    The `names` of the keys are for the observer of a test alone.
+    `names` gives those of the keys to the observer of a test; else nobody calls it.
 
     Proof. Let D' be D with one more row, and M the whole fit. In each column the row
     raises one key's count from c to c + 1. With c >= 2 the key is noised in both worlds
@@ -187,11 +188,7 @@ def thresholded_counts(
     considered = [np.flatnonzero(counts >= MIN_KEY_COUNT) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
-    named = None
-    if names is not None:
-        places = ((j, int(k)) for j, keys in enumerate(considered) for k in keys)
-        named = [(j, names[j][k]) for j, k in places]
-    with telling(keys=named):
+    with telling(keys=names and partial(_named, names, considered)):
         noisy = release_gaussian(exact, reservation)
     ends = np.cumsum([len(keys) for keys in considered])[:-1]
     released = []
@@ -199,6 +196,15 @@ def thresholded_counts(
         passed = counts > threshold
         released.append((keys[passed], counts[passed]))
     return released
+
+
+def _named(
+    names: Callable[[], Sequence[Sequence[Hashable]]],
+    considered: Sequence[NDArray[np.intp]],
+) -> list[tuple[int, Hashable]]:
+    """Give column and name of the keys that are considered; private."""
+    both = enumerate(zip(names(), considered, strict=True))
+    return [(j, own[k]) for j, (own, keys) in both for k in keys.tolist()]
 
 
 def gaussian_sum(

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T", bound="np.generic")
 
-# Set by `skdpsynth.privacy.testing.observe_releases` alone. A new thread or process
-# starts with the default, hence unobserved.
+# Set by `skdpsynth.privacy.testing.observe_releases` alone. The threads of
+# `LocalParts` copy it; any other new thread or process starts unobserved.
 _observer: ContextVar[Observer | None] = ContextVar("skdpsynth_observer", default=None)
 
 # What an observer is told besides; set by `telling` alone.
@@ -94,17 +94,18 @@ class Release:
 
 @contextmanager
 def telling(
-    keys: Sequence[tuple[int, Hashable]] | None = None,
+    keys: Callable[[], Sequence[tuple[int, Hashable]]] | None = None,
     by_teacher: ByTeacher | None = None,
 ) -> Iterator[None]:
     """Tell the observer, if there is one, what the releases inside are made of.
 
-    `keys` and `by_teacher` are those of a `Release`.
+    `keys` gives those of a `Release`, and `by_teacher` is its own. Neither is called
+    where there is none.
     """
     if _observer.get() is None:
         yield
         return
-    told = {"keys": None if keys is None else tuple(keys), "by_teacher": by_teacher}
+    told = {"keys": None if keys is None else tuple(keys()), "by_teacher": by_teacher}
     token = _told.set(told)
     try:
         yield

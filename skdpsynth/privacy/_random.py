@@ -23,8 +23,8 @@ _SEED_BITS = 256
 # The default pool of a SeedSequence keeps 128 bits only; eight words keep all 256.
 _POOL_WORDS = 8
 
-# Set by `skdpsynth.privacy.testing.insecure_randomness` alone. A new thread or process
-# starts with the default, hence with OS entropy.
+# Set by `skdpsynth.privacy.testing.insecure_randomness` alone. The threads of
+# `LocalParts` copy it; any other new thread or process starts with OS entropy.
 _insecure_seeds: ContextVar[np.random.SeedSequence | None] = ContextVar(
     "skdpsynth_insecure_seeds", default=None
 )

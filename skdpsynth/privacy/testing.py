@@ -62,9 +62,9 @@ def coupled_rows() -> Iterator[None]:
     """Let the secret draw of a row follow from what is in the row.
 
     Teachers and Poisson samples draw one number per row, in order, so that a row that
-    is added at the first place moves the draws of all others. Inside the block, and
-    inside `insecure_randomness`, equal seeds give equal rows equal draws, whatever
-    other rows there are, in which order, and in which part of the table.
+    is added at the first place moves the draws of all others. Inside the block, inside
+    `insecure_randomness` and in this process, equal seeds give equal rows equal draws,
+    whatever other rows there are, in which order, and in which part of the table.
 
     Yields
     ------
@@ -73,9 +73,10 @@ def coupled_rows() -> Iterator[None]:
 
     Notes
     -----
-    It has no effect outside `insecure_randomness`. Any fixed draws of the other rows
-    are as good as any to compare two tables that differ in one row, since draws are
-    independent.
+    It has no effect outside `insecure_randomness`, nor on workers of Dask, to which the
+    context does not travel: choose the synchronous scheduler. Any fixed draws of the
+    other rows are as good as any to compare two tables that differ in one row, since
+    draws are independent.
 
     Examples
     --------

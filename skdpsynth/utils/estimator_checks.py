@@ -27,6 +27,7 @@ from sklearn.utils import check_random_state
 
 from skdpsynth.exceptions import BudgetExceededError, DegradedResultWarning
 from skdpsynth.privacy import PrivacyBudget, PrivacyReport
+from skdpsynth.privacy._blocks import steps_mu
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, TableSchema
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import pytest
 
     from skdpsynth.base import BaseSynthesizer
+    from skdpsynth.privacy._report_json import ReportEntry
 
     Check = Callable[[BaseSynthesizer], None]
 
@@ -183,11 +185,28 @@ def _check_budget_is_kept_and_used(synthesizer: BaseSynthesizer) -> None:
             _require(entry.noise_std >= 3, f"{entry.name!r} has too little noise")
             variance = entry.noise_std**2 - 4
             mu_squared = entry.releases * entry.sensitivity**2 / variance
+        elif entry.kind in ("gaussian", "sampled gaussian"):
+            _require_noise_of_samples(entry, report.discovery_delta)
         paid[entry.scope] = paid.get(entry.scope, 0.0) + mu_squared
     mu = math.sqrt(paid.pop("all rows", 0.0) + max(paid.values(), default=0.0))
     spent = gdp_epsilon(mu, report.delta - report.discovery_delta)
     _require(spent <= asked, f"by its noise the fit costs {spent}, not {asked}")
     _require(spent >= 0.98 * asked, f"by its noise the fit costs only {spent}")
+
+
+def _require_noise_of_samples(entry: ReportEntry, tail: float) -> None:
+    """Require as much noise as is charged for sums over samples.
+
+    The report names no tails of blocks. The cost falls in the tail, so that with all of
+    the discovery delta it is at most what is charged.
+    """
+    excess = 4.0 if entry.kind == "gaussian" else 0.0  # see `grid_noise_std`
+    variance = entry.noise_std**2 - excess
+    _require(variance > 0, f"{entry.name!r} has too little noise")
+    multiplier = math.sqrt(variance) / entry.sensitivity
+    cost = steps_mu(multiplier, entry.sampling_rate, entry.releases, tail)
+    enough = cost <= entry.mu_total * (1 + 1e-9)  # rounding
+    _require(enough, f"{entry.name!r} has too little noise for what it is charged")
 
 
 def _check_all_reservations_are_used(synthesizer: BaseSynthesizer) -> None:

@@ -116,6 +116,16 @@ def test_groups_are_those_of_the_bins():
     )
 
 
+def test_a_norm_below_the_grid_is_refused():
+    """The least whole weight would be more than clipping leaves; nothing is drawn."""
+    largest = CELLS.largest_weight
+    looking(rows_of(9), clip=0.5 * largest).release(CELLS)
+    player = looking(rows_of(9), clip=0.5 * largest * (1 + 1e-9))
+    with pytest.raises(ValueError, match="smaller max_grad_norm"):
+        player.release(CELLS)
+    assert player._reservation.used == 0
+
+
 def gradients(rows, loss):
     """Per-row gradients at zero of a linear discriminator, by autograd."""
     features = np.zeros((len(rows), 4, 3, 3, 3))

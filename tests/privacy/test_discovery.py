@@ -11,6 +11,7 @@ from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import PrivacyAccountant, Reservation, _counts
 from skdpsynth.privacy._aggregators import thresholded_counts
 from skdpsynth.privacy._counts import discovery_threshold
+from skdpsynth.privacy.testing import observe_releases
 
 
 def exact(sensitivity: float, delta: float) -> Reservation:
@@ -142,3 +143,19 @@ def test_too_small_a_sensitivity_is_refused() -> None:
     with pytest.raises(ReservationError, match=r"needs 1\.73205"):
         thresholded_counts([np.array([5])] * 3, reservation, 1e-6)
     assert reservation.used == 0
+
+
+def test_names_are_made_for_an_observer_only():
+    """They are all private keys: a fit that nobody observes lists none of them."""
+    asked, seen = [], []
+
+    def names():
+        asked.append(1)
+        return [["a", "b", "c"]]
+
+    thresholded_counts([np.array([5, 1, 7])], noisy(1.0, delta=1e-6), 1e-6, names)
+    assert asked == []
+    with observe_releases(seen.append):
+        thresholded_counts([np.array([5, 1, 7])], noisy(1.0, delta=1e-6), 1e-6, names)
+    assert asked == [1]
+    assert [release.keys for release in seen] == [((0, "a"), (0, "c"))]
