@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 PLACES = ("first", "middle", "last")
 CHANGES = ("added", "removed")
 
-# So much that small tables buy pairs and find keys; sensitivities do not depend on it.
+# So much that pairs are measured in small tables, and keys found; sensitivities do not
+# depend on it.
 _EPSILON = 100.0
 _SHORT: dict[str, Any] = {"epsilon": _EPSILON, "n_iter": 2}
 _GAN = _SHORT | {"n_generator_steps": 2}
