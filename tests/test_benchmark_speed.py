@@ -29,6 +29,7 @@ def test_exponents_are_those_of_the_largest_sizes(speed):
     assert speed.exponent(sizes, [1.0] * 5) == 0.0
 
 
+@pytest.mark.nightly
 def test_a_run_is_measured_and_written(speed, monkeypatch, tmp_path, capsys):
     def some(short):
         del short

@@ -40,6 +40,7 @@ def test_a_start_is_beside_every_trained_run(training):
     assert {e for t, _, e, _ in keys if t == "adult"} == set(training.EPSILONS)
 
 
+@pytest.mark.nightly
 def test_a_run_scores_a_part_that_no_fit_saw(training, monkeypatch, tmp_path):
     """The rows of the start are fitted to the train part of the train part."""
     seen = {}

@@ -75,6 +75,7 @@ def _rows(bench, **columns):
 TWO = ("--synthesizers", "real data", "independent")
 
 
+@pytest.mark.nightly
 def test_runs_are_kept_and_not_done_again(bench, options, tmp_path):
     first = options(*TWO, "--seeds", "1")
     assert [key[1] for key in first] == ["real data", "independent"]
@@ -94,6 +95,7 @@ def test_runs_are_kept_and_not_done_again(bench, options, tmp_path):
     assert floor["packages"].str.contains("numpy=").all()
 
 
+@pytest.mark.nightly
 def test_changed_code_is_run_again(bench, options, monkeypatch, tmp_path):
     options(*TWO, "--seeds", "1")
     monkeypatch.setattr(bench, "code_of", lambda name: "another state")
