@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -187,9 +186,13 @@ class LinearTeachers(HoldsPrivateRows):
         require_sensitivity(self._reservation, GRID)
         summing = look, most, self._assignment, self._device
         summed = self._rows.total(_sums_of_part, *summing, numbered=True)
-        by_teacher = partial(
-            self._rows.total, _sums_by_teacher, *summing, numbered=True
-        )
+
+        def by_teacher() -> dict[int, Ints]:
+            # On the grid, since a number has more than one pair of halves; rounded one
+            # by one they need not add up, and have another shape than the sum.
+            parts = self._rows.total(_sums_by_teacher, *summing, numbered=True)
+            return {t: np.atleast_2d(look.on_grid(own)) for t, own in parts.items()}
+
         with telling(by_teacher=by_teacher):
             released = release_gaussian(look.on_grid(summed), self._reservation)
         mean, second = self._weights(most)

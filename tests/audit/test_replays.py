@@ -34,6 +34,13 @@ def test_every_synthesizer_is_silent(name, table):
     assert max(pair.shift for pair in found.pairs) > 0.1
 
 
+@pytest.mark.parametrize("table", ["measured target", "infinite levels"])
+def test_teachers_of_products_are_compared_by_what_they_add(table):
+    """Also where a teacher's rows come to lie in other parts: halves may differ."""
+    found = replay("GPATE", table, rows=["first"], twins=False)
+    assert {pair.outcome for pair in found.pairs} == {"equal"}
+
+
 def test_every_private_synthesizer_is_among_them():
     public = {name for name in skdpsynth.__all__ if name.endswith("Synthesizer")}
     replayed = {type(ready).__name__ for ready in SYNTHESIZERS.values()}
