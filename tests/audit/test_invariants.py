@@ -62,16 +62,22 @@ def appended(table):
 def added_noise():
     """Keep what every mechanism adds to its exact values.
 
-    It is read off the addition and not off the answer, which for votes is a bit.
+    It is read off the addition and not off the answer, which for votes is a bit; or
+    off the comparison with what is left to half of the votes.
     """
     kept = []
 
     class Exact(np.ndarray):
         def __array_ufunc__(self, ufunc, method, *inputs, **named):
             plain = [np.asarray(values) for values in inputs]
-            if ufunc is np.add:
+            compared = ufunc is np.less and isinstance(inputs[0], Left)
+            if ufunc is np.add or compared:
                 kept.append(plain[isinstance(inputs[0], Exact)].copy())
-            return getattr(ufunc, method)(*plain, **named)
+            made = getattr(ufunc, method)(*plain, **named)
+            return made.view(Left) if ufunc is np.subtract else made
+
+    class Left(Exact):
+        """Votes that are left to half of them."""
 
     def watch(real):
         @wraps(real)
