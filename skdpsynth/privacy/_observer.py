@@ -53,9 +53,9 @@ class Release:
     keys : tuple of (int, key), optional
         Of a release that finds keys: column and key of every entry.
     by_teacher : callable, optional
-        Of a release that adds up teachers: gives an array of shape (n_teachers,
-        *exact.shape), or a mapping from teacher to such a part, of the same sum as
-        `exact`. Not private; call it while the observer is told.
+        Of a release that adds up teachers: gives a part of the shape of `exact` for
+        each teacher, as an array or as a mapping from teacher to part, of the same sum
+        as `exact`. Not private; call it while the observer is told.
 
     See Also
     --------
