@@ -106,7 +106,8 @@ class LinearDiscriminator(HoldsPrivateRows):
         """
         require_sensitivity(self._reservation, GRID)
         factor = int(look.largest_weight * self._norm)
-        if factor < 1:  # with 1 a row would weigh more than its norm
+        # With 1 a row would weigh more than its norm; without noise it may.
+        if factor < 1 and self._reservation.noise_std > 0:
             raise ValueError(
                 "Expected a gradient whose norm is a step of the grid at least. Got "
                 f"{self._norm:.6g} clipping norms, where a row weighs "
@@ -117,6 +118,7 @@ class LinearDiscriminator(HoldsPrivateRows):
         rate, entropy = self._reservation.sampling_rate, int.from_bytes(rng.bytes(32))
         sampled = _sampled_sums, look, rate, entropy, self._device
         summed = self._rows.total(*sampled, numbered=True)
+        factor = max(factor, 1)
         gradient = -look.on_grid(summed, factor)  # real rows should have higher logits
         released = release_gaussian(gradient, self._reservation)
         expected = -self._expected * factor / look.unit
