@@ -29,7 +29,7 @@ EPSILON, DELTA = 1.0, 1e-5
 REAL = "real data"
 FLOOR = "independent"
 SYNTHESIZERS = {
-    "pairs": "PairwiseSynthesizer",
+    "pairs": "MarginalSynthesizer",
     "G-PATE": "GPATESynthesizer",
     FLOOR: "IndependentSynthesizer",
     "PATE-GAN": "PATEGANSynthesizer",

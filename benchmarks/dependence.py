@@ -123,7 +123,7 @@ TABLES = {
 
 def synthesizers() -> dict[str, str]:
     """Name the classes; the one that is to come, as soon as it is there."""
-    pairs = {"pairs": "PairwiseSynthesizer"}
+    pairs = {"pairs": "MarginalSynthesizer"}
     known = set(SYNTHESIZERS.values())
     here = {k: v for k, v in pairs.items() if v in skdpsynth.__all__}
     return SYNTHESIZERS | {k: v for k, v in here.items() if v not in known}

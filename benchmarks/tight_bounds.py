@@ -96,7 +96,7 @@ CASES = {
     "the same": Case(
         "IndependentSynthesizer", "xy", _DECLARED, "marginals", 1e-2, _TARGET
     ),
-    "pair table": Case("PairwiseSynthesizer", "xz", _PAIR, "1 pair table, 9 cells"),
+    "pair table": Case("MarginalSynthesizer", "xz", _PAIR, "1 pair table, 9 cells"),
     "whole fit, rows counted": Case(
         "IndependentSynthesizer", "x", TableSchema(_X), None
     ),

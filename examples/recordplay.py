@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any library reads it
 import numpy as np
 import pandas as pd
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.privacy.testing import (
     Release,
     coupled_rows,
@@ -80,7 +80,7 @@ def main() -> None:
     table["y"] = np.where(table["a"] + rng.normal(size=60) > 0, "u", "v")
     row = pd.DataFrame({"a": [-6.0], "b": [6.0], "y": ["u"]})
     more = pd.concat([row, table], ignore_index=True)
-    for cls in (IndependentSynthesizer, PairwiseSynthesizer, GPATESynthesizer):
+    for cls in (IndependentSynthesizer, MarginalSynthesizer, GPATESynthesizer):
         synthesizer = cls(50.0, schema=SCHEMA, random_state=0)
         n_releases = replayed(synthesizer, [table, more])
         print(f"{cls.__name__}: {n_releases} releases, none moves too far")

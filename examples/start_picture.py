@@ -18,7 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any library reads it
 import matplotlib as mpl
 import pandas as pd
 
-from skdpsynth import PairwiseSynthesizer
+from skdpsynth import MarginalSynthesizer
 from skdpsynth.datasets import load_adult
 from skdpsynth.schema import Categorical, TableSchema
 
@@ -44,7 +44,7 @@ def main() -> None:
     train, test = load_adult(split=True)
     train = train[:3_000] if QUICK else train
     public = TableSchema({"income": Categorical(["<=50K", ">50K"])}, target="income")
-    synthesizer = PairwiseSynthesizer(epsilon=1.0, schema=public, random_state=0)
+    synthesizer = MarginalSynthesizer(epsilon=1.0, schema=public, random_state=0)
     fake = synthesizer.fit(train).sample(len(test))
 
     figure, axes = plt.subplots(2, 4, figsize=(12, 6), layout="constrained")

@@ -18,13 +18,13 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, PairwiseSynthesizer
+from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, MarginalSynthesizer
 from skdpsynth.metrics import tstr_scores
 
 OUTPUT = Path(__file__).parent / "output"
 QUICK = "--quick" in sys.argv
 N_ROWS, N_COLUMNS = (12_000, 5) if QUICK else (50_000, 10)
-CLASSES = [PairwiseSynthesizer, GPATESynthesizer, DPCGANSynthesizer]
+CLASSES = [MarginalSynthesizer, GPATESynthesizer, DPCGANSynthesizer]
 CLASSES = CLASSES[: 2 if QUICK else 3]
 SHOWN = 2_000
 

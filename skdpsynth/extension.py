@@ -10,17 +10,19 @@ change between minor versions, which the changelog says.
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.preprocessing._bins import TableBins, choose_bins
 from skdpsynth.preprocessing._columns import PrivateRows
+from skdpsynth.preprocessing._measure import Measured, measure
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._aggregators import gaussian_sum, noisy_histogram, noisy_votes
-from skdpsynth.privacy._pair_tables import noisy_pair_distances, noisy_pair_tables
 from skdpsynth.privacy._random import secret_generator
+from skdpsynth.privacy._tables import noisy_pair_distances, noisy_pair_tables
 
 __all__ = [
     "BaseSynthesizer",
     "ClassPlan",
+    "Measured",
     "PrivacyAccountant",
     "PrivateRows",
     "TableBins",
@@ -28,6 +30,7 @@ __all__ = [
     "TableModel",
     "choose_bins",
     "gaussian_sum",
+    "measure",
     "noisy_histogram",
     "noisy_pair_distances",
     "noisy_pair_tables",

@@ -12,7 +12,7 @@ from skdpsynth import (
     GANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
-    PairwiseSynthesizer,
+    MarginalSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
@@ -23,8 +23,8 @@ _SCRATCH = {"init": "random", "hidden_dims": (3,)}
 
 INSTANCES = {
     "independent": IndependentSynthesizer(),
-    "pairwise": PairwiseSynthesizer(),
-    "pairwise rich": PairwiseSynthesizer(9.0),  # small tables buy pairs as well
+    "pairwise": MarginalSynthesizer(),
+    "pairwise rich": MarginalSynthesizer(9.0),  # small tables buy pairs as well
     "gpate": GPATESynthesizer(n_iter=2),
     "gpate random": GPATESynthesizer(n_iter=3, **_SCRATCH),
     "gpate votes": GPATESynthesizer(

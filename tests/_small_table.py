@@ -13,7 +13,7 @@ import pytest
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.preprocessing import _model
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.preprocessing._pairs import PairTables
+from skdpsynth.preprocessing._tables import PairTables
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _start
 

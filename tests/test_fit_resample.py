@@ -10,7 +10,7 @@ from imblearn.pipeline import make_pipeline
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_score
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.preprocessing._convert import labels_like
 from skdpsynth.schema import Categorical, TableSchema
@@ -171,7 +171,7 @@ def test_bytes_are_refused_with_the_remedy(where):
 def test_a_regressor_learns_from_a_y_of_floats():
     """A straight line of slope 3 and noise of deviation 0.5, on every fold."""
     y = 3.0 * FEATURES[:, 0] + RNG.normal(scale=0.5, size=N)
-    synth = PairwiseSynthesizer(epsilon=np.inf, random_state=0)
+    synth = MarginalSynthesizer(epsilon=np.inf, random_state=0)
     scores = cross_val_score(make_pipeline(synth, Ridge()), FEATURES, y, cv=3)
     assert scores.min() > 0.8
 

@@ -260,7 +260,7 @@ def test_a_fit_does_not_import_the_compiler_of_torch():
         "_fitting._STEPS = (20, 20)\n"
         "draws = np.random.default_rng(0).normal(size=(1000, 4))\n"
         "table = pd.DataFrame(draws, columns=list('abcd')).assign(y=draws[:, 0] > 0)\n"
-        "for name in ('PairwiseSynthesizer', 'GPATESynthesizer'):\n"
+        "for name in ('MarginalSynthesizer', 'GPATESynthesizer'):\n"
         "    own = getattr(skdpsynth, name)(epsilon=10.0, target='y')\n"
         "    assert len(own.fit(table).generator_.mixtures[0].weights) > 1, name\n"
         "slow = {'torch._dynamo', 'torch._inductor', 'sympy', 'opacus'}\n"

@@ -9,9 +9,8 @@ from _instances import PLAIN
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
-from skdpsynth import IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, InvalidSchemaError
-from skdpsynth.preprocessing import _pairs
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 
@@ -63,7 +62,7 @@ def test_it_is_modelled_as_without_a_target(name, monkeypatch):
 
 
 def test_its_pair_tables_have_wider_bins():
-    pairs = PairwiseSynthesizer(epsilon=5.0)
+    pairs = MarginalSynthesizer(epsilon=5.0)
     free = clone(pairs).set_params(schema=TableSchema(COLUMNS, n_rows=600))
     cells = [
         synth.plan()["table_cells"].item()
@@ -100,7 +99,7 @@ def test_what_depends_on_it_is_learnt():
 
     At epsilon 5, 4,000 rows: of six fits the worst explained 0.97.
     """
-    synth = PairwiseSynthesizer(5.0, schema=SCHEMA, random_state=0)
+    synth = MarginalSynthesizer(5.0, schema=SCHEMA, random_state=0)
     fake = synth.fit(make_table(4000, 1)).sample(2000)
     one_hot = [pd.get_dummies(t.drop(columns="price")) for t in (fake, TABLE)]
     line = LinearRegression().fit(one_hot[0], fake["price"])

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from skdpsynth.nn._linear_teachers import Assignment
 from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
@@ -29,7 +30,6 @@ from skdpsynth.audit._same import differences
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.nn._clipping import poisson_sample
-from skdpsynth.nn._linear_teachers import Assignment
 from skdpsynth.nn._teachers import assign_teachers
 from skdpsynth.preprocessing import _table
 from skdpsynth.privacy import PrivacyAccountant

@@ -22,7 +22,7 @@ from sklearn.base import clone
 
 from skdpsynth import (
     IndependentSynthesizer,
-    PairwiseSynthesizer,
+    MarginalSynthesizer,
     TableSchema,
 )
 from skdpsynth.exceptions import InvalidSchemaError
@@ -63,7 +63,7 @@ def test_every_row_keeps_every_rule(name, global_random_seed):
 @pytest.fixture(scope="module")
 def fitted():
     """Without noise: what is asked for is there."""
-    kinds = {"marginals": IndependentSynthesizer, "pairs": PairwiseSynthesizer}
+    kinds = {"marginals": IndependentSynthesizer, "pairs": MarginalSynthesizer}
     return {
         name: kind(math.inf, schema=SCHEMA, random_state=0).fit(TABLE)
         for name, kind in kinds.items()

@@ -10,7 +10,7 @@ import pytest
 from _rules import SCHEMA, make_table
 from scipy.stats import ks_2samp
 
-from skdpsynth import IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.schema import Identifier, TableSchema
 from skdpsynth.utils._memory import PeakMemory
 
@@ -120,7 +120,7 @@ def test_arguments_are_checked_at_the_call(synth, given, message):
 def test_memory_is_that_of_a_batch():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(3_000, 8)))
-    synth = PairwiseSynthesizer(math.inf).fit(table)
+    synth = MarginalSynthesizer(math.inf).fit(table)
     peaks = []
     for n_samples in (40_000, 800_000):
         for _ in range(2):  # the first time also finds what the allocator keeps

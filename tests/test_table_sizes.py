@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from skdpsynth import (
     GANSynthesizer,
-    PairwiseSynthesizer,
+    MarginalSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
@@ -77,7 +77,7 @@ def test_more_rows_are_planned_no_worse(synthesizer):
     assert (many["n_iter"] >= few["n_iter"]).all()
     assert (many["signal_to_noise"] > 50 * few["signal_to_noise"]).all()
     # Training takes a quarter of the squared mu at most from the start.
-    alone = plan_of(PairwiseSynthesizer, 10**7)
+    alone = plan_of(MarginalSynthesizer, 10**7)
     ratio = many["noise_std"] / alone["noise_std"]
     assert ((ratio >= 1) & (ratio < 1.5)).all()
 
@@ -89,7 +89,7 @@ def test_a_rare_class_of_ten_million_rows_trains_or_leaves_it(synthesizer):
     plan = plan_of(synthesizer, None, counts)
     assert plan["n_iter"][0] >= 2 * trains(synthesizer)
     if plan["n_iter"][1] == 0:
-        alone = plan_of(PairwiseSynthesizer, None, counts)
+        alone = plan_of(MarginalSynthesizer, None, counts)
         # A thousandth: labels have a tail of delta of their own.
         assert plan["noise_std"][1] == pytest.approx(alone["noise_std"][1], rel=1e-3)
     else:

@@ -10,13 +10,13 @@ columns beside the real ones.
 # The table has 32,561 rows about people. Its labels are the publisher's and no secret,
 # so the schema states them. Everything else is bought from the budget.
 
-from skdpsynth import PairwiseSynthesizer
+from skdpsynth import MarginalSynthesizer
 from skdpsynth.datasets import load_adult
 from skdpsynth.schema import Categorical, TableSchema
 
 train, test = load_adult(split=True)
 public = TableSchema({"income": Categorical(["<=50K", ">50K"])}, target="income")
-synth = PairwiseSynthesizer(epsilon=1.0, delta=1e-5, schema=public, random_state=0)
+synth = MarginalSynthesizer(epsilon=1.0, delta=1e-5, schema=public, random_state=0)
 synth.fit(train)
 
 # %%

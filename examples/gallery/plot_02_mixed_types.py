@@ -39,11 +39,11 @@ table.head()
 # Of the ordered category no schema would know the order, so it is stated. The rest is
 # bought: ranges, whole days, two decimals of the bill.
 
-from skdpsynth import PairwiseSynthesizer
+from skdpsynth import MarginalSynthesizer
 from skdpsynth.schema import Categorical, TableSchema
 
 public = TableSchema({"urgency": Categorical(["low", "middle", "high"], ordered=True)})
-synth = PairwiseSynthesizer(epsilon=1.0, schema=public, random_state=0).fit(table)
+synth = MarginalSynthesizer(epsilon=1.0, schema=public, random_state=0).fit(table)
 fake = synth.sample(n_rows)
 fake.head()
 

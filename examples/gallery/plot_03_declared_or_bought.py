@@ -52,7 +52,7 @@ import warnings
 
 import pandas as pd
 
-from skdpsynth import PairwiseSynthesizer
+from skdpsynth import MarginalSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.metrics import marginal_fidelity
 
@@ -62,7 +62,7 @@ found = []
 for degree, schema in degrees.items():
     for epsilon in (0.1, 0.3, 1.0, 3.0):
         for seed in range(2):
-            synth = PairwiseSynthesizer(epsilon, schema=schema, random_state=seed)
+            synth = MarginalSynthesizer(epsilon, schema=schema, random_state=seed)
             fake = synth.fit(small).sample(10_000)
             distance = marginal_fidelity(test, fake, k=2).mean()
             found.append((degree, epsilon, distance))

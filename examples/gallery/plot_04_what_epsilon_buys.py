@@ -12,7 +12,7 @@ Scores against epsilon, and the same question asked of the plan, which looks at 
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from skdpsynth import IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.datasets import load_adult
 from skdpsynth.schema import Categorical, TableSchema
 
@@ -21,7 +21,7 @@ public = TableSchema({"income": Categorical(["<=50K", ">50K"])}, target="income"
 epsilons = (0.1, 0.5, 2.0, 10.0)
 guess = {"<=50K": 3_800, ">50K": 1_200}
 plans = {
-    epsilon: PairwiseSynthesizer(epsilon, schema=public).plan(
+    epsilon: MarginalSynthesizer(epsilon, schema=public).plan(
         dtypes=train.dtypes, class_counts=guess
     )
     for epsilon in epsilons
@@ -39,7 +39,7 @@ from skdpsynth.evaluation import compare_synthesizers
 
 result = compare_synthesizers(
     {
-        "pairs": PairwiseSynthesizer(schema=public),
+        "pairs": MarginalSynthesizer(schema=public),
         "floor": IndependentSynthesizer(schema=public),
     },
     train[:5_000],

@@ -17,7 +17,7 @@ from skdpsynth import (
     DPCGANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
-    PairwiseSynthesizer,
+    MarginalSynthesizer,
 )
 from skdpsynth.datasets import load_adult
 from skdpsynth.evaluation import compare_synthesizers
@@ -27,7 +27,7 @@ train, test = load_adult(split=True)
 public = TableSchema({"income": Categorical(["<=50K", ">50K"])}, target="income")
 result = compare_synthesizers(
     {
-        "pairs": PairwiseSynthesizer(schema=public),
+        "pairs": MarginalSynthesizer(schema=public),
         "G-PATE": GPATESynthesizer(schema=public),
         "DP-CGAN": DPCGANSynthesizer(schema=public),
         "floor": IndependentSynthesizer(schema=public),

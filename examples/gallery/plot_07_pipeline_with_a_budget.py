@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
-from skdpsynth import PairwiseSynthesizer, PrivacyBudget
+from skdpsynth import MarginalSynthesizer, PrivacyBudget
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.schema import Boolean, TableSchema
@@ -25,7 +25,7 @@ from skdpsynth.schema import Boolean, TableSchema
 X = load_thyroid()
 y = (X.pop("class") < 3).rename("ill")
 budget = PrivacyBudget(epsilon=5.0, delta=1e-4)
-synth = PairwiseSynthesizer(
+synth = MarginalSynthesizer(
     epsilon=1.0, schema=TableSchema({"ill": Boolean()}), budget=budget, random_state=0
 )
 pipeline = make_pipeline(synth, StandardScaler(), LogisticRegression(max_iter=500))

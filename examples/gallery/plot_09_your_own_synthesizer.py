@@ -21,7 +21,7 @@ from scipy.special import ndtr
 
 from skdpsynth.extension import (
     BaseSynthesizer,
-    TableModel,
+    measure,
     noisy_pair_tables,
     plan_start,
 )
@@ -60,7 +60,7 @@ class TwoColumnSynthesizer(BaseSynthesizer):
         ]
 
     def _fit(self, rows, facts, plans, accountant, seed):
-        model = TableModel.bought(rows, facts, plans, accountant)
+        model = measure(rows, facts, plans, accountant).model
         self.correlations_ = np.zeros(len(plans))
         for c, scope in enumerate(facts.classes.scopes):
             own = rows.of_class(c)

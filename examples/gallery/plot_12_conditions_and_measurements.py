@@ -12,12 +12,12 @@ target is a measurement, not a class.
 
 import matplotlib.pyplot as plt
 
-from skdpsynth import PairwiseSynthesizer
+from skdpsynth import MarginalSynthesizer
 from skdpsynth.datasets import load_adult
 
 columns = ["age", "sex", "marital-status", "hours-per-week", "education-num", "income"]
 train, test = (part[columns] for part in load_adult(split=True))
-synth = PairwiseSynthesizer(epsilon=1.0, target="income", random_state=0).fit(train)
+synth = MarginalSynthesizer(epsilon=1.0, target="income", random_state=0).fit(train)
 where = {"sex": "Female", "marital-status": "Married-civ-spouse", "age": (25, 60)}
 asked = synth.sample(2_000, where=where, random_state=0)
 asked.head()
@@ -53,7 +53,7 @@ from skdpsynth.metrics import tstr_scores
 from skdpsynth.schema import Continuous, TableSchema
 
 public = TableSchema({"hours-per-week": Continuous(1, 99, integer=True)})
-measured = PairwiseSynthesizer(
+measured = MarginalSynthesizer(
     epsilon=1.0, target="hours-per-week", schema=public, random_state=0
 ).fit(train)
 for name, rows in (("real", train), ("synthetic", measured.sample(len(train)))):

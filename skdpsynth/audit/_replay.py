@@ -32,7 +32,7 @@ from skdpsynth.synthesizers import (
     DPGANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
-    PairwiseSynthesizer,
+    MarginalSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
     _dpcgan_plan,
@@ -58,7 +58,7 @@ _SCRATCH: dict[str, Any] = {"init": "random", "hidden_dims": (3,)}
 # Every private synthesizer, and each way of training once.
 SYNTHESIZERS: dict[str, BaseSynthesizer] = {
     "Independent": IndependentSynthesizer(_EPSILON),
-    "Pairwise": PairwiseSynthesizer(_EPSILON),
+    "Pairwise": MarginalSynthesizer(_EPSILON),
     "GPATE": GPATESynthesizer(**_SHORT),
     "GPATE, networks": GPATESynthesizer(n_teachers=5, **_SHORT, **_SCRATCH),
     "GPATE, votes": GPATESynthesizer(

@@ -1,4 +1,4 @@
-"""A generator fitted to released tables: post-processing, no private row comes here."""
+"""A mixture fitted to measured tables: post-processing, no private row comes here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._cells import SeenCells
+    from skdpsynth.nn._triples import TripleLoss
 
 # At least and at most, and for each bin: components of all classes together, and steps.
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
@@ -28,12 +28,13 @@ _MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
 # By the number of columns: a step of a wide table costs much, so it is longer.
 _LEARNING_RATE = (15, 20), (0.05, 0.08)
+_TRIPLE_STEPS = 100  # with tables of three columns, before the rate falls
 _LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
 _EVEN = 0.2  # share of components that belong to all classes alike
 _SPREAD = 0.2  # of the first parameters, so that no two components are equal
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
-_ENTROPY = 500.0  # noise variances that all classes pay for dependence of one nat
+_ENTROPY = 500.0  # noise variances that dependence of one nat costs all classes
 _LEAST_SHARE = 1e-6  # of a bin
 _LEAST_WEIGHT = 1e-5  # of a component that a class keeps
 _WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores
@@ -164,11 +165,12 @@ class Components(NamedTuple):
 
 
 class ReleasedClass:
-    """What was released of one class, as the fit reads it.
+    """What was measured of one class, as the fit reads it.
 
     `shares` (D,) are those of the bins in their columns, by the marginals, whose counts
     have noise `share_std`; `counts` and `measured` (D, D) are those of `PairTables`,
-    with `noise_std`. Noise is in rows.
+    with `noise_std`. Noise is in rows. Tables of three columns join the loss once
+    `with_triples` is set: they cost most of a step, and say little before pairs fit.
     """
 
     def __init__(
@@ -179,13 +181,13 @@ class ReleasedClass:
         counts: NDArray[np.float32],
         measured: NDArray[np.bool_],
         noise_std: float,
+        triples: TripleLoss | None,
         device: torch.device,
     ) -> None:
         tensor = partial(torch.as_tensor, dtype=torch.float32, device=device)
         n_rows = max(n_rows, 1.0)
-        self.n_rows = n_rows
         self.tables = shares, counts / n_rows, measured, noise_std / n_rows
-        self.seen: SeenCells | None = None  # what discriminators saw of it since
+        self.triples, self.with_triples = triples, False
         self.shares = tensor(shares)
         self._per_share = n_rows / max(share_std, _LEAST_NOISE)
         noise_std = max(noise_std, _LEAST_NOISE)
@@ -198,7 +200,7 @@ class ReleasedClass:
         probabilities: torch.Tensor,
         half: int | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Give the squared distance to all that was released, in noise variances.
+        """Give the squared distance to all that was measured, in noise variances.
 
         Of weights of shape (n_components,) with sum 1, and probabilities of shape
         (n_components, D) as in `Mixture`. Beside it its slopes by both. Of the tables
@@ -223,8 +225,8 @@ class ReleasedClass:
         of_shares = probabilities @ by_shares
         by_weights = 0.5 * (torch.linalg.vecdot(probabilities, by_both) + of_shares)
         by_probabilities = by_both.mul_(weights[:, None])
-        if self.seen is not None:
-            more = self.seen.distance(weights, probabilities)
+        if self.triples is not None and self.with_triples:
+            more = self.triples(weights, probabilities)
             total += more[0]
             by_weights += more[1]
             by_probabilities += more[2]
@@ -273,8 +275,7 @@ class Fit:
 
     Minimises the squared distances in units of the noise's variance, and, for each
     component, the relative entropy of its columns to the marginals of the class that
-    it starts in. `prior` (n_classes,) are the shares of the classes. If more will be
-    released, it stops half-way, with the rate as it is, and `finish` ends it.
+    it starts in. `prior` (n_classes,) are the shares of the classes.
     """
 
     def __init__(
@@ -283,7 +284,6 @@ class Fit:
         prior: NDArray[np.float64],
         heads: Heads,
         *,
-        more_comes: bool,
         seed: int,
         device: torch.device,
     ) -> None:
@@ -314,17 +314,16 @@ class Fit:
         self._step = AdamSteps([self._parameters, self._log_weights])
         self._rate = float(np.interp(n_columns, *_LEARNING_RATE))
         n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
-        self._half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
-        self.descend(self._half)
-        if not more_comes:
-            self.finish()
+        half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
+        self._descend(half)
+        if any(one.triples is not None for one in released):
+            for one in released:
+                one.with_triples = True
+            self._descend(min(_TRIPLE_STEPS, half))
+        self._descend(half, falling=True)
 
-    def finish(self) -> None:
-        """Take the last steps, with a rate that falls to 0."""
-        self.descend(self._half, falling=True)
-
-    def descend(self, n_steps: int, *, falling: bool = False) -> None:
-        """Take some steps of Adam.
+    def _descend(self, n_steps: int, *, falling: bool = False) -> None:
+        """Take some steps of Adam, with a rate that stays or falls to 0.
 
         Where a step costs much, it sees half of the pairs, and the next one the other.
         """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
 _UPDATE = 0.2  # of an update of unit size, for logits
 _MOST_LOGIT = 30.0
-_HELD_EVERY = 5  # steps of an adversary, for one step on the released tables
+_HELD_EVERY = 5  # steps of an adversary, for one step on the measured tables
 _HELD_RATE = 0.05  # of those steps
 _HELD_LAST = 150  # of them at the end
 
@@ -78,10 +78,10 @@ class Draws(NamedTuple):
 class MixtureTrainer(Trainer):
     """The mixture of one class while it is trained.
 
-    What was `released` of the class stays in the loss. The features look in `n_factors`
-    directions. All of it is public. Fakes are rows of bins; gradients pass through them
-    as if they were their expectation given the code (straight through), and to the
-    weights of the codes by the score function.
+    What was measured of the class, `released`, stays in the loss. The features look in
+    `n_factors` directions. All of it is public. Fakes are rows of bins; gradients pass
+    through them as if they were their expectation given the code (straight through),
+    and to the weights of the codes by the score function.
     """
 
     only_pairs = True

@@ -101,6 +101,12 @@ class NumericDomain:
             values *= self.step
         return values
 
+    def edges(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map positions that part the values to where they lie, without rounding."""
+        start, end = self._ends()
+        values = self._unscale(start + units * (end - start)) / 10.0**self.decimals
+        return values if self.step is None else values * self.step
+
     def span(self, low: float, high: float) -> tuple[float, float]:
         """Give the positions between which the values from `low` to `high` lie."""
         start, end = self._ends()

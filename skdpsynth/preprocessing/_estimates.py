@@ -89,7 +89,9 @@ class Round:
         """Give the counts of each column, for a number of rows."""
         return dict(zip(self.columns, self.released.counts(size), strict=True))
 
-    def counted(self, domains: list[ColumnDomain], size: float) -> dict[int, Counted]:
+    def counted(
+        self, domains: Sequence[ColumnDomain], size: float
+    ) -> dict[int, Counted]:
         """Give the histograms of the numeric columns, for a number of rows."""
         noise_std = self.released.noise_std
         return {
@@ -102,7 +104,7 @@ class Round:
 def flat_marginals(
     domains: Sequence[ColumnDomain], n_classes: int, n_cells: int = 1
 ) -> list[list[MarginalTransform]]:
-    """Give the marginals of a fit that buys none: uniform on every domain.
+    """Give the marginals of a fit that measures none: uniform on every domain.
 
     With more than one cell exact zeros and missing values have a part of their own,
     where a domain allows them, as if they were a quarter each.
@@ -151,7 +153,7 @@ def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
 
 
 def estimate(
-    domains: list[ColumnDomain],
+    domains: Sequence[ColumnDomain],
     classes: Classes,
     rounds: list[list[Round]],
     cells: dict[int, Floats],

@@ -1,4 +1,4 @@
-"""Per-class marginals of every column, bought in two rounds of noisy counts.
+"""Per-class marginals of every column, measured in two rounds of noisy counts.
 
 Round 1 counts coarse bins of the public or bought range. It shows where the rows are,
 and so where round 2 should look: each class gets as many bins as its noisy count can
@@ -16,7 +16,7 @@ import numpy as np
 from skdpsynth.preprocessing._columns import MISSING, ZERO
 from skdpsynth.preprocessing._density import Histogram, fit_masses
 from skdpsynth.preprocessing._domains import ColumnDomain, NumericDomain, is_continuous
-from skdpsynth.preprocessing._estimates import Counted, Round, estimate, known_sizes
+from skdpsynth.preprocessing._estimates import Counted, Round, known_sizes
 from skdpsynth.preprocessing._shares import COARSE_SHARE
 from skdpsynth.privacy._aggregators import centred_histogram
 from skdpsynth.privacy._calibration import grid_noise_std
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._classes import Classes
     from skdpsynth.preprocessing._columns import PrivateRows, TableRows
-    from skdpsynth.preprocessing._transforms import MarginalTransform
     from skdpsynth.privacy import PrivacyAccountant
 
     Floats = NDArray[np.float64]
@@ -136,18 +135,21 @@ def _n_cells(domain: ColumnDomain, n_bins: int) -> int:
     return len(domain.levels) + domain.nullable
 
 
-def buy_marginals(
+def measure_marginals(
     rows: TableRows,
-    domains: list[ColumnDomain],
+    domains: Sequence[ColumnDomain],
     classes: Classes,
     accountant: PrivacyAccountant,
     *,
     mus: Floats,
-) -> list[list[MarginalTransform]]:
-    """Buy the distribution of every column in every class: `marginals[class][column]`.
+) -> tuple[list[list[Round]], dict[int, Floats]]:
+    """Measure the distribution of every column in every class.
 
     `mus` are the Gaussian-DP parameters that the classes may use for both rounds
-    together. They pay in parallel: a row is in one class.
+    together. Classes compose in parallel: a row is in one class.
+
+    Returns the rounds of every class, and the edges of the cells of each numeric
+    column, which `estimate` turns into marginals.
     """
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
@@ -158,7 +160,7 @@ def buy_marginals(
     members = [rows.parts_of_class(c) for c in range(len(classes))]
     rounds: list[list[Round]] = [[] for _ in members]
 
-    def buy(
+    def measure(
         name: str,
         c: int,
         columns: list[int],
@@ -186,7 +188,7 @@ def buy_marginals(
         noise_std = _count_noise(most_cells, mu)
         n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
         edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
-        buy("coarse marginals", c, continuous, edges, mu)
+        measure("coarse marginals", c, continuous, edges, mu)
     seen: list[dict[int, Counted]] = [
         own[0].counted(domains, size) if own else {}
         for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
@@ -206,8 +208,8 @@ def buy_marginals(
         n_bins, weight, _ = fine_plan(domains, count, mu, std)
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
         edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
-        buy("marginals", c, list(range(len(domains))), edges, mu, weight)
-    return estimate(domains, classes, rounds, cells)
+        measure("marginals", c, list(range(len(domains))), edges, mu, weight)
+    return rounds, cells
 
 
 def _coarse_cdfs(
@@ -227,7 +229,7 @@ def _coarse_cdfs(
 
 def _cell_codes(
     rows: PrivateRows,
-    domains: list[ColumnDomain],
+    domains: Sequence[ColumnDomain],
     edges: dict[int, Floats],
     columns: list[int],
     n_cells: list[int],

@@ -10,24 +10,19 @@ import numpy as np
 from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._convert import from_wall, to_category_series, to_series
 from skdpsynth.preprocessing._domains import LevelDomain, domain_from_dict
-from skdpsynth.preprocessing._estimates import flat_marginals
 from skdpsynth.preprocessing._layout import TableLayout
-from skdpsynth.preprocessing._marginals import buy_marginals
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._transforms import MarginalTransform
 from skdpsynth.schema._values import decode_value, encode_value
 from skdpsynth.utils._rows import in_order_of_class
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping
 
     import pandas as pd
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._columns import TableRows
-    from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._rules import Cells
-    from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import TableSchema
 
 
@@ -37,22 +32,6 @@ class TableModel:
 
     facts: TableFacts
     marginals: list[list[MarginalTransform]]
-
-    @classmethod
-    def bought(
-        cls,
-        rows: TableRows,
-        facts: TableFacts,
-        plans: Sequence[ClassPlan],
-        accountant: PrivacyAccountant,
-    ) -> TableModel:
-        """Buy the marginals of every class; flat ones where the plan buys none."""
-        mus = np.array([plan.mu_marginals for plan in plans])
-        domains = list(facts.domains)
-        if not mus.any():
-            return cls(facts, flat_marginals(domains, len(plans)))
-        bought = buy_marginals(rows, domains, facts.classes, accountant, mus=mus)
-        return cls(facts, bought)
 
     def columns(
         self, ranks: NDArray[np.float64], members: NDArray[np.int64]

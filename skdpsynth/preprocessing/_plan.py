@@ -1,6 +1,6 @@
-"""Plans: how a class divides what it can pay, from public numbers alone.
+"""Plans: how the budget of a class is allocated, from public numbers alone.
 
-The same functions serve `plan`, with guessed counts, and `fit`, with bought ones.
+The same functions serve `plan`, with guessed counts, and `fit`, with released ones.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from skdpsynth.preprocessing._bins import most_bins
 from skdpsynth.preprocessing._domains import (
@@ -16,14 +16,18 @@ from skdpsynth.preprocessing._domains import (
     is_continuous,
 )
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share, fine_plan
-from skdpsynth.preprocessing._pairs import (
+from skdpsynth.preprocessing._shares import PAIRS_SHARE, TRIPLES_SHARE
+from skdpsynth.preprocessing._tables import (
     all_pairs,
     bins_of_pairs,
+    moments_share,
     pair_noise_std,
-    pairs_pay,
+    pairs_affordable,
+    pairs_best,
+    pairs_serve,
     planned_tables,
+    triple_groups,
 )
-from skdpsynth.preprocessing._shares import PAIRS_SHARE
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._report_text import scope_words
 
@@ -34,13 +38,17 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
 
+# What is measured of a table beside its marginals: tables of pairs (and of triples,
+# where they are affordable), second moments, nothing; or not even the marginals.
+Form = Literal["pairs", "moments", "marginals", "random"]
+
 _LOG = logging.getLogger("skdpsynth")
 _SIGNAL_FROM = 1.0
 
 
 @dataclass(frozen=True)
 class ClassPlan:
-    """What one class pays for.
+    """What is measured of one class, and released while it trains.
 
     Parameters
     ----------
@@ -49,25 +57,25 @@ class ClassPlan:
     n_rows : float
         Rows the plan counts on.
     mu_marginals : float
-        Gaussian-DP parameter of its marginals; 0 if it buys none.
+        Gaussian-DP parameter of its marginals; 0 if none are measured.
     noise_std : float
         Noise of one count of the second round of the marginals, in rows.
-    mu_pairs : float
-        Gaussian-DP parameter of its pair tables; 0 if it buys none.
+    mu_pairs, mu_triples, mu_moments : float
+        Gaussian-DP parameters of its tables of two and of three columns, and of second
+        moments; 0 if they are not measured.
     n_tables, n_table_cells : int
-        Its pair tables, and the cells of all of them. In a wide table some pairs are
-        chosen, and these are the most that the plan counts on.
+        Its tables of two columns, and the cells of all of them. In a wide table some
+        pairs are chosen, and these are the most that the plan counts on.
     table_noise_std : float
-        Noise of one count of a pair table, in rows.
+        Noise of one count of a table of two columns, in rows.
+    n_groups : int
+        Groups of a column's bins in tables of three columns; 0 if none are measured.
     n_bins : int
         Bins of a numeric column in that round.
     n_teachers, n_iter : int
         Teachers, and steps they advise; 0 if the class does not train.
     n_queries : int
         Releases of one step.
-    n_groups : int
-        Groups of a column's bins, where linear discriminators look at cells of three
-        columns; 1 where they look at products of two scores, 0 where there are none.
     mu_step : float
         Gaussian-DP parameter of one step.
     step_noise_std : float
@@ -86,7 +94,6 @@ class ClassPlan:
     n_teachers: int = 0
     n_iter: int = 0
     n_queries: int = 1
-    n_groups: int = 0
     mu_step: float = 0.0
     step_noise_std: float = 0.0
     sampling_rate: float = 0.0
@@ -95,6 +102,9 @@ class ClassPlan:
     n_tables: int = 0
     n_table_cells: int = 0
     table_noise_std: float = 0.0
+    mu_triples: float = 0.0
+    n_groups: int = 0
+    mu_moments: float = 0.0
 
     @property
     def signal_to_noise(self) -> float:
@@ -119,6 +129,24 @@ class ClassPlan:
         return ""
 
 
+def measured_form(
+    labels: Sequence[Hashable], n_rows: Sequence[float], n_columns: int, mu: float
+) -> Form:
+    """Choose what is measured of a table, each of whose classes has `mu` in all.
+
+    Tables of pairs where all classes are served. Else second moments, if those of all
+    classes are above the noise: what is known of some classes alone would be a mark of
+    these. Moments are also better for few rows without classes.
+    """
+    pairs = pairs_serve(n_rows, n_columns, mu)
+    alone = tuple(labels) == (None,) and not pairs_best(n_rows[0], n_columns, mu)
+    if pairs and not alone:
+        return "pairs"
+    if all(moments_share(n, n_columns, mu) for n in n_rows):
+        return "moments"
+    return "pairs" if pairs else "marginals"
+
+
 def plan_start(
     label: Hashable,
     n_rows: float,
@@ -127,9 +155,10 @@ def plan_start(
     mu: float,
     *,
     largest: float | None = None,
-    pairs: bool = False,
+    form: Form = "marginals",
+    order: int = 3,
 ) -> ClassPlan:
-    """Plan the marginals of one class, and its pair tables.
+    """Plan the measurements of one class.
 
     Parameters
     ----------
@@ -140,27 +169,51 @@ def plan_start(
     n_continuous, n_discrete : int
         Numbers of numeric columns whose rows must be found first, and of all others.
     mu : float
-        Gaussian-DP parameter that it may use for them.
+        Gaussian-DP parameter of all its measurements.
     largest : float, optional
         Rows of the largest class; by default it is this one.
-    pairs : bool, default=False
-        Whether it buys pair tables, if it can pay for them.
+    form : {"marginals", "pairs", "moments", "random"}, default="marginals"
+        What is measured beside marginals, if the class can afford it; "random" measures
+        nothing.
+    order : int, default=3
+        Columns of a table at most.
 
     Returns
     -------
     ClassPlan
         Without training; its noise is for columns of many cells: see `with_cells`.
     """
+    if form == "random":
+        return ClassPlan(label, n_rows, 0.0, 0.0, 1)
     largest = n_rows if largest is None else largest
-    mu_pairs = mu * math.sqrt(PAIRS_SHARE)
-    if pairs and pairs_pay(n_rows, n_continuous + n_discrete, mu_pairs):
-        mu *= math.sqrt(1.0 - PAIRS_SHARE)
-    else:
-        mu_pairs = 0.0
+    n_columns = n_continuous + n_discrete
+    mu_pairs = mu_triples = mu_moments = 0.0
+    n_groups = 0
+    if form == "moments" and (share := moments_share(n_rows, n_columns, mu)):
+        mu_moments, mu = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
+    if form == "pairs":
+        of_triples = mu * math.sqrt(TRIPLES_SHARE)
+        n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
+        left = mu * math.sqrt(1.0 - TRIPLES_SHARE) if n_groups else mu
+        if pairs_affordable(n_rows, n_columns, left * math.sqrt(PAIRS_SHARE)):
+            mu_pairs, mu = left * math.sqrt(PAIRS_SHARE), left
+            mu *= math.sqrt(1.0 - PAIRS_SHARE)
+            mu_triples = of_triples if n_groups else 0.0
+        else:  # it has all for its marginals
+            n_groups = 0
     fine = math.sqrt(1.0 - coarse_share(largest, n_continuous, n_discrete, mu))
-    noise_std = grid_noise_std(mu * fine, math.sqrt(n_continuous + n_discrete))
-    n_bins = bins_for(n_rows, noise_std, coarse=False)
-    return ClassPlan(label, n_rows, mu, noise_std, n_bins, mu_pairs=mu_pairs)
+    noise_std = grid_noise_std(mu * fine, math.sqrt(n_columns))
+    return ClassPlan(
+        label,
+        n_rows,
+        mu,
+        noise_std,
+        bins_for(n_rows, noise_std, coarse=False),
+        mu_pairs=mu_pairs,
+        mu_triples=mu_triples,
+        n_groups=n_groups,
+        mu_moments=mu_moments,
+    )
 
 
 def plan_facts(
@@ -168,20 +221,22 @@ def plan_facts(
     facts: TableFacts,
     accountant: PrivacyAccountant,
 ) -> list[ClassPlan]:
-    """Plan every class of a table by the algorithm, with what was bought."""
+    """Plan every class of a table by the algorithm, with what was released."""
     classes = facts.classes
     n_continuous = sum(map(is_continuous, facts.domains))
     n_discrete = len(facts.domains) - n_continuous
-    # What is left is the same for all classes until one of them has paid.
+    # What is left is the same for all classes until one of them is measured.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
     plans = plan_classes(classes.scopes, classes.planned, n_continuous, n_discrete, mu)
     measured = facts.layout.measured
     plans = with_cells(plans, facts.domains, classes.noise_std, measured=measured)
     for plan in plans:
         _LOG.info(
-            "Plan of %s: about %g rows, %d bins, %d pair tables, %d steps, %d teachers",
+            "Plan of %s: about %g rows, %d bins, %d tables of 2 columns, "
+            "%d groups of 3 columns, %d steps, %d teachers",
             scope_words(plan.label),
-            *(plan.n_rows, plan.n_bins, plan.n_tables, plan.n_iter, plan.n_teachers),
+            *(plan.n_rows, plan.n_bins, plan.n_tables, plan.n_groups),
+            *(plan.n_iter, plan.n_teachers),
         )
     return plans
 
@@ -217,7 +272,7 @@ def with_cells(
 def table_bins(
     plans: Sequence[ClassPlan], n_columns: int, *, measured: bool = False
 ) -> int:
-    """Choose the bins of a column: what the class that can pay best fills."""
+    """Choose the bins of a column: those that the class with least noise fills."""
     rows = [
         plan.n_rows / max(pair_noise_std(n_columns, plan.mu_pairs), 1.0)
         for plan in plans

@@ -12,18 +12,18 @@ GRAINS_SHARE = 0.01  # decimals of numbers, and units of times
 
 # Of what is then left to a class that trains, if it starts from something. The rest of
 # the class's budget is for its start, and all of it if it cannot pay for training.
-GPATE_SHARES = {"pairs": 0.05, "marginals": 0.3}
-PATEGAN_SHARES = {"pairs": 0.05, "marginals": 0.25}
+GPATE_SHARES = {"measured": 0.05, "marginals": 0.3}
+PATEGAN_SHARES = {"measured": 0.05, "marginals": 0.25}
 DPSGD_SHARES = (0.02, 0.1)  # at least and at most: as much as the signal needs
-CELLS_SHARE = 0.25  # of a class whose discriminators look at three columns at once
-PRODUCT_SHARES = (0.02, 0.3)  # at products of two: as much as makes them clear
 TRIPLE_SHARES = (0.02, 0.03, 0.05, 0.1)  # the first one that is enough
 CLASSIFIER_SHARE = 0.05  # PATE-TripleGAN's classifier, at most
 PSEUDO_LABELS_SHARE = 0.05  # of what unlabelled rows pay: counts of pseudo-labels
 
-# Of what is left to the start of a class that can pay for pair tables.
-PAIRS_SHARE = 0.75
+# Of what is left to the measurements of a class, where it can afford them.
+TRIPLES_SHARE = 0.25  # tables of three columns; the rest is shared out as without them
+PAIRS_SHARE = 0.75  # tables of two columns
 CHOICE_SHARE = 0.1  # of that, for which pairs
+MOMENTS_SHARES = (0.02, 0.3)  # second moments: as much as makes them clear
 
 # Of the marginals.
 COARSE_SHARE = 0.4  # for where the rows are, if all columns are numbers

@@ -7,7 +7,7 @@ from skdpsynth.synthesizers._dpgan import DPGANSynthesizer
 from skdpsynth.synthesizers._gan import GANSynthesizer
 from skdpsynth.synthesizers._gpate import GPATESynthesizer
 from skdpsynth.synthesizers._independent import IndependentSynthesizer
-from skdpsynth.synthesizers._pairwise import PairwiseSynthesizer
+from skdpsynth.synthesizers._marginal import MarginalSynthesizer
 from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
 from skdpsynth.synthesizers._pategan import PATEGANSynthesizer
 
@@ -17,7 +17,7 @@ __all__ = [
     "GANSynthesizer",
     "GPATESynthesizer",
     "IndependentSynthesizer",
+    "MarginalSynthesizer",
     "PATEGANSynthesizer",
     "PATETripleGANSynthesizer",
-    "PairwiseSynthesizer",
 ]

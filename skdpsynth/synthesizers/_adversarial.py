@@ -14,9 +14,8 @@ from tqdm.auto import tqdm
 from skdpsynth.nn._adam import Adam
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.nn._discriminator import FAKES, Discriminator, train_generator
-from skdpsynth.nn._linear_discriminator import SLOPES, LinearDiscriminator
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._class_gan import ONE_OR_AUTO, ClassGAN, see_all
+from skdpsynth.synthesizers._class_gan import ONE_OR_AUTO, ClassGAN
 from skdpsynth.synthesizers._dpcgan_plan import (
     StepSettings,
     n_factors,
@@ -24,16 +23,14 @@ from skdpsynth.synthesizers._dpcgan_plan import (
     reserve_steps,
     training_share,
 )
-from skdpsynth.synthesizers._start import LookingStart
 
 if TYPE_CHECKING:
     from skdpsynth.nn._generator import Trainer
     from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.preprocessing._plan import ClassPlan, Form
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.synthesizers._class_gan import Init
 
 
 class AdversarialSynthesizer(ClassGAN):
@@ -81,7 +78,7 @@ class AdversarialSynthesizer(ClassGAN):
             if plan.n_iter
         }
         factors = [self._n_factors(plan, len(facts.columns)) for plan in plans]
-        start = self._buy_start(
+        start = self._initial(
             rows, facts, plans, accountant, n_factors=max(factors), seed=seed
         )
         settings: dict[int, dict[str, Any]] = {
@@ -99,11 +96,7 @@ class AdversarialSynthesizer(ClassGAN):
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
-            if isinstance(start, LookingStart):
-                self._train_linear(start, rows, plans, settings, public, progress)
             for c, own in settings.items():
-                if plans[c].n_groups:
-                    continue
                 generator = start.trainer(
                     c,
                     n_factors=factors[c],
@@ -152,22 +145,6 @@ class AdversarialSynthesizer(ClassGAN):
             )
             progress.update()
 
-    def _train_linear(
-        self,
-        start: LookingStart,
-        rows: TableRows,
-        plans: list[ClassPlan],
-        settings: dict[int, dict[str, Any]],
-        public: torch.Generator,
-        progress: tqdm[Any],
-    ) -> None:
-        """Train against linear discriminators: the loop of `_follow`."""
-        discriminators = {
-            c: (seen, LinearDiscriminator(encoded, **settings[c]))
-            for c, (seen, encoded) in see_all(start, rows, plans, public).items()
-        }
-        self._follow(start, plans, discriminators, self.n_generator_steps, progress)
-
     @property
     def _settings(self) -> StepSettings:
         names = StepSettings._fields
@@ -177,30 +154,19 @@ class AdversarialSynthesizer(ClassGAN):
     def _network_needs(self) -> dict[str, bool]:
         return super()._network_needs | {"hidden_dims": len(self.hidden_dims) > 0}
 
-    def _looks(self, form: Init, n_columns: int) -> bool:
-        return self.n_discriminator_steps == 1 and super()._looks(form, n_columns)
-
-    def _heard(self, n_rows: float) -> float:
-        del n_rows
-        return min(SLOPES[self._loss], self.max_grad_norm) / self.max_grad_norm
-
     def _n_factors(self, plan: ClassPlan, n_columns: int) -> int:
         mu = plan.mu_step * math.sqrt(plan.n_iter * plan.n_queries)
         return n_factors(plan.n_rows, n_columns, mu, self.latent_dim)
 
     def _training_share(
-        self, form: Init, n_rows: float, n_columns: int, mu: float
+        self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> float:
-        if share := self._look_share(form, n_rows, n_columns, mu):
-            return share
+        del form
         return training_share(n_rows, n_columns, mu, self._settings)
 
     def _plan_training(
-        self, form: Init, n_rows: float, n_columns: int, mu: float
+        self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
-        n_groups = self._n_groups(form, n_rows, n_columns, mu)
-        if self._looks(form, n_columns) and not (n_groups or self._asked):
-            return {}  # what else it could look at, the tables know
         return plan_training(
             n_rows,
             n_columns,
@@ -208,5 +174,4 @@ class AdversarialSynthesizer(ClassGAN):
             self._settings,
             tail_delta=self._tail_delta,
             optional=form != "random",
-            n_groups=n_groups,
         )

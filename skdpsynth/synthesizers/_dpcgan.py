@@ -173,7 +173,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         target: Hashable = None,
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
-        init: Init = "pairs",
+        init: Init = "measured",
         n_iter: int | Literal["auto"] = "auto",
         noise_multiplier: float | None = None,
         max_grad_norm: float = 0.5,

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skdpsynth.preprocessing._shares import DPSGD_SHARES
 from skdpsynth.privacy._blocks import sampled_noise_multiplier, steps_mu
-from skdpsynth.privacy._integers import GRID
-from skdpsynth.synthesizers._look_plan import CELL_ROUNDS, PRODUCT_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -76,31 +74,24 @@ def plan_training(
     *,
     tail_delta: float,
     optional: bool,
-    n_groups: int,
 ) -> dict[str, Any]:
     """Plan the training of one class: fields of `ClassPlan`, none if it does not train.
 
     Training may use `mu`, and `tail_delta` beside it; 0 to charge a step as if it saw
     every row. `optional`: the class starts from marginals, so that training only adds
-    dependence between columns. With `n_groups` it looks at cells of three columns.
+    dependence between columns.
     """
     if n_columns < (2 if optional else 1):
         return {}
     latent_dim, n_iter, noise_multiplier, batch_size, n_discriminator_steps = settings
     wanted_rows = _AUTO_BATCH if batch_size == "auto" else float(batch_size)
     rate = min(1.0, wanted_rows / max(n_rows, 1.0))
-    if n_groups and batch_size == "auto":
-        rate = 1.0  # exact counts are cheap, and have no error of sampling
     if noise_multiplier is not None:
         std = noise_multiplier
         count = most_that_fits(
             lambda count: steps_mu(std, rate, count, tail_delta) <= mu, _STEPS_LIMIT
         )
         n_iter = count // n_discriminator_steps
-    elif n_iter == "auto" and n_groups:
-        n_iter = CELL_ROUNDS if n_groups > 1 else PRODUCT_ROUNDS
-        if batch_size != "auto":  # a sample has its own error
-            n_iter = _MAX_ROUNDS
     elif n_iter == "auto":
         each = n_factors(n_rows, n_columns, mu, latent_dim) + (0 if optional else 2)
         rounds = _rounds(n_rows, n_columns, mu) / each / n_discriminator_steps
@@ -118,7 +109,6 @@ def plan_training(
     return {
         "n_iter": n_iter,
         "n_queries": n_discriminator_steps,
-        "n_groups": n_groups,
         "mu_step": mu / math.sqrt(count),
         "sampling_rate": rate,
         "step_noise_std": noise,
@@ -131,15 +121,11 @@ def reserve_steps(
     accountant: PrivacyAccountant,
     tail_delta: float,
 ) -> Reservation:
-    """Set aside the noisy sums of all steps of a class: sensitivity C each.
-
-    What a linear discriminator looks at are sums of whole numbers: GRID stands for C.
-    """
+    """Set aside the noisy sums of all steps of a class: sensitivity C each."""
     return accountant.reserve_sampled_gaussian(
         "discriminator's gradients",
         mu=plan.mu_step,
         sampling_rate=plan.sampling_rate,
-        sensitivity=GRID if plan.n_groups else None,
         count=plan.n_iter * plan.n_queries,
         scope=scope,
         tail_delta=tail_delta,

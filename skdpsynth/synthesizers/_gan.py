@@ -118,7 +118,7 @@ class GANSynthesizer(AdversarialSynthesizer):
         self,
         target: Hashable = None,
         schema: TableSchema | None = None,
-        init: Init = "pairs",
+        init: Init = "measured",
         n_iter: int | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         n_discriminator_steps: int = 1,

@@ -13,7 +13,6 @@ from tqdm.auto import tqdm
 
 from skdpsynth.nn._device import resolve_device
 from skdpsynth.nn._generator import teacher_gradients
-from skdpsynth.nn._linear_teachers import LinearTeachers, kept_share
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.nn._votes import (
     decode_answers,
@@ -25,14 +24,12 @@ from skdpsynth.preprocessing._shares import GPATE_SHARES
 from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
 from skdpsynth.privacy._observer import telling
 from skdpsynth.privacy._random import secret_generator
-from skdpsynth.synthesizers._class_gan import AT_LEAST_ONE, ClassGAN, Init, see_all
+from skdpsynth.synthesizers._class_gan import AT_LEAST_ONE, ClassGAN, Init
 from skdpsynth.synthesizers._gpate_plan import (
-    linear_teachers,
     plan_training,
     reserve_sums,
     reserve_votes,
 )
-from skdpsynth.synthesizers._start import LookingStart
 from skdpsynth.utils._sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
     from skdpsynth.nn._generator import Features, Trainer
     from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.preprocessing._plan import ClassPlan, Form
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
@@ -49,7 +46,6 @@ if TYPE_CHECKING:
 
 _POOL = 512  # fakes that teachers draw theirs from
 _TEACHER_BATCH = 32
-_LINEAR_STEPS = 50  # of the generator after a sum of linear teachers
 _FACTORS = 4
 _WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 3e-3  # logistic teachers learn anew
 
@@ -214,7 +210,7 @@ class GPATESynthesizer(ClassGAN):
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
         aggregator: Literal["gaussian_sum", "confident_gnmax"] = "gaussian_sum",
-        init: Init = "pairs",
+        init: Init = "measured",
         n_teachers: int | Literal["auto"] = "auto",
         n_iter: int | Literal["auto"] = "auto",
         noise_multiplier: float | None = None,
@@ -275,43 +271,15 @@ class GPATESynthesizer(ClassGAN):
             for c, plan in enumerate(plans)
             if plan.n_iter
         }
-        start = self._buy_start(
+        start = self._initial(
             rows, facts, plans, accountant, n_factors=self._n_factors, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            if isinstance(start, LookingStart):
-                self._train_linear(start, rows, plans, reserved, public, progress)
             self._train(start, rows, plans, reserved, public, progress)
         self._collect(start, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
         return start.model
-
-    def _train_linear(
-        self,
-        start: LookingStart,
-        rows: TableRows,
-        plans: list[ClassPlan],
-        reserved: Mapping[int, tuple[Reservation, Reservation | None]],
-        public: torch.Generator,
-        progress: tqdm[Any],
-    ) -> None:
-        """Train with linear teachers (Algorithm 1, for all classes together)."""
-        ensembles = {
-            c: (
-                seen,
-                LinearTeachers(
-                    encoded,
-                    plans[c].n_teachers,
-                    expected_rows=plans[c].n_rows,
-                    reservation=reserved[c][0],
-                    rng=secret_generator(),
-                    device=resolve_device(self.device),
-                ),
-            )
-            for c, (seen, encoded) in see_all(start, rows, plans, public).items()
-        }
-        self._follow(start, plans, ensembles, _LINEAR_STEPS, progress)
 
     def _train(
         self,
@@ -322,12 +290,11 @@ class GPATESynthesizer(ClassGAN):
         public: torch.Generator,
         progress: tqdm[Any],
     ) -> None:
-        """Train class by class, but for those of linear teachers (Algorithm 1)."""
+        """Train every class for its steps (Algorithm 1)."""
         device, hidden_dims = resolve_device(self.device), tuple(self.hidden_dims)
-        training = [c for c in reserved if not plans[c].n_groups]
         generators: dict[int, Trainer] = {}
         ensembles = {}
-        for c in training:
+        for c in reserved:
             generators[c] = start.trainer(
                 c,
                 n_factors=self._n_factors,
@@ -348,7 +315,7 @@ class GPATESynthesizer(ClassGAN):
                 generator=public,
                 device=device,
             )
-        n_steps = max((plans[c].n_iter for c in training), default=0)
+        n_steps = max((plans[c].n_iter for c in reserved), default=0)
         for step in range(n_steps):  # line 1
             for c, teachers in ensembles.items():
                 if step >= plans[c].n_iter:
@@ -406,27 +373,14 @@ class GPATESynthesizer(ClassGAN):
         votes = self.aggregator == "confident_gnmax"
         return {**super()._network_needs, "aggregator='confident_gnmax'": votes}
 
-    def _looks(self, form: Init, n_columns: int) -> bool:
-        sums = self.aggregator == "gaussian_sum"
-        return sums and super()._looks(form, n_columns)
-
-    def _heard(self, n_rows: float) -> float:
-        n_teachers = linear_teachers(n_rows, self.n_teachers)
-        return kept_share(n_rows / n_teachers)
-
     def _training_share(
-        self, form: Init, n_rows: float, n_columns: int, mu: float
+        self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> float:
-        share = self._look_share(form, n_rows, n_columns, mu)
-        return share or GPATE_SHARES[form]
+        return GPATE_SHARES["marginals" if form == "marginals" else "measured"]
 
     def _plan_training(
-        self, form: Init, n_rows: float, n_columns: int, mu: float
+        self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
-        n_groups = self._n_groups(form, n_rows, n_columns, mu)
-        silent = form == "pairs" or self._looks(form, n_columns)
-        if silent and not (n_groups or self._asked):
-            return {}  # what else teachers could look at, the start knows
         n_votes = None
         if self.aggregator == "confident_gnmax":
             most = math.inf if len(self.generator_hidden_dims) else n_columns
@@ -437,7 +391,6 @@ class GPATESynthesizer(ClassGAN):
             mu,
             n_parameters=n_columns * (self._n_factors + (2 if form == "random" else 0)),
             n_votes=n_votes,
-            n_groups=n_groups,
             optional=form != "random",
             n_teachers=self.n_teachers,
             n_iter=self.n_iter,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skdpsynth.privacy._integers import GRID
-from skdpsynth.synthesizers._look_plan import CELL_ROUNDS, PRODUCT_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -20,20 +19,18 @@ _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to an answe
 _VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
 _MAX_TEACHERS = 4096
 _ROWS_PER_TEACHER = 8
-_PER_ROW = 16  # linear teachers
 _MAX_STEPS = 40
 _MIN_STEPS = 4  # what cannot pay for so many leaves its budget to the marginals
 _COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norms
 _STEPS_LIMIT = 10**6
 
 
-def linear_teachers(n_rows: float, n_teachers: int | Literal["auto"]) -> int:
-    """Give the number of linear teachers.
+def at_most_half(n_teachers: int, n_rows: float) -> int:
+    """Give so many teachers, but each of them two planned rows at least.
 
-    A teacher has one voice. By default most rows have one of their own, since it is the
-    same error in all features where two rows share one.
+    A teacher of one row has nothing to aggregate: its vector is the row's own.
     """
-    return max(int(_PER_ROW * n_rows), 1) if n_teachers == "auto" else n_teachers
+    return max(min(n_teachers, int(n_rows / 2)), 1)
 
 
 def plan_training(
@@ -43,7 +40,6 @@ def plan_training(
     *,
     n_parameters: int,
     n_votes: int | None,
-    n_groups: int,
     optional: bool,
     n_teachers: int | Literal["auto"],
     n_iter: int | Literal["auto"],
@@ -53,23 +49,20 @@ def plan_training(
 
     `n_parameters` is the length of a teacher's vector; `n_votes` counts the votes of a
     step, None where one sum is released. `optional`: the class starts from marginals,
-    so that training only adds dependence between columns. With `n_groups` they are
-    linear (`LinearTeachers`).
+    so that training only adds dependence between columns. A teacher has two rows at
+    least.
     """
     if n_columns < (2 if optional else 1):
         return {}
-    if n_groups:
-        n_teachers = linear_teachers(n_rows, n_teachers)
-    elif n_teachers == "auto":
+    if n_teachers == "auto":
         n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
-    # Squared mu of a step at noise 1. Sum: sensitivity 2, of cells 1. Votes: every
-    # answer has sensitivity sqrt(2), every test 1.
-    unit_cost = 1.0 if n_groups else 4.0
+    n_teachers = at_most_half(n_teachers, n_rows)
+    # Squared mu of a step at noise 1. Sum: sensitivity 2. Votes: every answer has
+    # sensitivity sqrt(2), every test 1.
+    unit_cost = 4.0
     if n_votes is not None:
         unit_cost = n_votes * (2.0 + _TEST_NOISE**-2)
-    if n_iter == "auto" and n_groups and noise_multiplier is None:
-        n_iter = CELL_ROUNDS if n_groups > 1 else PRODUCT_ROUNDS
-    elif n_iter == "auto" and mu == math.inf:
+    if n_iter == "auto" and mu == math.inf:
         n_iter = _MAX_STEPS
     elif n_iter == "auto":
         # The noise wanted in a step: given, the paper's, or that of signal 1.
@@ -89,7 +82,6 @@ def plan_training(
         "n_teachers": n_teachers,
         "n_iter": int(n_iter),
         "n_queries": n_votes or 1,
-        "n_groups": n_groups,
         "mu_step": mu / math.sqrt(n_iter),
         "step_noise_std": math.sqrt(unit_cost * n_iter) / mu,
     }
@@ -98,16 +90,11 @@ def plan_training(
 def reserve_sums(
     plan: ClassPlan, scope: Hashable, accountant: PrivacyAccountant
 ) -> tuple[Reservation, None]:
-    """Set aside a sum of the teachers' vectors per step.
-
-    Sensitivity: 2C (`gaussian_sum`), or C where teachers are linear and send means,
-    which a row can move by no more (`LinearTeachers`).
-    """
-    linear = plan.n_groups > 0
+    """Set aside a sum of the teachers' vectors per step: sensitivity 2C."""
     sums = accountant.reserve_gaussian(
-        "sums of linear teachers" if linear else "sums of teachers' gradients",
+        "sums of teachers' gradients",
         mu=plan.mu_step,
-        sensitivity=GRID if linear else 2 * GRID,
+        sensitivity=2 * GRID,
         count=plan.n_iter,
         scope=scope,
     )

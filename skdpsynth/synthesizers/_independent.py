@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.preprocessing._measure import measure
 from skdpsynth.preprocessing._plan import ClassPlan, plan_start
 from skdpsynth.preprocessing._where import drawn_within
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._columns import TableRows
+    from skdpsynth.preprocessing._model import TableModel
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.preprocessing._where import DrawRanks
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
@@ -56,6 +57,8 @@ class IndependentSynthesizer(BaseSynthesizer):
         The declared and the bought facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
+    measurements_ : Measurements
+        All noisy tables that were released; public.
     n_features_in_ : int
         Number of columns without the target.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -116,7 +119,9 @@ class IndependentSynthesizer(BaseSynthesizer):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        return TableModel.bought(rows, facts, plans, accountant)
+        measured = measure(rows, facts, plans, accountant)
+        self.measurements_ = measured.measurements
+        return measured.model
 
     def _plan_classes(
         self,

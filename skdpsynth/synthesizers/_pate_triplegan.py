@@ -220,7 +220,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
         desensitization: Literal["hybrid", "dpsgd"] = "hybrid",
-        init: Init = "pairs",
+        init: Init = "measured",
         unlabelled_weight: float = 0.05,
         n_teachers: int | Literal["auto"] = "auto",
         n_iter: int | Literal["auto"] = "auto",
@@ -289,7 +289,7 @@ class PATETripleGANSynthesizer(ClassGAN):
             for plan, scope in zip(triples, scopes, strict=True)
         ]
         n_factors = max(plan.n_factors for plan in triples)
-        start = self._buy_start(
+        start = self._initial(
             rows, facts, plans, accountant, n_factors=n_factors, seed=seed
         )
         n_rounds = max(plan.n_iter for plan in triples)

@@ -38,7 +38,7 @@ class TripleSettings:
     """The parameters of a `PATETripleGANSynthesizer` that plans and players read."""
 
     desensitization: Literal["hybrid", "dpsgd"]
-    init: Literal["pairs", "marginals", "random"]
+    init: Literal["measured", "marginals", "random"]
     unlabelled_weight: float
     n_teachers: int | Literal["auto"]
     n_iter: int | Literal["auto"]
@@ -108,7 +108,7 @@ def plan_class(
     A class whose discriminator does not train has all for its start.
     """
     asked = settings.n_iter != "auto" or settings.noise_multiplier is not None
-    if whole.form == "pairs" and not asked:  # the tables know more
+    if settings.init == "measured" and not asked:  # the tables know more
         return TriplePlan(**vars(whole.plan_start(label, n_rows, mu)))
     n_columns, started = whole.n_continuous + whole.n_discrete, whole.form != "random"
     # Without a label there is nothing to classify.
@@ -176,7 +176,6 @@ def _plan_training(
             settings.of_steps,
             tail_delta=tail_delta,
             optional=optional,
-            n_groups=0,
         )
     else:
         n_factors = _AUTO_FACTORS if wanted == "auto" else wanted

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from skdpsynth.nn._generator import Trainer
     from skdpsynth.preprocessing._columns import TableRows
     from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.preprocessing._plan import ClassPlan, Form
     from skdpsynth.preprocessing._purchase import TableFacts
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
@@ -204,7 +204,7 @@ class PATEGANSynthesizer(ClassGAN):
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
         noise: Literal["gaussian", "laplace"] = "gaussian",
-        init: Init = "pairs",
+        init: Init = "measured",
         n_teachers: int | Literal["auto"] = "auto",
         n_iter: int | Literal["auto"] = "auto",
         batch_size: int = 512,
@@ -265,7 +265,7 @@ class PATEGANSynthesizer(ClassGAN):
             )
             for c in training
         }
-        start = self._buy_start(
+        start = self._initial(
             rows, facts, plans, accountant, n_factors=self.latent_dim, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
@@ -336,15 +336,13 @@ class PATEGANSynthesizer(ClassGAN):
             progress.update()
 
     def _training_share(
-        self, form: Init, n_rows: float, n_columns: int, mu: float
+        self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> float:
-        return PATEGAN_SHARES[form]
+        return PATEGAN_SHARES["marginals" if form == "marginals" else "measured"]
 
     def _plan_training(
-        self, form: Init, n_rows: float, n_columns: int, mu: float
+        self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> dict[str, Any]:
-        if form == "pairs" and not self._asked:
-            return {}  # votes are about products of two columns: the tables know more
         return plan_training(
             n_rows,
             n_columns,

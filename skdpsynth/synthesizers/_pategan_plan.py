@@ -14,6 +14,7 @@ from skdpsynth.privacy._blocks import (
     votes_mu,
 )
 from skdpsynth.synthesizers._dpcgan_plan import most_that_fits
+from skdpsynth.synthesizers._gpate_plan import at_most_half
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -66,6 +67,7 @@ def plan_training(
         return {}
     if n_teachers == "auto":
         n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
+    n_teachers = at_most_half(n_teachers, n_rows)
     if n_iter != "auto":
         rounds = n_iter
     elif noise_multiplier is not None and mu < math.inf:

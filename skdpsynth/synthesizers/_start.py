@@ -1,27 +1,25 @@
-"""The start: what a generator knows of every class before it is trained.
+"""Initial models: what a generator knows of every class before it is trained.
 
-All synthesizers buy it by the same functions, from what the plan set aside, and train
-what it hands out.
+All of them are fitted to what `measure` released, and to nothing else.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from skdpsynth.nn._cells import SeenCells
 from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
 from skdpsynth.nn._fitting import Components, Fit, Heads, ReleasedClass
 from skdpsynth.nn._mixture import Mixture, MixtureGenerator
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
+from skdpsynth.nn._moments import factors_above_noise
 from skdpsynth.nn._network_trainer import NetworkTrainer
-from skdpsynth.nn._score_products import ScoreMoments, SeenProducts
+from skdpsynth.nn._triples import TripleLoss
 from skdpsynth.preprocessing._bins import choose_bins
 from skdpsynth.preprocessing._estimates import flat_marginals
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._pairs import PairTables, borrowers, buy_pairs
-from skdpsynth.preprocessing._plan import table_bins
+from skdpsynth.preprocessing._tables import PairTables, borrowers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,25 +28,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.nn._generator import Generator, Trainer
-    from skdpsynth.nn._linear_discriminator import Look
-    from skdpsynth.preprocessing._columns import PrivateRows, TableRows
+    from skdpsynth.preprocessing._columns import PrivateRows
+    from skdpsynth.preprocessing._measure import Measured
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.preprocessing._purchase import TableFacts
-    from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.privacy._parts import Parts
 
 
 _CELLS = 32  # of a number, where nothing is known of it
-
-
-class Seen(Protocol):
-    """What linear discriminators of a class look at, and have seen."""
-
-    def next_look(self) -> Look:
-        """Say what the next discriminator looks at."""
-
-    def add(self, look: Any, means: torch.Tensor, std: torch.Tensor) -> None:  # noqa: ANN401
-        """Remember what a discriminator says of the mean features of real rows."""
 
 
 class Start(Protocol):
@@ -73,52 +59,50 @@ class Start(Protocol):
         """Let the classes that learnt nothing borrow from one that did."""
 
 
-@runtime_checkable
-class LookingStart(Start, Protocol):
-    """A start that goes on with what linear discriminators see."""
-
-    def see(
-        self, position: int, rows: Parts, plan: ClassPlan, public: torch.Generator
-    ) -> tuple[Seen, Parts]:
-        """Let linear discriminators look; give what they see, and the private rows.
-
-        These are the rows of a class, and come back as the discriminators take them.
-        """
-
-    def descend(self, n_steps: int) -> None:
-        """Fit the generator of all classes further, to all that was released."""
-
-    def finish(self) -> None:
-        """Fit it to what linear discriminators have seen, at last."""
+def fitted(
+    measured: Measured,
+    plans: Sequence[ClassPlan],
+    *,
+    n_factors: int = 1,
+    most_factors: int | None = None,
+    seed: int,
+    device: torch.device,
+) -> PairStart | FactorStart:
+    """Fit a generator to measurements: a mixture to tables, factors to moments."""
+    if measured.pairs:
+        return PairStart(measured, plans, seed=seed, device=device)
+    return FactorStart(measured, n_factors, most_factors, seed)
 
 
 class FactorStart:
-    """Bought or flat marginals, and factors that nobody has trained yet."""
+    """Measured or flat marginals, and factors: of second moments, or not known yet."""
 
     def __init__(
-        self,
-        rows: TableRows,
-        facts: TableFacts,
-        plans: Sequence[ClassPlan],
-        accountant: PrivacyAccountant,
-        *,
-        n_factors: int,
-        most_factors: int | None = None,
-        seed: int,
+        self, measured: Measured, n_factors: int, most_factors: int | None, seed: int
     ) -> None:
-        self.model = TableModel.bought(rows, facts, plans, accountant)
-        self._most_factors = most_factors
-        self._seen: dict[int, SeenProducts] = {}
-        bought = any(plan.mu_marginals for plan in plans)
+        self.model = measured.model
+        self._known = set(measured.moments)
         self._trained: tuple[str, ...] = ("loadings",)
-        if not bought:
+        if not any(measured.rounds):
             self._trained += ("location", "log_scale")
-        self.generator = FactorGenerator.initial(
-            len(plans), len(facts.columns), n_factors, seed
-        )
+        n_classes, n_columns = len(measured.rounds), len(measured.model.facts.columns)
+        found = {c: self._loadings(measured, c, most_factors) for c in measured.moments}
+        most = max([n_factors, *(own.shape[1] for own in found.values())])
+        self.generator = FactorGenerator.initial(n_classes, n_columns, most, seed)
+        # Where training starts: weak random loadings, or those that are known.
         self._first = [own["loadings"].copy() for own in self.generator.parameters]
-        for own in self.generator.parameters:  # nothing is learnt yet
+        for own in self.generator.parameters:
             own["loadings"][:] = 0.0
+        for c, loadings in found.items():
+            for into in (self.generator.parameters[c]["loadings"], self._first[c]):
+                into[:, : loadings.shape[1]] = loadings
+
+    def _loadings(
+        self, measured: Measured, position: int, most_factors: int | None
+    ) -> NDArray[np.float64]:
+        _, stds, slopes = self.model.score_moments(position)
+        moments = measured.moments[position]
+        return factors_above_noise(*moments, stds, slopes, most_factors)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give the normal scores of the rows of a class."""
@@ -127,30 +111,9 @@ class FactorStart:
     def trainer(self, position: int, n_factors: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the generator of a class."""
         own = dict(self.generator.parameters[position])
-        own["loadings"] = self._first[position][:, :n_factors]
+        known = self.generator.parameters[position]["loadings"].any(axis=0).sum()
+        own["loadings"] = self._first[position][:, : max(n_factors, int(known))]
         return FactorTrainer(own, self._trained, **training)
-
-    def see(
-        self, position: int, rows: Parts, plan: ClassPlan, public: torch.Generator
-    ) -> tuple[SeenProducts, Parts]:
-        """Let discriminators look at products of scores; give the private rows too."""
-        del plan, public
-        moments = ScoreMoments(*self.model.score_moments(position))
-        seen = self._seen[position] = SeenProducts(moments)
-        return seen, rows.map(self.encode, position).map(seen.encode).kept()
-
-    def descend(self, n_steps: int) -> None:
-        """Do nothing: the factors follow from all that was seen at once."""
-
-    def finish(self) -> None:
-        """Find the factors of what was seen."""
-        own = self.generator.parameters
-        for c, seen in self._seen.items():
-            own[c]["loadings"] = seen.loadings(self._most_factors)
-        most = max(1, *(each["loadings"].shape[1] for each in own))
-        for each in own:
-            beyond = most - each["loadings"].shape[1]
-            each["loadings"] = np.pad(each["loadings"], ((0, 0), (0, beyond)))
 
     def keep(self, position: int, result: dict[str, NDArray[np.float64]]) -> None:
         """Take back the parameters of a class."""
@@ -160,85 +123,62 @@ class FactorStart:
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Let the classes that learnt nothing borrow from one that did."""
-        self.generator.lend(borrowers(learnt, n_rows))
+        known = [own or c in self._known for c, own in enumerate(learnt)]
+        self.generator.lend(borrowers(known, n_rows))
 
 
 class PairStart:
-    """Marginals, pair tables, and a mixture that is fitted to both.
-
-    Classes pay in parallel: a row is in one class.
-    """
+    """Measured marginals, and a mixture that is fitted to tables of two and three."""
 
     def __init__(
         self,
-        rows: TableRows,
-        facts: TableFacts,
+        measured: Measured,
         plans: Sequence[ClassPlan],
-        accountant: PrivacyAccountant,
         *,
         seed: int,
         device: torch.device,
     ) -> None:
-        counts, prior = facts.classes.counts, facts.classes.prior
-        marginals = TableModel.bought(rows, facts, plans, accountant).marginals
-        measured = facts.layout.measured
-        n_bins = table_bins(plans, len(facts.domains), measured=measured)
-        self._bins, marginals = choose_bins(facts.domains, marginals, prior, n_bins)
-        self.model = TableModel(facts, marginals)
-        ranks = [self._bins.ranks(own) for own in marginals]
-        shares = self._shares = [self._bins.shares(own) for own in ranks]
+        self.model, bins = measured.model, measured.bins
+        counts, prior = self.model.facts.classes.counts, self.model.facts.classes.prior
+        self._bins, shares = bins, measured.shares
         self._released: dict[int, ReleasedClass] = {}
-        self._device = device
         for c, plan in enumerate(plans):
-            if not plan.mu_pairs and not plan.n_iter:
+            if c not in measured.pairs and not plan.n_iter:
                 continue
-            tables = PairTables.nothing(int(self._bins.starts[-1]), counts[c])
-            if plan.mu_pairs:
-                tables = buy_pairs(
-                    rows.parts_of_class(c),
-                    self._bins,
-                    shares[c],
-                    counts[c],
-                    accountant,
-                    mu=plan.mu_pairs,
-                    scope=facts.classes.scopes[c],
-                    target=facts.measured,
+            nothing = PairTables.nothing(int(bins.starts[-1]), counts[c])
+            pairs, triples = measured.pairs.get(c, nothing), None
+            if c in measured.triples:
+                own = measured.triples[c]
+                triples = TripleLoss(
+                    bins.starts, *own, n_rows=pairs.n_rows, device=device
                 )
             self._released[c] = ReleasedClass(
-                tables.n_rows, shares[c], plan.noise_std, *tables[:3], device
+                pairs.n_rows, shares[c], plan.noise_std, *pairs[:3], triples, device
             )
         mixtures = [
             Mixture.independent(share, rank)
-            for share, rank in zip(shares, ranks, strict=True)
+            for share, rank in zip(shares, measured.ranks, strict=True)
         ]
-        self.generator = MixtureGenerator(mixtures, self._bins.starts)
-        scores = self._bins.normal_scores(prior @ np.array(shares))
-        self._heads = Heads(self._bins.starts, scores, device)
-        self._components: dict[int, Components] = {}
-        self._fit: Fit | None = None
-        if self._released:
-            self._fit = Fit(
-                list(self._released.values()),
-                prior[list(self._released)],
-                self._heads,
-                more_comes=any(plan.n_groups for plan in plans),
-                seed=seed,
-                device=device,
-            )
-            self._take_components()
-        self._scores = {
-            c: BinScores(mixtures[c], self._bins.starts)
-            for c in self._released
-            if plans[c].n_iter and not plans[c].n_groups
-        }
-
-    def _take_components(self) -> None:
-        assert self._fit is not None
-        own = self._fit.components()
-        self._components = dict(zip(self._released, own, strict=True))
-        mixtures = self.generator.mixtures
+        self.generator = MixtureGenerator(mixtures, bins.starts)
+        scores = bins.normal_scores(prior @ np.array(shares))
+        self._heads = Heads(bins.starts, scores, device)
+        fit = Fit(
+            list(self._released.values()),
+            prior[list(self._released)],
+            self._heads,
+            seed=seed,
+            device=device,
+        )
+        self._components: dict[int, Components] = dict(
+            zip(self._released, fit.components(), strict=True)
+        )
         for c, components in self._components.items():
             mixtures[c] = components.mixture(self._heads, mixtures[c].ranks)
+        self._scores = {
+            c: BinScores(mixtures[c], bins.starts)
+            for c in self._released
+            if plans[c].n_iter
+        }
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give the scores of the bins of the rows of a class."""
@@ -256,39 +196,15 @@ class PairStart:
             **training,
         )
 
-    def see(
-        self, position: int, rows: Parts, plan: ClassPlan, public: torch.Generator
-    ) -> tuple[SeenCells, Parts]:
-        """Let discriminators look at cells; give these, and the private groups."""
-        seen = SeenCells(
-            self._bins.starts,
-            self._bins.groups(self._shares[position], plan.n_groups),
-            plan.n_groups,
-            self._released[position].n_rows,
-            n_rounds=plan.n_iter,
-            generator=public,
-            device=self._device,
-        )
-        self._released[position].seen = seen
-        return seen, rows.map(self._bins.encode).map(seen.encode).kept()
-
-    def descend(self, n_steps: int) -> None:
-        """Fit the generator of all classes further, to all that was released."""
-        assert self._fit is not None
-        self._fit.descend(n_steps)
-
-    def finish(self) -> None:
-        """Take the last steps of the fit."""
-        assert self._fit is not None
-        self._fit.finish()
-        self._take_components()
-
     def keep(self, position: int, result: Mixture) -> None:
         """Take back the mixture of a class."""
         self.generator.mixtures[position] = result
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
-        """Let the classes that bought and learnt nothing borrow from one that did."""
+        """Let the classes without tables that learnt nothing borrow from one that has.
+
+        Every class keeps its own marginals.
+        """
         known = [own or c in self._released for c, own in enumerate(learnt)]
         mixtures, levels = self.generator.mixtures, self._bins.levels
         for c, lender in borrowers(known, n_rows).items():

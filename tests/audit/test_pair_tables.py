@@ -20,7 +20,7 @@ from skdpsynth.exceptions import ReservationError
 from skdpsynth.preprocessing import _bins, _pairs
 from skdpsynth.preprocessing._bins import TableBins
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.privacy import _mechanisms, _pair_tables
+from skdpsynth.privacy import _mechanisms, _tables
 from skdpsynth.schema import TableSchema
 
 pytestmark = [
@@ -167,7 +167,7 @@ def test_the_sensitivity_of_one_table_is_caught_without_the_check(
     for_one_table, small_table, canary, public_schema, monkeypatch
 ):
     """A row moves three tables by sqrt(3)."""
-    monkeypatch.setattr(_pair_tables, "require_sensitivity", lambda *_: None)
+    monkeypatch.setattr(_tables, "require_sensitivity", lambda *_: None)
     found = audit(small_table, canary, public_schema)
     assert_caught(found, MOVED)
     assert max(line.shift for line in found.lines) == pytest.approx(math.sqrt(3))
@@ -250,7 +250,7 @@ def test_kept_bins_from_true_counts_are_caught(
 def exact_distances(codes, n_bins, expected, reservation):
     """Choose by exact distances, charged like noisy ones."""
     _real_distances(codes, n_bins, expected, reservation)
-    off = np.abs(_pair_tables.exact_pair_counts(codes, n_bins) - expected)
+    off = np.abs(_tables.exact_pair_counts(codes, n_bins) - expected)
     starts = np.cumsum(n_bins)[:-1]
     rows = np.split(off, starts, axis=0)
     blocks = [[part.sum() for part in np.split(row, starts, axis=1)] for row in rows]
@@ -284,7 +284,7 @@ def test_distances_to_true_counts_are_caught(
     """What is expected follows the rows: one more moves many cells of it."""
 
     def to_true_marginals(codes, n_bins, expected, reservation):
-        shares = np.diag(_pair_tables.exact_pair_counts(codes, n_bins))
+        shares = np.diag(_tables.exact_pair_counts(codes, n_bins))
         own = 40 * np.outer(shares, shares) // max(shares.sum() // len(n_bins), 1)
         return _real_distances(codes, n_bins, own, reservation)
 
@@ -296,8 +296,8 @@ def test_distances_to_true_counts_are_caught(
 def exact_tables(codes, n_bins, pairs, reservation):
     """Tables without noise, charged like noisy ones."""
     released = _real_tables(codes, n_bins, pairs, reservation)
-    counts = _pair_tables.exact_pair_counts(codes, n_bins)
-    return np.where(_pair_tables.measured_cells(n_bins, pairs), counts, 0 * released)
+    counts = _tables.exact_pair_counts(codes, n_bins)
+    return np.where(_tables.measured_cells(n_bins, pairs), counts, 0 * released)
 
 
 def test_tables_without_noise_are_caught(

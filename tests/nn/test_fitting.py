@@ -11,7 +11,7 @@ import torch
 
 from skdpsynth.nn import _fitting
 from skdpsynth.nn._fitting import _BUMP, _LOGIT, Fit, Heads, ReleasedClass
-from skdpsynth.privacy._pair_tables import measured_cells
+from skdpsynth.privacy._tables import measured_cells
 
 CPU = torch.device("cpu")
 SIZES = [4, 3, 5]

@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from skdpsynth.nn._fitting import Components, Heads, ReleasedClass
 from skdpsynth.nn._mixture import Mixture
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
-from skdpsynth.preprocessing._pairs import PairTables
+from skdpsynth.preprocessing._tables import PairTables
 
 STARTS = np.array([0, 3, 5, 9])
 N_COLUMNS, D, N_COMPONENTS, N_ROWS = 3, 9, 6, 5000.0

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from skdpsynth.nn._tree import draw_from_tree
-from skdpsynth.privacy._pair_tables import measured_cells
+from skdpsynth.privacy._tables import measured_cells
 
 SIZES = [6, 6, 5, 4]
 STARTS = np.concatenate(([0], np.cumsum(SIZES)))

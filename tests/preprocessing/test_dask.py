@@ -16,7 +16,7 @@ from skdpsynth import (
     DPCGANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
-    PairwiseSynthesizer,
+    MarginalSynthesizer,
 )
 from skdpsynth.exceptions import InvalidTableError, SkdpsynthError
 from skdpsynth.preprocessing import _dask, _sources
@@ -247,7 +247,7 @@ def test_one_partition_and_fifty_give_the_same_synthesizer():
     sampled = []
     with dask.config.set(scheduler="synchronous"):
         for n_parts in (1, 2, 50):
-            synth = PairwiseSynthesizer(epsilon=40.0, target="y", random_state=0)
+            synth = MarginalSynthesizer(epsilon=40.0, target="y", random_state=0)
             with insecure_randomness(5):
                 synth.fit(dd.from_pandas(frame(), npartitions=n_parts))
             sampled.append(synth.sample(200))
@@ -307,7 +307,7 @@ def kill_now_and_then(client, stop, killed):
     "kind",
     [
         IndependentSynthesizer,
-        PairwiseSynthesizer,
+        MarginalSynthesizer,
         GPATESynthesizer,
         DPCGANSynthesizer,
     ],

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
-from skdpsynth import IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
@@ -49,7 +49,7 @@ def plain_table(n_rows: int = N_ROWS) -> pd.DataFrame:
 
 def test_nothing_is_said_of_a_table_that_its_budget_suffices_for():
     assert said(independent(), plain_table()) == ""
-    assert said(PairwiseSynthesizer(target="y", random_state=0), plain_table()) == ""
+    assert said(MarginalSynthesizer(target="y", random_state=0), plain_table()) == ""
 
 
 def test_a_label_that_was_not_found():
@@ -67,7 +67,7 @@ def test_declared_classes_are_all_there_however_small_the_table():
     bounds = {name: Continuous(0, 2_000) for name in wine.columns.drop("target")}
     schema = TableSchema(bounds | {"target": Categorical([0, 1, 2])}, target="target")
     for seed in range(5):
-        synth = PairwiseSynthesizer(epsilon=1.0, schema=schema, random_state=seed)
+        synth = MarginalSynthesizer(epsilon=1.0, schema=schema, random_state=seed)
         fake = synth.fit(wine).sample(600)
         assert set(fake["target"]) == {0, 1, 2}
         values = fake.drop(columns="target")
@@ -75,12 +75,12 @@ def test_declared_classes_are_all_there_however_small_the_table():
         assert values.max().max() <= 2_000
 
 
-@pytest.mark.parametrize("kind", [IndependentSynthesizer, PairwiseSynthesizer])
+@pytest.mark.parametrize("kind", [IndependentSynthesizer, MarginalSynthesizer])
 def test_no_dependence(kind):
     table = plain_table(400)
     text = said(kind(target="y", random_state=0), table)
     # The one that has none by design need not say so.
-    expected = kind is PairwiseSynthesizer
+    expected = kind is MarginalSynthesizer
     words = "all classes have too few rows to learn how columns hang together"
     assert (words in text) == expected
     public = said(kind(epsilon=math.inf, target="y", random_state=0), table)
@@ -184,7 +184,7 @@ def test_messages_hold_no_value_of_the_table():
 def test_plan_says_the_same_in_advance_and_which_epsilon_would_do():
     wine = load_wine(as_frame=True).frame.rename(columns={"target": "y"})
     counts = wine["y"].value_counts().to_dict()
-    synth = PairwiseSynthesizer(epsilon=1.0, target="y")
+    synth = MarginalSynthesizer(epsilon=1.0, target="y")
     plan = synth.plan(dtypes=wine.dtypes, class_counts=counts)
     assert plan["note"].str.contains("too few rows for its label to be found").all()
     assert plan["note"].str.contains("ranges: some are guesses").all()

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.nn import _linear_teachers
 from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.preprocessing._purchase import (
@@ -21,7 +21,7 @@ from skdpsynth.preprocessing._purchase import (
     modelled_columns,
 )
 from skdpsynth.preprocessing._table import read_table
-from skdpsynth.privacy import PrivacyAccountant, _aggregators, _pair_tables
+from skdpsynth.privacy import PrivacyAccountant, _aggregators, _tables
 from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -78,7 +78,7 @@ def constant_releases(monkeypatch, request):
         kept.append((reservation.name, reservation.scope, values.copy(), reservation))
         return np.full(values.shape, constant, dtype=np.int64)
 
-    for module in (_aggregators, _pair_tables, _linear_teachers):
+    for module in (_aggregators, _tables, _linear_teachers):
         monkeypatch.setattr(module, "release_gaussian", release)
     return kept
 
@@ -102,7 +102,7 @@ def public_state(synthesizer) -> tuple[str, dict[str, np.ndarray]]:
 
 SYNTHESIZERS = [
     IndependentSynthesizer(epsilon=1e3, target="label", random_state=0),
-    PairwiseSynthesizer(epsilon=1e3, target="label", random_state=0),
+    MarginalSynthesizer(epsilon=1e3, target="label", random_state=0),
     GPATESynthesizer(epsilon=1e3, target="label", random_state=0, n_iter=2),
 ]
 

@@ -18,7 +18,7 @@ from skdpsynth import (
     DPGANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
-    PairwiseSynthesizer,
+    MarginalSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
@@ -141,8 +141,8 @@ def fitted(synthesizer, X):
     [
         *((IndependentSynthesizer, None, source) for source in SOURCES),
         (IndependentSynthesizer, SCHEMA, as_file),
-        (PairwiseSynthesizer, SCHEMA, as_folder),
-        (PairwiseSynthesizer, SCHEMA, as_dask),
+        (MarginalSynthesizer, SCHEMA, as_folder),
+        (MarginalSynthesizer, SCHEMA, as_dask),
     ],
 )
 def test_the_result_is_that_of_the_table_in_memory(kind, schema, source, tmp_path):

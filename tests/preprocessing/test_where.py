@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2_contingency
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PairwiseSynthesizer
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.nn._mixture import Mixture
 from skdpsynth.preprocessing._where import drawn_within
 from skdpsynth.schema import Categorical, Continuous, Datetime, Identifier, TableSchema
@@ -55,7 +55,7 @@ SCHEMA = TableSchema(
 # Without noise: what is asked for is there.
 FORMS = {
     "marginals alone": IndependentSynthesizer(math.inf, schema=SCHEMA),
-    "mixture": PairwiseSynthesizer(math.inf, schema=SCHEMA),
+    "mixture": MarginalSynthesizer(math.inf, schema=SCHEMA),
     "factors": GPATESynthesizer(math.inf, schema=SCHEMA, init="marginals", n_iter=1),
 }
 
@@ -166,7 +166,7 @@ HOURS = pd.date_range("2020-10-20", "2020-11-05", freq="15min", tz="America/New_
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("unit", [None, "h"])
 @pytest.mark.parametrize("dtype", [None, "timestamp[us, tz=America/New_York][pyarrow]"])
-@pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, PairwiseSynthesizer])
+@pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, MarginalSynthesizer])
 def test_times_in_a_zone_over_a_clock_change(unit, dtype, synthesizer):
     """The clock is put back at 2:00 on 1 November: 1:30 comes twice."""
     when = HOURS if unit is None else HOURS.floor("h", ambiguous=True)
@@ -208,7 +208,7 @@ def test_ranges_of_categories_and_of_durations():
         }
     )
     columns = {"code": Categorical([0, 1, 2, 3, 4]), "wait": Continuous(0, 90)}
-    synth = PairwiseSynthesizer(math.inf, schema=TableSchema(columns)).fit(table)
+    synth = MarginalSynthesizer(math.inf, schema=TableSchema(columns)).fit(table)
     rows = synth.sample(300, where={"code": (1, 3), "wait": (10, 20)}, random_state=1)
     assert set(rows["code"]) == {1, 2, 3}
     assert rows["wait"].dt.total_seconds().between(10, 20).all()

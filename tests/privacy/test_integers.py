@@ -10,10 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from skdpsynth.nn._cells import Cells
 from skdpsynth.nn._linear_discriminator import LinearDiscriminator
 from skdpsynth.nn._score_products import ScoreProducts
+
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._aggregators import (
     centred_histogram,
@@ -34,8 +34,8 @@ from skdpsynth.privacy._integers import (
     saturating_sum,
 )
 from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._pair_tables import noisy_pair_distances, noisy_pair_tables
 from skdpsynth.privacy._parts import Counted, LocalParts, Parts, _sum, count_part
+from skdpsynth.privacy._tables import noisy_pair_distances, noisy_pair_tables
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 SMALLEST = -(2**63)

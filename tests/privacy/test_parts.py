@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy import _parts
 from skdpsynth.privacy._counts import exact_counts
-from skdpsynth.privacy._pair_tables import exact_pair_counts
 from skdpsynth.privacy._parts import (
     Counted,
     LocalParts,
@@ -23,6 +22,7 @@ from skdpsynth.privacy._parts import (
     length_of_part,
     stream_of_part,
 )
+from skdpsynth.privacy._tables import exact_pair_counts
 
 CODES = np.random.default_rng(0).integers(0, 5, (200, 3))
 

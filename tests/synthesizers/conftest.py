@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from skdpsynth.preprocessing import _pairs
 from skdpsynth.synthesizers import _look_plan
 
 

@@ -15,7 +15,7 @@ from skdpsynth import (
     DPCGANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
-    PairwiseSynthesizer,
+    MarginalSynthesizer,
 )
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.nn import _discriminator, _dp_sgd, _linear_discriminator
@@ -174,7 +174,7 @@ def test_the_parity_of_three_columns_is_learnt():
     settings = {"epsilon": 10.0, "target": "y", "random_state": 0}
     for cls, least, most in (
         (DPCGANSynthesizer, 0.0, 0.05),
-        (PairwiseSynthesizer, 0.4, 0.6),
+        (MarginalSynthesizer, 0.4, 0.6),
     ):
         fake = cls(**settings).fit(table).sample(5000)
         odd = fake[["a", "b", "c"]].sum(axis=1) % 2 == 1

@@ -23,14 +23,14 @@ from _small_table import (
     make_table,
 )
 from _twins import after_encoding
+from skdpsynth.nn._cells import SeenCells
+from skdpsynth.nn._linear_discriminator import LinearDiscriminator
 
 from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer
 from skdpsynth.nn import _discriminator, _dp_sgd, _linear_discriminator
-from skdpsynth.nn._cells import SeenCells
 from skdpsynth.nn._discriminator import Discriminator
-from skdpsynth.nn._linear_discriminator import LinearDiscriminator
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.privacy import _aggregators, _pair_tables
+from skdpsynth.privacy import _aggregators, _tables
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import TableSchema
@@ -298,7 +298,7 @@ def fit_twice(monkeypatch, **parameters):
     """Fit one table; then quite another one, but with the releases of the first."""
     homes = [
         (_aggregators, "release_gaussian"),
-        (_pair_tables, "release_gaussian"),
+        (_tables, "release_gaussian"),
         (_linear_discriminator, "release_gaussian"),
         (_dp_sgd, "release_float_gaussian"),
     ]

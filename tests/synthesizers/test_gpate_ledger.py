@@ -18,7 +18,7 @@ from scipy.stats import chi2
 from skdpsynth import GPATESynthesizer
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.nn import _linear_teachers
-from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
+from skdpsynth.privacy import _aggregators, _mechanisms, _tables
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _gpate, _gpate_plan
@@ -70,7 +70,7 @@ def fit_spied(monkeypatch, table=None, **parameters):
         )
         return noisy
 
-    for home in (_aggregators, _pair_tables, _linear_teachers):
+    for home in (_aggregators, _tables, _linear_teachers):
         monkeypatch.setattr(home, "release_gaussian", spy)
     return fit(make_table() if table is None else table, **parameters), draws
 

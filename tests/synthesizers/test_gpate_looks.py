@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from _small_table import COUNTED, all_rows, frozen_start, make_table
+from skdpsynth.nn._cells import SeenCells
 
 from skdpsynth import GPATESynthesizer
 from skdpsynth.nn import _linear_teachers
-from skdpsynth.nn._cells import SeenCells
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.preprocessing._shares import CELLS_SHARE
 from skdpsynth.privacy._integers import GRID

@@ -25,7 +25,7 @@ from _twins import after_encoding
 from skdpsynth import GPATESynthesizer
 from skdpsynth.nn import _linear_teachers, _teachers
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.privacy import _aggregators, _pair_tables
+from skdpsynth.privacy import _aggregators, _tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _gpate
@@ -250,7 +250,7 @@ def fit_twice(monkeypatch, **parameters):
         assert noisy.shape == values.shape
         return noisy
 
-    homes = (_aggregators, _pair_tables, _linear_teachers)
+    homes = (_aggregators, _tables, _linear_teachers)
     for home in homes:
         monkeypatch.setattr(home, "release_gaussian", record)
     ours = fit(make_table(4000, seed=1), **parameters)

@@ -22,8 +22,8 @@ from skdpsynth import IndependentSynthesizer, PATETripleGANSynthesizer
 from skdpsynth.nn import _branch, _classifier, _dp_sgd
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.preprocessing import _model
-from skdpsynth.preprocessing._pairs import PairTables
-from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
+from skdpsynth.preprocessing._tables import PairTables
+from skdpsynth.privacy import _aggregators, _mechanisms, _tables
 from skdpsynth.privacy._reservation import UNLABELLED
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -340,7 +340,7 @@ def fit_twice(monkeypatch, **parameters):
     places = [(m, "release_float_gaussian") for m in FLOAT_RELEASES]
     places += [
         (_aggregators, "release_gaussian"),
-        (_pair_tables, "release_gaussian"),
+        (_tables, "release_gaussian"),
         (_aggregators, "release_votes"),  # below whatever a player may wrap it in
     ]
     spies = [(*place, *spied(*place)) for place in places]

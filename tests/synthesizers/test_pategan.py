@@ -11,7 +11,7 @@ import torch
 
 from skdpsynth import (
     IndependentSynthesizer,
-    PairwiseSynthesizer,
+    MarginalSynthesizer,
     PATEGANSynthesizer,
 )
 from skdpsynth.exceptions import DegradedResultWarning
@@ -146,7 +146,7 @@ def test_teachers_follow_the_counts_and_labels_do_not():
 
 def test_on_pairs_labels_are_bought_where_they_are_asked_for():
     """Votes are about products of two columns, and the tables know more of these."""
-    alone = PairwiseSynthesizer(schema=make_schema()).plan(10**6)
+    alone = MarginalSynthesizer(schema=make_schema()).plan(10**6)
     plan = plan_of(10**6)
     assert (plan["n_iter"] == 0).all()
     # A thousandth: labels would have a tail of delta of their own.

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 
 from skdpsynth import PATEGANSynthesizer
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import _aggregators, _mechanisms, _pair_tables
+from skdpsynth.privacy import _aggregators, _mechanisms, _tables
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _pategan
 
@@ -70,7 +70,7 @@ def fit_spied(monkeypatch, **parameters):
         monkeypatch.setattr(home, name, spy)
 
     spy_on(_aggregators, "release_gaussian")
-    spy_on(_pair_tables, "release_gaussian")
+    spy_on(_tables, "release_gaussian")
     spy_on(_aggregators, "release_votes")
     return fit(make_table(), **parameters), draws
 

@@ -48,7 +48,7 @@ from skdpsynth.nn import _teachers
 from skdpsynth.nn._factors import FactorTrainer
 from skdpsynth.nn._mixture_trainer import MixtureTrainer
 from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.privacy import _aggregators, _pair_tables
+from skdpsynth.privacy import _aggregators, _tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _pategan
@@ -283,7 +283,7 @@ def fit_twice(monkeypatch, **parameters):
     homes = [
         (_aggregators, "release_gaussian"),
         (_aggregators, "release_votes"),
-        (_pair_tables, "release_gaussian"),
+        (_tables, "release_gaussian"),
     ]
     originals = [getattr(home, name) for home, name in homes]
 

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth import IndependentSynthesizer, PairwiseSynthesizer, PrivacyBudget
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, PrivacyBudget
 from skdpsynth.datasets import load_adult
 from skdpsynth.metrics import marginal_fidelity
-from skdpsynth.preprocessing import _pairs
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -57,7 +56,7 @@ N_ROWS = 20_000
 def drawn(request):
     """The planted table, and what a fit draws."""
     real = planted(N_ROWS)
-    synth = PairwiseSynthesizer(request.param, schema=SCHEMA, random_state=0)
+    synth = MarginalSynthesizer(request.param, schema=SCHEMA, random_state=0)
     return real, synth.fit(real).sample(40_000)
 
 
@@ -100,7 +99,7 @@ def test_a_cross_without_correlation_is_kept(epsilon):
     A factor of a Gaussian copula would leave a rank correlation of the sizes near 0.
     """
     real = planted(N_ROWS)[["x", "y", "t"]].dropna().reset_index(drop=True)
-    fake = PairwiseSynthesizer(epsilon, target="t", random_state=0).fit(real)
+    fake = MarginalSynthesizer(epsilon, target="t", random_state=0).fit(real)
     fake = fake.sample(N_ROWS)
     assert rank_correlation_of_sizes(real) > 0.9
     assert rank_correlation_of_sizes(fake) > 0.6
@@ -124,7 +123,7 @@ def test_an_xor_of_three_columns_is_beyond_pairs():
     bits = rng.integers(0, 2, (8000, 2))
     real = pd.DataFrame({"a": bits[:, 0] == 1, "b": bits[:, 1] == 1})
     real["c"] = real["a"] ^ real["b"]
-    fake = PairwiseSynthesizer(math.inf).fit(real).sample(20_000)
+    fake = MarginalSynthesizer(math.inf).fit(real).sample(20_000)
     agree = ((fake["a"] ^ fake["b"]) == fake["c"]).mean()
     assert 0.4 < agree < 0.75
     pairs = marginal_fidelity(real, fake, k=2)
@@ -135,11 +134,11 @@ def test_dependence_of_a_real_table_is_learnt():
     """Adult, 12,000 rows: joint shares of pairs are nearer than those of the floor."""
     real = load_adult().sample(12_000, random_state=0).reset_index(drop=True)
     means = {}
-    for maker in (IndependentSynthesizer, PairwiseSynthesizer):
+    for maker in (IndependentSynthesizer, MarginalSynthesizer):
         synth = maker(3.0, target="income", random_state=0)
         distances = marginal_fidelity(real, synth.fit(real).sample(12_000), k=2)
         means[maker] = distances.mean()
-    assert means[PairwiseSynthesizer] < 0.75 * means[IndependentSynthesizer]
+    assert means[MarginalSynthesizer] < 0.75 * means[IndependentSynthesizer]
 
 
 # --- What is paid -----------------------------------------------------------------
@@ -159,7 +158,7 @@ def test_the_report_names_every_release_and_they_add_up(schema):
 
     Of the mechanisms that were called each is a line, and none is left out.
     """
-    synth = PairwiseSynthesizer(2.0, schema=schema, target="t")
+    synth = MarginalSynthesizer(2.0, schema=schema, target="t")
     seen = releases(synth, planted(N_ROWS))
     report = synth.privacy_report()
     lines = [(entry.name, entry.scope) for entry in report.entries]
@@ -185,7 +184,7 @@ def test_tables_are_noisy():
 
     Of 500 cells and more the noise's deviation is off by 0.2 with probability 1e-9.
     """
-    synth = PairwiseSynthesizer(2.0, schema=SCHEMA, random_state=0)
+    synth = MarginalSynthesizer(2.0, schema=SCHEMA, random_state=0)
     table, scopes = planted(N_ROWS), []
     for release in releases(synth, table):
         if "pair table" in release.reservation.name:
@@ -201,7 +200,7 @@ def test_tables_are_noisy():
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, math.inf])
 def test_the_plan_is_what_the_fit_does(epsilon):
     """Everything is declared: tables, noise and who buys them are known in advance."""
-    synth = PairwiseSynthesizer(epsilon, schema=SCHEMA)
+    synth = MarginalSynthesizer(epsilon, schema=SCHEMA)
     plan = synth.plan().set_index("class")
     seen = [
         release
@@ -218,7 +217,7 @@ def test_the_plan_is_what_the_fit_does(epsilon):
 
 def test_wide_tables_choose_and_pay_for_it(monkeypatch):
     monkeypatch.setattr(_pairs, "_CHOSEN_FROM", 3)
-    synth = PairwiseSynthesizer(8.0, schema=SCHEMA)
+    synth = MarginalSynthesizer(8.0, schema=SCHEMA)
     seen = releases(synth, planted(N_ROWS))
     choices = [r for r in seen if r.reservation.name == "choice of pairs"]
     assert [choice.exact.size for choice in choices] == [6, 6]
@@ -238,7 +237,7 @@ def test_a_class_that_cannot_pay_borrows_and_keeps_its_marginals():
     table.loc[table["t"] == 1, "x"] += 2.0
     counts = table["t"].value_counts().to_dict()
     schema = TableSchema(SCHEMA.columns, target="t", class_counts=counts)
-    synth = PairwiseSynthesizer(1.0, schema=schema, random_state=0)
+    synth = MarginalSynthesizer(1.0, schema=schema, random_state=0)
     plan = synth.plan().set_index("class")
     assert plan["tables"].to_dict() == {0: 6, 1: 0}
     fake = synth.fit(table).sample(20_000, sampling_strategy="balanced")
@@ -253,7 +252,7 @@ def test_a_class_that_cannot_pay_borrows_and_keeps_its_marginals():
 @pytest.mark.parametrize("columns", [["x", "t"], ["a", "t"]])
 def test_one_column_has_no_pairs(columns):
     """All is for its marginal."""
-    synth = PairwiseSynthesizer(1.0, target="t").fit(planted(4000)[columns])
+    synth = MarginalSynthesizer(1.0, target="t").fit(planted(4000)[columns])
     names = [entry.name for entry in synth.privacy_report().entries]
     assert not any("pair" in name for name in names)
     assert list(synth.sample(9).columns) == columns
@@ -274,7 +273,7 @@ def test_odd_tables_are_fitted(epsilon):
         }
     )
     for table in (odd, odd[:12], odd[["constant", "level"]]):
-        drawn = PairwiseSynthesizer(epsilon, random_state=0).fit(table).sample(50)
+        drawn = MarginalSynthesizer(epsilon, random_state=0).fit(table).sample(50)
         assert drawn.dtypes.equals(table.dtypes)
         if epsilon == math.inf and len(table) == 400:
             assert (drawn["constant"] - 7.0).abs().max() < 0.1
@@ -287,9 +286,9 @@ def test_odd_tables_are_fitted(epsilon):
 
 @pytest.mark.usefixtures("short_fits")
 def test_a_saved_fit_draws_the_same_rows(tmp_path):
-    synth = PairwiseSynthesizer(3.0, schema=SCHEMA, random_state=0)
+    synth = MarginalSynthesizer(3.0, schema=SCHEMA, random_state=0)
     synth.fit(planted(N_ROWS)).save(tmp_path / "fitted.skdp")
-    again = PairwiseSynthesizer.load(tmp_path / "fitted.skdp")
+    again = MarginalSynthesizer.load(tmp_path / "fitted.skdp")
     pd.testing.assert_frame_equal(
         synth.sample(500, random_state=1), again.sample(500, random_state=1)
     )
@@ -298,7 +297,7 @@ def test_a_saved_fit_draws_the_same_rows(tmp_path):
 @pytest.mark.usefixtures("short_fits")
 def test_samples_of_several_chunks_are_one_table():
     """More rows than are decoded at once; class shares hold over all of them."""
-    synth = PairwiseSynthesizer(3.0, schema=SCHEMA, random_state=0)
+    synth = MarginalSynthesizer(3.0, schema=SCHEMA, random_state=0)
     drawn = synth.fit(planted(N_ROWS)).sample(600_000)
     assert len(drawn) == 600_000
     assert drawn.index.is_unique
@@ -310,7 +309,7 @@ def test_samples_of_several_chunks_are_one_table():
 @pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
 def test_a_device_that_is_not_there_is_refused_before_the_budget(device):
     budget = PrivacyBudget(1.0, 1e-5)
-    synth = PairwiseSynthesizer(1.0, schema=SCHEMA, device=device, budget=budget)
+    synth = MarginalSynthesizer(1.0, schema=SCHEMA, device=device, budget=budget)
     with pytest.raises(ValueError, match="device"):
         synth.fit(planted(200))
     assert budget.spent == (0.0, 0.0)
@@ -324,7 +323,7 @@ def test_a_declared_count_that_is_far_off_does_not_spoil_the_pairs():
     for factor in (1.0, 0.8, 1.25, 2.0):
         stated = {label: int(factor * n) for label, n in counts.items()}
         schema = TableSchema(SCHEMA.columns, target="t", class_counts=stated)
-        synth = PairwiseSynthesizer(2.0, schema=schema, random_state=0).fit(real)
+        synth = MarginalSynthesizer(2.0, schema=schema, random_state=0).fit(real)
         fidelity = marginal_fidelity(real, synth.sample(N_ROWS), k=2)
         off[factor] = float(fidelity.mean())
     assert max(off.values()) < 1.5 * off[1.0] + 0.01
@@ -334,5 +333,5 @@ def test_a_class_of_a_few_rows_is_fitted_without_noise():
     """At infinite epsilon every class pays for pairs."""
     real = planted(4000)
     real["t"] = np.where(np.arange(4000) < 3, 1, 0)
-    synth = PairwiseSynthesizer(math.inf, target="t", random_state=0).fit(real)
+    synth = MarginalSynthesizer(math.inf, target="t", random_state=0).fit(real)
     assert synth.sample(100, sampling_strategy="balanced")["t"].sum() == 50

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.stats import multivariate_normal, norm
+from skdpsynth.nn._score_products import ScoreMoments, ScoreProducts, SeenProducts
 
 from skdpsynth.nn import _score_products
 from skdpsynth.nn._factors import FactorGenerator
-from skdpsynth.nn._score_products import ScoreMoments, ScoreProducts, SeenProducts
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._transforms import MarginalTransform
 

@@ -1,16 +1,19 @@
-"""Pair tables and a generator fitted to them: the start, and nothing else."""
+"""Noisy tables of one, two and three columns, and a mixture fitted to them."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn._device import resolve_device
-from skdpsynth.synthesizers._class_gan import WholeTable
+from skdpsynth.preprocessing._measure import measure
+from skdpsynth.preprocessing._plan import Form, measured_form, plan_start
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
-from skdpsynth.synthesizers._start import PairStart
+from skdpsynth.synthesizers._start import fitted
+from skdpsynth.utils._sklearn_compat import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -26,12 +29,13 @@ if TYPE_CHECKING:
     from skdpsynth.schema import TableSchema
 
 
-class PairwiseSynthesizer(GeneratedSynthesizer):
-    """Synthetic tables from noisy marginals and pair tables of every class.
+class MarginalSynthesizer(GeneratedSynthesizer):
+    """Synthetic tables from noisy marginals of one, two and three columns.
 
-    It measures how often the values of two columns come together, and fits a generator
-    to what was measured: no teachers, no adversary, seconds. The synthesizers of the
-    papers start from the same purchase, so it is what their training must beat.
+    It measures, per class, how often values of one, of two and of three columns come
+    together (k-way marginals), and fits a generator to what was measured: no teachers,
+    no adversary, seconds. The synthesizers of the papers start from the same
+    measurements, so it is what their training must beat.
 
     Parameters
     ----------
@@ -42,9 +46,12 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is bought.
+        Public facts about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    order : int, default=3
+        Columns of a table at most, from 1 to 3. Tables of three columns are measured
+        where a class can afford them, in tables of 3 to 19 columns.
     device : str or torch.device, default="auto"
         Where the generator is fitted; "auto" takes a GPU if there is one.
     random_state : int, RandomState instance or None, default=None
@@ -59,10 +66,12 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the bought facts.
+        The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
-    generator_ : MixtureGenerator
+    measurements_ : Measurements
+        All noisy tables that were released; public.
+    generator_ : MixtureGenerator or FactorGenerator
         The fitted generator; public.
     n_features_in_ : int
         Number of columns without the target.
@@ -71,29 +80,35 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
 
     See Also
     --------
-    IndependentSynthesizer : Marginals alone, which small tables can pay for.
-    GPATESynthesizer : Trains the same generator by teachers.
+    IndependentSynthesizer : Marginals of one column alone, which small tables can
+        afford.
+    GPATESynthesizer : Trains the same generator by teachers, where that is asked for.
 
     Notes
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row. A row is in one bin of every column, and so in one cell of the
-    table of each pair: E tables have L2 sensitivity ``sqrt(E)`` together. Bins are
-    functions of the marginals released before. In a table of more than 25 columns the
-    pairs are chosen: by the noisy L1 distance of every pair's table to the whole
-    numbers that independent columns would have by the released marginals, of which a
-    row moves each by at most 1. Classes are disjoint and compose in parallel. The
-    noise is the discrete Gaussian. Labels, counts, ranges, decimals, categories and
-    marginals come out of the same budget. The generator is fitted to what was released,
-    so the number of its steps costs nothing.
+    table of each pair, and of each triple: E tables have L2 sensitivity ``sqrt(E)``
+    together. Bins are functions of the marginals released before. In a table of more
+    than 25 columns the pairs are chosen: by the noisy L1 distance of every pair's table
+    to the whole numbers that independent columns would have by the released marginals,
+    of which a row moves each by at most 1. Second moments (below) are sums of products
+    of the normal scores of a row, which is shortened to a length of 4096 whole numbers:
+    their L2 sensitivity is ``4096**2 / sqrt(2)``. Classes are disjoint and compose in
+    parallel. The noise is the discrete Gaussian. Labels, counts, ranges, decimals,
+    categories and marginals come out of the same budget. The generator is fitted to
+    what was released, so the number of its steps costs nothing.
 
     The generator draws a code, one of 1,000 at most, and given the code every column
     takes a bin by itself: a softmax per column, which is a network with a one-hot code
     and no hidden layer. Intervals of numbers are about normal given the code. A value
     inside a bin is drawn from the fine marginal of its class. A class with too few rows
-    for pairs buys marginals alone, with all that it can pay, and its columns hang
-    together as those of the largest class that could pay, unless it is a hundred times
-    rarer; then they are independent. Tables of 120 columns or more buy no pairs.
+    for tables of pairs has marginals alone, with all of its budget, and its columns
+    depend on each other as those of the largest class with tables, unless it is a
+    hundred times rarer; then they are independent. Where pairs would not serve all
+    classes, as in tables of 120 columns or more, the second moments of normal scores
+    are measured, and a few normal factors fitted to them; or, with too few rows for
+    that, marginals alone.
 
     GEM [1]_ fits a network to chosen marginals, RAP [2]_ a table of free rows, MargNet
     [3]_ a network to nearly all pairs; AIM [4]_ chooses by a graphical model. Here
@@ -115,15 +130,16 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
 
     Examples
     --------
-    >>> from skdpsynth import PairwiseSynthesizer
+    >>> from skdpsynth import MarginalSynthesizer
     >>> from skdpsynth.datasets import load_thyroid
-    >>> synth = PairwiseSynthesizer(epsilon=3.0, target="class", random_state=0)
+    >>> synth = MarginalSynthesizer(epsilon=3.0, target="class", random_state=0)
     >>> synth.fit(load_thyroid()).sample(5).shape
     (5, 22)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
+        "order": [Interval(Integral, 1, 3, closed="both")],
         "device": [str, torch.device],
     }
 
@@ -134,6 +150,7 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
         target: Hashable = None,
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
+        order: int = 3,
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -143,6 +160,7 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
         self.target = target
         self.schema = schema
         self.budget = budget
+        self.order = order
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -155,11 +173,12 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        device = resolve_device(self.device)
-        start = PairStart(rows, facts, plans, accountant, seed=seed, device=device)
-        start.close([False] * len(plans), [plan.n_rows for plan in plans])
-        self.generator_ = start.generator
-        return start.model
+        measured = measure(rows, facts, plans, accountant)
+        self.measurements_ = measured.measurements
+        model = fitted(measured, plans, seed=seed, device=resolve_device(self.device))
+        model.close([False] * len(plans), [plan.n_rows for plan in plans])
+        self.generator_ = model.generator
+        return model.model
 
     def _plan_classes(
         self,
@@ -169,10 +188,13 @@ class PairwiseSynthesizer(GeneratedSynthesizer):
         n_discrete: int,
         mu: float,
     ) -> list[ClassPlan]:
-        rows = counts.tolist()
-        whole = WholeTable("pairs", n_continuous, n_discrete, len(labels), max(rows))
+        rows, columns = counts.tolist(), (n_continuous, n_discrete)
+        form: Form = "marginals"
+        if self.order > 1:
+            form = measured_form(labels, rows, sum(columns), mu)
+        rules: dict[str, Any] = {"form": form, "order": self.order}
         return [
-            whole.plan_start(label, n_rows, mu)
+            plan_start(label, n_rows, *columns, mu, largest=max(rows), **rules)
             for label, n_rows in zip(labels, rows, strict=True)
         ]
 

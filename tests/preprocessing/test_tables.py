@@ -9,12 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import skdpsynth
-from skdpsynth.preprocessing import _pairs
-from skdpsynth.preprocessing._bins import ColumnBins, TableBins
-from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._pairs import (
     all_pairs,
     bins_of_pairs,
@@ -23,9 +17,14 @@ from skdpsynth.preprocessing._pairs import (
     pairs_pay,
     planned_tables,
 )
+
+import skdpsynth
+from skdpsynth.preprocessing._bins import ColumnBins, TableBins
+from skdpsynth.preprocessing._columns import PrivateRows
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._plan import plan_start, table_bins, with_cells
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._pair_tables import exact_pair_counts
+from skdpsynth.privacy._tables import exact_pair_counts
 from skdpsynth.schema import Boolean, Continuous, TableSchema
 
 N_ROWS = 5000

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant, Reservation, _pair_tables, _parts
-from skdpsynth.privacy._pair_tables import (
+from skdpsynth.privacy import PrivacyAccountant, Reservation, _parts, _tables
+from skdpsynth.privacy._tables import (
     exact_pair_counts,
     measured_cells,
     noisy_pair_distances,
@@ -94,7 +94,7 @@ def test_rows_are_counted_in_parts(monkeypatch):
     monkeypatch.setattr(_parts, "_BLOCK_ENTRIES", 12)
     assert (exact_pair_counts(codes, SIZES) == whole).all()
     monkeypatch.undo()
-    monkeypatch.setattr(_pair_tables, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(_tables, "_CHUNK_ROWS", 1)
     assert (exact_pair_counts(codes, SIZES) == whole).all()
     assert block(whole, SIZES, 0, 2).sum() == 100
 

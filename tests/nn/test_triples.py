@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
+from skdpsynth.nn._cells import Cells, SeenCells
+from skdpsynth.nn._linear_discriminator import LinearDiscriminator
 from torch.nn import functional
 
 from skdpsynth.nn import _cells, _linear_discriminator
-from skdpsynth.nn._cells import Cells, SeenCells
 from skdpsynth.nn._fitting import Fit, Heads, ReleasedClass
-from skdpsynth.nn._linear_discriminator import LinearDiscriminator
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._integers import GRID
 from skdpsynth.privacy._parts import LocalParts, stream_of_part

@@ -1,0 +1,367 @@
+"""Measurements as users see them: noisy tables with names, to be shown, saved and read.
+
+They are public once a fit released them. What is read from a file is public data of its
+author: its shape is checked, and nothing is claimed of its privacy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
+
+import numpy as np
+
+from skdpsynth.exceptions import PersistenceError
+from skdpsynth.preprocessing._domains import NumericDomain
+from skdpsynth.preprocessing._estimates import known_sizes
+from skdpsynth.schema._values import decode_value, encode_value
+from skdpsynth.utils._json import DAMAGED, parse_json, read_text
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Hashable, Iterator, Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from skdpsynth.preprocessing._bins import ColumnBins, TableBins
+    from skdpsynth.preprocessing._domains import ColumnDomain
+    from skdpsynth.preprocessing._estimates import Round
+    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.preprocessing._tables import (
+        PairTables,
+        SecondMoments,
+        TripleTables,
+    )
+
+_FORMAT = "skdpsynth measurements 1"
+_SHOWN = 3  # categories of a bin, in a text
+
+
+class Bin(NamedTuple):
+    """A bin of one column.
+
+    An interval has its ends, of which the lower one belongs to it; times are in seconds
+    since 1970. Categories in one bin are listed. "other" is any other value.
+    """
+
+    kind: Literal["interval", "categories", "zero", "missing", "other"]
+    ends: tuple[float, float] | None = None
+    categories: tuple[Hashable, ...] = ()
+
+    def __str__(self) -> str:
+        """Write it as one would in a table."""
+        if self.ends is not None:
+            return "[{:g}, {:g})".format(*self.ends)
+        if self.kind == "zero":
+            return "0"
+        first, more = self.categories[:_SHOWN], len(self.categories) - _SHOWN
+        listed = ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")
+        return listed or ("(nothing)" if self.kind == "categories" else self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """One noisy table that a fit released.
+
+    Parameters
+    ----------
+    columns : tuple of column names
+        None for the number of rows; one, two or three for a table of counts; all for
+        second moments.
+    bins : tuple of tuple of Bin
+        Of each column; none for second moments.
+    values : ndarray
+        Noisy counts, of one axis per column, which may be negative; or the noisy
+        covariances of the normal scores of all columns, of shape (n_columns,
+        n_columns), whose diagonal is not measured and NaN.
+    noise_std : float
+        Standard deviation of the noise of each value.
+    class_label : hashable, default=None
+        The class whose rows were measured; None for all rows.
+    """
+
+    columns: tuple[Hashable, ...]
+    bins: tuple[tuple[Bin, ...], ...]
+    values: NDArray[np.float64]
+    noise_std: float
+    class_label: Hashable = None
+
+    @property
+    def order(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+
+class Measurements(Sequence[Measurement]):
+    """All noisy tables of a fit, in the order of their release.
+
+    Parameters
+    ----------
+    measurements : iterable of Measurement
+        The tables.
+
+    Examples
+    --------
+    >>> from skdpsynth import MarginalSynthesizer
+    >>> from skdpsynth.datasets import load_thyroid
+    >>> synth = MarginalSynthesizer(epsilon=3.0, target="class", random_state=0)
+    >>> measurements = synth.fit(load_thyroid()).measurements_
+    >>> sorted({measurement.order for measurement in measurements})
+    [0, 1, 2]
+    """
+
+    def __init__(self, measurements: Sequence[Measurement]) -> None:
+        self._all = tuple(measurements)
+
+    @overload
+    def __getitem__(self, place: int) -> Measurement: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Self: ...
+
+    def __getitem__(self, place: int | slice) -> Measurement | Self:
+        """Give one of them, or some."""
+        if isinstance(place, slice):
+            return type(self)(self._all[place])
+        return self._all[place]
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._all)
+
+    def __repr__(self) -> str:
+        """Say how many there are of each order."""
+        orders = [measurement.order for measurement in self._all]
+        listed = (f"{orders.count(n)} of {n} columns" for n in sorted(set(orders)))
+        return f"<Measurements: {', '.join(listed)}>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """List all values, one per row.
+
+        Returns
+        -------
+        DataFrame
+            With columns ``class``, ``columns`` and ``bins``, which are texts, ``value``
+            and ``noise_std``.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                (own.class_label, ", ".join(map(str, own.columns)), bins, value, std)
+                for own in self._all
+                for std in [own.noise_std]
+                for bins, value in _cells(own)
+            ],
+            columns=["class", "columns", "bins", "value", "noise_std"],
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write them to a JSON file.
+
+        Parameters
+        ----------
+        path : path-like
+            The file; one that is there is replaced.
+        """
+        places: dict[tuple[Bin, ...], int] = {}
+        listed = [
+            {
+                "class": encode_value(own.class_label),
+                "columns": [encode_value(name) for name in own.columns],
+                "bins": [places.setdefault(bins, len(places)) for bins in own.bins],
+                "shape": own.values.shape,
+                "values": [None if np.isnan(x) else x for x in own.values.ravel()],
+                "noise_std": float(own.noise_std),
+            }
+            for own in self._all
+        ]
+        bins = [[_bin_to_json(one) for one in own] for own in places]
+        document = {"format": _FORMAT, "bins": bins, "measurements": listed}
+        Path(path).write_text(json.dumps(document), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+
+        Returns
+        -------
+        Measurements
+            Public data of the file's author. It proves nothing of its privacy: that
+            claim is in the report of the fit which made it.
+
+        Raises
+        ------
+        PersistenceError
+            If the file is no such file, or damaged.
+        """
+        try:
+            document = parse_json(read_text(path))
+            if document["format"] != _FORMAT:
+                raise ValueError("another format")
+            bins = [tuple(map(_bin_from_json, own)) for own in document["bins"]]
+            return cls([_from_json(own, bins) for own in document["measurements"]])
+        except DAMAGED as error:
+            raise PersistenceError(
+                f"Expected a file that Measurements.save wrote. Got {Path(path).name!r}"
+                ", which is another or damaged; save it again."
+            ) from error
+
+
+def described(
+    facts: TableFacts,
+    rounds: Sequence[Sequence[Round]],
+    bins: TableBins,
+    pairs: Mapping[int, PairTables],
+    triples: Mapping[int, TripleTables],
+    moments: Mapping[int, SecondMoments],
+) -> Measurements:
+    """Give names to what was measured of each class (keys are positions)."""
+    names = [column.name for column in facts.columns]
+    sizes = known_sizes(facts.classes, [list(own) for own in rounds])
+    of_tables = [
+        _bins_of_codes(domain, own)
+        for domain, own in zip(facts.domains, bins.columns, strict=True)
+    ]
+
+    def of_class(c: int) -> Iterator[Measurement]:
+        scope = facts.classes.scopes[c]
+        count = np.array(facts.classes.counts[c])
+        if facts.classes.noise_std:
+            yield Measurement((), (), count, facts.classes.noise_std, scope)
+        for one in rounds[c]:
+            released = one.released
+            if np.isfinite(released.size_std):
+                size = np.array(released.size)
+                yield Measurement((), (), size, released.size_std, scope)
+            for j, counts in one.counts(sizes[c]).items():
+                own = _bins_of_cells(facts.domains[j], one.edges.get(j))
+                table = (names[j],), (own,), counts, released.noise_std, scope
+                yield Measurement(*table)
+        if c in pairs:
+            yield from _of_pairs(pairs[c], scope)
+        if c in triples:
+            yield from _of_triples(triples[c], scope)
+        if c in moments:
+            values = np.full((len(names), len(names)), np.nan)
+            above = np.triu_indices(len(names), 1)
+            values[above] = values.T[above] = moments[c].covariances
+            std = moments[c].noise_std
+            yield Measurement(tuple(names), (), values, std, scope)
+
+    def _of_pairs(own: PairTables, scope: Hashable) -> Iterator[Measurement]:
+        columns = [slice(*ends) for ends in pairwise(bins.starts.tolist())]
+        for i, j in own.pairs.tolist():
+            values = own.counts[columns[i], columns[j]].astype(np.float64)
+            both = (names[i], names[j]), (of_tables[i], of_tables[j])
+            yield Measurement(*both, values, own.noise_std, scope)
+
+    def _of_triples(own: TripleTables, scope: Hashable) -> Iterator[Measurement]:
+        grouped = [
+            _bins_of_groups(own.groups[start:end], of_column, own.counts.shape[-1])
+            for (start, end), of_column in zip(
+                pairwise(bins.starts.tolist()), of_tables, strict=True
+            )
+        ]
+        for columns, counts in zip(own.triples.tolist(), own.counts, strict=True):
+            three = tuple(names[j] for j in columns), tuple(grouped[j] for j in columns)
+            yield Measurement(*three, counts.astype(np.float64), own.noise_std, scope)
+
+    return Measurements(list(chain.from_iterable(map(of_class, range(len(sizes))))))
+
+
+def _bins_of_cells(
+    domain: ColumnDomain, edges: NDArray[np.float64] | None
+) -> tuple[Bin, ...]:
+    """Give the bins of a table of one column."""
+    found: list[Bin]
+    if isinstance(domain, NumericDomain):
+        assert edges is not None
+        found = _intervals(domain, edges)
+        found += [Bin("zero")] * (domain.zero is not None)
+    else:
+        found = [Bin("categories", None, (level,)) for level in domain.levels]
+    return (*found, *[Bin("missing")] * domain.nullable)
+
+
+def _bins_of_codes(domain: ColumnDomain, own: ColumnBins) -> tuple[Bin, ...]:
+    """Give the bins of a column in tables of two columns."""
+    if isinstance(domain, NumericDomain):
+        found = _intervals(domain, own.edges)
+        found += [Bin("zero")] * (own.zero is not None)
+        return (*found, *[Bin("missing")] * (own.n_bins - len(found)))
+    together: list[list[Hashable]] = [[] for _ in range(own.n_bins)]
+    for level, place in zip(domain.levels, own.of_code, strict=False):
+        together[place].append(level)
+    found = [Bin("categories", None, tuple(levels)) for levels in together]
+    if not together[own.rest]:
+        found[own.rest] = Bin("other")
+    return (*found[: own.rest + 1], *[Bin("missing")] * domain.nullable)
+
+
+def _bins_of_groups(
+    groups: NDArray[np.int64], bins: Sequence[Bin], n_groups: int
+) -> tuple[Bin, ...]:
+    """Give the bins of a column in tables of three columns: unions of others."""
+    found = []
+    for group in range(n_groups):
+        own = [bins[place] for place in np.flatnonzero(groups == group).tolist()]
+        ends = [one.ends for one in own if one.ends is not None]
+        if ends and len(ends) == len(own):
+            found.append(Bin("interval", (ends[0][0], ends[-1][1])))
+        else:
+            listed = [one.categories or (str(one),) for one in own]
+            found.append(Bin("categories", None, tuple(chain.from_iterable(listed))))
+    return tuple(found)
+
+
+def _intervals(domain: NumericDomain, edges: NDArray[np.float64]) -> list[Bin]:
+    """Give the intervals between positions in a domain."""
+    values = domain.edges(edges).tolist()
+    return [Bin("interval", ends) for ends in pairwise(values)]
+
+
+def _cells(own: Measurement) -> Iterator[tuple[str, float]]:
+    """Give the bins of every value, as a text, and the value."""
+    if own.bins or not own.columns:
+        texts = ("; ".join(map(str, bins)) for bins in product(*own.bins))
+        yield from zip(texts, own.values.ravel().tolist(), strict=True)
+        return
+    for i, j in zip(*np.triu_indices(own.order, 1), strict=True):
+        yield f"{own.columns[i]}; {own.columns[j]}", float(own.values[i, j])
+
+
+def _bin_to_json(own: Bin) -> list[Any]:
+    return [own.kind, own.ends, [encode_value(level) for level in own.categories]]
+
+
+def _bin_from_json(data: Any) -> Bin:  # noqa: ANN401 - JSON
+    kind, ends, categories = data
+    if kind not in ("interval", "categories", "zero", "missing", "other"):
+        raise ValueError("an unknown kind of bin")
+    if ends is not None:
+        low, high = map(float, ends)
+        ends = low, high
+    return Bin(kind, ends, tuple(decode_value(level) for level in categories))
+
+
+def _from_json(data: Any, bins: list[tuple[Bin, ...]]) -> Measurement:  # noqa: ANN401
+    columns = tuple(decode_value(name) for name in data["columns"])
+    own = tuple(bins[place] for place in data["bins"])
+    values = np.array(data["values"], dtype=np.float64).reshape(data["shape"])
+    expected = tuple(map(len, own)) if own or not columns else (len(columns),) * 2
+    noise_std = float(data["noise_std"])
+    if values.shape != expected or noise_std < 0 or len(own) not in (0, len(columns)):
+        raise ValueError("a table of another shape")
+    label = decode_value(data["class"])
+    return Measurement(columns, own, values, noise_std, label)
