@@ -41,7 +41,9 @@ def released(pairs, noise_std=0.0, seed=0, measured=MEASURED, shares=None):
     counts = np.where(measured, np.rint(N_ROWS * pairs + noise), 0.0)
     shares = shares_of(pairs) if shares is None else shares
     counts = counts.astype(np.float32)
-    return ReleasedClass(N_ROWS, shares, noise_std, counts, measured, noise_std, CPU)
+    return ReleasedClass(
+        N_ROWS, shares, noise_std, counts, measured, noise_std, None, CPU
+    )
 
 
 def heads_of(scores=None):
@@ -51,7 +53,7 @@ def heads_of(scores=None):
 
 def fit(classes, prior=(1.0,), seed=0, scores=None):
     heads = heads_of(scores)
-    settings = {"more_comes": False, "seed": seed, "device": CPU}
+    settings = {"seed": seed, "device": CPU}
     found = Fit(classes, np.array(prior), heads, **settings).components()
     return [components.mixture(heads, np.zeros((2, 12))) for components in found]
 
@@ -215,7 +217,7 @@ def test_what_was_not_measured_does_not_matter():
     pairs, some = planted(1), measured_cells(SIZES, PAIRS[:2])
     plain = released(pairs, measured=some)
     junk = np.where(some, np.rint(N_ROWS * pairs), 777.0).astype(np.float32)
-    spoilt = ReleasedClass(N_ROWS, shares_of(pairs), 0.0, junk, some, 0.0, CPU)
+    spoilt = ReleasedClass(N_ROWS, shares_of(pairs), 0.0, junk, some, 0.0, None, CPU)
     (ours,), (theirs,) = fit([plain]), fit([spoilt])
     np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
     assert error(ours, pairs, some) < 10

@@ -14,7 +14,6 @@ from scipy.stats import chi2
 from skdpsynth.nn._fitting import Components, Heads, ReleasedClass
 from skdpsynth.nn._mixture import Mixture
 from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
-from skdpsynth.preprocessing._tables import PairTables
 
 STARTS = np.array([0, 3, 5, 9])
 N_COLUMNS, D, N_COMPONENTS, N_ROWS = 3, 9, 6, 5000.0
@@ -42,12 +41,11 @@ def joint_of(mixture):
 
 
 def make_released(mixture):
-    """Exact tables of a mixture, as if they had been bought."""
+    """Exact tables of a mixture, as if they had been measured."""
     joint, shares = joint_of(mixture)
     measured = np.triu(joint > 0)
     counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
-    tables = PairTables(counts, measured, 5.0, N_ROWS)
-    return ReleasedClass(N_ROWS, shares, 5.0, *tables[:3], CPU)
+    return ReleasedClass(N_ROWS, shares, 5.0, counts, measured, 5.0, None, CPU)
 
 
 def components_of(mixture):

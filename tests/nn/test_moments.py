@@ -1,4 +1,4 @@
-"""Products of scores: exact sums, their norm, and the factors that follow from them."""
+"""The factors that follow from measured second moments of scores."""
 
 from __future__ import annotations
 
@@ -6,219 +6,23 @@ import math
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 from scipy.stats import multivariate_normal, norm
-from skdpsynth.nn._score_products import ScoreMoments, ScoreProducts, SeenProducts
 
-from skdpsynth.nn import _score_products
 from skdpsynth.nn._factors import FactorGenerator
-from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
+from skdpsynth.nn._moments import factors_above_noise
+from skdpsynth.preprocessing._domains import LevelDomain
+from skdpsynth.preprocessing._tables import measure_moments
 from skdpsynth.preprocessing._transforms import MarginalTransform
-
-LENGTH = 4096
-LARGEST_WEIGHT = 5790  # of linear teachers
-
-
-def normal_moments(n_columns):
-    return ScoreMoments(np.zeros(n_columns), np.ones(n_columns), np.ones(n_columns))
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy._parts import Parts
 
 
-def whole_rows(n_rows, n_columns=5, seed=0):
-    return np.random.default_rng(seed).integers(-900, 900, (n_rows, n_columns))
-
-
-def summed(rows, weights=None):
-    """Add up by a loop over rows and pairs, in Python's integers."""
-    n_columns = rows.shape[1]
-    weights = [1] * len(rows) if weights is None else weights.tolist()
-    own = list(zip(rows.tolist(), weights, strict=True))
-    return [
-        sum(weight * row[i] * row[j] for row, weight in own)
-        for i in range(n_columns)
-        for j in range(i + 1, n_columns)
-    ]
-
-
-def totals(sums):
-    """Join the halves of sums, in Python's integers."""
-    return [2**32 * upper + lower for upper, lower in zip(*sums.tolist(), strict=True)]
-
-
-def squared_products(row):
-    return sum(product**2 for product in summed(np.array([row])))
-
-
-# --- Sums, and the norm of a row ----------------------------------------------------
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_rows", [0, 1, 7, 50])
-def test_sums_are_those_of_a_loop(n_rows, weighted, monkeypatch):
-    monkeypatch.setattr(_score_products, "_CHUNK", 7)  # several parts
-    rows = whole_rows(n_rows)
-    weights = np.random.default_rng(1).integers(1, LARGEST_WEIGHT, n_rows)
-    weights = weights if weighted else None
-    look = ScoreProducts(5)
-    found = look.sums(
-        torch.from_numpy(rows.astype(np.int32)),
-        None if weights is None else torch.from_numpy(weights),
-    )
-    assert found.dtype == torch.int64
-    assert tuple(found.shape[1:]) == look.shape == (10,)
-    assert totals(found) == summed(rows, weights)
-
-
-def test_sums_beyond_int64_are_exact(monkeypatch):
-    """Of chunks of 2**52, of either sign; what is released of them stops at the end."""
-    monkeypatch.setattr(_score_products, "_CHUNK", 1)
-    look = ScoreProducts(2)
-    for n_chunks, sign in ((2**11 + 8, 1), (2**11 + 8, -1)):
-        rows = torch.tensor([[2896, sign * 2896]]).expand(n_chunks, 2)
-        sums = look.sums(rows, torch.tensor([2**29]).expand(n_chunks))
-        exact = sign * n_chunks * 2896**2 * 2**29
-        assert totals(sums) == [exact]
-        assert look.on_grid(sums.numpy()).tolist() == [(exact + 2**15) // 2**16]
-        ends = [sign * (2**63 - 1)]
-        assert look.on_grid(sums.numpy(), 2**18).tolist() == ends
-
-
-def test_sums_of_many_long_rows_are_exact():
-    """Odd products whose sum is beyond 2**53: doubles alone would round it."""
-    n_rows, value, weight = 300_001, 2895, LARGEST_WEIGHT - 1
-    assert 2 * value**2 <= LENGTH**2
-    exact = n_rows * value**2 * weight
-    assert exact > 2**53
-    assert float(exact) != exact
-    rows = torch.full((n_rows, 2), value, dtype=torch.int32)
-    weights = torch.full((n_rows,), weight)
-    assert totals(ScoreProducts(2).sums(rows, weights)) == [exact]
-
-
-def test_a_chunk_of_the_longest_rows_stays_exact_in_doubles():
-    """Also the square of a column alone, which is added up on the way."""
-    assert _score_products._CHUNK * LENGTH**2 * LARGEST_WEIGHT < 2**53
-
-
-SCORES = st.one_of(
-    st.sampled_from([0.0, -0.0, 3.0, -3.0, 1e30, -1e38, 1e-45]),
-    st.floats(-4.0, 4.0, width=32),
-    st.floats(width=32, allow_nan=False, allow_infinity=False),
-)
-
-
-@st.composite
-def scores_and_moments(draw):
-    n_columns = draw(st.integers(2, 9))
-    shape = draw(st.integers(0, 4)), n_columns
-    scores = draw(arrays.arrays(np.float32, shape, elements=SCORES))
-    column = {"shape": n_columns, "dtype": np.float64}
-    means = draw(arrays.arrays(elements=st.floats(-3.0, 3.0), **column))
-    stds = draw(arrays.arrays(elements=st.floats(0.0, 1.2), **column))
-    return scores, ScoreMoments(means, stds, stds)
-
-
-@settings(max_examples=300, deadline=None)
-@given(scores_and_moments())
-def test_no_row_is_longer_than_is_said(drawn):
-    """In Python's integers, whatever the scores and the moments."""
-    scores, moments = drawn
-    seen = SeenProducts(moments)
-    rows = seen.encode(scores)
-    assert rows.shape == scores.shape
-    for row in rows.tolist():
-        assert sum(value**2 for value in row) <= LENGTH**2
-        assert squared_products(row) <= seen.next_look().squared_norm
-
-
-def test_the_norm_is_reached_by_a_row_of_many_columns():
-    """Up to the squares on the diagonal: a bound below it would be wrong."""
-    n = 64
-    rows = SeenProducts(normal_moments(n)).encode(np.full((1, n), 50.0, np.float32))
-    found, bound = squared_products(rows[0]), ScoreProducts(n).squared_norm
-    assert found <= bound
-    assert found == pytest.approx(bound * (1 - 1 / n), rel=0.02)
-
-
-@settings(max_examples=100, deadline=None)
-@given(arrays.arrays(np.int64, 6, elements=st.integers(-1700, 1700)))
-def test_variances_are_at_most_what_is_said(row):
-    """On average over products, which is what they are averaged to."""
-    look = ScoreProducts(6)
-    row = np.trunc(row * min(1.0, (LENGTH - 1) / max(np.linalg.norm(row), 1.0)))
-    said = look.variances(torch.zeros(look.shape))
-    assert squared_products(row.astype(int)) <= float(said.double().sum()) * (1 + 1e-6)
-
-
-# --- Rows of whole numbers ----------------------------------------------------------
-
-
-class OfAllRows(SeenProducts):
-    """A twin that takes means and sizes from the rows: one row would move all."""
-
-    def encode(self, scores):
-        by_rows = scores - scores.mean(axis=0, keepdims=True)
-        by_rows /= by_rows.std(axis=0, keepdims=True) + 1e-6
-        return super().encode(by_rows.astype(np.float32))
-
-
-def stays_the_same(seen, scores):
-    """Tell whether rows are encoded alike alone, in parts, and in another order."""
-    rows = seen.encode(scores)
-    alone = [seen.encode(scores[i : i + 1]) for i in range(len(scores))]
-    parts = [seen.encode(scores[:3]), seen.encode(scores[3:])]
-    backwards = seen.encode(np.ascontiguousarray(scores[::-1]))[::-1]
-    others = np.concatenate(alone), np.concatenate(parts), backwards
-    return all(np.array_equal(rows, other) for other in others)
-
-
-@pytest.mark.parametrize("n_columns", [2, 7, 33, 150])
-def test_a_row_does_not_depend_on_the_others(n_columns):
-    scores = 2.0 * np.random.default_rng(0).standard_normal((40, n_columns))
-    scores = scores.astype(np.float32)
-    assert stays_the_same(SeenProducts(normal_moments(n_columns)), scores)
-    assert not stays_the_same(OfAllRows(normal_moments(n_columns)), scores)
-
-
-def test_rows_are_clipped_at_twice_the_mean_squared_length():
-    """Shorter ones are scores less means in a public unit, longer ones turn not."""
-    means, stds = np.array([1.0, -0.5, 0.0, 0.2]), np.array([1.0, 0.5, 0.8, 0.3])
-    seen = SeenProducts(ScoreMoments(means, stds, stds))
-    limit = math.sqrt(2.0 * np.square(stds).sum())
-    directions = np.random.default_rng(0).standard_normal((200, 4))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    for share in (0.01, 0.5, 0.999, 1.001, 2.0, 1e6):
-        rows = seen.encode((means + share * limit * directions).astype(np.float32))
-        expected = min(share, 1.0) * LENGTH * directions
-        np.testing.assert_allclose(rows, expected, atol=2.5)
-
-
-def test_no_rows_are_no_rows():
-    seen = SeenProducts(normal_moments(4))
-    rows = seen.encode(np.empty((0, 4), np.float32))
-    assert rows.shape == (0, 4)
-    assert totals(seen.next_look().sums(torch.from_numpy(rows))) == [0] * 6
-    told(seen, np.zeros((4, 4)), 0.1)
-    assert seen.loadings(None).shape == (4, 0)
-
-
-# --- Factors ------------------------------------------------------------------------
-
-
-def told(seen, covariance, std):
-    """Tell of covariances, with a noise of this size, in units of scores."""
-    unit = math.sqrt(2.0 * np.square(seen._moments.stds).sum()) / LENGTH
-    products = covariance[np.triu_indices(len(covariance), 1)] / unit**2
-    noise = torch.full((len(products),), std / unit**2, dtype=torch.float64)
-    seen.add(seen.next_look(), torch.from_numpy(products), noise)
-    return seen
-
-
-def found(covariance, std=0.01, *, moments=None, most_factors=None):
-    moments = normal_moments(len(covariance)) if moments is None else moments
-    return told(SeenProducts(moments), covariance, std).loadings(most_factors)
+def found(covariance, std=0.01, *, stds=None, slopes=None, most_factors=None):
+    n_columns = len(covariance)
+    stds = np.ones(n_columns) if stds is None else stds
+    slopes = stds if slopes is None else slopes
+    above = covariance[np.triu_indices(n_columns, 1)]
+    return factors_above_noise(above, std, stds, slopes, most_factors)
 
 
 def correlations(loadings):
@@ -263,7 +67,7 @@ def test_the_correlations_are_those_that_a_generator_draws():
 
 
 def test_rows_give_back_the_correlations():
-    """Of 100,000 rows, as they are encoded and added up.
+    """Of 100,000 rows, as they are measured without noise.
 
     What a seed finds is fixed; 0.05 is for what clipping takes from long rows.
     """
@@ -271,26 +75,14 @@ def test_rows_give_back_the_correlations():
     own |= {"location": np.zeros(12), "log_scale": np.zeros(12)}
     members = np.zeros(100_000, dtype=np.int64)
     scores = FactorGenerator([own]).scores(members, np.random.default_rng(0))
-    seen = SeenProducts(normal_moments(12))
-    look = seen.next_look()
-    sums = look.sums(torch.from_numpy(seen.encode(scores.astype(np.float32))))
-    means = torch.tensor(totals(sums)).double() / len(scores)
-    seen.add(look, means, (look.variances(means) / len(scores)).sqrt())
-    off = farthest(correlations(seen.loadings(None)), correlations(own["loadings"]))
-    assert off < 0.05
-
-
-def test_what_is_seen_twice_is_averaged_by_its_noise():
-    """Of 1 and 4 times with noise 0.01 and 0.02: 1.6, with both together."""
-    part = correlations(true_loadings()) / 5.0
-    twice = SeenProducts(normal_moments(12))
-    told(twice, 1.0 * part, 0.01)
-    told(twice, 4.0 * part, 0.02)
-    both = (0.01**-2 + 0.02**-2) ** -0.5
-    once = found(1.6 * part, both)
-    np.testing.assert_allclose(
-        twice.loadings(None) @ twice.loadings(None).T, once @ once.T, rtol=1e-6
-    )
+    accountant = PrivacyAccountant(math.inf, 1e-5)
+    flat, ones = np.zeros(12), np.ones(12)
+    parts, mu = Parts.of(scores.astype(np.float32)), math.inf
+    public = flat, ones, float(len(scores))
+    measured = measure_moments(parts, *public, accountant, mu=mu, scope=None)
+    assert measured.noise_std == 0
+    loadings = factors_above_noise(measured.covariances, 0.005, ones, ones)
+    assert farthest(correlations(loadings), correlations(own["loadings"])) < 0.05
 
 
 N_NOISE = 300
@@ -369,7 +161,9 @@ def binary(share):
 
 
 def moments_of(marginals):
-    return ScoreMoments(*np.array([own.score_moments() for own in marginals]).T)
+    """Give the deviations of the scores, and their slopes."""
+    _, stds, slopes = np.array([own.score_moments() for own in marginals]).T
+    return stds, slopes
 
 
 def test_latent_correlations_come_back_through_slopes():
@@ -388,38 +182,38 @@ def test_latent_correlations_come_back_through_slopes():
         both = latent.cdf(norm.ppf(shares[[i, j]])) - shares[i] * shares[j]
         covariance[i, j] = np.diff(scores[i])[0] * np.diff(scores[j])[0] * both
     np.fill_diagonal(exact, 1.0)
-    moments = moments_of(marginals)
-    ours = correlations(found(covariance, moments=moments))
+    stds, slopes = moments_of(marginals)
+    ours = correlations(found(covariance, stds=stds, slopes=slopes))
     assert farthest(ours, exact) < 0.04
-    plain = correlations(found(covariance, moments=moments._replace(slopes=np.ones(8))))
+    plain = correlations(found(covariance, stds=stds, slopes=np.ones(8)))
     assert farthest(plain, exact) > 0.1
 
 
 def test_nearly_constant_columns_say_little():
     """Of a share of 1e-9 and of exactly 1: finite, and others keep what they had."""
     marginals = [binary(share)[0] for share in (1e-9, 1.0, 0.5, 0.5, 0.5)]
-    moments = moments_of(marginals)
-    assert moments.stds[:2].max() < 1e-3
+    stds, slopes = moments_of(marginals)
+    assert stds[:2].max() < 1e-3
     covariance = 0.1 * np.outer([0.0, 0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0, 1.0])
-    loadings = found(covariance + 1e-6, moments=moments)
+    loadings = found(covariance + 1e-6, stds=stds, slopes=slopes)
     assert np.isfinite(loadings).all()
     implied = correlations(loadings)
     assert np.abs(implied[:2, 2:]).max() < 0.05
-    slopes = moments.slopes
     assert implied[2, 3] == pytest.approx(0.1 / (slopes[2] * slopes[3]), abs=0.02)
 
 
-def test_constant_columns_stay_finite():
-    """Their rows are zeros where they are the means, and any others are clipped."""
-    zeros = np.zeros(5)
-    seen = SeenProducts(ScoreMoments(zeros, zeros, zeros))
-    rows = seen.encode(np.array([[0.0] * 5, [3.0, -3.0, 0.0, 1.0, 2.0]], np.float32))
-    assert not rows[0].any()
-    assert np.linalg.norm(rows[1]) == pytest.approx(LENGTH, rel=1e-3)
-    noise = np.random.default_rng(0).normal(0.0, 1e6, 10)
-    for std in (1e7, 1.0):
-        seen.add(seen.next_look(), torch.from_numpy(noise), torch.full((10,), std))
-        assert np.isfinite(seen.loadings(None)).all()
+@pytest.mark.parametrize("value", [0.0, math.nan, math.inf])
+@pytest.mark.parametrize("std", [1e7, 1.0, 0.0])
+def test_factors_of_constant_columns_are_finite(value, std):
+    """Whose moments are 0, or are not known."""
+    noise = noise_matrix(np.random.default_rng(0), 5, 1e6)
+    stds = np.array([value, value, 0.0, 1.0, 1.0])
+    assert np.isfinite(found(noise, std, stds=stds)).all()
+    assert np.isfinite(found(noise, std, stds=np.full(5, value))).all()
+
+
+def test_zeros_without_noise_have_no_factors():
+    assert found(np.zeros((4, 4)), 0.0).shape == (4, 0)
 
 
 def test_equal_columns_keep_something_of_their_own():
@@ -436,29 +230,3 @@ def test_covariances_beyond_what_can_be_stay_finite():
     assert np.isfinite(loadings).all()
     shared = np.square(loadings).sum(axis=1)
     assert (shared / (1.0 + shared) <= 0.97 + 1e-9).all()
-
-
-def test_silence_says_nothing():
-    """Discriminators without noise, of no rows: zeros of a standard deviation of 0."""
-    seen = SeenProducts(normal_moments(4))
-    seen.add(seen.next_look(), torch.zeros(6), torch.zeros(6))
-    assert seen.loadings(None).shape == (4, 0)
-
-
-def test_columns_of_several_kinds_have_moments_together():
-    domain = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
-    cells, masses = np.array([0.0, 0.4, 1.0]), np.array([0.7, 0.3])
-    number = MarginalTransform.numeric(domain, cells, masses, missing=0.2)
-    moments = moments_of([number, binary(0.4)[0]])
-    seen = SeenProducts(moments)
-    rows = seen.encode(np.array([moments.means, moments.means], np.float32))
-    assert np.abs(rows).max() <= 1  # means are float32 there
-
-
-def test_whatever_is_not_finite_is_no_longer_than_any_row():
-    """Neither scores nor moments; the middle stands for them."""
-    odd = np.array([[np.nan, 1.0, 2.0], [np.inf, -np.inf, 0.5]], np.float32)
-    bad = np.array([0.0, np.inf, np.nan])
-    for moments in (normal_moments(3), ScoreMoments(bad, np.ones(3), np.ones(3))):
-        rows = SeenProducts(moments).encode(odd).astype(np.int64)
-        assert (np.square(rows).sum(axis=1) <= 2**24).all()

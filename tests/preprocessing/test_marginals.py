@@ -14,11 +14,11 @@ from skdpsynth.preprocessing._classes import Classes
 from skdpsynth.preprocessing._columns import MISSING, ZERO, PrivateRows
 from skdpsynth.preprocessing._density import Histogram
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
-from skdpsynth.preprocessing._estimates import flat_marginals
+from skdpsynth.preprocessing._estimates import estimate, flat_marginals
 from skdpsynth.preprocessing._marginals import (
     bins_for,
-    buy_marginals,
     coarse_share,
+    measure_marginals,
     size_weight,
 )
 from skdpsynth.privacy import PrivacyAccountant
@@ -48,16 +48,17 @@ def table(rng: np.random.Generator, n_rows: int = 10_000) -> PrivateRows:
     return PrivateRows(units.astype(np.float32), codes.astype(np.uint8), members)
 
 
-def buy(rows, epsilon, domains=DOMAINS, classes=TWO):
+def measure(rows, epsilon, domains=DOMAINS, classes=TWO):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mus = np.full(len(classes), accountant.mu_cap)
-    return buy_marginals(rows, domains, classes, accountant, mus=mus), accountant
+    released = measure_marginals(rows, domains, classes, accountant, mus=mus)
+    return estimate(domains, classes, *released), accountant
 
 
 @pytest.mark.parametrize(("epsilon", "tolerance"), [(math.inf, 0.02), (1.0, 0.06)])
 def test_the_marginals_of_a_known_table_come_out(epsilon, tolerance):
     """At epsilon 1 the noise of a share is below 0.005, a twelfth of the tolerance."""
-    marginals, _ = buy(table(np.random.default_rng(0)), epsilon)
+    marginals, _ = measure(table(np.random.default_rng(0)), epsilon)
     for c in (0, 1):
         number, count, level = marginals[c]
         values, missing = number.decode(RANKS)
@@ -86,7 +87,7 @@ def counted(monkeypatch, rows, epsilon):
 
     original = _marginals.centred_histogram
     monkeypatch.setattr(_marginals, "centred_histogram", spy)
-    _, accountant = buy(rows, epsilon)
+    _, accountant = measure(rows, epsilon)
     return calls, accountant
 
 
@@ -162,7 +163,7 @@ def test_empty_classes_and_single_columns_work(domains, epsilon):
     rows = PrivateRows(
         first.units[:, places], first.category_codes[:, places], first.members
     )
-    marginals, _ = buy(rows, epsilon, domains=domains)
+    marginals, _ = measure(rows, epsilon, domains=domains)
     for of_class in marginals:
         for column in of_class:
             values = column.decode(RANKS[::100])[0]
@@ -265,7 +266,7 @@ def test_a_rare_class_is_not_drawn_from_the_values_of_another():
     classes = Classes(("n", "p"), np.array([50_000.0, 200.0]))
     with insecure_randomness(0):
         for _ in range(10):
-            [usual], [rare] = buy(rows, 1.0, [domain], classes)[0]
+            [usual], [rare] = measure(rows, 1.0, [domain], classes)[0]
             assert (rare.decode(RANKS)[0] >= 20).mean() > 0.8
             drawn = usual.decode(RANKS)[0]
             assert drawn.min() >= 4
@@ -288,7 +289,7 @@ def test_codes_end_where_the_rows_do_if_their_range_was_bought(seed):
     for bought in (True, False):
         own = replace(domain, bought=bought)
         with insecure_randomness(seed):
-            [[marginal]], _ = buy(rows, 0.5, [own], one)
+            [[marginal]], _ = measure(rows, 0.5, [own], one)
         seen[bought] = set(marginal.decode(RANKS)[0].tolist())
     assert seen[True] == {1.0, 2.0, 3.0, 4.0, 5.0}
     assert seen[False] > seen[True]
@@ -306,7 +307,7 @@ def few_numbers(n_rows: int, n_columns: int = 40, n_classes: int = 8):
     members = np.arange(n_classes * n_rows) % n_classes
     codes = np.zeros(units.shape, dtype=np.uint8)
     rows = PrivateRows(units.astype(np.float32), codes, members)
-    marginals, accountant = buy(rows, 1.0, [domain] * n_columns, classes)
+    marginals, accountant = measure(rows, 1.0, [domain] * n_columns, classes)
     shares = [[s.decode(RANKS)[0].mean() for s in own] for own in marginals]
     return np.array(shares), accountant.report().entries[0].noise_std / 2**20
 
@@ -355,7 +356,7 @@ def test_a_class_that_differs_keeps_its_numbers():
     units = domain.to_unit(members.astype(float))[:, None].astype(np.float32)
     rows = PrivateRows(units, np.zeros(units.shape, dtype=np.uint8), members)
     classes = Classes(("n", "p"), np.array([4000.0, 400.0]))
-    marginals, _ = buy(rows, 1.0, [domain], classes)
+    marginals, _ = measure(rows, 1.0, [domain], classes)
     assert marginals[0][0].decode(RANKS)[0].mean() < 0.05
     assert marginals[1][0].decode(RANKS)[0].mean() > 0.9
 
@@ -388,7 +389,7 @@ def test_values_that_no_level_names_are_not_spread_evenly(nullable, global_rando
     domain = LevelDomain(("a", "b"), nullable=nullable)
     rows, domains = binary([0.3, 0.1, 0.6], domain=domain)
     with insecure_randomness(global_random_seed):
-        marginals, _ = buy(rows, 1.0, domains, Classes((), np.array([3000.0])))
+        marginals, _ = measure(rows, 1.0, domains, Classes((), np.array([3000.0])))
     assert np.abs(shares_of(marginals) - 0.75).max() < 0.1
 
 
@@ -403,7 +404,7 @@ def test_a_wrong_number_of_rows_does_not_spoil_the_shares(declared, global_rando
     """
     rows, domains = binary([0.8, 0.2])
     with insecure_randomness(global_random_seed):
-        marginals, _ = buy(rows, 1.0, domains, Classes((), np.array([declared])))
+        marginals, _ = measure(rows, 1.0, domains, Classes((), np.array([declared])))
     assert np.abs(shares_of(marginals) - 0.8).max() < 0.03
 
 

@@ -13,7 +13,6 @@ import pytest
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.nn import _linear_teachers
 from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.preprocessing._purchase import (
     buy_facts,
@@ -78,7 +77,7 @@ def constant_releases(monkeypatch, request):
         kept.append((reservation.name, reservation.scope, values.copy(), reservation))
         return np.full(values.shape, constant, dtype=np.int64)
 
-    for module in (_aggregators, _tables, _linear_teachers):
+    for module in (_aggregators, _tables):
         monkeypatch.setattr(module, "release_gaussian", release)
     return kept
 

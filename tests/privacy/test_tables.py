@@ -1,28 +1,48 @@
-"""Pair tables count what they say, move as little as they say, and have their noise."""
+"""Tables of two and three columns, and second moments: exact, bounded, and noisy."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant, Reservation, _parts, _tables
+from skdpsynth.privacy import PrivacyAccountant, Reservation
+from skdpsynth.privacy._integers import GRID
+from skdpsynth.privacy._parts import LocalParts
 from skdpsynth.privacy._tables import (
+    LENGTH,
+    MOMENTS_SENSITIVITY,
     exact_pair_counts,
     measured_cells,
     noisy_pair_distances,
     noisy_pair_tables,
+    noisy_second_moments,
+    noisy_triple_tables,
 )
+from skdpsynth.privacy.testing import observe_releases
 
 SMALL = settings(max_examples=80, deadline=None)
 ALPHA = 1e-6
 SIZES = [3, 1, 4, 2]
-PAIRS = np.stack(np.triu_indices(4, 1), axis=1)
+
+
+def pairs_of(n_columns):
+    return np.array([*combinations(range(n_columns), 2)], dtype=np.int64)
+
+
+def triples_of(n_columns):
+    return np.array([*combinations(range(n_columns), 3)], dtype=np.int64)
+
+
+PAIRS, TRIPLES = pairs_of(4), triples_of(4)
 
 
 def line(epsilon: float, mu: float, sensitivity: float) -> Reservation:
@@ -35,11 +55,11 @@ def exact(sensitivity: float) -> Reservation:
     return line(math.inf, math.inf, sensitivity)
 
 
-def slow_table(codes, n_bins, i, j):
-    """Count the table of one pair row by row."""
-    table = np.zeros((n_bins[i], n_bins[j]), dtype=np.int64)
-    for row in codes:
-        table[row[i], row[j]] += 1
+def slow_table(codes, n_bins, columns):
+    """Count one table of some columns row by row."""
+    table = np.zeros([n_bins[j] for j in columns], dtype=np.int64)
+    for row in codes[:, list(columns)].tolist():
+        table[tuple(row)] += 1
     return table
 
 
@@ -48,72 +68,97 @@ def block(released, n_bins, i, j):
     return released[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
 
 
+def pair_blocks(released, n_bins, pairs):
+    return [block(released, n_bins, i, j) for i, j in pairs.tolist()]
+
+
 def random_codes(n_rows, n_bins=SIZES, seed=0):
     return np.random.default_rng(seed).integers(0, n_bins, (n_rows, len(n_bins)))
 
 
+def in_parts(rows, *ends):
+    pieces = [rows[a:b] for a, b in pairwise([0, *ends, len(rows)])]
+    return LocalParts(lambda: iter(pieces))
+
+
 @st.composite
-def tables(draw):
-    """Draw a table of codes, the bins of its columns and some of its pairs."""
-    sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=5))
-    n_rows = draw(st.integers(0, 9))
+def tables(draw, order=2):
+    """Draw codes, the bins of their columns, some tuples of columns and one more row.
+
+    Of three columns every one has as many bins.
+    """
+    least = order
+    if order == 2:
+        sizes = draw(st.lists(st.integers(1, 4), min_size=least, max_size=5))
+    else:
+        sizes = [draw(st.integers(1, 4))] * draw(st.integers(least, 5))
     row = st.tuples(*(st.integers(0, size - 1) for size in sizes))
-    rows = draw(st.lists(row, min_size=n_rows, max_size=n_rows))
-    codes = np.array(rows, dtype=np.uint8).reshape(n_rows, len(sizes))
-    pairs = np.stack(np.triu_indices(len(sizes), 1), axis=1)
-    kept = draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
-    if not any(kept):
-        kept[0] = True
-    return codes, sizes, pairs[np.array(kept)], draw(row)
+    rows = draw(st.lists(row, max_size=9))
+    codes = np.array(rows, dtype=np.uint8).reshape(len(rows), len(sizes))
+    every = [*combinations(range(len(sizes)), order)]
+    chosen = draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
+    return codes, sizes, np.array(sorted(chosen)), draw(row)
 
 
-# --- Exact ------------------------------------------------------------------------
+def with_row(codes, row):
+    return np.concatenate([codes, np.array([row], dtype=codes.dtype)])
+
+
+# --- Tables: exact ----------------------------------------------------------------
 
 
 @SMALL
-@given(tables())
-def test_the_tables_are_those_of_a_loop(drawn):
-    """Asked for or not: 0 stands where nothing was asked."""
+@given(tables(), st.sampled_from([1, 7, GRID]))
+def test_tables_of_pairs_are_those_of_a_loop(drawn, scale):
+    """Times the scale; 0 stands where nothing was asked."""
     codes, sizes, pairs, _ = drawn
     counts = exact_pair_counts(codes, sizes)
-    released = noisy_pair_tables(codes, sizes, pairs, exact(math.sqrt(len(pairs))))
+    line_of_all = exact(scale * math.sqrt(len(pairs)))
+    released = noisy_pair_tables(codes, sizes, pairs, line_of_all, scale)
     asked = {tuple(pair) for pair in pairs.tolist()}
     for i in range(len(sizes)):
         for j in range(len(sizes)):
-            expected = slow_table(codes, sizes, i, j)
-            assert block(counts, sizes, i, j).tolist() == expected.tolist()
-            if (i, j) not in asked:
-                expected = np.zeros_like(expected)
+            expected = slow_table(codes, sizes, (i, j))
+            assert block(counts, sizes, i, j).tolist() == expected.tolist() or i == j
+            expected = scale * expected if (i, j) in asked else 0 * expected
             assert block(released, sizes, i, j).tolist() == expected.tolist()
-
-
-def test_rows_are_counted_in_parts(monkeypatch):
-    """Three rows at a time, and all at once."""
-    codes = random_codes(100)
-    whole = exact_pair_counts(codes, SIZES)
-    monkeypatch.setattr(_parts, "_BLOCK_ENTRIES", 12)
-    assert (exact_pair_counts(codes, SIZES) == whole).all()
-    monkeypatch.undo()
-    monkeypatch.setattr(_tables, "_CHUNK_ROWS", 1)
-    assert (exact_pair_counts(codes, SIZES) == whole).all()
-    assert block(whole, SIZES, 0, 2).sum() == 100
+        of_column = np.diag(slow_table(codes, sizes, [i]))
+        assert block(counts, sizes, i, i).tolist() == of_column.tolist()
 
 
 @SMALL
-@given(tables())
-def test_a_row_moves_one_cell_of_each_table_by_one(drawn):
-    """So E tables have L2 sensitivity sqrt(E), and it is reached."""
-    codes, sizes, pairs, row = drawn
-    more = np.concatenate([codes, np.array([row], dtype=codes.dtype)])
-    line_of_all = math.sqrt(len(pairs))
+@given(tables(3), st.sampled_from([1, 7, GRID]))
+def test_tables_of_triples_are_those_of_a_loop(drawn, scale):
+    codes, sizes, triples, _ = drawn
+    line_of_all = exact(scale * math.sqrt(len(triples)))
+    released = noisy_triple_tables(codes, sizes[0], triples, line_of_all, scale)
+    expected = [scale * slow_table(codes, sizes, own) for own in triples.tolist()]
+    assert released.tolist() == [table.tolist() for table in expected]
+
+
+@SMALL
+@given(tables(), tables(3), st.sampled_from([1, GRID]))
+def test_a_row_moves_one_cell_of_each_table_by_the_scale(of_two, of_three, scale):
+    """So N tables have L2 sensitivity ``scale sqrt(N)``, and it is reached."""
+    codes, sizes, pairs, row = of_two
+    enough = scale * math.sqrt(len(pairs))
     before, after = (
-        noisy_pair_tables(c, sizes, pairs, exact(line_of_all)) for c in (codes, more)
+        noisy_pair_tables(c, sizes, pairs, exact(enough), scale)
+        for c in (codes, with_row(codes, row))
     )
-    change = after - before
-    for i, j in pairs:
-        moved = block(change, sizes, i, j)
-        assert moved[row[i], row[j]] == moved.sum() == np.abs(moved).sum() == 1
-    assert (change**2).sum() == len(pairs)
+    changes = pair_blocks(after - before, sizes, pairs)
+    cells = [tuple(row[j] for j in own) for own in pairs.tolist()]
+    assert ((after - before) ** 2).sum() == scale**2 * len(pairs)
+    codes, sizes, triples, row = of_three
+    enough = scale * math.sqrt(len(triples))
+    before, after = (
+        noisy_triple_tables(c, sizes[0], triples, exact(enough), scale)
+        for c in (codes, with_row(codes, row))
+    )
+    changes += [*(after - before)]
+    cells += [tuple(row[j] for j in own) for own in triples.tolist()]
+    for change, cell in zip(changes, cells, strict=True):
+        assert change[cell] == change.sum() == np.abs(change).sum() == scale
 
 
 @SMALL
@@ -123,70 +168,136 @@ def test_a_row_moves_each_distance_by_at_most_one(drawn, data):
     n_bins, n_pairs = sum(sizes), math.comb(len(sizes), 2)
     numbers = st.lists(st.integers(-5, 5), min_size=n_bins**2, max_size=n_bins**2)
     expected = np.array(data.draw(numbers)).reshape(n_bins, n_bins)
-    more = np.concatenate([codes, np.array([row], dtype=codes.dtype)])
     before, after = (
         noisy_pair_distances(c, sizes, expected, exact(math.sqrt(n_pairs)))
-        for c in (codes, more)
+        for c in (codes, with_row(codes, row))
     )
     assert before.tolist() == [
-        np.abs(slow_table(codes, sizes, i, j) - block(expected, sizes, i, j)).sum()
-        for i in range(len(sizes))
-        for j in range(i + 1, len(sizes))
+        np.abs(slow_table(codes, sizes, (i, j)) - block(expected, sizes, i, j)).sum()
+        for i, j in combinations(range(len(sizes)), 2)
     ]
     assert np.abs(after - before).max() <= 1
     assert ((after - before) ** 2).sum() <= n_pairs
 
 
-# --- Paid for ---------------------------------------------------------------------
+def released_whole_and_in_parts(release, rows, *ends):
+    """Give what is released of rows at once, in parts, and in a folded order."""
+    folded = np.concatenate([rows[1::2], rows[::2]])
+    return [release(own) for own in (rows, in_parts(rows, *ends), folded)]
 
 
-@pytest.mark.parametrize("n_tables", [1, 3, 6])
-def test_a_reservation_for_fewer_tables_is_refused(n_tables):
+def test_neither_parts_nor_order_nor_chunks_of_rows_matter():
+    """More rows than are worked on at a time: 8,192 of pairs, 919 of 1,140 triples."""
+    codes = random_codes(20_000)
+
+    def of_pairs(rows):
+        return noisy_pair_tables(rows, SIZES, PAIRS, exact(math.sqrt(6)))
+
+    whole, *others = released_whole_and_in_parts(of_pairs, codes, 1, 1, 9_000)
+    assert all(np.array_equal(other, whole) for other in others)
+    for own in PAIRS.tolist():
+        found = slow_table(codes, SIZES, own)
+        assert np.array_equal(block(whole, SIZES, *own), found)
+    codes, triples = random_codes(2_500, [3] * 20), triples_of(20)
+    codes = codes.astype(np.uint8)
+
+    def of_triples(rows):
+        return noisy_triple_tables(rows, 3, triples, exact(math.sqrt(1140)))
+
+    whole, *others = released_whole_and_in_parts(of_triples, codes, 3, 3, 2_000)
+    assert all(np.array_equal(other, whole) for other in others)
+    for place in (0, 500, 1139):
+        found = slow_table(codes, [3] * 20, triples[place].tolist())
+        assert np.array_equal(whole[place], found)
+    assert (whole.sum(axis=(1, 2, 3)) == 2_500).all()
+
+
+# --- Tables: reserved -------------------------------------------------------------
+
+RELEASES = {
+    "pairs": (
+        lambda rows, line: noisy_pair_tables(rows, SIZES, PAIRS, line, 3),
+        3 * math.sqrt(6),
+    ),
+    "one pair": (
+        lambda rows, line: noisy_pair_tables(rows, SIZES, PAIRS[2:3], line),
+        1.0,
+    ),
+    "distances": (
+        lambda rows, line: noisy_pair_distances(
+            rows, SIZES, np.zeros((10, 10), dtype=np.int64), line
+        ),
+        math.sqrt(6),
+    ),
+    "triples": (
+        lambda rows, line: noisy_triple_tables(rows, 4, TRIPLES, line, 3),
+        3 * math.sqrt(4),
+    ),
+    "moments": (
+        lambda rows, line: noisy_second_moments(
+            rows.astype(float), np.zeros(4), 1.0, line
+        ),
+        MOMENTS_SENSITIVITY,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_reservation_for_less_is_refused_and_none_is_used_twice(name):
     """And nothing is drawn from it."""
-    codes = random_codes(20)
-    small = line(8.0, 0.1, math.sqrt(n_tables) * (1 - 1e-9))
-    with pytest.raises(ReservationError, match="sensitivity"):
-        noisy_pair_tables(codes, SIZES, PAIRS[:n_tables], small)
-    assert small.used == 0
-    enough = line(8.0, 0.1, math.sqrt(n_tables))
-    noisy_pair_tables(codes, SIZES, PAIRS[:n_tables], enough)
-    assert enough.used == 1
-
-
-def test_a_reservation_for_fewer_distances_is_refused():
-    codes, expected = random_codes(20), np.zeros((10, 10), dtype=np.int64)
-    small = line(8.0, 0.1, math.sqrt(6) * (1 - 1e-9))
-    with pytest.raises(ReservationError, match="sensitivity"):
-        noisy_pair_distances(codes, SIZES, expected, small)
-    assert small.used == 0
-
-
-def test_a_table_is_not_bought_twice():
-    """Neither by a second call nor by a pair that is named twice."""
-    codes, once = random_codes(20), line(8.0, 0.1, math.sqrt(6))
-    noisy_pair_tables(codes, SIZES, PAIRS, once)
-    with pytest.raises(ReservationError, match="left"):
-        noisy_pair_tables(codes, SIZES, PAIRS, once)
-    expected = np.zeros((10, 10), dtype=np.int64)
-    with pytest.raises(ReservationError, match="left"):
-        noisy_pair_distances(codes, SIZES, expected, once)
-    twice = line(8.0, 0.1, 10.0)
-    with pytest.raises(ValueError, match="each of them once"):
-        noisy_pair_tables(codes, SIZES, PAIRS[[0, 0]], twice)
-    assert twice.used == 0
+    release, sensitivity = RELEASES[name]
+    codes, seen = random_codes(20), []
+    small = line(8.0, 0.1, sensitivity * (1 - 1e-9))
+    with observe_releases(seen.append):
+        with pytest.raises(ReservationError, match="sensitivity"):
+            release(codes, small)
+        assert small.used == 0
+        enough = line(8.0, 0.1, sensitivity)
+        release(codes, enough)
+        assert enough.used == 1
+        with pytest.raises(ReservationError, match="left"):
+            release(codes, enough)
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize("pairs", [[[1, 0]], [[2, 2]], [[0, 1], [0, 1]]])
 def test_what_is_no_pair_is_refused(pairs):
     with pytest.raises(ValueError, match="i < j"):
         measured_cells(SIZES, np.array(pairs))
+    reservation = line(8.0, 0.1, 10.0)
+    with pytest.raises(ValueError, match="each of them once"):
+        noisy_pair_tables(random_codes(9), SIZES, np.array(pairs), reservation)
+    assert reservation.used == 0
 
 
-@pytest.mark.parametrize("codes", [[[0, 0, 0, 2]], [[-1, 0, 0, 0]], [[0, 0, 0]]])
-def test_codes_out_of_range_are_refused_and_not_shown(codes):
-    with pytest.raises(ValueError, match="Expected") as error:
-        exact_pair_counts(np.array(codes), SIZES)
-    assert "[[" not in str(error.value)
+@pytest.mark.parametrize(
+    ("triples", "words"),
+    [
+        ([[0, 2, 1]], "i < j < k"),
+        ([[0, 1, 1]], "i < j < k"),
+        ([[-1, 0, 1]], "i < j < k"),
+        ([[0, 1]], "i < j < k"),
+        ([0, 1, 2], "i < j < k"),
+        ([[0, 1, 2], [0, 1, 2]], "once"),
+    ],
+)
+def test_what_is_no_triple_is_refused(triples, words):
+    reservation = line(8.0, 0.1, 10.0)
+    with pytest.raises(ValueError, match=words):
+        noisy_triple_tables(random_codes(9), 4, np.array(triples), reservation)
+    assert reservation.used == 0
+
+
+@pytest.mark.parametrize("name", ["pairs", "one pair", "distances", "triples"])
+@pytest.mark.parametrize("row", [[0, 0, 0, 77], [-77, 0, 0, 0]])
+def test_codes_out_of_range_are_refused_and_not_shown(name, row):
+    release, sensitivity = RELEASES[name]
+    reservation = line(8.0, 0.1, sensitivity)
+    codes = np.concatenate([random_codes(9), [row]])
+    with pytest.raises(ValueError, match="Expected integer codes") as error:
+        release(codes, reservation)
+    assert "77" not in str(error.value)
+    assert reservation.used == 0
 
 
 @pytest.mark.parametrize("sizes", [[3, 0, 4, 2], [3, -1, 4, 2], [3, 1, 4]])
@@ -201,47 +312,176 @@ def test_expected_tables_that_are_not_whole_are_refused():
         noisy_pair_distances(random_codes(5), SIZES, np.zeros((10, 10)), exact(9.0))
 
 
+# --- Second moments ---------------------------------------------------------------
+
+
+def products(row):
+    """Give the products of all pairs of one row of Python's integers."""
+    return [a * b for a, b in combinations(row, 2)]
+
+
+def whole_rows(n_rows, n_columns=5, seed=0):
+    """Make rows that are not shortened: whole numbers of a norm below the limit."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(-900, 901, (n_rows, n_columns)).astype(np.float64)
+
+
+def exact_moments(scores, means=None, unit=1.0):
+    """Give the exact whole numbers behind a release, in Python's integers."""
+    n_columns = scores.shape[1]
+    means, seen = np.zeros(n_columns) if means is None else means, []
+    with observe_releases(seen.append):
+        noisy = noisy_second_moments(scores, means, unit, exact(MOMENTS_SENSITIVITY))
+    (release,) = seen
+    assert release.exact.dtype == np.int64
+    assert noisy.tolist() == (release.exact * unit**2).tolist()
+    return release.exact.tolist()
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 7, 50])
+def test_sums_of_products_are_those_of_a_loop(n_rows):
+    """Of whole numbers, in a unit and less means, which floats hold exactly."""
+    rows, means = whole_rows(n_rows), np.array([0.5, -2.0, 0.0, 8.25, 1.0])
+    own = [products(row) for row in rows.astype(int).tolist()]
+    expected = [sum(column) for column in zip(*own, strict=True)] or [0] * 10
+    assert exact_moments(rows) == expected
+    assert exact_moments(means + rows / 4, means, 0.25) == expected
+
+
+def test_sums_of_more_rows_than_are_worked_on_at_a_time_are_exact():
+    """Odd products whose sum doubles would round: 2**16 rows at a time hold it."""
+    rows = np.full((2**16 * 2 + 1, 2), 2895.0)
+    whole, *others = released_whole_and_in_parts(
+        lambda own: noisy_second_moments(
+            own, np.zeros(2), 1.0, exact(MOMENTS_SENSITIVITY)
+        ).tolist(),
+        *(rows, 5, 2**16 + 7),
+    )
+    assert whole == [len(rows) * 2895**2]
+    assert others == [whole, whole]
+    assert 2**16 * LENGTH**2 < 2**53
+
+
+HOSTILE = st.one_of(
+    st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf, 1e300, -1e300, 1e-320]),
+    st.floats(-4.0, 4.0),
+    st.floats(),
+)
+
+
+@SMALL
+@given(
+    st.integers(2, 9).flatmap(
+        lambda n: st.tuples(
+            arrays.arrays(np.float64, (1, n), elements=HOSTILE),
+            arrays.arrays(np.float64, n, elements=st.floats(-3.0, 3.0)),
+            st.one_of(st.floats(1e-8, 1.0), st.sampled_from([1e-300, 1e100])),
+        )
+    )
+)
+def test_no_row_moves_the_moments_by_more_than_their_sensitivity(drawn):
+    """In exact fractions, whatever the scores: also beside rows of another kind."""
+    row, means, unit = drawn
+    limit = Fraction(LENGTH) ** 4 / 2
+    assert Fraction(MOMENTS_SENSITIVITY) ** 2 <= limit * (1 + Fraction(1, 2**50))
+    alone = exact_moments(row, means, unit)
+    assert sum(Fraction(value) ** 2 for value in alone) <= limit
+    others = np.random.default_rng(0).normal(size=(5, row.shape[1]))
+    before = exact_moments(others, means, unit)
+    after = exact_moments(np.concatenate([others, row]), means, unit)
+    assert [a - b for a, b in zip(after, before, strict=True)] == alone
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300, 1e30, 50.0])
+@pytest.mark.parametrize("n_columns", [2, 500])
+def test_hostile_rows_of_many_columns_stay_within_the_bound(value, n_columns):
+    """A row of equal numbers comes near to it: a bound below would be wrong."""
+    for dtype in (np.float32, np.float64):
+        with np.errstate(over="ignore"):
+            row = np.full((1, n_columns), value, dtype=dtype)
+        moved = exact_moments(row, unit=1e-3)
+        squares, limit = sum(x**2 for x in moved), LENGTH**4 // 2
+        assert squares <= limit
+        if math.isfinite(value) and value <= 1e30 and np.isfinite(row).all():
+            assert squares > 0.95 * limit * (1 - 1 / n_columns)
+
+
+def test_long_rows_are_shortened_and_keep_their_direction():
+    """Short ones stay; what is not finite counts as the mean."""
+    rng = np.random.default_rng(0)
+    directions = rng.standard_normal((20, 4))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    means = np.array([1.0, -0.5, 0.0, 0.2])
+    for share in (0.01, 0.5, 0.999, 1.001, 2.0, 1e6):
+        for own in directions:
+            found = exact_moments((means + share * own)[None], means, 1 / LENGTH)
+            length = min(share, 1.0) * LENGTH
+            expected = products((length * own).tolist())
+            np.testing.assert_allclose(found, expected, atol=3.0 * length + 9.0)
+    row = np.array([[math.nan, 3.0, math.inf, -5.0]])
+    assert exact_moments(row) == [0, 0, 0, 0, -15, 0]
+
+
 # --- Noise ------------------------------------------------------------------------
 
 
-def squares(release, exact_values, reservation):
-    """Give the sum of squared noise in units of the ledger's, and of how many."""
-    noise = (release - exact_values) / reservation.noise_std
-    return float((noise**2).sum()), noise.size
+def assert_is_noise(released, exact_values, noise_std):
+    """Chi-square of squared noise over its variance, two-sided at 1e-6.
 
-
-def assert_is_chi_squared(total, n):
+    A discrete Gaussian of sigma > 10 differs by less than 1e-80. Half the noise would
+    give a quarter, and none 0.
+    """
+    noise = (np.asarray(released) - exact_values) / noise_std
+    total, n = float((noise**2).sum()), noise.size
     assert chi2.ppf(ALPHA / 2, n) < total < chi2.ppf(1 - ALPHA / 2, n)
 
 
 @pytest.mark.statistical
-def test_every_cell_has_the_noise_of_the_ledger():
-    """n = 5 columns of 30 bins: 9,000 cells, and no cell beside them.
-
-    The squared noise over its variance is chi-square with 9,000 degrees of freedom (a
-    discrete Gaussian of sigma > 10 differs by less than 1e-80). Two-sided at 1e-6; half
-    the noise would give a quarter, and none 0. The same for the noise of one table.
-    """
-    sizes = [30] * 5
+@pytest.mark.parametrize("scale", [1, GRID])
+def test_every_cell_of_pairs_has_the_noise_of_the_ledger(scale):
+    """5 columns of 30 bins: 9,000 cells, and no cell beside them."""
+    sizes, pairs = [30] * 5, pairs_of(5)
     codes = random_codes(500, sizes)
-    pairs = np.stack(np.triu_indices(5, 1), axis=1)
-    reservation = line(8.0, 0.2, math.sqrt(10))
-    assert reservation.noise_std == pytest.approx(math.sqrt(10) / 0.2, rel=0.01)
-    released = noisy_pair_tables(codes, sizes, pairs, reservation)
+    reservation = line(8.0, 0.2, scale * math.sqrt(10))
+    assert reservation.noise_std == pytest.approx(scale * math.sqrt(10) / 0.2, rel=0.01)
+    released = noisy_pair_tables(codes, sizes, pairs, reservation, scale)
     counts, measured = exact_pair_counts(codes, sizes), measured_cells(sizes, pairs)
     assert measured.sum() == 9000
     assert (released[~measured] == 0).all()
-    total, n = squares(released[measured], counts[measured], reservation)
-    assert_is_chi_squared(total, n)
+    noisy, exact_values = released[measured], scale * counts[measured]
+    assert_is_noise(noisy, exact_values, reservation.noise_std)
 
 
 @pytest.mark.statistical
 def test_every_distance_has_the_noise_of_the_ledger():
-    """n = 2,016 pairs of 64 columns; as above, two-sided at 1e-6."""
+    """2,016 pairs of 64 columns."""
     sizes = [2] * 64
     codes, expected = random_codes(40, sizes), np.full((128, 128), 10)
     reservation = line(8.0, 0.2, math.sqrt(2016))
     off = np.abs(exact_pair_counts(codes, sizes) - 10)
     distances = off.reshape(64, 2, 64, 2).sum(axis=(1, 3))[np.triu_indices(64, 1)]
     released = noisy_pair_distances(codes, sizes, expected, reservation)
-    assert_is_chi_squared(*squares(released, distances, reservation))
+    assert_is_noise(released, distances, reservation.noise_std)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("scale", [1, GRID])
+def test_every_cell_of_triples_has_the_noise_of_the_ledger(scale):
+    """20 triples of 6 columns with 6 groups: 4,320 cells."""
+    codes, triples = random_codes(300, [6] * 6), triples_of(6)
+    reservation = line(8.0, 0.2, scale * math.sqrt(20))
+    assert reservation.noise_std == pytest.approx(scale * math.sqrt(20) / 0.2, rel=0.01)
+    counts = noisy_triple_tables(codes, 6, triples, exact(math.sqrt(20)))
+    released = noisy_triple_tables(codes, 6, triples, reservation, scale)
+    assert_is_noise(released, scale * counts, reservation.noise_std)
+
+
+@pytest.mark.statistical
+def test_every_moment_has_the_noise_of_the_ledger():
+    """2,016 pairs of 64 columns, in squared units of the scores."""
+    scores, unit = np.random.default_rng(0).normal(size=(50, 64)), 0.01
+    counts = np.array(exact_moments(scores, unit=unit)) * unit**2
+    reservation = line(8.0, 0.2, MOMENTS_SENSITIVITY)
+    assert reservation.noise_std == pytest.approx(MOMENTS_SENSITIVITY / 0.2, rel=0.01)
+    released = noisy_second_moments(scores, np.zeros(64), unit, reservation)
+    assert_is_noise(released, counts, reservation.noise_std * unit**2)
