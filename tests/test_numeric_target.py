@@ -48,7 +48,7 @@ def test_it_is_modelled_as_without_a_target(name, monkeypatch):
 
     But for the bins of pair tables, which are wider.
     """
-    monkeypatch.setattr(_pairs, "_MEASURED_CELL_FROM", _pairs._CELL_FROM)
+    monkeypatch.setattr(_tables, "_MEASURED_CELL_FROM", _pairs._CELL_FROM)
     free = TableSchema(COLUMNS, n_rows=600)
     ours = fitted(PLAIN[name], TABLE, schema=SCHEMA)
     plain = fitted(PLAIN[name], TABLE, schema=free)
