@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    Self,
+    get_args,
+    overload,
+)
 
 import numpy as np
 
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
         TripleTables,
     )
 
+Kind = Literal["interval", "categories", "zero", "missing", "other"]
+
 _FORMAT = "skdpsynth measurements 1"
 _SHOWN = 3  # categories of a bin, in a text
 
@@ -46,22 +56,25 @@ class Bin(NamedTuple):
     """A bin of one column.
 
     An interval has its ends, of which the lower one belongs to it; times are in seconds
-    since 1970. Categories in one bin are listed. "other" is any other value.
+    since 1970. Categories in one bin are listed. "other" is any other value. In tables
+    of three columns zeros, missing and other values may be in a bin of another kind:
+    `also` says so.
     """
 
-    kind: Literal["interval", "categories", "zero", "missing", "other"]
+    kind: Kind
     ends: tuple[float, float] | None = None
     categories: tuple[Hashable, ...] = ()
+    also: tuple[Kind, ...] = ()
 
     def __str__(self) -> str:
         """Write it as one would in a table."""
-        if self.ends is not None:
-            return "[{:g}, {:g})".format(*self.ends)
-        if self.kind == "zero":
-            return "0"
         first, more = self.categories[:_SHOWN], len(self.categories) - _SHOWN
-        listed = ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")
-        return listed or ("(nothing)" if self.kind == "categories" else self.kind)
+        text = ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")
+        if self.ends is not None:  # of times all digits count
+            text = "[{:.12g}, {:.12g})".format(*self.ends)
+        elif self.kind != "categories":
+            text = "0" if self.kind == "zero" else self.kind
+        return ", ".join([text or "(nothing)", *map(str, map(Bin, self.also))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,19 +182,24 @@ class Measurements(Sequence[Measurement]):
         path : path-like
             The file; one that is there is replaced.
         """
-        places: dict[tuple[Bin, ...], int] = {}
+        places: dict[str, int] = {}  # as texts: True and 1 are equal
+
+        def place(bins: tuple[Bin, ...]) -> int:
+            text = json.dumps([_bin_to_json(one) for one in bins])
+            return places.setdefault(text, len(places))
+
         listed = [
             {
                 "class": encode_value(own.class_label),
                 "columns": [encode_value(name) for name in own.columns],
-                "bins": [places.setdefault(bins, len(places)) for bins in own.bins],
+                "bins": [place(bins) for bins in own.bins],
                 "shape": own.values.shape,
                 "values": [None if np.isnan(x) else x for x in own.values.ravel()],
                 "noise_std": float(own.noise_std),
             }
             for own in self._all
         ]
-        bins = [[_bin_to_json(one) for one in own] for own in places]
+        bins = [json.loads(text) for text in places]
         document = {"format": _FORMAT, "bins": bins, "measurements": listed}
         Path(path).write_text(json.dumps(document), encoding="utf-8")
 
@@ -316,12 +334,15 @@ def _bins_of_groups(
     found = []
     for group in range(n_groups):
         own = [bins[place] for place in np.flatnonzero(groups == group).tolist()]
-        ends = [one.ends for one in own if one.ends is not None]
-        if ends and len(ends) == len(own):
-            found.append(Bin("interval", (ends[0][0], ends[-1][1])))
+        ends = [end for one in own for end in one.ends or ()]
+        levels = tuple(chain.from_iterable(one.categories for one in own))
+        also = [one.kind for one in own if one.kind in ("zero", "missing", "other")]
+        if ends:
+            found.append(Bin("interval", (ends[0], ends[-1]), (), tuple(also)))
+        elif levels or not also:
+            found.append(Bin("categories", None, levels, tuple(also)))
         else:
-            listed = [one.categories or (str(one),) for one in own]
-            found.append(Bin("categories", None, tuple(chain.from_iterable(listed))))
+            found.append(Bin(also[0], None, (), tuple(also[1:])))
     return tuple(found)
 
 
@@ -342,17 +363,22 @@ def _cells(own: Measurement) -> Iterator[tuple[str, float]]:
 
 
 def _bin_to_json(own: Bin) -> list[Any]:
-    return [own.kind, own.ends, [encode_value(level) for level in own.categories]]
+    return [
+        own.kind,
+        own.ends,
+        [encode_value(level) for level in own.categories],
+        own.also,
+    ]
 
 
 def _bin_from_json(data: Any) -> Bin:  # noqa: ANN401 - JSON
-    kind, ends, categories = data
-    if kind not in ("interval", "categories", "zero", "missing", "other"):
+    kind, ends, categories, also = data
+    if not {kind, *also} <= {*get_args(Kind)}:
         raise ValueError("an unknown kind of bin")
     if ends is not None:
         low, high = map(float, ends)
         ends = low, high
-    return Bin(kind, ends, tuple(decode_value(level) for level in categories))
+    return Bin(kind, ends, tuple(map(decode_value, categories)), tuple(also))
 
 
 def _from_json(data: Any, bins: list[tuple[Bin, ...]]) -> Measurement:  # noqa: ANN401

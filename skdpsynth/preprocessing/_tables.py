@@ -253,9 +253,8 @@ def measure_pairs(
         first = np.any(pairs == (-1 if target is None else target), axis=1)
         pairs = pairs[_worth(distances, pairs, np.array(sizes), mu, first)]
     measured = measured_cells(sizes, pairs)
-    tables = "1 table" if len(pairs) == 1 else f"{len(pairs)} tables"
     reservation = accountant.reserve_gaussian(
-        f"{tables} of 2 columns, {measured.sum()} cells",
+        f"{_tables(len(pairs))} of 2 columns, {measured.sum()} cells",
         mu=mu,
         sensitivity=GRID * math.sqrt(len(pairs)),
         scope=scope,
@@ -290,7 +289,7 @@ def measure_triples(
     codes = Parts.of(rows).map(bins.encode).map(_grouped, groups, bins.starts[:-1])
     triples = np.array(list(combinations(range(len(bins.sizes)), 3)), dtype=np.int64)
     reservation = accountant.reserve_gaussian(
-        f"{len(triples)} tables of 3 columns, {len(triples) * n_groups**3} cells",
+        f"{_tables(len(triples))} of 3 columns, {len(triples) * n_groups**3} cells",
         mu=mu,
         sensitivity=GRID * math.sqrt(len(triples)),
         scope=scope,
@@ -298,6 +297,11 @@ def measure_triples(
     counts = noisy_triple_tables(codes, n_groups, triples, reservation, GRID) / GRID
     noise_std = reservation.noise_std / GRID
     return TripleTables(groups, triples, counts.astype(np.float32), noise_std)
+
+
+def _tables(number: int) -> str:
+    """Give a number of tables in words."""
+    return "1 table" if number == 1 else f"{number} tables"
 
 
 def _grouped(
@@ -330,7 +334,7 @@ def measure_moments(
     )
     sums = noisy_second_moments(scores, means, unit, reservation)
     noise_std = reservation.noise_std * unit**2
-    return SecondMoments(sums / n_rows, noise_std / n_rows)
+    return SecondMoments(sums / n_rows, float(noise_std / n_rows))
 
 
 def _worth(
