@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, InvalidSchemaError
+from skdpsynth.preprocessing import _tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 
@@ -48,7 +49,7 @@ def test_it_is_modelled_as_without_a_target(name, monkeypatch):
 
     But for the bins of pair tables, which are wider.
     """
-    monkeypatch.setattr(_tables, "_MEASURED_CELL_FROM", _pairs._CELL_FROM)
+    monkeypatch.setattr(_tables, "_MEASURED_CELL_FROM", _tables._CELL_FROM)
     free = TableSchema(COLUMNS, n_rows=600)
     ours = fitted(PLAIN[name], TABLE, schema=SCHEMA)
     plain = fitted(PLAIN[name], TABLE, schema=free)
