@@ -70,6 +70,8 @@ def numbers(text: str) -> set[float]:
 def private_numbers(messages: list[str], public: set[float]) -> list[float]:
     """Give the numbers in messages that are none of the public ones, as written."""
     known = {f"{value:.6g}" for value in public}
+    # What tables are of, and not how many: "4 tables of 2 columns".
+    messages = [re.sub(r"of [23] columns", "", text) for text in messages]
     return [n for text in messages for n in numbers(text) if f"{n:.6g}" not in known]
 
 
