@@ -31,7 +31,7 @@ from skdpsynth.schema import (
     Identifier,
     Ordered,
 )
-from skdpsynth.utils._containers import from_arrow
+from skdpsynth.utils.containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
 CANARY = "87654321"

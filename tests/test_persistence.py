@@ -20,8 +20,7 @@ from sklearn.base import clone
 import skdpsynth
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.persistence._facts import decode_parameter, encode_parameter
-from skdpsynth.persistence._file import _signed
+from skdpsynth.persistence._saved import _signed, decode_parameter, encode_parameter
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.schema import (
     Categorical,

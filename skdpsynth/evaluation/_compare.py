@@ -14,24 +14,36 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
-from skdpsynth.evaluation._assemble import assemble
-from skdpsynth.evaluation._folder import RecordFolder
-from skdpsynth.evaluation._runs import REAL, Job, RunRecord, Task, run
+from skdpsynth.evaluation._results import assemble
+from skdpsynth.evaluation._runs import (
+    README,
+    REAL,
+    Job,
+    RunRecord,
+    Task,
+    read_record,
+    run,
+    shared_key,
+    write_record,
+)
 from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidTableError,
     check_range,
 )
-from skdpsynth.metrics import column_fidelity, tstr_scores
-from skdpsynth.metrics._classifiers import (
+from skdpsynth.metrics import (
     CLASSIFIERS,
     REGRESSORS,
+    check_tables,
+    column_fidelity,
     has_methods,
+    is_measurement,
     named_by_class,
     resolve_classifiers,
+    tstr_scores,
 )
-from skdpsynth.metrics._encode import check_tables, is_measurement
-from skdpsynth.utils._containers import from_arrow
+from skdpsynth.utils import RunFolder
+from skdpsynth.utils.containers import from_arrow
 
 if TYPE_CHECKING:
     import os
@@ -41,7 +53,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skdpsynth.evaluation._results import ComparisonResult
-    from skdpsynth.metrics._classifiers import Classifiers
+    from skdpsynth.metrics import Classifiers
 
 _FOLDED_ROWS = 10  # that `two_sample_scores` needs of each table
 _MANY_FITS = 30  # that nobody wants to lose
@@ -209,18 +221,20 @@ def compare_synthesizers(
     dummy = DummyRegressor() if measured else DummyClassifier()
     _rehearse(task, train, test, dummy)
     jobs = _jobs(named, task, epsilons, n_repeats, random_state)
-    kept = None if folder is None else RecordFolder(folder, task, train, test)
-    found = {} if kept is None else {i: kept.read(job) for i, job in enumerate(jobs)}
-    records = {i: record for i, record in found.items() if record is not None}
-    if kept is None:
+    records: dict[int, RunRecord] = {}
+    if folder is not None:
+        kept, key = RunFolder(folder, README), shared_key(task, train, test)
+        found = {i: read_record(kept, job, key) for i, job in enumerate(jobs)}
+        records = {i: record for i, record in found.items() if record is not None}
+    else:
         _warn_of_loss(sum(job.synthesizer is not None for job in jobs))
     off = None if verbose is None else not verbose
     with tqdm(total=len(jobs), initial=len(records), disable=off, unit="run") as bar:
         work = [(i, job) for i, job in enumerate(jobs) if i not in records]
         for i, record in _finished(work, task, train, test, n_jobs):
             records[i] = record
-            if kept is not None:
-                kept.write(jobs[i], record)
+            if folder is not None:
+                write_record(kept, jobs[i], key, record)
             bar.update()
     ordered = [records[i] for i in range(len(jobs))]
     _warn_of_failures(ordered)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.metrics._dependence import LevelCells, NumberCells
-from skdpsynth.metrics._fidelity import cramers_v
-from skdpsynth.schema._dtypes import as_moments
+from skdpsynth.metrics import LevelCells, NumberCells, cramers_v
+from skdpsynth.schema import as_moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.utils._containers import from_arrow
+from skdpsynth.utils.containers import from_arrow
 
 Matrix = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from skdpsynth.metrics._panel import score_classifiers, score_regressors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skdpsynth.metrics._classifiers import Classifiers
+    from skdpsynth.metrics._panel import Classifiers
 
     # From a table to train on, one to test on and the setting to their scores.
     Scorer = Callable[[pd.DataFrame, pd.DataFrame, str], pd.DataFrame]

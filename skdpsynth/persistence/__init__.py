@@ -6,6 +6,6 @@ lies, and so that reading it needs memory in proportion to its size. Whatever is
 exactly what `save` writes is refused, by a `PersistenceError`.
 """
 
-from skdpsynth.persistence._savable import inspect
+from skdpsynth.persistence._saved import Savable, inspect
 
-__all__ = ["inspect"]
+__all__ = ["Savable", "inspect"]

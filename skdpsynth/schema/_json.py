@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema._columns import KINDS, Column
+from skdpsynth.schema._dtypes import plain
 from skdpsynth.schema._rules import RULES, Rule
-from skdpsynth.schema._values import decode_value, encode_value
-from skdpsynth.utils._json import DAMAGED, parse_json
+from skdpsynth.utils import DAMAGED, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -22,7 +25,55 @@ _WIDTH = 160  # of a line; the facts of a longer column have a line each
 # What a template leaves open. A column of which nothing is filled in is bought.
 _BLANKS = ("low", "high", "categories", "nullable")
 _LONGEST = 1000  # characters of what a message quotes
+_MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
 _LISTS = ("columns", "parts")  # of names; another name may be a tuple itself
+
+
+def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """Return a JSON-safe form of a column name, a category or a bound.
+
+    What JSON holds exactly stays as it is; the rest becomes a tagged dictionary.
+    """
+    value = plain(value)
+    if isinstance(value, tuple):
+        return {"tuple": [encode_value(part) for part in value]}
+    if isinstance(value, pd.Timestamp):
+        zone = None if value.tzinfo is None else str(value.tzinfo)
+        moment = value if zone is None else value.tz_convert("UTC").tz_localize(None)
+        return {"time": moment.isoformat(), "unit": value.unit, "zone": zone}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise InvalidSchemaError(
+        "Names and categories can be saved if they are str, bool, int, float,"
+        f" Timestamp or tuples of these. Got one of type {type(value).__name__}; cast"
+        " it to str."
+    )
+
+
+def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_value
+    """Return the value, or the list of values, that `encode_value` was given."""
+    if isinstance(data, list):
+        return [decode_value(part) for part in data]
+    if not isinstance(data, dict):
+        return data
+    if "tuple" in data:
+        return tuple(decode_value(part) for part in data["tuple"])
+    if "float" in data:
+        return float(data["float"])
+    time, zone = data["time"], data["zone"]
+    if not isinstance(time, str) or len(time) > _MAX_TIME:
+        raise ValueError("no time")
+    moment = pd.Timestamp(time).as_unit(data["unit"])
+    if zone is None:
+        return moment
+    if not isinstance(zone, str) or len(zone) > _MAX_TIME or "dateutil" in zone:
+        raise ValueError("a zone that pandas would read from a file")
+    try:
+        return moment.tz_localize("UTC").tz_convert(zone)
+    except OSError as error:  # a name that is a folder of zones
+        raise ValueError("no zone") from error
 
 
 def column_to_dict(column: Column) -> dict[str, Any]:

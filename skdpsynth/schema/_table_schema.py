@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.schema._check import findings
 from skdpsynth.schema._columns import (
     Boolean,
     Categorical,
@@ -17,24 +16,26 @@ from skdpsynth.schema._columns import (
     Continuous,
     blank_hint,
 )
-from skdpsynth.schema._from_table import (
-    blank_code,
-    blank_facts,
-    check_frame,
-    described,
-    schema_code,
-)
+from skdpsynth.schema._dtypes import plain
 from skdpsynth.schema._json import (
     column_to_dict,
+    encode_value,
     from_text,
     place,
     rule_to_dict,
     schema_from_dict,
     to_text,
 )
-from skdpsynth.schema._rules_together import checked_rules
-from skdpsynth.schema._values import encode_value, plain
-from skdpsynth.utils._json import read_text
+from skdpsynth.schema._rules import checked_rules
+from skdpsynth.schema._tables import (
+    blank_code,
+    blank_facts,
+    check_frame,
+    described,
+    findings,
+    schema_code,
+)
+from skdpsynth.utils import read_text
 
 if TYPE_CHECKING:
     import pandas as pd

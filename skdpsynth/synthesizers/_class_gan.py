@@ -26,7 +26,7 @@ from skdpsynth.synthesizers._look_plan import (
     products_clear,
 )
 from skdpsynth.synthesizers._start import FactorStart, NetworkStart, PairStart
-from skdpsynth.utils._sklearn_compat import Interval, StrOptions
+from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

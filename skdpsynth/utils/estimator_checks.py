@@ -17,6 +17,7 @@ import tempfile
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,6 @@ from skdpsynth.privacy._blocks import steps_mu
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, TableSchema
-from skdpsynth.utils._reachable import reachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -321,6 +321,34 @@ def _check_nothing_private_is_kept(synthesizer: BaseSynthesizer) -> None:
                 apart = secrets.isdisjoint(values.tolist())
                 _require(apart, "a training value is in an array of the object")
     _require(b"canary" not in pickle.dumps(fitted), "a rare string is in the pickle")
+
+
+def reachable(root: object) -> Iterator[Any]:
+    """Yield all that an object holds, by attributes, items and closures."""
+    stack: list[Any] = [root]
+    seen: dict[int, Any] = {}  # keeps what it has seen alive, so that no id comes twice
+    while stack:
+        item = stack.pop()
+        if id(item) in seen or isinstance(item, type):
+            continue
+        seen[id(item)] = item
+        yield item
+        if isinstance(item, dict):
+            stack += [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple | set | frozenset):
+            stack += item
+        elif isinstance(item, pd.DataFrame | pd.Series | pd.Index):
+            stack.append(item.to_numpy())
+        elif isinstance(item, np.ndarray):
+            stack += item.tolist() if item.dtype.kind == "O" else []
+        elif isinstance(item, MethodType):
+            stack.append(item.__self__)
+        elif isinstance(item, FunctionType):
+            stack += [cell.cell_contents for cell in item.__closure__ or ()]
+        else:
+            stack += vars(item).values() if hasattr(item, "__dict__") else []
+            slots = getattr(type(item), "__slots__", ())
+            stack += [getattr(item, name, None) for name in slots]
 
 
 def _secret_numbers() -> set[float]:

@@ -19,13 +19,13 @@ from skdpsynth.metrics import (
     feature_ranking_agreement,
     pair_fidelity,
     setting_scores,
+    synthetic_only_scores,
     synthetic_ranking_agreement,
     tstr_scores,
     two_sample_scores,
 )
-from skdpsynth.metrics._tstr import synthetic_only_scores
 from skdpsynth.schema import Categorical, TableSchema
-from skdpsynth.utils._memory import _forget_peak
+from skdpsynth.utils._runs import _forget_peak
 
 # With so few rows a label that nobody declares is not found.
 SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")

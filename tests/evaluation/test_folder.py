@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.evaluation._folder import table_digest
+from skdpsynth.evaluation._runs import table_digest
 from skdpsynth.exceptions import DegradedResultWarning
 
 
@@ -151,7 +151,7 @@ def test_references_of_an_older_format_are_made_again(
 ) -> None:
     """Theirs alone: no fit is paid for again for their sake."""
     with monkeypatch.context() as before:
-        before.setattr("skdpsynth.evaluation._folder._REFERENCE_FORMAT", 1)
+        before.setattr("skdpsynth.evaluation._runs._REFERENCE_FORMAT", 1)
         resume()
     assert len(list((tmp_path / "runs").glob("*.json"))) == 4
     assert resume()[0] == 0

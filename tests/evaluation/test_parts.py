@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from skdpsynth.evaluation._marginals import PlainColumn, marginal, plain_columns, shares
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics import setting_scores
-from skdpsynth.metrics._tstr import synthetic_only_scores
-from skdpsynth.utils import _memory
-from skdpsynth.utils._memory import PeakMemory
+from skdpsynth.metrics import setting_scores, synthetic_only_scores
+from skdpsynth.utils import PeakMemory
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux only")
@@ -33,7 +31,7 @@ def test_peak_is_that_of_the_block() -> None:
 
 def test_peak_without_help_of_the_system(monkeypatch, tmp_path) -> None:
     """The peak since the process began is what there is: it cannot fall."""
-    monkeypatch.setattr(_memory, "_PROCESS", tmp_path / "absent")
+    monkeypatch.setattr("skdpsynth.utils._runs._PROCESS", tmp_path / "absent")
     with PeakMemory() as memory:
         pass
     assert 0 <= memory.megabytes < 5

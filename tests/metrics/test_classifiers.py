@@ -13,8 +13,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import MissingDependencyError
-from skdpsynth.metrics import default_classifiers, setting_scores, tstr_scores
-from skdpsynth.metrics._classifiers import are_own, averaged, resolve_classifiers
+from skdpsynth.metrics import (
+    averaged,
+    default_classifiers,
+    resolve_classifiers,
+    setting_scores,
+    tstr_scores,
+)
+from skdpsynth.metrics._panel import are_own
 
 # What differs from the defaults of the library, random_state=0 apart.
 STATED = {

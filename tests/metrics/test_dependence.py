@@ -12,8 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics import column_fidelity, marginal_fidelity
-from skdpsynth.metrics._dependence import LevelCells, NumberCells, _groups
+from skdpsynth.metrics import (
+    LevelCells,
+    NumberCells,
+    column_fidelity,
+    marginal_fidelity,
+)
+from skdpsynth.metrics._fidelity import _groups
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 3), st.floats(-9, 9, width=16))
 TEXTS = st.one_of(st.none(), st.sampled_from("abc"))

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics._encode import check_tables, encode_features, standardize
+from skdpsynth.metrics import check_tables
+from skdpsynth.metrics._encode import encode_features, standardize
 
 
 def column(*values: object, dtype: object = None) -> pd.DataFrame:

@@ -17,12 +17,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics import (
     feature_ranking_agreement,
+    is_measurement,
     setting_scores,
+    synthetic_only_scores,
     synthetic_ranking_agreement,
     tstr_scores,
 )
-from skdpsynth.metrics._encode import is_measurement
-from skdpsynth.metrics._tstr import synthetic_only_scores
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

@@ -15,7 +15,7 @@ from safetensors.numpy import save as bytes_of
 import skdpsynth
 from skdpsynth import GPATESynthesizer
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.persistence._file import _signed
+from skdpsynth.persistence._saved import _signed
 from skdpsynth.schema import Categorical, Continuous, Datetime, TableSchema
 
 SCHEMA = TableSchema(

@@ -10,7 +10,7 @@ from _rules import COLUMNS, RULES, SCHEMA, TABLE
 
 from skdpsynth import IndependentSynthesizer, TableSchema, inspect
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
-from skdpsynth.persistence._facts import check_parts
+from skdpsynth.persistence._saved import check_parts
 from skdpsynth.preprocessing._rules import RowRules
 from skdpsynth.schema import Categorical, Determines
 

@@ -20,7 +20,6 @@ from safetensors.numpy import save as bytes_of
 
 import skdpsynth
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.persistence import _file
 
 
 def test_the_file_is_what_the_tests_take_apart(saved, files):
@@ -169,8 +168,8 @@ def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch
     """Parsed, it takes twenty times its size; 1 GiB of arrays could be a header."""
     synth, data = saved
     length = int.from_bytes(data[:8], "little")
-    monkeypatch.setattr(_file, "_MAX_HEADER", length - 1)
-    monkeypatch.setattr(_file, "parse_json", None)
+    monkeypatch.setattr("skdpsynth.persistence._saved._MAX_HEADER", length - 1)
+    monkeypatch.setattr("skdpsynth.persistence._saved.parse_json", None)
     refused(data, match=f"Expected at most {length - 1:,} bytes of facts")
     with pytest.raises(PersistenceError, match="Declare fewer categories"):
         synth.save("absent")

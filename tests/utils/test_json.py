@@ -11,8 +11,7 @@ import tracemalloc
 
 import pytest
 
-from skdpsynth.utils import _json
-from skdpsynth.utils._json import MAX_BYTES, parse_json, read_text
+from skdpsynth.utils import MAX_BYTES, _json, parse_json, read_text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from skdpsynth.utils._rows import in_chunks, in_order_of_class
+from skdpsynth.utils import in_chunks, in_order_of_class
 
 
 @pytest.mark.parametrize("n_classes", [3, 2**15])
