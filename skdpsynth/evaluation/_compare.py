@@ -105,9 +105,10 @@ def compare_synthesizers(
         Synthetic rows of each fit, at least 2 (10 with `fidelity`), and real rows of
         the reference at most.
     settings : str, default="ABC"
-        Which of the settings of the PATE-GAN paper [1]_: A (learn from real rows, test
-        on real rows; once per repeat, as the reference), B (synthetic, real) and C
-        (synthetic, synthetic; the reference too, where there is one: see Notes).
+        Which of the settings of the PATE-GAN paper (`skdpsynth.metrics.tstr_scores`
+        cites it): A (learn from real rows, test on real rows; once per repeat, as the
+        reference), B (synthetic, real) and C (synthetic, synthetic; the reference too,
+        where there is one: see Notes).
     n_jobs : int or None, default=None
         Runs at the same time, as in joblib, in whatever backend is set there. A run is
         one task.
@@ -135,7 +136,7 @@ def compare_synthesizers(
         comparison gives other numbers; `folder` keeps the first ones.
     verbose : int or None, default=None
         Whether a progress bar over the runs is written to standard error: 1 always, 0
-        never, None where somebody looks, in a terminal or a notebook.
+        never, None in a terminal or a notebook only.
 
     Returns
     -------
@@ -183,11 +184,6 @@ def compare_synthesizers(
 
     Warnings of a run are in the column `warned` of ``runs``. A worker process that is
     killed, for instance for want of memory, ends the comparison.
-
-    References
-    ----------
-    .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
-       Data with Differential Privacy Guarantees", ICLR, 2019.
 
     Examples
     --------

@@ -94,7 +94,8 @@ _COLUMNS = {
     "tv": "total variation distance to real rows, mean of the categories, 0 is best",
     "missing": "difference of the shares of missing values, 0 is best",
     "pairs": "difference of the dependence of two columns, mean of pairs, 0 is best",
-    "two_sample": "how well a classifier tells synthetic from real rows, 0.5 is best",
+    "two_sample": "AUC of a classifier two-sample test (C2ST) of synthetic and real "
+    "rows, 0.5 is best",
     "epsilon_spent": "what one fit guarantees, with delta",
     "peak_mb": "highest resident memory of the process while it fitted and sampled, "
     "minus that before",
@@ -155,7 +156,7 @@ def _sections(result: ComparisonResult) -> Iterator[str]:
     if result._samples:
         says = "shares of the values of columns"
         yield _section("Columns", *_drawn(result, result.plot_marginals, says))
-        says = "joint shares of pairs of columns"
+        says = "2-way marginals of pairs of columns"
         yield _section("Pairs of columns", *_drawn(result, result.plot_pairs, says))
     yield _section("Runs", _table(_rounded(result.runs), of="runs"))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Samples = Mapping[tuple[str, float], Sequence[PlainColumn]]
 
-RUN = ["synthesizer", "epsilon", "repeat"]  # what tells runs apart
+RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
 _COSTS = dict.fromkeys(["epsilon_spent", "delta", "fit_s", "sample_s"], "mean")
 _COSTS["peak_mb"] = "max"  # the first run in a process loads libraries too
 # What the curator may see of a run and others may not: time and memory follow the
@@ -98,7 +98,7 @@ class ComparisonResult:
     >>> from skdpsynth.evaluation import compare_synthesizers
     >>> table = load_cervical_cancer()
     >>> result = compare_synthesizers(
-    ...     {"floor": IndependentSynthesizer()}, table[::2], table[1::2], "Biopsy",
+    ...     {"baseline": IndependentSynthesizer()}, table[::2], table[1::2], "Biopsy",
     ...     n_repeats=1, n_samples=400, classifiers=["GaussianNB"], fidelity=False,
     ... )
     >>> sorted(result.public_part().scores["setting"].unique())
@@ -216,7 +216,7 @@ class ComparisonResult:
         Axes
             A line for each synthesizer, with a band of one standard deviation of the
             repeats on either side; a dashed line for real rows, and a dotted one for
-            the floor, the first `IndependentSynthesizer`, where there is one.
+            the independent baseline, the first `IndependentSynthesizer`, if any.
 
         Raises
         ------
@@ -300,7 +300,7 @@ class ComparisonResult:
     def plot_pairs(
         self, axes: NDArray[Any] | None = None, *, epsilon: float | None = None
     ) -> NDArray[Any]:
-        """Plot the joint shares of pairs of columns, real beside synthetic.
+        """Plot the 2-way marginals of pairs of columns, real beside synthetic.
 
         Parameters
         ----------

@@ -56,7 +56,7 @@ _MEASURED = ("epsilon_spent", "delta", "fit_s", "sample_s", "score_s", "peak_mb"
 
 @dataclass(frozen=True)
 class Job:
-    """What tells one run from the others; without a synthesizer it is the reference.
+    """What identifies a run; without a synthesizer it is the reference.
 
     `epsilon` is infinite without such a parameter, and NaN for the reference.
     """
@@ -299,7 +299,7 @@ def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
 
 
 # Counted up when a run holds something else. The references have their own count, so
-# that no fit is paid for again for their sake.
+# that no fit spends budget again for their sake.
 _FORMAT, _REFERENCE_FORMAT = 1, 2
 README = """\
 Finished runs of skdpsynth.evaluation.compare_synthesizers, one file each.
@@ -362,7 +362,7 @@ def write_record(
 
 
 def table_digest(table: pd.DataFrame) -> str:
-    """Digest names, dtypes (with all levels) and values of a table, not its index."""
+    """Digest names, dtypes, all categories and values of a table, not its index."""
     digest = hashlib.sha256(repr([*table.columns]).encode())
     digest.update(repr([str(dtype) for dtype in table.dtypes]).encode())
     for dtype in table.dtypes:

@@ -8,7 +8,7 @@ metrics is for comparisons in `evaluation`.
 
 from skdpsynth.metrics._encode import check_tables, is_measurement
 from skdpsynth.metrics._fidelity import (
-    LevelCells,
+    CategoryCells,
     NumberCells,
     column_fidelity,
     cramers_v,
@@ -39,8 +39,8 @@ from skdpsynth.metrics._tstr import (
 __all__ = [
     "CLASSIFIERS",
     "REGRESSORS",
+    "CategoryCells",
     "Classifiers",
-    "LevelCells",
     "NumberCells",
     "averaged",
     "check_tables",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.intp]
 
 # A contingency table of two texts with all values distinct would not fit in memory.
-_MAX_LEVELS = 50
+_MAX_CATEGORIES = 50
 
 
 def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
@@ -79,8 +79,8 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
     >>> import pandas as pd
     >>> from skdpsynth.metrics import column_fidelity
     >>> real = pd.DataFrame({"age": [20, 30, 40, 50], "sex": ["f", "f", "m", "m"]})
-    >>> fake = pd.DataFrame({"age": [30, 40, 50, 60], "sex": ["f", "m", "m", "m"]})
-    >>> column_fidelity(real, fake)["distance"].to_dict()
+    >>> synthetic = pd.DataFrame({"age": [30, 40, 50, 60], "sex": ["f", "m", "m", "m"]})
+    >>> column_fidelity(real, synthetic)["distance"].to_dict()
     {'age': 0.25, 'sex': 0.25}
     """
     real, synthetic = same_columns(real, synthetic)
@@ -153,8 +153,8 @@ def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
     >>> import pandas as pd
     >>> from skdpsynth.metrics import pair_fidelity
     >>> real = pd.DataFrame({"a": [1, 2, 3, 4], "b": [2, 4, 6, 8]})
-    >>> fake = pd.DataFrame({"a": [1, 2, 3, 4], "b": [8, 6, 4, 2]})
-    >>> float(pair_fidelity(real, fake)["difference"].iloc[0].round(6))
+    >>> synthetic = pd.DataFrame({"a": [1, 2, 3, 4], "b": [8, 6, 4, 2]})
+    >>> float(pair_fidelity(real, synthetic)["difference"].iloc[0].round(6))
     2.0
     """
     real, synthetic = same_columns(real, synthetic)
@@ -182,7 +182,7 @@ def two_sample_scores(
     classifiers: Mapping[str, BaseEstimator] | None = None,
     max_rows: int = 5_000,
 ) -> pd.Series:
-    """Let classifiers tell real from synthetic rows: the classifier two-sample test.
+    """Run classifier two-sample tests (C2ST): is a row real or synthetic.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def two_sample_scores(
         Synthetic table with the same columns in any order, at least ten rows.
     classifiers : dict of str to classifier, or None, default=None
         Classifiers of scikit-learn by name. None means a logistic regression, which
-        sees the means of columns, and a random forest, which sees dependence too.
+        depends on the means of columns, and a random forest, which finds dependence.
     max_rows : int, default=5000
         Rows taken of each table, at random but always the same, at least ten. As many
         are taken of both.
@@ -201,7 +201,7 @@ def two_sample_scores(
     -------
     Series of shape (n_classifiers,)
         Area under the ROC curve, the mean of five cross-validation folds, in [0, 1].
-        0.5: the classifier cannot tell the tables apart; 1: it always can.
+        0.5: the classifier finds no difference of the tables; 1: it is always right.
         ``attrs["contains_private_statistics"]`` is True.
 
     Raises
@@ -261,7 +261,7 @@ def two_sample_scores(
 
 
 def _total_variation(first: pd.Series, second: pd.Series) -> float:
-    """Compute half the L1 distance of the shares of two columns' levels."""
+    """Compute half the L1 distance of the shares of two columns' categories."""
     shares = [c.astype(object).value_counts(normalize=True) for c in (first, second)]
     return float(shares[0].sub(shares[1], fill_value=0.0).abs().sum() / 2)
 
@@ -274,7 +274,7 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values,
     both = pd.concat([real.astype(object), synthetic.astype(object)])
     counts = both.value_counts(sort=False)  # its sort is not stable before pandas 3
     counts = counts.sort_values(ascending=False, kind="stable")
-    frequent = counts.index[:_MAX_LEVELS]
+    frequent = counts.index[:_MAX_CATEGORIES]
     codes = pd.Index(frequent).get_indexer(both)
     codes[(codes == -1) & both.notna().to_numpy()] = len(frequent)
     return codes[: len(real)], codes[len(real) :]
@@ -300,7 +300,7 @@ def _association(first: Values, second: Values) -> tuple[str, float]:
 
 
 def cramers_v(counts: NDArray[np.intp]) -> float:
-    """Compute Bergsma's Cramer's V, 0 to 1, of counts by levels that all have some."""
+    """Compute Bergsma's Cramer's V, 0 to 1, of counts; no row or column is empty."""
     n_rows = counts.sum()
     expected = expected_freq(counts)
     phi2 = ((counts - expected) ** 2 / expected).sum() / n_rows
@@ -343,7 +343,7 @@ def _labelled(
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int16]
 
-_N_BINS, _N_LEVELS = 10, 20
+_N_BINS, _N_CATEGORIES = 10, 20
 # Marginals that are compared without being asked for more; all columns alone.
 _LIMITS = {2: 10_000, 3: 150}
 _NAMES = ("first", "second", "third")
@@ -390,28 +390,28 @@ class NumberCells:
 
 
 @dataclass(frozen=True)
-class LevelCells:
+class CategoryCells:
     """Cells of categories: the most frequent, the others, and what is missing."""
 
-    levels: Sequence[Hashable]
+    categories: Sequence[Hashable]
 
     @classmethod
-    def of(cls, values: pd.Series, n_levels: int) -> LevelCells:
+    def of(cls, values: pd.Series, n_categories: int) -> CategoryCells:
         """Keep the most frequent apart; ties are broken by name, not by the rows."""
         counts = values.astype(object).value_counts()
         ranked = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
-        return cls([level for level, _ in ranked[:n_levels]])
+        return cls([category for category, _ in ranked[:n_categories]])
 
     @property
     def n_cells(self) -> int:
         """Number of cells, those of other and of missing values included."""
-        return len(self.levels) + 2
+        return len(self.categories) + 2
 
     def codes(self, values: pd.Series) -> Codes:
-        """Say in which cell each value is; the last two: other levels, and missing."""
+        """Say in which cell each value is; the last two: others, and missing."""
         values = values.astype(object)
-        codes = pd.Index(self.levels, dtype=object).get_indexer(values)
-        codes[codes == -1] = len(self.levels)
+        codes = pd.Index(self.categories, dtype=object).get_indexer(values)
+        codes[codes == -1] = len(self.categories)
         codes[values.isna().to_numpy()] = self.n_cells - 1
         return np.asarray(codes, dtype=np.int16)
 
@@ -433,7 +433,7 @@ def marginal_fidelity(
     synthetic : DataFrame
         Synthetic table with the same columns in any order.
     k : {1, 2, 3}, default=2
-        Columns that are looked at together.
+        Columns that are compared together.
     n_marginals : int or None, default=None
         Most groups of `k` columns to compare, at least 1. Where there are more, some
         are chosen at random, always the same. None means all columns for ``k=1``,
@@ -463,11 +463,11 @@ def marginal_fidelity(
     The distance is half the sum of the absolute differences of the shares of all cells
     [1]_. A number (booleans and times too) is in one of ten bins, whose edges are
     quantiles of `real`; where a tenth or more of the rows have the smallest value, it
-    has a bin of its own. A category is one of the 20 most frequent levels of `real`, or
-    a rest. Missing values are a cell too. A label is a column like any other.
+    has a bin of its own. A category is one of the 20 most frequent ones of `real`, or a
+    rest. Missing values are a cell too. A label is a column like any other.
 
     Two tables of one distribution have no distance of 0, the less so the more cells and
-    the fewer rows there are: look at other real rows first.
+    the fewer rows there are: compare with other real rows first.
 
     References
     ----------
@@ -482,8 +482,8 @@ def marginal_fidelity(
     >>> import pandas as pd
     >>> from skdpsynth.metrics import marginal_fidelity
     >>> real = pd.DataFrame({"a": [0, 0, 1, 1], "b": [0, 0, 1, 1]})
-    >>> fake = pd.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]})
-    >>> [float(marginal_fidelity(real, fake, k=k).mean()) for k in (1, 2)]
+    >>> synthetic = pd.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]})
+    >>> [float(marginal_fidelity(real, synthetic, k=k).mean()) for k in (1, 2)]
     [0.0, 0.5]
     """
     check_range("k", k, k in (1, 2, 3), "1, 2 or 3")
@@ -503,7 +503,7 @@ def marginal_fidelity(
     groups = _groups(len(names), k, limit, random_state)
     distances = [_distance([coded[i] for i in group]) for group in groups]
     index = pd.MultiIndex.from_arrays(
-        [[names[i] for i in members] for members in groups.T], names=_NAMES[:k]
+        [[names[i] for i in group] for group in groups.T], names=_NAMES[:k]
     )
     if k == 1:
         index = pd.Index(names, name="column").take(groups[:, 0])
@@ -518,15 +518,15 @@ def _cells_of(
     """Give the cells of both columns' values, and how many cells there are."""
     kind = common_kind(real, synthetic, name)
     if kind == "category":
-        levels = LevelCells.of(real, _N_LEVELS)
-        return levels.codes(real), levels.codes(synthetic), levels.n_cells
+        cells = CategoryCells.of(real, _N_CATEGORIES)
+        return cells.codes(real), cells.codes(synthetic), cells.n_cells
     own, other = finite_numbers(real, kind), finite_numbers(synthetic, kind)
     bins = NumberCells.of(own, _N_BINS)
     return bins.codes(own), bins.codes(other), bins.n_cells
 
 
 def _distance(columns: list[tuple[Codes, Codes, int]]) -> float:
-    """Compute the total variation distance of the joint shares of some columns."""
+    """Compute the total variation distance of a k-way marginal."""
     # Three columns have 22 ** 3 cells at most, so that int16 holds their numbers.
     own, other, n_cells = columns[0]
     for more_own, more_other, n_more in columns[1:]:

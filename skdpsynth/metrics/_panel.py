@@ -123,7 +123,7 @@ def default_classifiers() -> dict[str, BaseEstimator]:
     -------
     dict of str to classifier
         New, unfitted classifiers by the name of their class, in the order of Table 1 of
-        the PATE-GAN paper [1]_.
+        the PATE-GAN paper, which `tstr_scores` cites.
 
     Raises
     ------
@@ -141,11 +141,6 @@ def default_classifiers() -> dict[str, BaseEstimator]:
     scikit-learn's `HistGradientBoostingClassifier` with ``random_state=0``. It is
     scored beside the twelve and is no part of their mean:
     ``classifiers=[*default_classifiers(), "HistGradientBoosting"]``.
-
-    References
-    ----------
-    .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
-       Data with Differential Privacy Guarantees", ICLR, 2019.
     """
     return {name: _new(CLASSIFIERS, name) for name in averaged(CLASSIFIERS)}
 
@@ -288,7 +283,7 @@ def _features(
 def _scored(
     one: ScoreOne, classifiers: Classifiers, known: Panel, n_jobs: int | None
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Score a panel and its mean; say of which of its members no fit succeeded."""
+    """Score a panel and its mean; say which could not be fitted."""
     panel = resolve_classifiers(classifiers, known)
     own = are_own(classifiers, known)
     results = Parallel(n_jobs=n_jobs)(

@@ -141,7 +141,7 @@ class Savable(BaseEstimator):
             self._report = PrivacyReport.from_dict(facts["report"])
             self._restore_generator(facts["generator"], arrays)
             self._make_ready()
-            # What cannot be drawn is refused here: a row of each class, every level.
+            # What cannot be drawn is refused here: a row of each class, every category.
             self.sample(len(self._model.marginals), random_state=0)
             self._model.check_levels()
         return self
@@ -350,7 +350,7 @@ def _replace(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(file.fileno())  # before the name points to it
         os.replace(partial, target)
     except OSError as error:
-        if error.filename == partial:  # a name that the user has never seen
+        if error.filename == partial:  # a name that the user does not know
             error.filename = target
             del error.filename2
         raise

@@ -1,7 +1,7 @@
 """The public facts about a table: kinds, bounds, categories, class counts, rules.
 
-A synthesizer looks at private rows only through noisy releases that cost budget.
-What a `TableSchema` states is known without looking, so it is free. A fact that was
+A synthesizer reads private rows only for noisy releases that spend budget.
+What a `TableSchema` states is known without them, so it is free. A fact that was
 read off the private table itself is not public and must not be stated here.
 
 `_columns` and `_rules` have what a schema is made of, `_table_schema` the schema,

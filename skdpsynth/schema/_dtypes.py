@@ -136,7 +136,7 @@ def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
 def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     """Return what `kind_of_dtype` says of a column; InvalidTableError if unsupported.
 
-    Of values only objects are looked at, to refuse mixed ones.
+    Of values only objects are read, to refuse mixed ones.
     """
     dtype = series.dtype
     found = known_kind(name, dtype)
@@ -149,9 +149,9 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
             "astype(str), convert_dtypes(), pd.to_numeric or pd.to_datetime."
         )
     if isinstance(dtype, pd.CategoricalDtype):
-        levels = dtype.categories
-        inner = kind_of_dtype(levels.dtype)
-        mixed = is_object(levels.dtype) and type_of_objects(levels) is None
+        categories = dtype.categories
+        inner = kind_of_dtype(categories.dtype)
+        mixed = is_object(categories.dtype) and type_of_objects(categories) is None
         if inner is None or inner[0] == "timedelta" or mixed:
             raise InvalidTableError(
                 f"Column {name!r} is a category column whose categories are neither"
@@ -222,5 +222,5 @@ def decimals_of(
 
 
 def is_finite(value: object) -> bool:
-    """Return whether a level is none of the infinite numbers, which no schema names."""
+    """Return False for infinite numbers, which no schema names as a category."""
     return not isinstance(value, float) or math.isfinite(value)

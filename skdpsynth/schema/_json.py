@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _WIDTH = 160  # of a line; the facts of a longer column have a line each
-# What a template leaves open. A column of which nothing is filled in is bought.
+# What a template leaves open. A column of which nothing is filled in is measured.
 _BLANKS = ("low", "high", "categories", "nullable")
 _LONGEST = 1000  # characters of what a message quotes
 _MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
-_LISTS = ("columns", "parts")  # of names; another name may be a tuple itself
+_LISTS = ("categories", "columns", "parts")  # the name of a column may be a tuple
 
 
 def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
@@ -76,40 +76,11 @@ def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_valu
         raise ValueError("no zone") from error
 
 
-def column_to_dict(column: Column) -> dict[str, Any]:
-    """Return a JSON-safe form of a column, which `column_from_dict` reads."""
-    data: dict[str, Any] = {"kind": column.tag}
-    for item in fields(column):  # type: ignore[arg-type]
-        value = getattr(column, item.name)
-        listed = isinstance(value, tuple)
-        data[item.name] = [*map(encode_value, value)] if listed else encode_value(value)
-    return data
-
-
-def column_from_dict(data: Any) -> Column:  # noqa: ANN401 - whatever a file says
-    """Rebuild a column from what `column_to_dict` wrote; an option may be absent."""
-    kind = _kind_of(data)
-    required = [item.name for item in fields(kind) if item.default is MISSING]
-    options = [item.name for item in fields(kind) if item.name not in required]
-    _check_names(data, ["kind", *required], options)
-    facts = {name: decode_value(data[name]) for name in data if name != "kind"}
-    column: Column = kind(**facts)
-    return column
-
-
-def _kind_of(data: Any) -> Any:  # noqa: ANN401 - whatever a file says; a class
-    _check_names(data, ["kind"])
-    if data["kind"] not in KINDS:
-        kinds = _listed(KINDS)
-        raise InvalidSchemaError(f"Expected a 'kind' of {kinds}. Got {data['kind']!r}.")
-    return KINDS[data["kind"]]
-
-
-def rule_to_dict(rule: Rule) -> dict[str, Any]:
-    """Return a JSON-safe form of a rule, which `rule_from_dict` reads."""
-    data: dict[str, Any] = {"rule": rule.tag}
-    for item in fields(rule):  # type: ignore[arg-type]
-        value = getattr(rule, item.name)
+def part_to_dict(part: Column | Rule) -> dict[str, Any]:
+    """Return a JSON-safe form of a column or a rule, which `_part_from_dict` reads."""
+    data: dict[str, Any] = {"kind" if isinstance(part, Column) else "rule": part.tag}
+    for item in fields(part):  # type: ignore[arg-type]
+        value = getattr(part, item.name)
         if isinstance(value, Mapping):
             data[item.name] = [[*map(encode_value, pair)] for pair in value.items()]
         elif isinstance(value, tuple) and item.name in _LISTS:
@@ -119,22 +90,29 @@ def rule_to_dict(rule: Rule) -> dict[str, Any]:
     return data
 
 
-def rule_from_dict(data: Any) -> Rule:  # noqa: ANN401 - whatever a file says
-    """Rebuild a rule from what `rule_to_dict` wrote."""
-    _check_names(data, ["rule"])
-    if data["rule"] not in RULES:
-        rules = _listed(RULES)
-        raise InvalidSchemaError(f"Expected a 'rule' of {rules}. Got {data['rule']!r}.")
-    kind: Any = RULES[data["rule"]]
-    _check_names(data, ["rule", *(item.name for item in fields(kind))], [])
-    facts = {name: decode_value(data[name]) for name in data if name != "rule"}
-    if "table" in facts:
-        pairs = facts["table"]
-        facts["table"] = dict(pairs)
-        if len(facts["table"]) < len(pairs):
+def _part_from_dict(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a file says
+    """Rebuild what `part_to_dict` wrote; an option may be absent."""
+    kind = _kind_of(data, key)
+    required = [item.name for item in fields(kind) if item.default is MISSING]
+    options = [item.name for item in fields(kind) if item.name not in required]
+    _check_names(data, [key, *required], options)
+    values = {name: decode_value(data[name]) for name in data if name != key}
+    if "table" in values:
+        pairs = values["table"]
+        values["table"] = dict(pairs)
+        if len(values["table"]) < len(pairs):
             raise InvalidSchemaError("A key of the 'table' comes twice; drop one.")
-    rule: Rule = kind(**facts)
-    return rule
+    return kind(**values)
+
+
+def _kind_of(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a file says; a class
+    """Return the class of a column, by the key "kind", or of a rule, by "rule"."""
+    _check_names(data, [key])
+    known: Mapping[str, type] = KINDS if key == "kind" else RULES
+    if data[key] not in known:
+        msg = f"Expected a {key!r} of {_listed(known)}. Got {data[key]!r}."
+        raise InvalidSchemaError(msg)
+    return known[data[key]]
 
 
 def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a file says
@@ -150,7 +128,7 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
             if name in columns:
                 raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
         with place(_shortened(f"Column {name!r}")):
-            columns[name] = column_from_dict(facts)
+            columns[name] = _part_from_dict(facts, "kind")
     with place("'target' or 'class_counts'"):
         counts, target = data.get("class_counts"), decode_value(data.get("target"))
         if counts is not None:
@@ -160,7 +138,7 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
     found = []
     for number, facts in rules:
         with place(f"Entry {number} of 'rules'"):
-            found.append(rule_from_dict(facts))
+            found.append(_part_from_dict(facts, "rule"))
     others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
     return {"columns": columns, **others, "rules": found}
 
@@ -202,7 +180,7 @@ def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
                 continue
             with place(f"Entry {number} of 'columns'"):
                 hash(decode_value(entry[0]))  # a name that `blank_columns` can use
-                _kind_of(entry[1])
+                _kind_of(entry[1], "kind")
     return data
 
 

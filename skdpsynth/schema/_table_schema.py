@@ -18,15 +18,14 @@ from skdpsynth.schema._columns import (
 )
 from skdpsynth.schema._dtypes import plain
 from skdpsynth.schema._json import (
-    column_to_dict,
     encode_value,
     from_text,
+    part_to_dict,
     place,
-    rule_to_dict,
     schema_from_dict,
     to_text,
 )
-from skdpsynth.schema._rules import checked_rules
+from skdpsynth.schema._rules import categories_of, checked_rules
 from skdpsynth.schema._tables import (
     blank_code,
     blank_facts,
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 class TableSchema:
     """The public facts about a table.
 
-    Columns that are left out are learned from the table, at a price in budget.
+    Columns that are left out are measured on the table, which spends budget.
 
     Parameters
     ----------
@@ -155,17 +154,17 @@ class TableSchema:
                 f"The target {self.target!r} is Continuous and has no classes. Leave"
                 " out 'class_counts'; 'n_rows' states the number of rows."
             )
-        levels = column.categories if isinstance(column, Categorical) else (False, True)
+        categories = categories_of(column)
         if not isinstance(self.class_counts, Mapping):
             raise InvalidSchemaError(
                 "The 'class_counts' of TableSchema must be a mapping from class to"
                 f" count. Got an object of type {type(self.class_counts).__name__}."
             )
         given = {plain(key): plain(n) for key, n in self.class_counts.items()}
-        if set(given) != set(levels):
+        if set(given) != set(categories):
             raise InvalidSchemaError(
                 "The keys of 'class_counts' must be the categories of the target"
-                f" {self.target!r}: expected {list(levels)!r}, got {list(given)!r}."
+                f" {self.target!r}: expected {list(categories)!r}, got {list(given)!r}."
             )
         for key, count in given.items():
             if type(count) is not int or count < 0:
@@ -213,7 +212,7 @@ class TableSchema:
         -------
         text : str
             With ``...`` in code, and ``null`` in JSON, where a public fact is to be
-            filled in. A column whose line is deleted is learned at a price in budget,
+            filled in. A column whose line is deleted is measured, which spends budget,
             and so is one whose nulls are left as they are.
 
         Raises
@@ -291,10 +290,10 @@ class TableSchema:
             Holds dict, list, str, int, float, bool and None only.
         """
         counts = self.class_counts
-        rules = [rule_to_dict(rule) for rule in self.rules]
+        rules = [part_to_dict(rule) for rule in self.rules]
         return {
             "columns": [
-                [encode_value(k), column_to_dict(c)] for k, c in self.columns.items()
+                [encode_value(k), part_to_dict(c)] for k, c in self.columns.items()
             ],
             "target": encode_value(self.target),
             "n_rows": self.n_rows,
@@ -376,7 +375,7 @@ class TableSchema:
         -------
         schema : TableSchema
             What was written. Facts with a default may be absent. A column whose bounds,
-            categories and nullability are all null is left out, to be bought.
+            categories and nullability are all null is left out, to be measured.
 
         Raises
         ------

@@ -128,12 +128,12 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
         return Boolean(nullable=nullable)
     if kind == "categorical" or (is_target and kind != "continuous"):
         if isinstance(series.dtype, pd.CategoricalDtype):
-            levels = as_moments(pd.Series(series.cat.categories)).tolist()
+            categories = as_moments(pd.Series(series.cat.categories)).tolist()
             ordered = series.cat.ordered
         else:
-            levels, ordered = sorted({plain(level) for level in present}), False
-        nullable = nullable or not levels
-        return Categorical(levels, ordered=ordered, nullable=nullable)
+            categories, ordered = sorted({plain(value) for value in present}), False
+        nullable = nullable or not categories
+        return Categorical(categories, ordered=ordered, nullable=nullable)
     if kind == "timedelta":
         present = present.dt.total_seconds()
     if kind == "datetime":
@@ -225,10 +225,10 @@ def _check_levels(
         )
     if kind == "integer":
         limits = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
-        for level in described.categories:
-            if level != int(level) or not limits.min <= level <= limits.max:
+        for category in described.categories:
+            if category != int(category) or not limits.min <= category <= limits.max:
                 raise InvalidSchemaError(
-                    f"The category {level!r} of column {name!r} is no value of its"
+                    f"The category {category!r} of column {name!r} is no value of its"
                     f" dtype {dtype}. Convert the column or correct the category."
                 )
 
@@ -382,7 +382,7 @@ def _utc(moments: Any) -> Any:  # noqa: ANN401 - one moment, or many
 
 
 def _plain_values(series: pd.Series) -> Iterator[Any]:
-    """Yield values as exact built-in scalars, which equal levels of a schema."""
+    """Yield values as exact built-in scalars, which equal categories of a schema."""
     return map(plain, as_moments(series).tolist())
 
 
@@ -420,31 +420,28 @@ def _unsummed(own: list[pd.Series]) -> int:
     with np.errstate(invalid="ignore", over="ignore"):
         size = np.abs(total) + np.sum(np.abs(parts), axis=0)
         off = np.abs(total - np.sum(parts, axis=0)) > _ROUNDING * exact * size
-    gone = np.isnan(parts).any(axis=0)
-    return int((off | (gone != np.isnan(total))).sum())
+    missing = np.isnan(parts).any(axis=0)
+    return int((off | (missing != np.isnan(total))).sum())
 
 
 def _undecided(rule: Determines, deciding: pd.Series, decided: pd.Series) -> int:
-    """Count values that are not those of the table; not of levels nobody declared."""
-    gone, known = is_missing(deciding), np.zeros(len(deciding), dtype=bool)
-    expected: list[Any] = [None] * len(deciding)
-    for row in np.flatnonzero(~gone):
-        key = plain(deciding.iloc[row])
-        if key in rule.table:
-            known[row], expected[row] = True, rule.table[key]
-    absent = is_missing(decided)
+    """Count values that are not those of the table; not of undeclared categories."""
+    missing, absent = is_missing(deciding), is_missing(decided)
+    keys = [*_plain_values(deciding)]
+    known = ~missing & np.array([key in rule.table for key in keys], dtype=bool)
+    expected = [
+        rule.table[k] if has else None for k, has in zip(keys, known, strict=True)
+    ]
     kind, _ = known_kind(None, decided.dtype)
     if kind in ("continuous", "timedelta"):
         dtype = float_info(decided.dtype).dtype
         numbers = np.array([np.nan if v is None else v for v in expected], dtype=float)
         same = numbers.astype(dtype) == _numbers(decided).astype(dtype)
     else:
-        given = decided.astype(object)
-        values = (
-            None if off else plain(v) for v, off in zip(given, absent, strict=True)
-        )
-        same = np.array([v == e for v, e in zip(values, expected, strict=True)], bool)
-    return int(((known & ~(same & ~absent)) | (gone & ~absent)).sum())
+        values = decided.astype(object).where(~absent, None)
+        pairs = zip(map(plain, values), expected, strict=True)
+        same = np.array([value == other for value, other in pairs], dtype=bool)
+    return int(((known & ~(same & ~absent)) | (missing & ~absent)).sum())
 
 
 def _numbers(series: pd.Series) -> NDArray[np.float64]:
@@ -453,9 +450,7 @@ def _numbers(series: pd.Series) -> NDArray[np.float64]:
     present: Any = series[~missing]
     kind, _ = known_kind(None, series.dtype)
     if kind == "datetime":
-        moments = pd.DatetimeIndex(present)
-        zoned = moments.tz_localize("UTC") if moments.tz is None else moments
-        present = zoned.as_unit("us").asi8
+        present = _utc(pd.DatetimeIndex(present)).as_unit("us").asi8
     elif kind == "timedelta":
         present = present.dt.total_seconds()
     values = np.full(len(series), np.nan)

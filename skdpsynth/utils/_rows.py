@@ -19,14 +19,14 @@ def in_chunks(n_rows: int, step: int = 2**13) -> Iterator[slice]:
 
 
 def in_order_of_class(
-    members: NDArray[np.int64], n_classes: int
+    class_codes: NDArray[np.int64], n_classes: int
 ) -> tuple[NDArray[np.intp], list[slice]]:
     """Sort rows by class code; return the order, and the slice of each class in it."""
     import numpy as np
 
     # Of small integers the stable order is found in time linear in the rows.
-    small = members.astype(np.int16) if n_classes < 2**15 else members
-    ends = np.cumsum(np.bincount(members, minlength=n_classes)).tolist()
+    small = class_codes.astype(np.int16) if n_classes < 2**15 else class_codes
+    ends = np.cumsum(np.bincount(class_codes, minlength=n_classes)).tolist()
     places = [slice(*ends_of) for ends_of in pairwise([0, *ends])]
     return np.argsort(small, kind="stable"), places
 

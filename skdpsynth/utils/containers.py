@@ -2,7 +2,7 @@
 
 pandas holds what comes in Arrow's own types: no value is converted on the way in, so
 none is rounded or shown by an error. Metadata stay behind, since they may hold what is
-private: pandas' the number of rows, polars' the levels of an Enum.
+private: pandas' the number of rows, polars' the categories of an Enum.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     """Return a column as an array of pandas, or refuse its type.
 
     The dtype is a function of the type alone. A dictionary becomes a categorical, whose
-    levels are distinct and occur, whatever each chunk had listed.
+    categories are distinct and occur, whatever each chunk had listed.
     """
     import pyarrow as pa
 
@@ -176,9 +176,9 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     if not listed:
         return pd.arrays.ArrowExtensionArray(values)
     found = values.combine_chunks().dictionary_encode()
-    levels = pd.Index(pd.arrays.ArrowExtensionArray(found.dictionary))
+    categories = pd.Index(pd.arrays.ArrowExtensionArray(found.dictionary))
     codes = found.indices.fill_null(-1).to_numpy()
-    return pd.Categorical.from_codes(codes, levels, ordered=kind.ordered)
+    return pd.Categorical.from_codes(codes, categories, ordered=kind.ordered)
 
 
 def _is_one_of(questions: Iterable[str], kind: Any) -> bool:  # noqa: ANN401
@@ -227,7 +227,7 @@ def _to_polars(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no dependency
         str(name): polars.Enum(frame[name].cat.categories.tolist())
         for name, dtype in frame.dtypes.items()
         if getattr(dtype, "ordered", False)
-        and all(isinstance(level, str) for level in dtype.categories)
+        and all(isinstance(category, str) for category in dtype.categories)
     }
     return polars.from_arrow(_to_arrow(frame)).cast(ordered)
 

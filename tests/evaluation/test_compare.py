@@ -1,4 +1,4 @@
-"""What a comparison runs, what it reports, and what it does when something fails."""
+"""What a comparison runs, reports, refuses, and does when something fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.evaluation import _runs, compare_synthesizers
-from skdpsynth.exceptions import DegradedResultWarning, TiedScoresWarning
+from skdpsynth.exceptions import (
+    DegradedResultWarning,
+    TiedScoresWarning,
+)
 from skdpsynth.metrics import (
     column_fidelity,
     feature_ranking_agreement,
@@ -128,18 +131,6 @@ def test_classes_of_a_number_are_refused_before_a_fit(stubs, tables) -> None:
     assert stubs["Blind"].fits == []
 
 
-def test_the_reference_has_as_many_rows_as_are_sampled(compare, stubs, tables) -> None:
-    """Setting A learns from `n_samples` real rows, others in every repeat."""
-    train, test = tables
-    result = compare({"copy": stubs["Copy"]()}, n_samples=100)
-    seen = [values(result, "real data", "A", "auroc", repeat=i) for i in range(2)]
-    assert (seen[0] != seen[1]).any()
-    whole = compare({"copy": stubs["Copy"]()}, n_samples=10_000)
-    of_all = tstr_scores(train, test, target="label", classifiers=["GaussianNB"])
-    found = values(whole, "real data", "A", "auroc")["GaussianNB"]
-    assert found == pytest.approx(of_all["auroc"]["GaussianNB"])
-
-
 def test_the_reference_agrees_as_its_own_rows_do(compare, stubs, tables) -> None:
     """Its own rows in Setting C, against Setting A of the same repeat."""
     result = compare({"blind": stubs["Blind"]()}, n_repeats=3)
@@ -214,10 +205,13 @@ def test_the_reference_has_the_counts_of_the_classes(references, tables, dtype) 
 def test_without_counts_the_reference_is_a_part_of_all_rows(
     references, tables, strategy
 ) -> None:
-    """The rows that `DataFrame.sample` draws by the seed of the repeat."""
-    drawn, seeds = references(sampling_strategy=strategy)
-    for rows, seed in zip(drawn, seeds, strict=True):
-        assert rows.equals(tables[0].sample(120, random_state=seed))
+    """The rows that `DataFrame.sample` draws by the seed of the repeat, or all."""
+    for n_samples in (120, 10_000) if isinstance(strategy, str | None) else (120,):
+        drawn, seeds = references(sampling_strategy=strategy, n_samples=n_samples)
+        assert seeds[0] != seeds[1]
+        for rows, seed in zip(drawn, seeds, strict=True):
+            n_rows = min(n_samples, len(tables[0]))
+            assert rows.equals(tables[0].sample(n_rows, random_state=seed))
 
 
 def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs) -> None:
@@ -421,21 +415,18 @@ def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch) -> None:
     assert (summary["fit_s"], summary["sample_s"]) == (5.0, 2.0)
 
 
-def test_progress_counts_runs(compare, stubs, capsys) -> None:
-    compare([stubs["Blind"]()], verbose=1)
-    assert "4/4" in capsys.readouterr().err
-    compare([stubs["Blind"]()])  # nobody looks
-    assert capsys.readouterr().err == ""
-
-
-def test_progress_is_shown_where_somebody_looks(
-    compare, stubs, capsys, monkeypatch
+@pytest.mark.parametrize(
+    ("verbose", "terminal", "shown"),
+    [(1, False, True), (None, False, False), (None, True, True), (0, True, False)],
+)
+def test_progress_counts_runs_where_asked_or_in_a_terminal(
+    compare, stubs, capsys, monkeypatch, verbose, terminal, shown
 ) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    compare([stubs["Blind"]()])
-    assert "4/4" in capsys.readouterr().err
-    compare([stubs["Blind"]()], verbose=0)
-    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    compare([stubs["Blind"]()], verbose=verbose)
+    err = capsys.readouterr().err
+    assert ("4/4" in err) is shown
+    assert shown or err == ""
 
 
 def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path) -> None:
@@ -452,3 +443,78 @@ def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path) -> N
     compare(**many, folder=tmp_path)
     del many["synthesizers"]["0"]
     compare(**many)
+
+
+FLOOR = IndependentSynthesizer()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"epsilons": ()}, ValueError, "list of positive numbers"),
+        ({"epsilons": (1.0, -1.0)}, ValueError, "list of positive numbers"),
+        ({"epsilons": 2.0}, ValueError, r"list of positive numbers.* Got 2\.0 instead"),
+        ({"epsilons": "10"}, ValueError, "list of positive numbers"),
+        ({"n_repeats": 0}, ValueError, "n_repeats must be an integer of at least 1"),
+        ({"n_samples": 1}, ValueError, "n_samples must be an integer of at least 2"),
+        ({"settings": "AD"}, ValueError, "settings must be letters"),
+        ({"settings": ""}, ValueError, "settings must be letters"),
+        ({"random_state": None}, ValueError, "random_state must be an integer"),
+        ({"classifiers": ["Nothing"]}, ValueError, "'classifiers' parameter"),
+        ({"synthesizers": {}}, ValueError, "at least one synthesizer"),
+        ({"synthesizers": {"real data": 1}}, ValueError, "other than 'real data'"),
+        ({"synthesizers": {1: FLOOR, "1": FLOOR}}, ValueError, "name of its own"),
+        ({"synthesizers": FLOOR}, TypeError, r"into a list\.$"),
+        ({"sampling_strategy": "even"}, ValueError, "Got 'even' instead"),
+        ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, ValueError, "their sum is 1"),
+        ({"sampling_strategy": {"no": 1.5, "yes": -0.5}}, ValueError, "sum is 1"),
+        ({"synthesizers": {"a": "text"}}, TypeError, "unfitted synthesizers"),
+        ({"synthesizers": [IndependentSynthesizer]}, TypeError, "under the name"),
+    ],
+)
+def test_bad_input_is_refused_before_the_first_fit(
+    tables, changes, error, message
+) -> None:
+    options = {"synthesizers": [IndependentSynthesizer()]} | changes
+    with pytest.raises(error, match=message):
+        compare_synthesizers(train=tables[0], test=tables[1], target="label", **options)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"test": lambda t: t.assign(label="no")}, "at least two labels"),
+        ({"test": lambda t: t.assign(noise=np.inf)}, "finite values in the column"),
+        ({"test": lambda t: t.assign(noise="x")}, "column 'noise' to be of one kind"),
+        ({"test": lambda t: t.drop(columns="kind")}, "columns of 'train' in 'test'"),
+        ({"pos_label": "maybe"}, "one of the labels in 'test'"),
+        # Setting C and fidelity alone need no two labels, but rows to tell apart.
+        ({"settings": "C", "fidelity": True, "n_samples": 9}, "10 rows.* but got 9"),
+        ({"settings": "C", "fidelity": True, "test": lambda t: t[:8]}, "but got 8"),
+        (
+            {
+                "settings": "C",
+                "fidelity": True,
+                "test": lambda t: t.assign(label=np.arange(160) % 2),
+            },
+            "column 'label' to be of one kind",
+        ),
+    ],
+)
+def test_what_no_run_could_score_spends_nothing(
+    compare, stubs, tables, changes, message
+) -> None:
+    """A budget would be charged for nothing otherwise, once for each run."""
+    if "test" in changes:
+        changes = changes | {"test": changes["test"](tables[1])}
+    with pytest.raises(ValueError, match=message):
+        compare([stubs["Blind"]()], **changes)
+    assert stubs["Blind"].fits == []
+
+
+def test_first_rows_of_one_label_are_no_reason_to_refuse(
+    compare, stubs, tables
+) -> None:
+    by_label = tables[0].sort_values("label")
+    result = compare([stubs["Blind"]()], train=by_label, n_samples=60, n_repeats=1)
+    assert (result.runs["error"] == "").all()

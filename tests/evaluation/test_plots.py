@@ -232,6 +232,115 @@ def test_synthesizers_are_told_apart_without_colour(compare, stubs) -> None:
     assert all(a != b for a, b in pairwise(lines))
 
 
+def shown(ax) -> np.ndarray:
+    """Give the shares that a panel shows."""
+    (image,) = ax.images
+    return np.asarray(image.get_array())
+
+
+def ticks(ax) -> tuple[list[str], list[str]]:
+    """Give the labels of both axes."""
+    return tuple(
+        [text.get_text() for text in axis.get_ticklabels()]
+        for axis in (ax.yaxis, ax.xaxis)
+    )
+
+
+def test_panels_hold_the_shares_of_the_rows(result, tables) -> None:
+    """The panel of real rows, and of the one that copies the first 120 private rows."""
+    axes = result.plot_pairs(epsilon=10.0)
+    assert axes.shape == (4, 5)
+    titles = [ax.get_title() for ax in axes[0]]
+    assert titles == ["real rows", "floor", BLIND, " _copy", "broken"]
+    checked = 0
+    for row in axes:
+        levels = ticks(row[0])
+        of = (row[0].get_ylabel(), row[0].get_xlabel())
+        for ax, table in ((row[0], tables[1]), (row[3], tables[0][:120])):
+            part = shown(ax)
+            assert part.sum() == pytest.approx(1.0)
+            assert part.shape == tuple(map(len, levels))
+            for side, axis in zip(of, (1, 0), strict=True):
+                if side != "label":
+                    continue
+                expected = table["label"].value_counts(normalize=True)
+                drawn = dict(zip(levels[1 - axis], part.sum(axis=axis), strict=True))
+                assert drawn == pytest.approx(expected.to_dict())
+                checked += 1
+        scales = {ax.images[0].norm.vmax for ax in row}
+        assert len(scales) == 1  # one scale of grey for all tables of a row
+    assert checked > 0
+
+
+def test_without_real_rows_the_synthetic_ones_choose(result) -> None:
+    """Nothing of the real rows is left: no panel, no choice of pairs or cells."""
+    public = result.public_part()
+    assert public._real_pairs == []
+    axes = public.plot_pairs()
+    assert [ax.get_title() for ax in axes[0]] == ["floor", BLIND, "broken"]
+    assert axes[0, 0].figure.get_supxlabel() == PUBLIC_FOOTER
+    assert result.plot_pairs()[0, 0].figure.get_supxlabel() == PRIVATE_FOOTER
+
+
+def test_own_axes_and_their_footer(result) -> None:
+    figure, axes = plt.subplots(5, 6)
+    drawn = result.plot_pairs(axes, epsilon=10.0)
+    assert drawn.shape == (4, 5)
+    assert drawn[3, 4] is axes[3, 4]
+    assert PRIVATE_FOOTER in [text.get_text() for text in figure.texts]
+    for shape in ((3, 6), (5, 4)):
+        with pytest.raises(
+            ValueError, match=r"axes must have the shape \(4, 5\)\. Got"
+        ):
+            result.plot_pairs(plt.subplots(*shape)[1], epsilon=10.0)
+    with pytest.raises(ValueError, match="epsilon must be one of"):
+        result.plot_pairs(epsilon=3.0)
+
+
+def test_nothing_to_draw_is_refused(compare, stubs) -> None:
+    nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
+    with pytest.raises(ValueError, match="at least one run with samples"):
+        nothing.plot_pairs()
+
+
+def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs) -> None:
+    """Yes and no as true and false are numbers to the scores, and texts to a plot."""
+
+    class Ones(stubs["Blind"]):
+        def sample(self, n_samples, **options):
+            table = super().sample(n_samples, **options)
+            return table.assign(kind=(table["kind"] == "red").astype(int))
+
+    frames = [
+        table.assign(kind=table["label"] == "yes")
+        for table in (stubs_table(240, 0), stubs_table(160, 1))
+    ]
+    result = compare({"ones": Ones()}, train=frames[0], test=frames[1], n_repeats=1)
+    axes = result.plot_pairs()
+    empty = [
+        [text.get_text() for text in ax.texts] == ["of another kind"]
+        for ax in axes[:, 1]
+    ]
+    of_kind = ["kind" in (p.first.name, p.second.name) for p in result._real_pairs]
+    assert empty == of_kind
+    assert any(empty)
+
+
+def stubs_table(n_rows: int, seed: int) -> pd.DataFrame:
+    """Make a table like that of the other tests."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 2, n_rows)
+    return pd.DataFrame(
+        {
+            "size": rng.normal(label, 1.0),
+            "count": rng.poisson(2 + label),
+            "kind": "red",
+            "noise": rng.normal(size=n_rows),
+            "label": np.where(label, "yes", "no"),
+        }
+    )
+
+
 def test_no_more_than_a_thousand_rows_are_kept_for_plots(
     compare, stubs, tables
 ) -> None:
