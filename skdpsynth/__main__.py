@@ -201,9 +201,9 @@ def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
     if schema is None:
         return {}
     stated: dict[Hashable, Any] = dict(schema.columns)
-    for name, facts in blank_columns(read_text(args.schema)).items():
-        whole = facts.get("integer", False)
-        stated[name] = SimpleNamespace(tag=facts.get("kind"), integer=whole, low=None)
+    for name, blank in blank_columns(read_text(args.schema)).items():
+        whole = blank.get("integer", False)
+        stated[name] = SimpleNamespace(tag=blank.get("kind"), integer=whole, low=None)
     return stated
 
 

@@ -102,7 +102,7 @@ def test_a_schema_is_made_filled_and_checked(capsys):
     table = load_thyroid()
     assert "not differentially private: for the curator only; 3 finding(s)" in err
     assert [line.split()[-1] for line in out.splitlines()] == [
-        *("rows", str((table["age"] > 0.9).sum()), "7200", "7200"),
+        *("rows", str((table["age"] > 0.9).sum()), "7200", "7200")
     ]
     assert main(["fit", "thyroid.csv", "--schema", "s.json", *FAST, "-o", "m"]) == 0
     assert IndependentSynthesizer.load("m").classes_.tolist() == [1, 2, 3]

@@ -26,11 +26,7 @@ from skdpsynth.evaluation._runs import (
     shared_key,
     write_record,
 )
-from skdpsynth.exceptions import (
-    DegradedResultWarning,
-    InvalidTableError,
-    check_range,
-)
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
 from skdpsynth.metrics import (
     CLASSIFIERS,
     REGRESSORS,

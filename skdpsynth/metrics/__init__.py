@@ -30,11 +30,7 @@ from skdpsynth.metrics._ranking import (
     feature_ranking_agreement,
     synthetic_ranking_agreement,
 )
-from skdpsynth.metrics._tstr import (
-    setting_scores,
-    synthetic_only_scores,
-    tstr_scores,
-)
+from skdpsynth.metrics._tstr import setting_scores, synthetic_only_scores, tstr_scores
 
 __all__ = [
     "CLASSIFIERS",

@@ -1,6 +1,6 @@
 """The saved file of a fitted synthesizer: what it keeps, its container, its checks.
 
-The container is safetensors, whose only metadata are the facts, as JSON with a digest.
+The container is safetensors, whose only metadata are one JSON document with a digest.
 A file with a valid digest may still come from a stranger, who may have put anything
 into it. Whether numbers that fit together are also good ones, nobody can tell.
 """
@@ -58,7 +58,7 @@ class Savable(BaseEstimator):
     sample: Callable[..., Any]  # of `Sampler`
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted synthesizer to one file: generator and public facts.
+        """Write the fitted synthesizer to one file: generator and public metadata.
 
         Parameters
         ----------
@@ -86,8 +86,8 @@ class Savable(BaseEstimator):
         if not isinstance(self.random_state, Integral):
             del parameters["random_state"]
         try:
-            document, arrays = self._model.to_state()
-            facts = {
+            table, arrays = self._model.to_state()
+            document = {
                 "format_version": FORMAT_VERSION,
                 "versions": {
                     name: sys.modules[name].__version__ for name in _LIBRARIES
@@ -97,10 +97,10 @@ class Savable(BaseEstimator):
                 "schema": None if self.schema is None else self.schema.to_dict(),
                 "schema_": self.schema_.to_dict(),
                 "report": self._report.to_dict(),
-                "table": document,
+                "table": table,
                 "generator": own,
             }
-            write(path, facts, {**arrays, **own_arrays})
+            write(path, document, {**arrays, **own_arrays})
         except InvalidSchemaError as error:
             raise PersistenceError(str(error)) from error
 
@@ -123,23 +123,24 @@ class Savable(BaseEstimator):
         PersistenceError
             If the file is not one of this class, or damaged.
         """
-        facts, arrays, _ = _read(path)
+        document, arrays, _ = _read(path)
         with reading(path):
-            if facts["synthesizer"] != cls.__name__:
+            name = document["synthesizer"]
+            if name != cls.__name__:
                 raise PersistenceError(
-                    f"Expected a {cls.__name__}. Got a {facts['synthesizer']}; load it "
-                    f"by {facts['synthesizer']}.load(path)."
+                    f"Expected a {cls.__name__}. Got a {name}; load it by"
+                    f" {name}.load(path)."
                 )
-            check_parts(facts, arrays)
-            schema = facts["schema"]
+            check_parts(document, arrays)
+            schema = document["schema"]
             self = cls(
-                **facts["parameters"],
+                **document["parameters"],
                 schema=None if schema is None else TableSchema.from_dict(schema),
             )
-            self.schema_ = TableSchema.from_dict(facts["schema_"])
-            self._model = TableModel.from_state(facts["table"], arrays, self.schema_)
-            self._report = PrivacyReport.from_dict(facts["report"])
-            self._restore_generator(facts["generator"], arrays)
+            self.schema_ = TableSchema.from_dict(document["schema_"])
+            self._model = TableModel.from_state(document["table"], arrays, self.schema_)
+            self._report = PrivacyReport.from_dict(document["report"])
+            self._restore_generator(document["generator"], arrays)
             self._make_ready()
             # What cannot be drawn is refused here: a row of each class, every category.
             self.sample(len(self._model.marginals), random_state=0)
@@ -175,7 +176,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
         of the libraries that made it; ``parameters``; ``schema``, what was declared
         (None if nothing), and ``schema_``, what is public after the fit, as
         `TableSchema.to_dict` gives them; ``report``, the privacy claim, as
-        `PrivacyReport.to_dict` gives it; ``table`` and ``generator``, facts for
+        `PrivacyReport.to_dict` gives it; ``table`` and ``generator``, metadata for
         sampling; ``arrays``, the ``shape``, ``dtype`` and ``bytes`` of each; and
         ``bytes``, the size of the file.
 
@@ -195,24 +196,24 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> skdpsynth.inspect("adult.skdp")["synthesizer"]  # doctest: +SKIP
     'GPATESynthesizer'
     """
-    facts, arrays, size = _read(path)
+    document, arrays, size = _read(path)
     listed = {
         name: {"shape": a.shape, "dtype": a.dtype.name, "bytes": a.nbytes}
         for name, a in sorted(arrays.items())
     }
-    return {**facts, "bytes": size, "arrays": listed}
+    return {**document, "bytes": size, "arrays": listed}
 
 
 def _read(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], int]:
-    """Read facts, checked, and arrays; give the size of the file too."""
+    """Read checked metadata and arrays; give the size of the file too."""
     with reading(path):
-        facts, arrays, size = read(path)
-        check_document(facts)
-        parameters = facts["parameters"].items()
-        facts["parameters"] = {k: decode_parameter(v) for k, v in parameters}
-    return facts, arrays, size
+        document, arrays, size = read(path)
+        check_document(document)
+        parameters = document["parameters"].items()
+        document["parameters"] = {k: decode_parameter(v) for k, v in parameters}
+    return document, arrays, size
 
 
 FORMAT_VERSION = 2
@@ -233,7 +234,7 @@ def write(
     document: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Write facts (JSON) and arrays; a file is replaced once all of it is written."""
+    """Write metadata and arrays; a file is replaced once all of it is written."""
     from safetensors.numpy import save
 
     _check_arrays(arrays)
@@ -252,7 +253,7 @@ def write(
 def read(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], int]:
-    """Read what `write` wrote: facts, arrays, and the size of the file in bytes."""
+    """Read what `write` wrote: metadata, arrays, and the size of the file in bytes."""
     from safetensors.numpy import load
 
     with open(path, "rb") as file:
@@ -267,7 +268,7 @@ def read(
     entries = parse_json(data[8 : 8 + length].decode())
     ((key, text),) = entries.pop("__metadata__").items()
     if key != _KEY or any(set(entry) != _ENTRY for entry in entries.values()):
-        raise ValueError("more than facts and arrays")
+        raise ValueError("more than metadata and arrays")
     document = parse_json(text)
     version = document["format_version"]
     if type(version) is not int:
@@ -301,13 +302,13 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _signed(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Write facts as JSON, with a digest of them and of the arrays at the end."""
-    facts = {name: document[name] for name in document if name != "sha256"}
-    found = hashlib.sha256(json.dumps(facts, allow_nan=False).encode())
+    """Write metadata as JSON, with a digest of them and of the arrays at the end."""
+    unsigned = {name: document[name] for name in document if name != "sha256"}
+    found = hashlib.sha256(json.dumps(unsigned, allow_nan=False).encode())
     for name, array in sorted(arrays.items()):
         found.update(repr((name, array.dtype.name, array.shape)).encode())
         found.update(array.tobytes())
-    return json.dumps({**facts, "sha256": found.hexdigest()})
+    return json.dumps({**unsigned, "sha256": found.hexdigest()})
 
 
 def _check_sizes(header: int, size: int, remedy: str) -> None:

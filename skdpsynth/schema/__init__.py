@@ -1,7 +1,7 @@
-"""The public facts about a table: kinds, bounds, categories, class counts, rules.
+"""What is public about a table: kinds, bounds, categories, class counts, rules.
 
 A synthesizer reads private rows only for noisy releases that spend budget.
-What a `TableSchema` states is known without them, so it is free. A fact that was
+What a `TableSchema` states is known without them, so it is free. What was
 read off the private table itself is not public and must not be stated here.
 
 `_columns` and `_rules` have what a schema is made of, `_table_schema` the schema,

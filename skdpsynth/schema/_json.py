@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
 _VERSION = 1
-_WIDTH = 160  # of a line; the facts of a longer column have a line each
+_WIDTH = 160  # of a line; the metadata of a longer column have a line each
 # What a template leaves open. A column of which nothing is filled in is measured.
 _BLANKS = ("low", "high", "categories", "nullable")
 _LONGEST = 1000  # characters of what a message quotes
@@ -123,12 +123,12 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
         entries = list(data["columns"])
     for number, entry in enumerate(entries, start=1):
         with place(f"Entry {number} of 'columns'"):
-            encoded, facts = entry
+            encoded, metadata = entry
             name = decode_value(encoded)
             if name in columns:
                 raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
         with place(_shortened(f"Column {name!r}")):
-            columns[name] = _part_from_dict(facts, "kind")
+            columns[name] = _part_from_dict(metadata, "kind")
     with place("'target' or 'class_counts'"):
         counts, target = data.get("class_counts"), decode_value(data.get("target"))
         if counts is not None:
@@ -136,9 +136,9 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
     with place("'rules'"):
         rules = [*enumerate(data.get("rules") or (), start=1)]
     found = []
-    for number, facts in rules:
+    for number, metadata in rules:
         with place(f"Entry {number} of 'rules'"):
-            found.append(_part_from_dict(facts, "rule"))
+            found.append(_part_from_dict(metadata, "rule"))
     others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
     return {"columns": columns, **others, "rules": found}
 
@@ -146,7 +146,7 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
 def to_text(data: Mapping[str, Any]) -> str:
     """Write a schema as JSON: one line per column, so that changes show in a diff."""
     parts = {"schema_version": str(_VERSION), "columns": ""}
-    parts |= {k: _dumped(fact) for k, fact in data.items()}
+    parts |= {k: _dumped(value) for k, value in data.items()}
     for name in {"columns", "rules"} & set(data):
         entries = ",\n".join(map(_entry, data[name]))
         parts[name] = f"[\n{entries}\n  ]"
@@ -187,7 +187,7 @@ def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
 def blank_columns(text: str) -> dict[Hashable, Mapping[str, Any]]:
     """Read what `from_text` left out: columns of which all blanks are left."""
     entries = filter(_is_blank, parse_json(text)["columns"])
-    return {decode_value(name): facts for name, facts in entries}
+    return {decode_value(name): metadata for name, metadata in entries}
 
 
 def _entry(entry: object) -> str:
@@ -206,10 +206,10 @@ def _dumped(value: object, indent: int | None = None) -> str:
 
 def _is_blank(entry: Any) -> bool:  # noqa: ANN401 - whatever a file says
     """Whether a column of a template still has all of its blanks."""
-    facts = entry[1] if isinstance(entry, list) and len(entry) == 2 else None
-    if not isinstance(facts, dict):
+    metadata = entry[1] if isinstance(entry, list) and len(entry) == 2 else None
+    if not isinstance(metadata, dict):
         return False
-    blanks = [facts[name] for name in _BLANKS if name in facts]
+    blanks = [metadata[name] for name in _BLANKS if name in metadata]
     return bool(blanks) and all(blank is None for blank in blanks)
 
 

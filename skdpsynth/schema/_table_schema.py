@@ -28,7 +28,7 @@ from skdpsynth.schema._json import (
 from skdpsynth.schema._rules import categories_of, checked_rules
 from skdpsynth.schema._tables import (
     blank_code,
-    blank_facts,
+    blank_metadata,
     check_frame,
     described,
     findings,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class TableSchema:
-    """The public facts about a table.
+    """What is public about a table.
 
     Columns that are left out are measured on the table, which spends budget.
 
@@ -70,7 +70,7 @@ class TableSchema:
     Raises
     ------
     InvalidSchemaError
-        If the facts contradict each other.
+        If what is stated contradicts itself.
 
     See Also
     --------
@@ -233,11 +233,11 @@ class TableSchema:
         )
         """
         check_frame(df)
-        blanks = {name: blank_facts(name, dtype) for name, dtype in df.dtypes.items()}
+        blanks = {name: blank_metadata(name, own) for name, own in df.dtypes.items()}
         if form == "json":
-            columns = [[encode_value(name), facts] for name, facts in blanks.items()]
+            columns = [[encode_value(name), blank] for name, blank in blanks.items()]
             return to_text({**cls({}).to_dict(), "columns": columns})
-        lines = {name: blank_code(facts) for name, facts in blanks.items()}
+        lines = {name: blank_code(blank) for name, blank in blanks.items()}
         return f"schema = {schema_code(lines, ['target=...'])}"
 
     @classmethod
@@ -394,7 +394,7 @@ class TableSchema:
 
         .. warning::
             The result is computed from private rows and is not differentially private.
-            Whoever corrects the schema by it states facts that were read off the table:
+            Whoever corrects the schema by states what was read off the table:
             do so for mistakes, such as a wrong unit, not to follow the rows.
 
         Parameters

@@ -64,32 +64,32 @@ def schema_code(columns: Mapping[Hashable, str], options: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def blank_facts(name: Hashable, dtype: Any) -> dict[str, Any]:  # noqa: ANN401
+def blank_metadata(name: Hashable, dtype: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a column as JSON, from its dtype alone; None is to be filled in."""
     kind, can_be_missing = known_kind(name, dtype)
-    facts: dict[str, Any] = {"kind": kind if kind in KINDS else "continuous"}
+    metadata: dict[str, Any] = {"kind": kind if kind in KINDS else "continuous"}
     if kind == "categorical":
-        facts["categories"] = None
+        metadata["categories"] = None
     elif kind != "boolean":
-        facts |= {"low": None, "high": None}
+        metadata |= {"low": None, "high": None}
     if kind == "integer":
-        facts["integer"] = True
+        metadata["integer"] = True
     if kind == "categorical" and getattr(dtype, "ordered", False):
-        facts["ordered"] = True
+        metadata["ordered"] = True
     if can_be_missing:
-        facts["nullable"] = None
-    return facts
+        metadata["nullable"] = None
+    return metadata
 
 
-def blank_code(facts: Mapping[str, Any]) -> str:
+def blank_code(metadata: Mapping[str, Any]) -> str:
     """Return the same as code."""
     blanks = {"low": "...", "high": "...", "categories": "[...]"}
     parts = [
-        blanks.get(name) or f"{name}={'...' if fact is None else fact}"
-        for name, fact in facts.items()
+        blanks.get(name) or f"{name}={'...' if value is None else value}"
+        for name, value in metadata.items()
         if name != "kind"
     ]
-    return f"{KINDS[facts['kind']].__name__}({', '.join(parts)})"
+    return f"{KINDS[metadata['kind']].__name__}({', '.join(parts)})"
 
 
 def _common_unit(present: pd.Series) -> Unit | None:

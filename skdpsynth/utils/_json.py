@@ -19,7 +19,7 @@ DAMAGED = (
     *(ArithmeticError, AttributeError, LookupError, NotImplementedError),
     *(RecursionError, TypeError, ValueError),
 )
-#: Of a text, in bytes: the facts of 100,000 columns, or a million categories.
+#: Of a text, in bytes: the metadata of 100,000 columns, or a million categories.
 MAX_BYTES = 2**25
 # A column's name that is a tuple in a tuple, in a rule, in a saved file, is at 10.
 _MAX_DEPTH = 64

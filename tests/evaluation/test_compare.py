@@ -9,14 +9,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from _scores import chosen
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.evaluation import _runs, compare_synthesizers
-from skdpsynth.exceptions import (
-    DegradedResultWarning,
-    TiedScoresWarning,
-)
+from skdpsynth.exceptions import DegradedResultWarning, TiedScoresWarning
 from skdpsynth.metrics import (
     column_fidelity,
     feature_ranking_agreement,
@@ -37,18 +35,13 @@ REST = ["LogisticRegression", "DecisionTreeClassifier"]
 
 def values(result, name, setting, metric, epsilon=math.inf, repeat=0):
     """Give the scores of one run by classifier."""
-    scores = result.scores
-    chosen = scores[
-        (scores["synthesizer"] == name)
-        & ((scores["epsilon"] == epsilon) | scores["epsilon"].isna())
-        & (scores["repeat"] == repeat)
-        & (scores["setting"] == setting)
-        & (scores["metric"] == metric)
-    ]
-    return chosen.set_index("classifier")["value"]
+    own = {"synthesizer": name, "repeat": repeat, "setting": setting, "metric": metric}
+    found = chosen(result.scores, **own)
+    found = found[found["epsilon"].isin([epsilon, math.nan])]
+    return found.set_index("classifier")["value"]
 
 
-def test_scores_are_those_of_the_metrics(compare, stubs, tables) -> None:
+def test_scores_are_those_of_the_metrics(compare, stubs, tables):
     """A synthesizer that copies the private rows: every score is known."""
     train, test = tables
     # So many rows that Setting C, too, holds out the same share as `setting_scores`.
@@ -90,7 +83,7 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path) -> None:
+def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path):
     """A copy of the rows, once more: `size` follows from the label, and has gaps."""
     train, test = (table.dropna() for table in tables)
     options = {"n_repeats": 1, "n_samples": len(train), "fidelity": True}
@@ -118,7 +111,7 @@ def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path) -> N
     assert "auprc" not in page
 
 
-def test_classes_of_a_number_are_refused_before_a_fit(stubs, tables) -> None:
+def test_classes_of_a_number_are_refused_before_a_fit(stubs, tables):
     train, test = (table.dropna() for table in tables)
     with pytest.raises(ValueError, match="sampling_strategy must be None for a target"):
         compare_synthesizers(
@@ -131,7 +124,7 @@ def test_classes_of_a_number_are_refused_before_a_fit(stubs, tables) -> None:
     assert stubs["Blind"].fits == []
 
 
-def test_the_reference_agrees_as_its_own_rows_do(compare, stubs, tables) -> None:
+def test_the_reference_agrees_as_its_own_rows_do(compare, stubs, tables):
     """Its own rows in Setting C, against Setting A of the same repeat."""
     result = compare({"blind": stubs["Blind"]()}, n_repeats=3)
     agreements = []
@@ -178,7 +171,7 @@ def references(compare, stubs, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [object, "category"])
-def test_the_reference_has_the_counts_of_the_classes(references, tables, dtype) -> None:
+def test_the_reference_has_the_counts_of_the_classes(references, tables, dtype):
     """As many rows of each class as are asked for, or all; none of them twice."""
     train = tables[0]
     rare = train[train["label"] == "yes"][:15]
@@ -204,7 +197,7 @@ def test_the_reference_has_the_counts_of_the_classes(references, tables, dtype) 
 @pytest.mark.parametrize("strategy", [None, "balanced", {"no": 0.5, "yes": 0.5}])
 def test_without_counts_the_reference_is_a_part_of_all_rows(
     references, tables, strategy
-) -> None:
+):
     """The rows that `DataFrame.sample` draws by the seed of the repeat, or all."""
     for n_samples in (120, 10_000) if isinstance(strategy, str | None) else (120,):
         drawn, seeds = references(sampling_strategy=strategy, n_samples=n_samples)
@@ -214,7 +207,7 @@ def test_without_counts_the_reference_is_a_part_of_all_rows(
             assert rows.equals(tables[0].sample(n_rows, random_state=seed))
 
 
-def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs) -> None:
+def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs):
     blind, copy = stubs["Blind"](verbose=0), stubs["Copy"]()
     result = compare([blind, copy, stubs["Blind"]()], epsilons=(0.5, 2.0, 0.5))
     names = ["Blind", "Copy", "Blind 2"]
@@ -239,7 +232,7 @@ def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs) -> Non
     assert len(per_run) == len(runs)
 
 
-def test_summary_is_mean_spread_and_rank(compare, stubs) -> None:
+def test_summary_is_mean_spread_and_rank(compare, stubs):
     result = compare({"a": stubs["Copy"](), "b": stubs["Blind"]()}, n_repeats=3)
     summary = result.summary().set_index("synthesizer")
     assert summary.index.tolist() == ["real data", "a", "b"]
@@ -256,7 +249,7 @@ def test_summary_is_mean_spread_and_rank(compare, stubs) -> None:
     assert (summary[["fit_s", "sample_s"]].dropna() >= 0).all(axis=None)
 
 
-def test_one_failing_run_is_a_row(compare, stubs) -> None:
+def test_one_failing_run_is_a_row(compare, stubs):
     with pytest.warns(DegradedResultWarning, match=r"2 of 10 runs failed \(bad\)"):
         result = compare(
             {"bad": stubs["Broken"](), "good": stubs["Blind"]()}, epsilons=(1.0, 2.0)
@@ -272,7 +265,7 @@ def test_one_failing_run_is_a_row(compare, stubs) -> None:
     assert math.isnan(summary["auroc"]["bad", 1.0])
 
 
-def test_a_failure_after_the_fit_keeps_what_was_spent(compare, stubs) -> None:
+def test_a_failure_after_the_fit_keeps_what_was_spent(compare, stubs):
     class Late(stubs["Blind"]):
         def sample(self, n_samples, **options):
             return super().sample(n_samples, **options).drop(columns="kind")
@@ -286,7 +279,7 @@ def test_a_failure_after_the_fit_keeps_what_was_spent(compare, stubs) -> None:
     assert "late" not in set(result.scores["synthesizer"])
 
 
-def test_warnings_of_a_run_are_kept_beside_it(compare, stubs) -> None:
+def test_warnings_of_a_run_are_kept_beside_it(compare, stubs):
     """A table of one label cannot be learnt from: B is a guess, C has no scores."""
 
     class OneLabel(stubs["Blind"]):
@@ -303,7 +296,7 @@ def test_warnings_of_a_run_are_kept_beside_it(compare, stubs) -> None:
     assert (values(result, "one", "B", "auroc", 1.0) == 0.5).all()
 
 
-def test_settings_can_be_left_out(compare, stubs) -> None:
+def test_settings_can_be_left_out(compare, stubs):
     only_c = compare({"blind": stubs["Blind"]()}, settings="C", n_repeats=1)
     assert set(only_c.scores["setting"]) == {"C"}
     assert set(only_c.runs["synthesizer"]) == {"blind"}
@@ -318,7 +311,7 @@ def test_settings_can_be_left_out(compare, stubs) -> None:
     assert set(only_b.scores["setting"]) == {"A", "B"}
 
 
-def test_real_synthesizers_spend_what_they_claim(compare, tables) -> None:
+def test_real_synthesizers_spend_what_they_claim(compare, tables):
     """The budget is charged once per fit; the one without epsilon runs at infinity."""
     budget = PrivacyBudget(epsilon=5.0, delta=1e-3)
     result = compare(
@@ -345,7 +338,7 @@ def test_real_synthesizers_spend_what_they_claim(compare, tables) -> None:
 
 def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
     compare, stubs, tables
-) -> None:
+):
     """Columns that are dropped, added or replaced are its own."""
 
     class Careless(stubs["Blind"]):
@@ -362,13 +355,13 @@ def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
     assert train.equals(tables[0])
 
 
-def test_two_classes_of_one_name_are_two_synthesizers(compare, stubs) -> None:
+def test_two_classes_of_one_name_are_two_synthesizers(compare, stubs):
     other = type("Blind", (stubs["Blind"],), {})
     result = compare([stubs["Blind"](), other()], n_repeats=1, settings="C")
     assert result.runs["synthesizer"].tolist() == ["Blind", "Blind 2"]
 
 
-def test_a_list_of_classifiers_has_names_of_its_classes(compare, stubs) -> None:
+def test_a_list_of_classifiers_has_names_of_its_classes(compare, stubs):
     panel = [GaussianNB(), GaussianNB(var_smoothing=0.5)]
     result = compare([stubs["Blind"]()], classifiers=panel, n_repeats=1, settings="B")
     found = values(result, "Blind", "B", "auroc", 1.0)
@@ -376,7 +369,7 @@ def test_a_list_of_classifiers_has_names_of_its_classes(compare, stubs) -> None:
     assert found.iloc[0] != found.iloc[1]
 
 
-def test_shares_of_classes_reach_the_sample(compare, stubs) -> None:
+def test_shares_of_classes_reach_the_sample(compare, stubs):
     asked = []
 
     class Asked(stubs["Blind"]):
@@ -389,7 +382,7 @@ def test_shares_of_classes_reach_the_sample(compare, stubs) -> None:
         assert asked.pop() == (120, strategy)
 
 
-def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch) -> None:
+def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch):
     """Seconds by a clock that only the synthesizer moves, memory by what it takes."""
     clock = [0.0]
 
@@ -421,7 +414,7 @@ def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch) -> None:
 )
 def test_progress_counts_runs_where_asked_or_in_a_terminal(
     compare, stubs, capsys, monkeypatch, verbose, terminal, shown
-) -> None:
+):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
     compare([stubs["Blind"]()], verbose=verbose)
     err = capsys.readouterr().err
@@ -429,7 +422,7 @@ def test_progress_counts_runs_where_asked_or_in_a_terminal(
     assert shown or err == ""
 
 
-def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path) -> None:
+def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path):
     """Of 30 fits none, of 31 one, and with a folder none."""
     many = {
         "synthesizers": {f"{n}": stubs["Blind"]() for n in range(31)},
@@ -472,9 +465,7 @@ FLOOR = IndependentSynthesizer()
         ({"synthesizers": [IndependentSynthesizer]}, TypeError, "under the name"),
     ],
 )
-def test_bad_input_is_refused_before_the_first_fit(
-    tables, changes, error, message
-) -> None:
+def test_bad_input_is_refused_before_the_first_fit(tables, changes, error, message):
     options = {"synthesizers": [IndependentSynthesizer()]} | changes
     with pytest.raises(error, match=message):
         compare_synthesizers(train=tables[0], test=tables[1], target="label", **options)
@@ -503,7 +494,7 @@ def test_bad_input_is_refused_before_the_first_fit(
 )
 def test_what_no_run_could_score_spends_nothing(
     compare, stubs, tables, changes, message
-) -> None:
+):
     """A budget would be charged for nothing otherwise, once for each run."""
     if "test" in changes:
         changes = changes | {"test": changes["test"](tables[1])}
@@ -512,9 +503,7 @@ def test_what_no_run_could_score_spends_nothing(
     assert stubs["Blind"].fits == []
 
 
-def test_first_rows_of_one_label_are_no_reason_to_refuse(
-    compare, stubs, tables
-) -> None:
+def test_first_rows_of_one_label_are_no_reason_to_refuse(compare, stubs, tables):
     by_label = tables[0].sort_values("label")
     result = compare([stubs["Blind"]()], train=by_label, n_samples=60, n_repeats=1)
     assert (result.runs["error"] == "").all()

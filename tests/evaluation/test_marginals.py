@@ -19,7 +19,7 @@ from skdpsynth.evaluation._marginals import (
 )
 
 
-def test_plain_columns() -> None:
+def test_plain_columns():
     table = pd.DataFrame(
         {
             "n": pd.array([1, None], dtype="Int64"),
@@ -52,7 +52,7 @@ def test_plain_columns() -> None:
         st.lists(st.floats(-1e6, 1e6), min_size=1),
     )
 )
-def test_shares_of_numbers_sum_to_one(values: list[float]) -> None:
+def test_shares_of_numbers_sum_to_one(values):
     column = PlainColumn("x", "number", [float(v) for v in values])
     found = marginal(column)
     assert sum(found.shares) == pytest.approx(1.0)
@@ -63,14 +63,14 @@ def test_shares_of_numbers_sum_to_one(values: list[float]) -> None:
     assert shares(far, found)[0] + shares(far, found)[-1] >= 0.75
 
 
-def test_whole_numbers_have_bins_of_their_own() -> None:
+def test_whole_numbers_have_bins_of_their_own():
     column = PlainColumn("x", "number", [0.0] * 6 + [1.0] * 3 + [4.0])
     found = marginal(column)
     assert found.bins == [-0.5, 0.5, 1.5, 2.5, 3.5, 4.5]
     assert found.shares == pytest.approx([0.6, 0.3, 0, 0, 0.1])
 
 
-def test_shares_of_categories() -> None:
+def test_shares_of_categories():
     """The twelve most frequent by name, then the others, then the missing ones."""
     values = [f"l{i:02d}" for i in range(20) for _ in range(20 - i)] + [None] * 10
     found = marginal(PlainColumn("k", "category", values))
@@ -86,7 +86,7 @@ def names(pairs: list[Pair]) -> list[tuple[str, str]]:
     return [(pair.first.name, pair.second.name) for pair in pairs]
 
 
-def test_the_strongest_pairs_come_first() -> None:
+def test_the_strongest_pairs_come_first():
     """By construction: equal, half noise, and columns that nothing depends on."""
     rng = np.random.default_rng(0)
     label = rng.integers(0, 4, 2000)
@@ -108,7 +108,7 @@ def test_the_strongest_pairs_come_first() -> None:
     assert names(strongest_pairs(two, "label")) == [("g", "label")]
 
 
-def test_of_many_columns_the_first_and_the_target_are_looked_at() -> None:
+def test_of_many_columns_the_first_and_the_target_are_looked_at():
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.normal(size=(50, 60))).add_prefix("c")
     wide["c50"] = wide["c51"]  # the strongest, but too far behind
@@ -116,7 +116,7 @@ def test_of_many_columns_the_first_and_the_target_are_looked_at() -> None:
     assert names(strongest_pairs(plain_columns(wide), "label"))[0] == ("c3", "label")
 
 
-def test_cells_and_their_names() -> None:
+def test_cells_and_their_names():
     numbers = PlainColumn("n", "number", [float(v) for v in range(1, 81)] + [None])
     side = Side.of(numbers)
     assert side.labels() == [
@@ -134,7 +134,7 @@ def test_cells_and_their_names() -> None:
     assert Side.of(money).labels() == ["<2e+09", "2e+09", "(missing)"]
 
 
-def test_joint_shares_by_a_crosstab(compare, stubs, tables) -> None:
+def test_joint_shares_by_a_crosstab(compare, stubs, tables):
     result = compare({"copy": stubs["Copy"]()}, n_repeats=1)
     pair = next(p for p in result._real_pairs if p.second.name == "label")
     test = tables[1]

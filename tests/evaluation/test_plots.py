@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from _scores import chosen
 
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER, _styles
 
@@ -28,7 +29,7 @@ def labels(ax) -> list[str]:
     return [text.get_text() for text in legend.get_texts()]
 
 
-def test_tradeoff_draws_the_summary(result) -> None:
+def test_tradeoff_draws_the_summary(result):
     ax = result.plot_tradeoff(metric="auprc")
     table = result.summary().set_index(["synthesizer", "epsilon"])["auprc"]
     assert line(ax, BLIND).tolist() == table["<b>blind</b> & $x$"].tolist()
@@ -44,7 +45,7 @@ def test_tradeoff_draws_the_summary(result) -> None:
     assert places[3] > places[2]
 
 
-def test_the_band_is_one_deviation_on_either_side(result) -> None:
+def test_the_band_is_one_deviation_on_either_side(result):
     """At every epsilon; what has no noise has a bar in its place."""
     ax = result.plot_tradeoff()
     bands = [c for c in ax.collections if isinstance(c, mpl.collections.PolyCollection)]
@@ -59,7 +60,7 @@ def test_the_band_is_one_deviation_on_either_side(result) -> None:
             assert [at.min(), at.max()] == pytest.approx(ends)
 
 
-def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs) -> None:
+def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs):
     """So that what has no epsilon can be held against it; its own name says floor."""
     floor = type("IndependentSynthesizer", (stubs["Blind"],), {})
     result = compare({"marginals": floor(), "a": stubs["Copy"]()}, n_repeats=1)
@@ -72,7 +73,7 @@ def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs) -> None:
     assert set(drawn.get_ydata()) == {height}
 
 
-def test_without_any_epsilon_points_lie_side_by_side(compare, stubs) -> None:
+def test_without_any_epsilon_points_lie_side_by_side(compare, stubs):
     result = compare({"a": stubs["Copy"](), "b": stubs["Copy"]()}, n_repeats=1)
     ax = result.plot_tradeoff()
     (a,), (b,) = (
@@ -82,7 +83,7 @@ def test_without_any_epsilon_points_lie_side_by_side(compare, stubs) -> None:
     assert a != b
 
 
-def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result) -> None:
+def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result):
     ax = result.plot_tradeoff(setting="C")
     assert set(line(ax, "real rows in Setting C")) == {result.summary()["auroc_C"][0]}
     assert "real rows" not in labels(ax)
@@ -91,7 +92,7 @@ def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result) -> None:
     assert {*labels(public)} == {BLIND, "floor", "broken"}
 
 
-def test_tradeoff_of_one_epsilon(compare, stubs) -> None:
+def test_tradeoff_of_one_epsilon(compare, stubs):
     """Points side by side, each with a bar of one standard deviation."""
     result = compare({"a": stubs["Blind"](), "b": stubs["Broken"]()}, epsilons=(2.0,))
     ax = result.plot_tradeoff()
@@ -106,34 +107,28 @@ def test_tradeoff_of_one_epsilon(compare, stubs) -> None:
     assert lengths == pytest.approx([2 * spread] * 2)
 
 
-def test_classifiers_are_drawn_by_score(result) -> None:
+def test_classifiers_are_drawn_by_score(result):
     ax = result.plot_classifiers(epsilon=10.0)
-    scores = result.scores[
-        (result.scores["metric"] == "auroc") & (result.scores["setting"] == "A")
-    ]
+    scores = chosen(result.scores, metric="auroc", setting="A")
     real = scores.groupby("classifier")["value"].mean().sort_values()
     assert [text.get_text() for text in ax.get_yticklabels()] == real.index.tolist()
     (marks,) = ax.collections
     assert marks.get_offsets()[:, 0].tolist() == real.tolist()
-    chosen = result.scores[
-        (result.scores["synthesizer"] == "floor")
-        & (result.scores["epsilon"] == 10.0)
-        & (result.scores["setting"] == "B")
-        & (result.scores["metric"] == "auroc")
-    ]
-    means = chosen.groupby("classifier")["value"].mean()
+    own = {"synthesizer": "floor", "epsilon": 10.0, "setting": "B"}
+    means = (
+        chosen(result.scores, metric="auroc", **own)
+        .groupby("classifier")["value"]
+        .mean()
+    )
     (floor,) = (each for each in ax.lines if each.get_label() == "floor")
     assert list(floor.get_xdata()) == means[real.index].tolist()
     assert " _copy" in labels(ax)  # without noise, so at every epsilon
 
 
-def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result) -> None:
+def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result):
     ax = result.plot_classifiers(setting="C")
-    scores = result.scores[
-        (result.scores["metric"] == "auroc")
-        & (result.scores["setting"] == "C")
-        & (result.scores["synthesizer"] == "real data")
-    ]
+    own = {"metric": "auroc", "setting": "C", "synthesizer": "real data"}
+    scores = chosen(result.scores, **own)
     real = scores.groupby("classifier")["value"].mean().sort_values()
     (marks,) = ax.collections
     assert marks.get_offsets()[:, 0].tolist() == real.tolist()
@@ -147,7 +142,7 @@ def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result) -
     assert {*labels(public)} == {BLIND, "floor", "broken"}
 
 
-def test_marginals_are_shares(result, tables) -> None:
+def test_marginals_are_shares(result, tables):
     axes = result.plot_marginals()
     assert [ax.get_title() for ax in axes] == [
         "label",
@@ -191,7 +186,7 @@ def test_marginals_are_shares(result, tables) -> None:
 @pytest.mark.parametrize(
     "draw", ["plot_tradeoff", "plot_classifiers", "plot_marginals"]
 )
-def test_every_figure_has_its_footer(result, draw) -> None:
+def test_every_figure_has_its_footer(result, draw):
     """On a new figure, on the caller's, beside what is written there; once."""
     own = np.ravel(getattr(result, draw)())[0].figure
     assert own.get_supxlabel() == PRIVATE_FOOTER
@@ -213,7 +208,7 @@ def test_every_figure_has_its_footer(result, draw) -> None:
     ]
 
 
-def test_synthesizers_are_told_apart_without_colour(compare, stubs) -> None:
+def test_synthesizers_are_told_apart_without_colour(compare, stubs):
     """Eight of them: grey values in order, at least 0.05 apart; no mark twice."""
     result = compare(
         {f"s{i}": stubs["Blind"]() for i in range(8)},
@@ -246,7 +241,7 @@ def ticks(ax) -> tuple[list[str], list[str]]:
     )
 
 
-def test_panels_hold_the_shares_of_the_rows(result, tables) -> None:
+def test_panels_hold_the_shares_of_the_rows(result, tables):
     """The panel of real rows, and of the one that copies the first 120 private rows."""
     axes = result.plot_pairs(epsilon=10.0)
     assert axes.shape == (4, 5)
@@ -272,7 +267,7 @@ def test_panels_hold_the_shares_of_the_rows(result, tables) -> None:
     assert checked > 0
 
 
-def test_without_real_rows_the_synthetic_ones_choose(result) -> None:
+def test_without_real_rows_the_synthetic_ones_choose(result):
     """Nothing of the real rows is left: no panel, no choice of pairs or cells."""
     public = result.public_part()
     assert public._real_pairs == []
@@ -282,7 +277,7 @@ def test_without_real_rows_the_synthetic_ones_choose(result) -> None:
     assert result.plot_pairs()[0, 0].figure.get_supxlabel() == PRIVATE_FOOTER
 
 
-def test_own_axes_and_their_footer(result) -> None:
+def test_own_axes_and_their_footer(result):
     figure, axes = plt.subplots(5, 6)
     drawn = result.plot_pairs(axes, epsilon=10.0)
     assert drawn.shape == (4, 5)
@@ -297,13 +292,13 @@ def test_own_axes_and_their_footer(result) -> None:
         result.plot_pairs(epsilon=3.0)
 
 
-def test_nothing_to_draw_is_refused(compare, stubs) -> None:
+def test_nothing_to_draw_is_refused(compare, stubs):
     nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
     with pytest.raises(ValueError, match="at least one run with samples"):
         nothing.plot_pairs()
 
 
-def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs) -> None:
+def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs):
     """Yes and no as true and false are numbers to the scores, and texts to a plot."""
 
     class Ones(stubs["Blind"]):
@@ -341,9 +336,7 @@ def stubs_table(n_rows: int, seed: int) -> pd.DataFrame:
     )
 
 
-def test_no_more_than_a_thousand_rows_are_kept_for_plots(
-    compare, stubs, tables
-) -> None:
+def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables):
     """The first ones: of a table that is sorted, the shares are others than of all."""
     train = pd.concat([tables[0]] * 5).sort_values("kind")
     result = compare(
@@ -360,7 +353,7 @@ def test_no_more_than_a_thousand_rows_are_kept_for_plots(
     assert drawn == pytest.approx(rows["kind"].value_counts(normalize=True).to_dict())
 
 
-def test_what_cannot_be_drawn_is_refused(result, compare, stubs) -> None:
+def test_what_cannot_be_drawn_is_refused(result, compare, stubs):
     with pytest.raises(ValueError, match="metric must be one of"):
         result.plot_tradeoff(metric="accuracy")
     with pytest.raises(ValueError, match="setting must be one of"):

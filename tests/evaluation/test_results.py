@@ -10,13 +10,14 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from _scores import chosen
 from matplotlib.figure import Figure
 
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy._report_text import claim
 
 
-def test_the_flag_is_on_everything(result) -> None:
+def test_the_flag_is_on_everything(result):
     assert result.contains_private_statistics is True
     for table in (result.scores, result.runs, result.summary()):
         assert table.attrs["contains_private_statistics"] is True
@@ -27,7 +28,7 @@ def test_the_flag_is_on_everything(result) -> None:
     assert "contains_private_statistics=False" in repr(public)
 
 
-def test_public_part_has_setting_c_of_runs_with_a_claim(result) -> None:
+def test_public_part_has_setting_c_of_runs_with_a_claim(result):
     public = result.public_part()
     assert set(public.scores["setting"]) == {"C"}
     in_c = result.scores[result.scores["setting"] == "C"]
@@ -71,9 +72,7 @@ def both_pages(compare, stubs, folder, **tables) -> dict[str, str]:
     return found
 
 
-def test_public_page_does_not_depend_on_the_real_rows(
-    compare, stubs, tables, tmp_path
-) -> None:
+def test_public_page_does_not_depend_on_the_real_rows(compare, stubs, tables, tmp_path):
     """Not a byte of it, whatever the rows are and how many, and how long it takes.
 
     The synthesizer looks at no row, so whatever changed would have another way out.
@@ -90,7 +89,7 @@ def test_public_page_does_not_depend_on_the_real_rows(
     assert first["private"] != second["private"]
 
 
-def test_a_page_without_anything_public_says_so(compare, stubs, tmp_path) -> None:
+def test_a_page_without_anything_public_says_so(compare, stubs, tmp_path):
     result = compare({"copy": stubs["Copy"]()}, n_repeats=1)
     result.to_html(tmp_path / "page.html", private=False)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -99,9 +98,7 @@ def test_a_page_without_anything_public_says_so(compare, stubs, tmp_path) -> Non
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_page_of_setting_c_has_the_reference_in_setting_c(
-    compare, stubs, tmp_path
-) -> None:
+def test_a_page_of_setting_c_has_the_reference_in_setting_c(compare, stubs, tmp_path):
     """Not in A, nor the mean of both; where nothing compares with it, no section."""
 
     class OneLabel(stubs["Blind"]):
@@ -141,7 +138,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_page_needs_nothing_else_and_escapes_names(pages, private) -> None:
+def test_page_needs_nothing_else_and_escapes_names(pages, private):
     text = pages[private]
     page = Page(text)
     assert all(load.startswith("data:image/png;base64,") for load in page.loads)
@@ -163,7 +160,7 @@ def test_page_needs_nothing_else_and_escapes_names(pages, private) -> None:
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_page_shows_the_summary(result, pages, private) -> None:
+def test_page_shows_the_summary(result, pages, private):
     """Means and deviations as the table has them, row by row."""
     summary = (result if private else result.public_part()).summary()
     names, *rows = rows_of(pages[private], "Summary")
@@ -184,7 +181,7 @@ def test_page_shows_the_summary(result, pages, private) -> None:
 @pytest.mark.usefixtures("no_pictures")
 def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
     compare, stubs, tmp_path
-) -> None:
+):
     """A rank is a whole number, the score of one called "rank me" is not."""
     result = compare({"rank me": stubs["Blind"]()}, n_repeats=1)
     result.to_html(tmp_path / "page.html")
@@ -194,7 +191,7 @@ def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path) -> None:
+def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path):
     """Nor in the agreement of rankings; it has its rows beside the others."""
     panel = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]
     results = []
@@ -217,7 +214,7 @@ def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path) -> None:
         assert first[0] == "mean"
 
 
-def test_page_adds_up_the_claims(result, pages) -> None:
+def test_page_adds_up_the_claims(result, pages):
     """Each of the two repeats of each fit with a finite epsilon."""
     spent = result.runs["epsilon_spent"]
     finite = spent[np.isfinite(spent)]
@@ -230,7 +227,7 @@ def test_page_adds_up_the_claims(result, pages) -> None:
     assert "4 more fits failed or make no claim" in pages[True]
 
 
-def test_tables_can_be_written_and_read(result, tmp_path) -> None:
+def test_tables_can_be_written_and_read(result, tmp_path):
     result.to_csv(tmp_path / "scores.csv")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "scores.csv"), result.scores)
     result.to_parquet(tmp_path / "scores.parquet")
@@ -239,16 +236,10 @@ def test_tables_can_be_written_and_read(result, tmp_path) -> None:
     assert read.attrs["contains_private_statistics"] is True
 
 
-def test_repeats_are_means_over_classifiers(result) -> None:
-    scores = result.scores
-    chosen = scores[
-        (scores["synthesizer"] == "_copy")
-        & (scores["setting"] == "B")
-        & (scores["metric"] == "auroc")
-    ]
+def test_repeats_are_means_over_classifiers(result):
+    own = {"synthesizer": "_copy", "setting": "B", "metric": "auroc"}
     found = result.repeats("_copy", math.inf, "B", "auroc")
     assert found.index.tolist() == [0, 1]
     for repeat, value in found.items():
-        assert value == pytest.approx(
-            chosen.loc[chosen["repeat"] == repeat, "value"].mean()
-        )
+        scores = chosen(result.scores, repeat=repeat, **own)["value"]
+        assert value == pytest.approx(scores.mean())

@@ -38,7 +38,7 @@ def resume(compare, stubs, tmp_path):
     return call
 
 
-def test_finished_runs_are_not_repeated(resume) -> None:
+def test_finished_runs_are_not_repeated(resume):
     n_fits, first = resume()
     assert n_fits == 2
     n_fits, again = resume()
@@ -50,7 +50,7 @@ def test_finished_runs_are_not_repeated(resume) -> None:
     assert resume(epsilons=(1.0, 2.0))[0] == 2
 
 
-def test_an_interrupted_comparison_goes_on(resume, stubs, tmp_path) -> None:
+def test_an_interrupted_comparison_goes_on(resume, stubs, tmp_path):
     class Interrupted(stubs["Blind"]):
         def fit(self, X):
             if len(self.fits) == 3:
@@ -93,7 +93,7 @@ compare_synthesizers(
 
 
 @pytest.mark.nightly
-def test_another_process_finds_the_runs(tmp_path) -> None:
+def test_another_process_finds_the_runs(tmp_path):
     """Whatever the seed of its hashes: nothing is written again."""
     written = []
     for seed in ("1", "2"):
@@ -109,7 +109,7 @@ def test_another_process_finds_the_runs(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "other", "key", "fields"])
-def test_a_torn_file_is_redone(resume, tmp_path, damage) -> None:
+def test_a_torn_file_is_redone(resume, tmp_path, damage):
     resume()
     path = next(iter((tmp_path / "runs").glob("Blind-1-0-*.json")))
     text = path.read_text(encoding="utf-8")
@@ -129,7 +129,7 @@ def test_a_torn_file_is_redone(resume, tmp_path, damage) -> None:
     assert resume()[0] == 0
 
 
-def test_what_determines_a_run_is_in_its_key(resume, stubs, tables) -> None:
+def test_what_determines_a_run_is_in_its_key(resume, stubs, tables):
     resume()
     other = tables[0].assign(noise=tables[0]["noise"] + 1e-9)
     for changes in (
@@ -150,15 +150,13 @@ def test_what_determines_a_run_is_in_its_key(resume, stubs, tables) -> None:
     assert resume(train=tables[0].set_index(tables[0].index + 5))[0] == 0
 
 
-def test_a_version_is_in_the_key(resume, monkeypatch) -> None:
+def test_a_version_is_in_the_key(resume, monkeypatch):
     resume()
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 99")
     assert resume()[0] == 2
 
 
-def test_references_of_an_older_format_are_made_again(
-    resume, monkeypatch, tmp_path
-) -> None:
+def test_references_of_an_older_format_are_made_again(resume, monkeypatch, tmp_path):
     """Theirs alone: no fit is paid for again for their sake."""
     with monkeypatch.context() as before:
         before.setattr("skdpsynth.evaluation._runs._REFERENCE_FORMAT", 1)
@@ -168,7 +166,7 @@ def test_references_of_an_older_format_are_made_again(
     assert len(list((tmp_path / "runs").glob("*.json"))) == 6
 
 
-def test_a_failed_run_is_tried_again(resume, stubs) -> None:
+def test_a_failed_run_is_tried_again(resume, stubs):
     broken = {"bad": stubs["Broken"]()}
     for _ in range(2):
         with pytest.warns(DegradedResultWarning, match="runs failed"):
@@ -176,14 +174,14 @@ def test_a_failed_run_is_tried_again(resume, stubs) -> None:
         assert n_fits == 1
 
 
-def test_the_folder_says_that_it_is_private(resume, tmp_path) -> None:
+def test_the_folder_says_that_it_is_private(resume, tmp_path):
     resume()
     text = (tmp_path / "runs" / "README.txt").read_text(encoding="utf-8")
     assert "NOT PRIVATE" in text
     assert "real rows" in text
 
 
-def test_digest_of_a_table() -> None:
+def test_digest_of_a_table():
     """Names, dtypes, order and values count; the index and object identity do not."""
     table = pd.DataFrame(
         {"a": [1.0, np.nan], "b": ["x", None], "c": pd.Categorical(["u", "v"])}
@@ -238,7 +236,7 @@ class Nosy(GaussianNB):
         return super().fit(X, y)
 
 
-def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs) -> None:
+def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs):
     """Each run has its own, and none changes what is shown afterwards."""
 
     class Warns(stubs["Blind"]):
@@ -262,7 +260,7 @@ def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs) -> None
 
 
 @pytest.mark.parametrize("backend", ["threading", "counting"])
-def test_a_run_is_one_task_of_any_backend(compare, stubs, backend) -> None:
+def test_a_run_is_one_task_of_any_backend(compare, stubs, backend):
     """Also of one that cannot hand over results one by one; the order is kept."""
     joblib.register_parallel_backend("counting", Counting)
     Counting.tasks = 0
@@ -278,7 +276,7 @@ def test_a_run_is_one_task_of_any_backend(compare, stubs, backend) -> None:
         assert Counting.tasks == 4  # two repeats of the reference and of the run
 
 
-def test_a_run_travels(tables) -> None:
+def test_a_run_travels(tables):
     """What is sent to a worker can be pickled, and what comes back is small."""
     job = Job("floor", FLOOR, 1.0, 0, 0)
     task = Task("label", 120, "BC", ["GaussianNB"], None, None, fidelity=False)
@@ -289,7 +287,7 @@ def test_a_run_travels(tables) -> None:
 
 
 @pytest.mark.nightly
-def test_processes_give_the_same_rows(compare) -> None:
+def test_processes_give_the_same_rows(compare):
     """Real rows come to them as read-only files; noise differs, the rest does not."""
     options = {"classifiers": ["GaussianNB"], "epsilons": (5.0,)}
     with joblib.parallel_config(backend="loky", max_nbytes=1_000):
@@ -300,9 +298,7 @@ def test_processes_give_the_same_rows(compare) -> None:
 
 
 @pytest.mark.nightly
-def test_a_killed_worker_ends_the_comparison_and_keeps_what_was_done(
-    compare, tmp_path
-) -> None:
+def test_a_killed_worker_ends_the_comparison_and_keeps_what_was_done(compare, tmp_path):
     """As the system kills one that takes too much memory."""
 
     class Killed(IndependentSynthesizer):
@@ -322,7 +318,7 @@ def test_a_killed_worker_ends_the_comparison_and_keeps_what_was_done(
 @pytest.mark.nightly
 # Starting a cluster warns about ports and unclosed sockets of its own.
 @pytest.mark.filterwarnings("default")
-def test_a_dask_cluster_takes_the_runs(compare, tmp_path) -> None:
+def test_a_dask_cluster_takes_the_runs(compare, tmp_path):
     """Two worker processes; every run comes back, and to the folder."""
     distributed = pytest.importorskip("distributed")
     with (

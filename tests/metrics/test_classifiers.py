@@ -43,7 +43,7 @@ STATED = {
 }
 
 
-def test_twelve_with_stated_parameters() -> None:
+def test_twelve_with_stated_parameters():
     panel = default_classifiers()
     assert list(panel) == list(STATED)
     for name, classifier in panel.items():
@@ -57,9 +57,7 @@ def test_twelve_with_stated_parameters() -> None:
     assert panel["RandomForestClassifier"].n_estimators == 100
 
 
-def test_missing_xgboost_names_both_distributions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_xgboost_names_both_distributions(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(MissingDependencyError, match=r"`xgboost`.*`xgboost-cpu`"):
         default_classifiers()
@@ -69,7 +67,7 @@ def test_missing_xgboost_names_both_distributions(
     ]
 
 
-def test_names_and_own_classifiers() -> None:
+def test_names_and_own_classifiers():
     assert list(resolve_classifiers("GaussianNB")) == ["GaussianNB"]
     own = GaussianNB(var_smoothing=0.1)
     assert resolve_classifiers({"mine": own}) == {"mine": own}
@@ -77,7 +75,7 @@ def test_names_and_own_classifiers() -> None:
     assert not any(map(are_own, (None, "GaussianNB", ["GaussianNB"])))
 
 
-def test_a_list_of_classifiers_has_the_names_of_their_classes() -> None:
+def test_a_list_of_classifiers_has_the_names_of_their_classes():
     """One alone is a list too, also a forest, whose length cannot be asked for."""
     forest, pipeline = RandomForestClassifier(), make_pipeline(StandardScaler())
     own = [GaussianNB(), forest, GaussianNB(var_smoothing=0.1), pipeline, GaussianNB()]
@@ -98,7 +96,7 @@ class Fails(GaussianNB):
         raise ValueError("cannot be fitted")
 
 
-def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised() -> None:
+def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised():
     """Only one of the twelve is excused by a poor synthetic table."""
     rng = np.random.default_rng(0)
     tables = [
@@ -125,7 +123,7 @@ def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised() -> None:
         ({"mean": GaussianNB()}, "row of means"),
     ],
 )
-def test_other_panels_are_refused(classifiers: object, message: str) -> None:
+def test_other_panels_are_refused(classifiers, message):
     with pytest.raises(ValueError, match=message):
         resolve_classifiers(classifiers)
 
@@ -137,7 +135,7 @@ def two_classes(seed: int, n_rows: int = 200) -> pd.DataFrame:
     return pd.DataFrame({"u": u, "v": v, "y": np.where(u * v > 0, "same", "other")})
 
 
-def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean() -> None:
+def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean():
     """By its name; an own one of its class is one among others."""
     train, test = two_classes(0), two_classes(1)
 
@@ -160,7 +158,7 @@ def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean() -> None
     assert boosted["auroc"] > 0.9 > two.loc["mean", "auroc"]
 
 
-def test_the_thirteenth_is_named_by_no_default() -> None:
+def test_the_thirteenth_is_named_by_no_default():
     assert "HistGradientBoosting" not in default_classifiers()
     panel = resolve_classifiers([*default_classifiers(), "HistGradientBoosting"])
     assert len(panel) == 13

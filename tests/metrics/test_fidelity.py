@@ -51,7 +51,7 @@ def half_l1(first: list, second: list) -> float:
 
 @settings(max_examples=50, deadline=None)
 @given(VALUES, VALUES)
-def test_columns_by_hand(first: list, second: list) -> None:
+def test_columns_by_hand(first, second):
     """Once as numbers, once as texts; missing values count apart."""
     tables = [
         pd.DataFrame(
@@ -70,7 +70,7 @@ def test_columns_by_hand(first: list, second: list) -> None:
     assert found["missing"].tolist() == pytest.approx([abs(gaps[0] - gaps[1])] * 2)
 
 
-def test_columns_of_other_dtypes() -> None:
+def test_columns_of_other_dtypes():
     """Times and booleans are numbers; a column without values is far from others."""
     real = pd.DataFrame(
         {
@@ -126,7 +126,7 @@ def correlation_ratio(x: pd.Series, g: pd.Series) -> float:
     return np.sqrt(max(0, 1 - within_share * (n - 1) / (n - k)))
 
 
-def test_pairs_by_other_formulas(global_random_seed: int) -> None:
+def test_pairs_by_other_formulas(global_random_seed):
     """It holds for every seed: the same numbers come from other libraries."""
     tables = [dependent_table(global_random_seed + 1000 * i) for i in range(2)]
     found = pair_fidelity(tables[0], tables[1][["h", "y", "g", "x"]])
@@ -148,7 +148,7 @@ def test_pairs_by_other_formulas(global_random_seed: int) -> None:
     assert (pair_fidelity(tables[0], tables[0])["difference"] == 0).all()
 
 
-def test_pairs_of_known_dependence() -> None:
+def test_pairs_of_known_dependence():
     """A function of a column has 1, a constant 0, and so has what is all distinct."""
     n = 400
     table = pd.DataFrame({"g": np.tile(list("abcd"), n // 4)})
@@ -183,9 +183,7 @@ FIVE_SD = 0.145
 
 
 @pytest.mark.statistical
-def test_two_samples_of_one_distribution_cannot_be_told_apart(
-    global_random_seed: int,
-) -> None:
+def test_two_samples_of_one_distribution_cannot_be_told_apart(global_random_seed):
     """1,000 rows each; |AUROC - 0.5| < 0.145; false alarm 6e-7 for each classifier."""
     scores = two_sample_scores(*two_tables(0.0, global_random_seed))
     assert scores.index.tolist() == ["LogisticRegression", "RandomForestClassifier"]
@@ -194,9 +192,7 @@ def test_two_samples_of_one_distribution_cannot_be_told_apart(
 
 
 @pytest.mark.statistical
-def test_two_samples_that_are_shifted_have_the_known_area(
-    global_random_seed: int,
-) -> None:
+def test_two_samples_that_are_shifted_have_the_known_area(global_random_seed):
     """1,000 rows each; by normal theory AUROC is Phi(d / sqrt 2); false alarm 6e-7.
 
     The spread is smaller than without a shift.
@@ -206,7 +202,7 @@ def test_two_samples_that_are_shifted_have_the_known_area(
     assert found["nb"] == pytest.approx(norm.cdf(1 / np.sqrt(2)), abs=FIVE_SD)
 
 
-def test_two_samples_see_dependence_and_gaps() -> None:
+def test_two_samples_see_dependence_and_gaps():
     """Same marginals, other signs: only the forest sees it. A gap is a feature."""
     real = two_tables(0.0, 0)[0]
     fake = real.assign(b=real["a"] * np.sign(real["b"] * real["a"]))
@@ -217,7 +213,7 @@ def test_two_samples_see_dependence_and_gaps() -> None:
     assert two_sample_scores(real, gaps)["LogisticRegression"] > 0.7
 
 
-def test_rows_are_limited_and_balanced() -> None:
+def test_rows_are_limited_and_balanced():
     """A classifier that counts the rows it is given sees four fifths of 2 x 50."""
     seen = []
 
@@ -234,7 +230,7 @@ def test_rows_are_limited_and_balanced() -> None:
 @pytest.mark.parametrize(
     "metric", [column_fidelity, marginal_fidelity, pair_fidelity, two_sample_scores]
 )
-def test_tables_that_cannot_be_compared_are_refused(metric) -> None:
+def test_tables_that_cannot_be_compared_are_refused(metric):
     table = pd.DataFrame({"a": range(20), "b": range(20)})
     with pytest.raises(TypeError, match="'synthetic' parameter must be a table of"):
         metric(table, table.to_numpy())
@@ -250,7 +246,7 @@ def test_tables_that_cannot_be_compared_are_refused(metric) -> None:
         metric(table, table.assign(b="text"))
 
 
-def test_too_little_is_refused() -> None:
+def test_too_little_is_refused():
     table = pd.DataFrame({"a": range(20)})
     with pytest.raises(InvalidTableError, match="at least two columns"):
         pair_fidelity(table, table)
@@ -315,7 +311,7 @@ def slow_distance(real: list[tuple], fake: list[tuple], columns: tuple) -> float
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS, ROWS)
-def test_distances_by_a_slow_count(real: list, fake: list) -> None:
+def test_distances_by_a_slow_count(real, fake):
     for k in (1, 2, 3):
         found = marginal_fidelity(table(real), table(fake), k=k)
         expected = [slow_distance(real, fake, c) for c in combinations(range(3), k)]
@@ -324,7 +320,7 @@ def test_distances_by_a_slow_count(real: list, fake: list) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS, ROWS, st.randoms(use_true_random=False))
-def test_what_every_distance_has(real: list, fake: list, shuffled) -> None:
+def test_what_every_distance_has(real, fake, shuffled):
     """0 of itself; in [0, 1]; no order of rows or columns; more columns, not nearer."""
     tables = table(real), table(fake)
     found = [marginal_fidelity(*tables, k=k) for k in (1, 2, 3)]
@@ -341,7 +337,7 @@ def test_what_every_distance_has(real: list, fake: list, shuffled) -> None:
     assert found[2].iloc[0] >= found[1].max() - 1e-12
 
 
-def test_tables_without_a_common_cell_are_as_far_as_can_be() -> None:
+def test_tables_without_a_common_cell_are_as_far_as_can_be():
     real = pd.DataFrame({"x": np.arange(50.0), "g": list("ab") * 25, "when": None})
     real["when"] = pd.to_datetime("2020-01-01") + pd.to_timedelta(real["x"], unit="D")
     fake = pd.DataFrame({"x": np.nan, "g": "c", "when": [pd.NaT] * 7})
@@ -349,7 +345,7 @@ def test_tables_without_a_common_cell_are_as_far_as_can_be() -> None:
         assert (marginal_fidelity(real, fake, k=k) == 1).all()
 
 
-def test_dependence_of_a_known_size() -> None:
+def test_dependence_of_a_known_size():
     """Two columns of m equal levels: identical against independent is 1 - 1 / m.
 
     The columns alone do not show it. A third one that is their sum modulo m shows in
@@ -368,7 +364,7 @@ def test_dependence_of_a_known_size() -> None:
     assert marginal_fidelity(free, tied, k=3).tolist() == pytest.approx([1 - 1 / m])
 
 
-def test_categories_alone_are_those_of_column_fidelity() -> None:
+def test_categories_alone_are_those_of_column_fidelity():
     rng = np.random.default_rng(0)
     tables = [
         pd.DataFrame({"g": rng.choice(list("abcdefg"), 200, p=p)})
@@ -378,7 +374,7 @@ def test_categories_alone_are_those_of_column_fidelity() -> None:
     pd.testing.assert_series_equal(marginal_fidelity(*tables, k=1), expected)
 
 
-def test_bins_of_numbers() -> None:
+def test_bins_of_numbers():
     """Tenths of the rows; frequent smallest values stay apart; NaN at the end."""
     cells = NumberCells.of(np.arange(100.0), 10)
     assert np.bincount(cells.codes(np.arange(100.0))).max() == 11
@@ -399,7 +395,7 @@ def test_bins_of_numbers() -> None:
         assert cells.codes(np.array([3.0, np.nan])).tolist() == [0, 1]
 
 
-def test_levels_are_the_most_frequent_by_name() -> None:
+def test_levels_are_the_most_frequent_by_name():
     values = pd.Series([*"bbbaaaccd", None])
     assert CategoryCells.of(values, 2).categories == ["a", "b"]
     codes = CategoryCells.of(values, 2).codes(pd.Series(["b", "d", None, "a", "new"]))
@@ -411,9 +407,7 @@ def test_levels_are_the_most_frequent_by_name() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 60), st.integers(0, 99))
-def test_groups_are_distinct_sorted_and_as_many_as_allowed(
-    n_columns: int, k: int, limit: int, seed: int
-) -> None:
+def test_groups_are_distinct_sorted_and_as_many_as_allowed(n_columns, k, limit, seed):
     if n_columns < k:
         return
     groups = [tuple(group) for group in _groups(n_columns, k, limit, seed).tolist()]
@@ -425,7 +419,7 @@ def test_groups_are_distinct_sorted_and_as_many_as_allowed(
 
 
 @pytest.mark.statistical
-def test_every_group_is_as_likely() -> None:
+def test_every_group_is_as_likely():
     """3,000 draws of 5 out of 20 triples: each 750 times; sd sqrt(3000 * 3/16) = 23.7.
 
     The largest of 20 deviations is below 6 sd = 142; false alarm 4e-8.
@@ -438,7 +432,7 @@ def test_every_group_is_as_likely() -> None:
     assert np.abs(counts - 750).max() < 142
 
 
-def test_many_columns_are_drawn_from() -> None:
+def test_many_columns_are_drawn_from():
     """784 columns have 306,936 pairs and 80 million triples."""
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(
@@ -453,14 +447,14 @@ def test_many_columns_are_drawn_from() -> None:
     assert comb(141, 2) <= 10_000 < comb(142, 2)  # as the docstring has it
 
 
-def test_result_carries_the_flag() -> None:
+def test_result_carries_the_flag():
     found = marginal_fidelity(table([(1, "a", 2)]), table([(1, "b", 2)]))
     assert found.attrs["contains_private_statistics"] is True
     assert found.name == "distance"
     assert found.index.tolist() == [("x", "kind"), ("x", "y"), ("kind", "y")]
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_what_cannot_be_compared_is_refused():
     two = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
     for k in (0, 4, "2", 1.5):
         with pytest.raises(ValueError, match="k must be 1, 2 or 3"):

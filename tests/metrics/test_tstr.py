@@ -99,9 +99,7 @@ def by_hand(
 @pytest.mark.parametrize(
     "model", [LogisticRegression(max_iter=500), LinearSVC(random_state=0)]
 )
-def test_binary_scores_equal_a_pipeline_by_hand(
-    adult: tuple[pd.DataFrame, pd.DataFrame], model: BaseEstimator
-) -> None:
+def test_binary_scores_equal_a_pipeline_by_hand(adult, model):
     train, test = adult
     pipeline = by_hand(train, test, "income", model)
     output = pipeline.decision_function(pipeline.ready_)
@@ -130,9 +128,7 @@ def test_binary_scores_equal_a_pipeline_by_hand(
 @pytest.mark.parametrize(
     "model", [LogisticRegression(max_iter=500), LinearSVC(random_state=0)]
 )
-def test_multiclass_scores_are_the_mean_over_labels(
-    thyroid: tuple[pd.DataFrame, pd.DataFrame], model: BaseEstimator
-) -> None:
+def test_multiclass_scores_are_the_mean_over_labels(thyroid, model):
     train, test = thyroid
     pipeline = by_hand(train, test, "class", model)
     name = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
@@ -156,7 +152,7 @@ def test_multiclass_scores_are_the_mean_over_labels(
     )
 
 
-def test_the_twelve_reach_the_known_optimum() -> None:
+def test_the_twelve_reach_the_known_optimum():
     """Two Gaussians 2 * sqrt(2) deviations apart: the best AUROC is Phi(2) = 0.977.
 
     The best rule that gives 0 or 1 only has Phi(sqrt(2)) = 0.921, and so about a tree.
@@ -177,7 +173,7 @@ def test_the_twelve_reach_the_known_optimum() -> None:
     assert scores.attrs["contains_private_statistics"] is True
 
 
-def test_scores_do_not_depend_on_workers_and_repeat() -> None:
+def test_scores_do_not_depend_on_workers_and_repeat():
     train, test = blobs(60, seed=1), blobs(60, seed=2)
     first = tstr_scores(train, test, target="y", classifiers=[*FAST, "MLPClassifier"])
     second = tstr_scores(
@@ -186,7 +182,7 @@ def test_scores_do_not_depend_on_workers_and_repeat() -> None:
     pd.testing.assert_frame_equal(first, second)
 
 
-def test_warning_filters_are_left_as_they_were() -> None:
+def test_warning_filters_are_left_as_they_were():
     before = list(warnings.filters)
     # MLPClassifier does not converge here; warnings are errors in this test suite.
     tstr_scores(blobs(), blobs(), target="y", classifiers=["MLPClassifier"])
@@ -194,7 +190,7 @@ def test_warning_filters_are_left_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("labels", [("no", "yes"), (False, True), (1, 2), (0.0, 1.0)])
-def test_positive_class_is_the_last_in_sorted_order(labels: tuple) -> None:
+def test_positive_class_is_the_last_in_sorted_order(labels):
     table, test = blobs(labels=labels), blobs(90, seed=3, labels=labels).iloc[:-4]
     both = [
         tstr_scores(
@@ -205,7 +201,7 @@ def test_positive_class_is_the_last_in_sorted_order(labels: tuple) -> None:
     pd.testing.assert_series_equal(*both)
 
 
-def test_dtypes_of_the_label_need_not_agree() -> None:
+def test_dtypes_of_the_label_need_not_agree():
     expected = tstr_scores(blobs(), blobs(), target="y", classifiers=FAST)
     got = tstr_scores(
         blobs().astype({"y": "category"}),
@@ -217,7 +213,7 @@ def test_dtypes_of_the_label_need_not_agree() -> None:
 
 
 @pytest.mark.parametrize("label", [0, 1])
-def test_one_class_scores_as_a_guess(label: int) -> None:
+def test_one_class_scores_as_a_guess(label):
     test = blobs(40).iloc[:-5]
     with pytest.warns(DegradedResultWarning, match="one label only") as caught:
         scores = tstr_scores(blobs().assign(y=label), test, target="y")
@@ -226,14 +222,14 @@ def test_one_class_scores_as_a_guess(label: int) -> None:
     np.testing.assert_allclose(scores["auprc"], test["y"].mean())
 
 
-def test_table_without_information_scores_as_a_guess() -> None:
+def test_table_without_information_scores_as_a_guess():
     constant = blobs().assign(u=1.0, v=2.0)
     with pytest.warns(DegradedResultWarning, match="no feature that varies"):
         scores = tstr_scores(constant, blobs(), target="y")
     assert (scores == 0.5).all(axis=None)
 
 
-def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess() -> None:
+def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess():
     """LinearDiscriminantAnalysis refuses as many rows as labels."""
     table = pd.DataFrame({"u": [0.0, 1.0], "y": [0, 1]})
     names = ["LinearDiscriminantAnalysis", "DecisionTreeClassifier"]
@@ -248,9 +244,7 @@ def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess() -> No
         tstr_scores(table, table, target="y", classifiers=own)
 
 
-def test_label_that_is_not_in_the_synthetic_table(
-    thyroid: tuple[pd.DataFrame, pd.DataFrame],
-) -> None:
+def test_label_that_is_not_in_the_synthetic_table(thyroid):
     train, test = thyroid
     kept = train[train["class"] != 2]
     model = {"mine": LogisticRegression(max_iter=500)}
@@ -272,7 +266,7 @@ def test_label_that_is_not_in_the_synthetic_table(
     np.testing.assert_allclose(scores.loc["mine"], expected)
 
 
-def test_settings_are_the_three_pairs_of_tables() -> None:
+def test_settings_are_the_three_pairs_of_tables():
     train, test, fake = blobs(90, seed=1), blobs(30, seed=2), blobs(41, gap=1, seed=3)
     scores = setting_scores(train, test, fake, target="y", classifiers=FAST)
     assert scores.columns.names == ["setting", "metric"]
@@ -282,7 +276,7 @@ def test_settings_are_the_three_pairs_of_tables() -> None:
         pd.testing.assert_frame_equal(scores[name], expected, check_names=False)
 
 
-def test_setting_c_holds_out_the_share_of_the_real_test_table() -> None:
+def test_setting_c_holds_out_the_share_of_the_real_test_table():
     """A classifier that remembers what it saw tells which rows it was tested on."""
     fake = blobs(41, seed=3).assign(u=np.arange(41.0))
     seen: list[np.ndarray] = []
@@ -308,7 +302,7 @@ def test_setting_c_holds_out_the_share_of_the_real_test_table() -> None:
     assert sorted(np.bincount(kept[:, -1].astype(int))) == [15, 16]
 
 
-def test_setting_c_with_a_rare_label_or_few_rows() -> None:
+def test_setting_c_with_a_rare_label_or_few_rows():
     train, test = blobs(seed=1), blobs(seed=2)
     rare = blobs(20).assign(y=[1] + [0] * 19)
     model = {"mine": DummyClassifier()}
@@ -321,7 +315,7 @@ def test_setting_c_with_a_rare_label_or_few_rows() -> None:
         setting_scores(train, test, rare.head(1), target="y", classifiers=model)
 
 
-def test_copy_of_the_real_table_scores_as_the_real_table() -> None:
+def test_copy_of_the_real_table_scores_as_the_real_table():
     scores = setting_scores(
         blobs(seed=1), blobs(seed=2), blobs(seed=1), target="y", classifiers=FAST
     )
@@ -336,31 +330,29 @@ def test_copy_of_the_real_table_scores_as_the_real_table() -> None:
         (blobs().assign(y=[0, "secret"] * 40), "labels of one type"),
     ],
 )
-def test_test_table_without_two_classes_is_refused(
-    test: pd.DataFrame, message: str
-) -> None:
+def test_test_table_without_two_classes_is_refused(test, message):
     with pytest.raises(InvalidTableError, match=message) as caught:
         tstr_scores(blobs(), test, target="y", classifiers=FAST)
     assert "secret" not in str(caught.value)
 
 
-def test_unknown_positive_label_is_refused() -> None:
+def test_unknown_positive_label_is_refused():
     with pytest.raises(ValueError, match="'pos_label' parameter must be"):
         tstr_scores(blobs(), blobs(), target="y", classifiers=FAST, pos_label="1")
 
 
-def test_setting_c_alone_is_that_of_the_three(tables) -> None:
+def test_setting_c_alone_is_that_of_the_three():
     """Where the real rows happen to be split like the synthetic ones."""
-    train, test = tables
-    options = {"target": "label", "classifiers": ["GaussianNB", "LinearSVC"]}
-    three = setting_scores(train[:80], test[:20], train, **options)
-    alone = synthetic_only_scores(train, **options)
+    fake, real = blobs(240), blobs(100, seed=1)
+    options = {"target": "y", "classifiers": ["GaussianNB", "LinearSVC"]}
+    three = setting_scores(real[:80], real[80:], fake, **options)
+    alone = synthetic_only_scores(fake, **options)
     pd.testing.assert_frame_equal(alone, three["C"], check_names=False)
     assert alone.attrs["contains_private_statistics"] is False
-    with pytest.raises(InvalidTableError, match="got one"):
-        synthetic_only_scores(train[:1], **options)
+    with pytest.raises(InvalidTableError, match="at least two rows"):
+        synthetic_only_scores(fake[:1], **options)
     with pytest.raises(InvalidTableError, match="'synthetic', but there is one"):
-        synthetic_only_scores(train.assign(label="no"), **options)
+        synthetic_only_scores(fake.assign(y=0), **options)
 
 
 FIVE = [
@@ -384,7 +376,7 @@ def prices(n_rows: int = 120, seed: int = 0, noise: float = 1.0) -> pd.DataFrame
 
 
 @pytest.mark.parametrize("model", [LinearRegression(), KNeighborsRegressor(3)])
-def test_scores_equal_a_pipeline_by_hand(model: BaseEstimator) -> None:
+def test_scores_equal_a_pipeline_by_hand(model):
     train, test = prices(), prices(90, seed=1)
     one_hot = OneHotEncoder(sparse_output=False)
     encode = make_column_transformer((one_hot, ["kind"]), remainder="passthrough")
@@ -400,7 +392,7 @@ def test_scores_equal_a_pipeline_by_hand(model: BaseEstimator) -> None:
     assert scores.attrs["contains_private_statistics"] is True
 
 
-def test_the_five_explain_what_there_is_to_explain() -> None:
+def test_the_five_explain_what_there_is_to_explain():
     """The variance is 16 + 1 + 6 and that of the noise 1: at best r2 is 0.958."""
     scores = tstr_scores(prices(600), prices(600, seed=1), target="price")
     assert scores.index.tolist() == [*FIVE, "mean"]
@@ -428,7 +420,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_fractions_or_many_numbers_are_a_measurement(name: str) -> None:
+def test_fractions_or_many_numbers_are_a_measurement(name):
     values, measured = COLUMNS[name]
     column = pd.Series(values, name="y")
     assert is_measurement(column) is measured
@@ -437,7 +429,7 @@ def test_fractions_or_many_numbers_are_a_measurement(name: str) -> None:
             is_measurement(column, pos_label=0)
 
 
-def test_whole_and_nullable_numbers_score_as_floats() -> None:
+def test_whole_and_nullable_numbers_score_as_floats():
     train, test = (t.round({"price": 0}) for t in (prices(), prices(seed=1)))
     expected = tstr_scores(train, test, target="price", classifiers=TWO)
     for dtype in ("int64", "Int64", "double[pyarrow]"):
@@ -446,7 +438,7 @@ def test_whole_and_nullable_numbers_score_as_floats() -> None:
         pd.testing.assert_frame_equal(got, expected)
 
 
-def test_settings_of_a_number_are_the_three_pairs_of_tables() -> None:
+def test_settings_of_a_number_are_the_three_pairs_of_tables():
     train, test, fake = prices(), prices(40, 1), prices(80, 2, noise=4.0)
     scores = setting_scores(train, test, fake, target="price", classifiers=FIVE)
     assert scores.columns.tolist()[:2] == [("A", "r2"), ("A", "rmse")]
@@ -460,7 +452,7 @@ def test_settings_of_a_number_are_the_three_pairs_of_tables() -> None:
     assert synthetic_ranking_agreement(orders[0], -orders[1]) == 1
 
 
-def test_the_ranking_of_features_is_that_of_correlations() -> None:
+def test_the_ranking_of_features_is_that_of_correlations():
     """Of u, v and kind the correlations are about 0.8, 0.2 and 0.4."""
     real, other = prices(2000), prices(2000, seed=1)
     assert feature_ranking_agreement(real, other, target="price") == 1
@@ -468,7 +460,7 @@ def test_the_ranking_of_features_is_that_of_correlations() -> None:
     assert feature_ranking_agreement(real, swapped, target="price") == 0.0
 
 
-def test_what_cannot_be_learnt_is_the_mean() -> None:
+def test_what_cannot_be_learnt_is_the_mean():
     test = prices(seed=1)
     constant = prices().assign(u=0.0, v=0.0, kind="p")
     with pytest.warns(DegradedResultWarning, match="no feature that varies") as caught:
@@ -478,7 +470,7 @@ def test_what_cannot_be_learnt_is_the_mean() -> None:
     np.testing.assert_allclose(scores["r2"], r2_score(test["price"], guess), atol=1e-9)
 
 
-def test_regressor_that_cannot_be_fitted_guesses() -> None:
+def test_regressor_that_cannot_be_fitted_guesses():
     """Five neighbours are not among three rows; one's own is one's own business."""
     few, test = prices(3), prices(seed=1)
     with pytest.warns(DegradedResultWarning, match="nothing KNeighborsRegressor can"):
@@ -502,7 +494,7 @@ def test_regressor_that_cannot_be_fitted_guesses() -> None:
         ({"synthetic": prices().assign(price=np.nan)}, InvalidTableError, "complete"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(changes, error, message) -> None:
+def test_what_cannot_be_scored_is_refused(changes, error, message):
     options = {"synthetic": prices(), "test": prices(seed=1)}
     options |= {"target": "price", "classifiers": [Ridge()]} | changes
     with pytest.raises(error, match=message):

@@ -17,18 +17,9 @@ from safetensors import safe_open
 from sklearn.base import clone
 
 import skdpsynth
-from skdpsynth import (
-    GPATESynthesizer,
-    IndependentSynthesizer,
-    PrivacyBudget,
-    inspect,
-)
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget, inspect
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
-from skdpsynth.persistence._saved import (
-    check_parts,
-    decode_parameter,
-    encode_parameter,
-)
+from skdpsynth.persistence._saved import check_parts, decode_parameter, encode_parameter
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._rules import RowRules
 from skdpsynth.schema import (

@@ -26,11 +26,17 @@ from skdpsynth.schema import (
     TableSchema,
 )
 
-SEX = Categorical(["F", "M"])
+SEX, SICK = Categorical(["F", "M"]), Boolean(nullable=True)
+COUNTS = {"F": 1, "M": 2}
 NAMES_OF_SCHEMA = {
     name: getattr(skdpsynth.schema, name) for name in skdpsynth.schema.__all__
 }
 NAMES_OF_SCHEMA["Timestamp"] = pd.Timestamp
+
+
+def schema_of(column=SEX, *, target="s", **more) -> TableSchema:
+    """Make a schema of one column, the target."""
+    return TableSchema({"s": column}, target=target, **more)
 
 
 @pytest.mark.parametrize(
@@ -96,57 +102,22 @@ def test_a_named_scale_stays(scale):
         (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
         (lambda: TableSchema({"sex": Categorical}), "Column 'sex' of TableSchema"),
-        (lambda: TableSchema({"sex": SEX}, n_rows=0), "positive int or None. Got 0"),
-        (lambda: TableSchema({"sex": SEX}, n_rows=9.0), "positive int or None"),
-        (lambda: TableSchema({"sex": SEX}, n_rows=True), "positive int or None"),
+        (lambda: schema_of(n_rows=0), "positive int or None. Got 0"),
+        (lambda: schema_of(n_rows=9.0), "positive int or None"),
+        (lambda: schema_of(n_rows=True), "positive int or None"),
+        (lambda: schema_of(target=...), "Fill in this blank"),
+        (lambda: schema_of(target="t", class_counts={"f": 1}), "description of .* 't'"),
+        (lambda: schema_of(Continuous(0, 1), class_counts={0: 1}), "has no classes"),
+        (lambda: schema_of(Datetime("2020", "2021")), "must be Categorical or Boolean"),
+        (lambda: schema_of(Identifier()), "Categorical or"),
+        (lambda: schema_of(target=None, class_counts={"F": 1}), "need a target"),
+        (lambda: schema_of(class_counts=[1, 2]), "a mapping from class to count"),
+        (lambda: schema_of(class_counts={"F": 1}), "be the categories of the target"),
+        (lambda: schema_of(class_counts=COUNTS | {"M": -1}), "an int >= 0. Got -1"),
+        (lambda: schema_of(class_counts=COUNTS | {"M": 1.5}), "an int >= 0. Got 1.5"),
+        (lambda: schema_of(n_rows=4, class_counts=COUNTS), "add up to 3, .* is 4"),
         (
-            lambda: TableSchema({"sex": SEX}, target="sez", class_counts={"f": 1}),
-            "need a description of the target 'sez'",
-        ),
-        (lambda: TableSchema({"sex": SEX}, target=...), "Fill in this blank"),
-        (
-            lambda: TableSchema(
-                {"a": Continuous(0, 1)}, target="a", class_counts={0: 1}
-            ),
-            "'a' is Continuous and has no classes",
-        ),
-        (
-            lambda: TableSchema({"a": Datetime("2020", "2021")}, target="a"),
-            "must be Categorical or Boolean, or Continuous",
-        ),
-        (lambda: TableSchema({"a": Identifier()}, target="a"), "Categorical or"),
-        (lambda: TableSchema({"s": SEX}, class_counts={"F": 1}), "need a target"),
-        (
-            lambda: TableSchema({"s": SEX}, target="s", class_counts=[1, 2]),
-            "must be a mapping from class to count",
-        ),
-        (
-            lambda: TableSchema({"s": SEX}, target="s", class_counts={"F": 1}),
-            "must be the categories of the target",
-        ),
-        (
-            lambda: TableSchema({"s": SEX}, target="s", class_counts={"F": 1, "M": -1}),
-            "must be an int >= 0. Got -1",
-        ),
-        (
-            lambda: TableSchema(
-                {"s": SEX}, target="s", class_counts={"F": 1, "M": 1.5}
-            ),
-            "must be an int >= 0. Got 1.5",
-        ),
-        (
-            lambda: TableSchema(
-                {"s": SEX}, target="s", n_rows=4, class_counts={"F": 1, "M": 2}
-            ),
-            "add up to 3, but 'n_rows' is 4",
-        ),
-        (
-            lambda: TableSchema(
-                {"s": Boolean(nullable=True)},
-                target="s",
-                n_rows=2,
-                class_counts={True: 1, False: 2},
-            ),
+            lambda: schema_of(SICK, n_rows=2, class_counts={True: 1, False: 2}),
             "add up to 3, but 'n_rows' is 2",
         ),
     ],
@@ -191,10 +162,8 @@ def test_numpy_and_datetime_scalars_become_plain():
 
 
 def test_missing_labels_may_be_left_out_of_the_counts():
-    sick = Boolean(nullable=True)
     counts = {True: 1, False: 2}
-    schema = TableSchema({"a": sick}, target="a", n_rows=4, class_counts=counts)
-    assert schema.class_counts == counts
+    assert schema_of(SICK, n_rows=4, class_counts=counts).class_counts == counts
 
 
 SCHEMA = TableSchema(
@@ -277,8 +246,7 @@ def test_names_that_json_cannot_hold_are_refused():
 
 def test_repr_is_code():
     assert repr(Continuous(0, 2.5, scale="log")) == "Continuous(0, 2.5, scale='log')"
-    small = TableSchema({"a": SEX}, target="a", n_rows=3, class_counts={"F": 1, "M": 2})
-    for schema in (small, TableSchema({})):
+    for schema in (schema_of(n_rows=3, class_counts=COUNTS), TableSchema({})):
         assert eval(repr(schema), dict(NAMES_OF_SCHEMA)) == schema
 
 
@@ -518,8 +486,15 @@ def test_blanks_are_bought_and_half_filled_ones_refused():
             TableSchema.from_json(text.replace(blank, filled, 1))
 
 
+NUMBER = '{"kind": "continuous", "low": 2'
+TIME = '{"kind": "datetime", "low": {"time": "now"}, "high": "2030"}'
+
+
 def column(facts: str, name: str = '"a"') -> str:
     return f'{{"schema_version": 1, "columns": [[{name}, {facts}]]}}'
+
+
+COLUMNS = '{"schema_version": 1, "columns": %s}'
 
 
 @pytest.mark.parametrize(
@@ -533,44 +508,20 @@ def column(facts: str, name: str = '"a"') -> str:
         ('{"columns": []}', "Expected 'schema_version'. Got 'columns'; cor"),
         ('{"schema_version": 2, "columns": []}', "'schema_version': 1. Got 2; use the"),
         ('{"schema_version": 1}', "Expected 'columns', optionally 'target'"),
-        (
-            '{"schema_version": 1, "columns": 3}',
-            "'columns': Expected what TableSchema",
-        ),
-        (
-            '{"schema_version": 1, "columns": [], "rows": 3}',
-            "Got 'columns', 'rows'; correct",
-        ),
-        ('{"schema_version": 1, "columns": ["a"]}', "Entry 1 of 'columns': Expected"),
+        (COLUMNS % "3", "'columns': Expected what TableSchema"),
+        (COLUMNS % '[], "rows": 3', "Got 'columns', 'rows'; correct"),
+        (COLUMNS % '["a"]', "Entry 1 of 'columns': Expected"),
+        (COLUMNS % '[], "class_counts": 3', "'class_counts': Expected what"),
+        (COLUMNS % '[], "n_rows": -1', "'n_rows' of TableSchema must be a positive"),
         (column('{"kind": "boolean"}', "[1]"), "Entry 1 of 'columns': Expected"),
         (column("3"), "Column 'a': Expected 'kind'. Got int"),
         (column("{}"), "Column 'a': Expected 'kind'. Got none; correct"),
         (column('{"kind": "bool"}'), "Column 'a': Expected a 'kind' of 'contin"),
-        (
-            column('{"kind": "continuous", "low": 1}'),
-            "'low', 'high', .*Got 'kind', 'low'; correct",
-        ),
-        (
-            column('{"kind": "boolean", "nulls": true}'),
-            "optionally 'nullable'. Got 'kind', 'nulls'; ",
-        ),
+        (column(f"{NUMBER}}}"), "'low', 'high', .*Got 'kind', 'low'; correct"),
+        (column('{"kind": "boolean", "nulls": true}'), "'nullable'. Got .*'nulls'; "),
         (column('{"kind": "boolean", "nullable": 1}'), "Column 'a': The 'nullable' fl"),
-        (
-            column('{"kind": "continuous", "low": 2, "high": 1}'),
-            "Column 'a': The bounds of Continuous must satisfy low <= high",
-        ),
-        (
-            column('{"kind": "datetime", "low": {"time": "now"}, "high": "2030"}'),
-            "Column 'a': Expected what TableSchema writes there",
-        ),
-        (
-            '{"schema_version": 1, "columns": [], "class_counts": 3}',
-            "'class_counts': Expected what",
-        ),
-        (
-            '{"schema_version": 1, "columns": [], "n_rows": -1}',
-            "'n_rows' of TableSchema must be a positive int",
-        ),
+        (column(f'{NUMBER}, "high": 1}}'), "Column 'a': .* must satisfy low <= high"),
+        (column(TIME), "Column 'a': Expected what TableSchema writes there"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text, message, tmp_path):
