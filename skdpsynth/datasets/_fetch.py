@@ -155,11 +155,10 @@ def fetch_isolet(
     Parameters
     ----------
     path : path-like or None, default=None
-        Local Parquet file (by its suffix), CSV file, or the folder with the publisher's
-        two files `isolet1+2+3+4.data` and `isolet5.data`. It is read and checked, and
-        nothing is written. If None, the cache is tried, then OpenML.
+        As in `fetch_kaggle_credit`, or the folder with the publisher's two files
+        `isolet1+2+3+4.data` and `isolet5.data`.
     data_home : path-like or None, default=None
-        Cache folder. If None, ``$SKDPSYNTH_DATA``, or ``~/skdpsynth_data`` without it.
+        As in `fetch_kaggle_credit`.
     split : bool, default=False
         If True, return the publisher's train and test parts (no speaker is in both).
 
@@ -212,10 +211,9 @@ def fetch_epileptic_seizure(
     Parameters
     ----------
     path : path-like or None, default=None
-        Local file, Parquet (by its suffix) or the original CSV. It is read and checked,
-        and nothing is written. If None, the cache is tried, then OpenML.
+        As in `fetch_kaggle_credit`.
     data_home : path-like or None, default=None
-        Cache folder. If None, ``$SKDPSYNTH_DATA``, or ``~/skdpsynth_data`` without it.
+        As in `fetch_kaggle_credit`.
 
     Returns
     -------

@@ -76,9 +76,9 @@ def compare_synthesizers(
 ) -> ComparisonResult:
     """Fit synthesizers to a table, sample, and score what they sample.
 
-    Every synthesizer is fitted `n_repeats` times at every epsilon. Each fit touches the
-    private table and spends its own (epsilon, delta). What is computed from real rows
-    is not private, and neither is a choice that is made by it: see Notes.
+    Every synthesizer is fitted `n_repeats` times at every epsilon. Each fit spends its
+    own (epsilon, delta). What is computed from real rows is not private, and neither is
+    a choice that is made by it: see Notes.
 
     Parameters
     ----------
@@ -109,27 +109,22 @@ def compare_synthesizers(
         Runs at the same time, as in joblib, in whatever backend is set there. A run is
         one task.
     folder : path-like or None, default=None
-        Where to keep finished runs. A comparison that finds its own runs there does not
-        repeat them; one that fails or is interrupted loses the unfinished ones only.
-        The folder holds statistics of real rows.
+        Where to keep finished runs, from which a comparison that failed or was
+        interrupted goes on. The folder holds statistics of real rows.
     classifiers : dict of str to classifier, list, or None, default=None
-        Own classifiers by name; a list of them, which get the names of their classes;
-        or a list of names, as in `skdpsynth.metrics.tstr_scores`: one called
-        "HistGradientBoosting" stands beside the others, in no mean and no agreement.
-        None means all twelve, and the five regressors for a measurement.
+        As in `skdpsynth.metrics.tstr_scores`. The one called "HistGradientBoosting" is
+        in no mean and no agreement.
     pos_label : object, default=None
         As in `skdpsynth.metrics.tstr_scores`.
     sampling_strategy : {"balanced"}, dict or None, default=None
         Class shares or counts of the synthetic rows, as in ``sample``; None for a
-        measurement. Counts are those
-        of the reference too, as far as `train` has so many rows of a class; without
-        counts its rows are drawn from all of `train`.
+        measurement. Counts are those of the reference too, as far as `train` has so
+        many rows of a class; without counts its rows are drawn from all of `train`.
     fidelity : bool, default=True
         Whether to compare columns, pairs of columns and whole rows too.
     random_state : int, default=0
         At least 0. Seeds what is public: initial weights, sampling and the real rows of
-        the reference, the same for all synthesizers. Noise is always fresh, so a second
-        comparison gives other numbers; `folder` keeps the first ones.
+        the reference. Noise is always fresh; `folder` keeps the first numbers.
     verbose : int or None, default=None
         Whether a progress bar over the runs is written to standard error: 1 always, 0
         never, None in a terminal or a notebook only.
@@ -175,11 +170,8 @@ def compare_synthesizers(
     that `test` has). Distances of the fidelity metrics are to `test`.
 
     The reference, which A and `fidelity` ask for, is scored in Setting C as a synthetic
-    table is. The ranking agreement of its own A and C is what as many real rows get,
-    and says what to expect of a synthesizer.
-
-    Warnings of a run are in the column `warned` of ``runs``. A worker process that is
-    killed, for instance for want of memory, ends the comparison.
+    table is; the ranking agreement of its own A and C says what to expect of a
+    synthesizer. A worker process that is killed ends the comparison.
 
     Examples
     --------

@@ -68,9 +68,8 @@ class ComparisonResult:
         `metric`, with its `value`. Settings "A", "B" and "C" have the metrics "auroc"
         and "auprc" of each classifier, or "r2" and "rmse" of each regressor. "AC"
         compares A with C ("sra_auroc" and so on), and "fidelity" the table with real
-        rows; there the classifier is
-        "all". The synthesizer "real data" is the reference, with epsilon NaN and the
-        Settings A and C: its "AC" says what to expect of the others.
+        rows; there the classifier is "all". The synthesizer "real data" is the
+        reference, with epsilon NaN and the Settings A and C.
     runs : DataFrame
         One row for each `synthesizer`, `epsilon` and `repeat`: `class`,
         `epsilon_spent` and `delta` (what the fit guarantees), `fit_s`, `sample_s` and

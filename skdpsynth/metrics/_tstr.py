@@ -182,8 +182,7 @@ def setting_scores(
     settings of the paper that `tstr_scores` cites. For C a random part
     of `synthetic`, always the same, is held out: the share that `test` has in the real
     rows, with every label in both parts in the same proportion where the counts allow.
-    In each setting the table that is trained on sets the medians for missing numbers
-    and the standardisation.
+    The table that is trained on sets the medians and the standardisation.
 
     Examples
     --------

@@ -54,8 +54,8 @@ class TableSchema:
         `Continuous`, `Categorical`, `Boolean`, `Datetime` or `Identifier` objects.
     target : column name or None, default=None
         What is to be predicted: a categorical or boolean column, whose values are
-        classes; a continuous one, which is a measurement; or a column that `columns`
-        leave out, whose labels are then learned, but of floats, which are measured.
+        classes; a continuous one, a number; or a column that `columns` leave out, whose
+        labels are then measured (floats are numbers).
     n_rows : int or None, default=None
         Number of rows if it is public, positive.
     class_counts : mapping of class to int, or None, default=None
@@ -211,7 +211,7 @@ class TableSchema:
         Returns
         -------
         text : str
-            With ``...`` in code, and ``null`` in JSON, where a public fact is to be
+            With ``...`` in code, and ``null`` in JSON, where something public is to be
             filled in. A column whose line is deleted is measured, which spends budget,
             and so is one whose nulls are left as they are.
 

@@ -73,16 +73,6 @@ def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs):
     assert set(drawn.get_ydata()) == {height}
 
 
-def test_without_any_epsilon_points_lie_side_by_side(compare, stubs):
-    result = compare({"a": stubs["Copy"](), "b": stubs["Copy"]()}, n_repeats=1)
-    ax = result.plot_tradeoff()
-    (a,), (b,) = (
-        next(each.get_xdata() for each in ax.lines if each.get_label() == name)
-        for name in "ab"
-    )
-    assert a != b
-
-
 def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result):
     ax = result.plot_tradeoff(setting="C")
     assert set(line(ax, "real rows in Setting C")) == {result.summary()["auroc_C"][0]}
@@ -92,9 +82,11 @@ def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result):
     assert {*labels(public)} == {BLIND, "floor", "broken"}
 
 
-def test_tradeoff_of_one_epsilon(compare, stubs):
-    """Points side by side, each with a bar of one standard deviation."""
-    result = compare({"a": stubs["Blind"](), "b": stubs["Broken"]()}, epsilons=(2.0,))
+@pytest.mark.parametrize("names", [("Blind", "Broken"), ("Copy", "Copy")])
+def test_points_of_one_epsilon_or_none_lie_side_by_side(compare, stubs, names):
+    """Each with a bar of one standard deviation."""
+    pair = {name: stubs[of]() for name, of in zip("ab", names, strict=True)}
+    result = compare(pair, epsilons=(2.0,))
     ax = result.plot_tradeoff()
     (a,), (b,) = (
         next(each.get_xdata() for each in ax.lines if each.get_label() == name)
@@ -277,7 +269,7 @@ def test_without_real_rows_the_synthetic_ones_choose(result):
     assert result.plot_pairs()[0, 0].figure.get_supxlabel() == PRIVATE_FOOTER
 
 
-def test_own_axes_and_their_footer(result):
+def test_own_axes_of_pairs_and_their_footer(result):
     figure, axes = plt.subplots(5, 6)
     drawn = result.plot_pairs(axes, epsilon=10.0)
     assert drawn.shape == (4, 5)
@@ -292,13 +284,7 @@ def test_own_axes_and_their_footer(result):
         result.plot_pairs(epsilon=3.0)
 
 
-def test_nothing_to_draw_is_refused(compare, stubs):
-    nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
-    with pytest.raises(ValueError, match="at least one run with samples"):
-        nothing.plot_pairs()
-
-
-def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs):
+def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables):
     """Yes and no as true and false are numbers to the scores, and texts to a plot."""
 
     class Ones(stubs["Blind"]):
@@ -306,10 +292,7 @@ def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs):
             table = super().sample(n_samples, **options)
             return table.assign(kind=(table["kind"] == "red").astype(int))
 
-    frames = [
-        table.assign(kind=table["label"] == "yes")
-        for table in (stubs_table(240, 0), stubs_table(160, 1))
-    ]
+    frames = [t.assign(kind=t["label"] == "yes") for t in tables]
     result = compare({"ones": Ones()}, train=frames[0], test=frames[1], n_repeats=1)
     axes = result.plot_pairs()
     empty = [
@@ -319,21 +302,6 @@ def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs):
     of_kind = ["kind" in (p.first.name, p.second.name) for p in result._real_pairs]
     assert empty == of_kind
     assert any(empty)
-
-
-def stubs_table(n_rows: int, seed: int) -> pd.DataFrame:
-    """Make a table like that of the other tests."""
-    rng = np.random.default_rng(seed)
-    label = rng.integers(0, 2, n_rows)
-    return pd.DataFrame(
-        {
-            "size": rng.normal(label, 1.0),
-            "count": rng.poisson(2 + label),
-            "kind": "red",
-            "noise": rng.normal(size=n_rows),
-            "label": np.where(label, "yes", "no"),
-        }
-    )
 
 
 def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables):
@@ -371,3 +339,5 @@ def test_what_cannot_be_drawn_is_refused(result, compare, stubs):
     nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
     with pytest.raises(ValueError, match="at least one run with samples"):
         nothing.plot_marginals()
+    with pytest.raises(ValueError, match="at least one run with samples"):
+        nothing.plot_pairs()

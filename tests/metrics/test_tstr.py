@@ -38,6 +38,15 @@ from skdpsynth.metrics import (
 FAST = ["LogisticRegression", "GaussianNB", "DecisionTreeClassifier"]
 
 
+FIVE = [
+    "Ridge",
+    "KNeighborsRegressor",
+    "RandomForestRegressor",
+    "GradientBoostingRegressor",
+    "HistGradientBoostingRegressor",
+]
+
+
 @pytest.fixture(scope="module")
 def adult() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Give 400 rows of either part of Adult, some numbers missing."""
@@ -63,6 +72,16 @@ def blobs(
     code = rng.permutation(np.arange(n_rows) % 2)
     x = rng.normal(size=(n_rows, 2)) + gap * code[:, None]
     return pd.DataFrame(x, columns=["u", "v"]).assign(y=np.array(labels)[code])
+
+
+def prices(n_rows: int = 120, seed: int = 0, noise: float = 1.0) -> pd.DataFrame:
+    """Make prices that two numbers and a category decide."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, n_rows)
+    u, v = rng.normal(size=(2, n_rows))
+    price = 100 + 4 * u - v + 3 * kind + noise * rng.normal(size=n_rows)
+    kinds = np.array(["p", "q", "r"])[kind]
+    return pd.DataFrame({"u": u, "v": v, "kind": kinds, "price": price})
 
 
 def by_hand(
@@ -266,14 +285,33 @@ def test_label_that_is_not_in_the_synthetic_table(thyroid):
     np.testing.assert_allclose(scores.loc["mine"], expected)
 
 
-def test_settings_are_the_three_pairs_of_tables():
-    train, test, fake = blobs(90, seed=1), blobs(30, seed=2), blobs(41, gap=1, seed=3)
-    scores = setting_scores(train, test, fake, target="y", classifiers=FAST)
+THREE_TABLES = {
+    "labels": (blobs(90, seed=1), blobs(30, seed=2), blobs(41, gap=1, seed=3)),
+    "numbers": (prices(), prices(40, 1), prices(80, 2, noise=4.0)),
+}
+
+
+@pytest.mark.parametrize("kind", THREE_TABLES)
+def test_settings_are_the_three_pairs_of_tables(kind):
+    """Setting C alone is that of the three where as many rows are held out."""
+    train, test, fake = THREE_TABLES[kind]
+    names = {"labels": ("y", FAST, "auroc"), "numbers": ("price", FIVE, "r2")}[kind]
+    options = {"target": names[0], "classifiers": names[1]}
+    scores = setting_scores(train, test, fake, **options)
     assert scores.columns.names == ["setting", "metric"]
+    assert scores.columns[0] == ("A", names[2])
     assert scores.attrs["contains_private_statistics"] is True
     for name, table in {"A": train, "B": fake}.items():
-        expected = tstr_scores(table, test, target="y", classifiers=FAST)
+        expected = tstr_scores(table, test, **options)
         pd.testing.assert_frame_equal(scores[name], expected, check_names=False)
+    share = len(test) / (len(train) + len(test))
+    alone = synthetic_only_scores(fake, held_out=share, **options)
+    pd.testing.assert_frame_equal(scores["C"], alone, check_names=False)
+    assert alone.attrs["contains_private_statistics"] is False
+    with pytest.raises(InvalidTableError, match="at least two rows"):
+        synthetic_only_scores(fake[:1], **options)
+    with pytest.raises(InvalidTableError, match="'synthetic', but there is one"):
+        synthetic_only_scores(fake.assign(**{names[0]: 0}), **options)
 
 
 def test_setting_c_holds_out_the_share_of_the_real_test_table():
@@ -341,38 +379,7 @@ def test_unknown_positive_label_is_refused():
         tstr_scores(blobs(), blobs(), target="y", classifiers=FAST, pos_label="1")
 
 
-def test_setting_c_alone_is_that_of_the_three():
-    """Where the real rows happen to be split like the synthetic ones."""
-    fake, real = blobs(240), blobs(100, seed=1)
-    options = {"target": "y", "classifiers": ["GaussianNB", "LinearSVC"]}
-    three = setting_scores(real[:80], real[80:], fake, **options)
-    alone = synthetic_only_scores(fake, **options)
-    pd.testing.assert_frame_equal(alone, three["C"], check_names=False)
-    assert alone.attrs["contains_private_statistics"] is False
-    with pytest.raises(InvalidTableError, match="at least two rows"):
-        synthetic_only_scores(fake[:1], **options)
-    with pytest.raises(InvalidTableError, match="'synthetic', but there is one"):
-        synthetic_only_scores(fake.assign(y=0), **options)
-
-
-FIVE = [
-    "Ridge",
-    "KNeighborsRegressor",
-    "RandomForestRegressor",
-    "GradientBoostingRegressor",
-    "HistGradientBoostingRegressor",
-]
 TWO = ["Ridge", "KNeighborsRegressor"]
-
-
-def prices(n_rows: int = 120, seed: int = 0, noise: float = 1.0) -> pd.DataFrame:
-    """Make prices that two numbers and a category decide."""
-    rng = np.random.default_rng(seed)
-    kind = rng.integers(0, 3, n_rows)
-    u, v = rng.normal(size=(2, n_rows))
-    price = 100 + 4 * u - v + 3 * kind + noise * rng.normal(size=n_rows)
-    kinds = np.array(["p", "q", "r"])[kind]
-    return pd.DataFrame({"u": u, "v": v, "kind": kinds, "price": price})
 
 
 @pytest.mark.parametrize("model", [LinearRegression(), KNeighborsRegressor(3)])
@@ -401,6 +408,8 @@ def test_the_five_explain_what_there_is_to_explain():
     best = scores.loc["Ridge"]
     assert best["r2"] == pytest.approx(0.958, abs=0.01)
     assert best["rmse"] == pytest.approx(1.0, abs=0.1)
+    # On the same rows a smaller error is a larger r2.
+    assert synthetic_ranking_agreement(scores["r2"], -scores["rmse"]) == 1
     mean = scores.drop("mean").mean()
     pd.testing.assert_series_equal(scores.loc["mean"], mean, check_names=False)
 
@@ -436,20 +445,6 @@ def test_whole_and_nullable_numbers_score_as_floats():
         tables = (train.astype({"price": dtype}), test.astype({"price": dtype}))
         got = tstr_scores(*tables, target="price", classifiers=TWO)
         pd.testing.assert_frame_equal(got, expected)
-
-
-def test_settings_of_a_number_are_the_three_pairs_of_tables():
-    train, test, fake = prices(), prices(40, 1), prices(80, 2, noise=4.0)
-    scores = setting_scores(train, test, fake, target="price", classifiers=FIVE)
-    assert scores.columns.tolist()[:2] == [("A", "r2"), ("A", "rmse")]
-    for name, table in {"A": train, "B": fake}.items():
-        expected = tstr_scores(table, test, target="price", classifiers=FIVE)
-        pd.testing.assert_frame_equal(scores[name], expected, check_names=False)
-    alone = synthetic_only_scores(fake, target="price", held_out=40 / 160)
-    pd.testing.assert_frame_equal(scores["C"], alone, check_names=False)
-    # On the same rows a smaller error is a larger r2.
-    orders = [scores["A"][metric] for metric in ("r2", "rmse")]
-    assert synthetic_ranking_agreement(orders[0], -orders[1]) == 1
 
 
 def test_the_ranking_of_features_is_that_of_correlations():
