@@ -71,11 +71,11 @@ def test_from_a_table_to_scores(table, target, capsys, folder):
         assert main(["sample", "m.skdp", "-n", "300", "--seed", "4", "-o", name]) == 0
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
     synth = IndependentSynthesizer.load("m.skdp")
-    fake = synth.sample(300, random_state=4)
+    synthetic = synth.sample(300, random_state=4)
     csv = table.endswith("csv")
     real = pd.read_csv(table) if csv else from_arrow(pq.read_table(table))
-    assert (fake.dtypes == real.dtypes).all()
-    pd.testing.assert_frame_equal(pd.read_csv("a.csv"), fake, check_dtype=False)
+    assert (synthetic.dtypes == real.dtypes).all()
+    pd.testing.assert_frame_equal(pd.read_csv("a.csv"), synthetic, check_dtype=False)
     assert main(["report", "m.skdp"]) == 0
     assert capsys.readouterr().out == f"{synth.privacy_report()}\n"
     tables = ["--synthetic", "c.parquet", "--test", table]
@@ -406,7 +406,7 @@ ODD_BUDGETS = {
 
 @pytest.mark.parametrize("statement", ODD_BUDGETS.values(), ids=ODD_BUDGETS)
 def test_a_budget_file_that_is_none_is_named_in_one_line(statement, capsys):
-    """A charge that is undone, or less than nothing, would buy another fit."""
+    """A charge that is undone, or less than nothing, would allow another fit."""
     spoil_budget(statement)
     fit = ["fit", "c.csv", "--infer-dtypes", "--target", "Biopsy", *FAST, "-o", "m"]
     error = failed(capsys, *fit, "--budget", "odd file")

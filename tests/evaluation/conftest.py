@@ -134,13 +134,13 @@ def _write_no_picture(self, file, **options):
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    """Draw nothing into pages whose text is looked at: a picture takes a second."""
+    """Draw nothing into pages whose text alone is tested: a picture takes a second."""
     monkeypatch.setattr(Figure, "savefig", _write_no_picture)
 
 
 @pytest.fixture(scope="session")
 def result(tables) -> ComparisonResult:
-    """Compare a floor, two claims, and rows without a claim; one run fails."""
+    """Compare a baseline, two claims, and rows without a claim; one run fails."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegradedResultWarning)
         return compare_synthesizers(

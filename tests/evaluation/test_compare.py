@@ -438,7 +438,7 @@ def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path):
     compare(**many)
 
 
-FLOOR = IndependentSynthesizer()
+BASELINE = IndependentSynthesizer()
 
 
 @pytest.mark.parametrize(
@@ -456,8 +456,8 @@ FLOOR = IndependentSynthesizer()
         ({"classifiers": ["Nothing"]}, ValueError, "'classifiers' parameter"),
         ({"synthesizers": {}}, ValueError, "at least one synthesizer"),
         ({"synthesizers": {"real data": 1}}, ValueError, "other than 'real data'"),
-        ({"synthesizers": {1: FLOOR, "1": FLOOR}}, ValueError, "name of its own"),
-        ({"synthesizers": FLOOR}, TypeError, r"into a list\.$"),
+        ({"synthesizers": {1: BASELINE, "1": BASELINE}}, ValueError, "name of its own"),
+        ({"synthesizers": BASELINE}, TypeError, r"into a list\.$"),
         ({"sampling_strategy": "even"}, ValueError, "Got 'even' instead"),
         ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, ValueError, "their sum is 1"),
         ({"sampling_strategy": {"no": 1.5, "yes": -0.5}}, ValueError, "sum is 1"),

@@ -108,7 +108,7 @@ def test_the_strongest_pairs_come_first():
     assert names(strongest_pairs(two, "label")) == [("g", "label")]
 
 
-def test_of_many_columns_the_first_and_the_target_are_looked_at():
+def test_of_many_columns_the_first_and_the_target_are_compared():
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.normal(size=(50, 60))).add_prefix("c")
     wide["c50"] = wide["c51"]  # the strongest, but too far behind

@@ -200,7 +200,7 @@ def test_every_figure_has_its_footer(result, draw):
     ]
 
 
-def test_synthesizers_are_told_apart_without_colour(compare, stubs):
+def test_synthesizers_are_distinct_without_colour(compare, stubs):
     """Eight of them: grey values in order, at least 0.05 apart; no mark twice."""
     result = compare(
         {f"s{i}": stubs["Blind"]() for i in range(8)},

@@ -157,7 +157,7 @@ def test_a_version_is_in_the_key(resume, monkeypatch):
 
 
 def test_references_of_an_older_format_are_made_again(resume, monkeypatch, tmp_path):
-    """Theirs alone: no fit is paid for again for their sake."""
+    """Theirs alone: no fit spends budget again for their sake."""
     with monkeypatch.context() as before:
         before.setattr("skdpsynth.evaluation._runs._REFERENCE_FORMAT", 1)
         resume()
@@ -212,7 +212,7 @@ def test_digest_of_a_table():
 
 # With so few rows a label that nobody declares is not found.
 SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
-FLOOR = IndependentSynthesizer(schema=SCHEMA)
+BASELINE = IndependentSynthesizer(schema=SCHEMA)
 
 
 class Counting(ThreadingBackend):
@@ -278,7 +278,7 @@ def test_a_run_is_one_task_of_any_backend(compare, stubs, backend):
 
 def test_a_run_travels(tables):
     """What is sent to a worker can be pickled, and what comes back is small."""
-    job = Job("floor", FLOOR, 1.0, 0, 0)
+    job = Job("floor", BASELINE, 1.0, 0, 0)
     task = Task("label", 120, "BC", ["GaussianNB"], None, None, fidelity=False)
     function, *arguments = pickle.loads(pickle.dumps((run, job, task, *tables)))
     record = function(*arguments)
@@ -291,10 +291,10 @@ def test_processes_give_the_same_rows(compare):
     """Real rows come to them as read-only files; noise differs, the rest does not."""
     options = {"classifiers": ["GaussianNB"], "epsilons": (5.0,)}
     with joblib.parallel_config(backend="loky", max_nbytes=1_000):
-        result = compare([FLOOR], n_jobs=2, **options)
+        result = compare([BASELINE], n_jobs=2, **options)
     assert (result.runs["error"] == "").all()
     keys = ["synthesizer", "repeat", "setting", "classifier", "metric"]
-    assert result.scores[keys].equals(compare([FLOOR], **options).scores[keys])
+    assert result.scores[keys].equals(compare([BASELINE], **options).scores[keys])
 
 
 @pytest.mark.nightly
@@ -311,7 +311,7 @@ def test_a_killed_worker_ends_the_comparison_and_keeps_what_was_done(compare, tm
 
     options = {"folder": tmp_path, "n_repeats": 1, "settings": "B", "n_jobs": 2}
     with pytest.raises(TerminatedWorkerError):
-        compare({"floor": FLOOR, "killed": Killed()}, **options)
+        compare({"floor": BASELINE, "killed": Killed()}, **options)
     assert len(list(tmp_path.glob("IndependentSynthesizer-*.json"))) == 1
 
 
@@ -328,7 +328,7 @@ def test_a_dask_cluster_takes_the_runs(compare, tmp_path):
         distributed.Client(cluster) as client,
         joblib.parallel_config(backend="dask", wait_for_workers_timeout=60),
     ):
-        result = compare([FLOOR], fidelity=True, epsilons=(1, 10), folder=tmp_path)
+        result = compare([BASELINE], fidelity=True, epsilons=(1, 10), folder=tmp_path)
         assert len(client.ncores()) == 2
     assert (result.runs["error"] == "").all()
     assert len(list(tmp_path.glob("*.json"))) == len(result.runs) == 6

@@ -80,16 +80,16 @@ def test_columns_of_other_dtypes():
             "gone": [1.0, 2.0, 3.0, 4.0],
         }
     )
-    fake = real.assign(
+    synthetic = real.assign(
         when=real["when"] + pd.Timedelta(days=1), flag=True, gone=np.nan
     )[["gone", "kind", "flag", "when"]]
-    found = column_fidelity(real, fake)
+    found = column_fidelity(real, synthetic)
     assert found.index.tolist() == ["when", "flag", "kind", "gone"]
     assert found["kind"].tolist() == ["number", "number", "category", "number"]
     assert found["distance"].tolist() == pytest.approx([1 / 3, 0.5, 0.0, 1.0])
     assert found["missing"].tolist() == [0.0, 0.0, 0.0, 1.0]
     assert found.attrs["contains_private_statistics"] is True
-    assert (column_fidelity(fake, fake)["distance"] == 0).all()
+    assert (column_fidelity(synthetic, synthetic)["distance"] == 0).all()
 
 
 def dependent_table(seed: int, n_rows: int = 300) -> pd.DataFrame:
@@ -183,7 +183,7 @@ FIVE_SD = 0.145
 
 
 @pytest.mark.statistical
-def test_two_samples_of_one_distribution_cannot_be_told_apart(global_random_seed):
+def test_two_samples_of_one_distribution_have_an_auc_of_one_half(global_random_seed):
     """1,000 rows each; |AUROC - 0.5| < 0.145; false alarm 6e-7 for each classifier."""
     scores = two_sample_scores(*two_tables(0.0, global_random_seed))
     assert scores.index.tolist() == ["LogisticRegression", "RandomForestClassifier"]
@@ -203,10 +203,10 @@ def test_two_samples_that_are_shifted_have_the_known_area(global_random_seed):
 
 
 def test_two_samples_see_dependence_and_gaps():
-    """Same marginals, other signs: only the forest sees it. A gap is a feature."""
+    """Same marginals, other signs: only the forest finds it. A gap is a feature."""
     real = two_tables(0.0, 0)[0]
-    fake = real.assign(b=real["a"] * np.sign(real["b"] * real["a"]))
-    scores = two_sample_scores(real, fake)
+    synthetic = real.assign(b=real["a"] * np.sign(real["b"] * real["a"]))
+    scores = two_sample_scores(real, synthetic)
     assert scores["LogisticRegression"] < 0.6
     assert scores["RandomForestClassifier"] > 0.9
     gaps = real.assign(a=real["a"].where(real.index % 2 == 0))
@@ -214,7 +214,7 @@ def test_two_samples_see_dependence_and_gaps():
 
 
 def test_rows_are_limited_and_balanced():
-    """A classifier that counts the rows it is given sees four fifths of 2 x 50."""
+    """A classifier that counts the rows it is given counts four fifths of 2 x 50."""
     seen = []
 
     class Counter(GaussianNB):
@@ -222,8 +222,8 @@ def test_rows_are_limited_and_balanced():
             seen.append(np.bincount(y).tolist())
             return super().fit(X, y)
 
-    real, fake = two_tables(0.0, 0)
-    two_sample_scores(real, fake[:80], classifiers={"nb": Counter()}, max_rows=50)
+    real, synthetic = two_tables(0.0, 0)
+    two_sample_scores(real, synthetic[:80], classifiers={"nb": Counter()}, max_rows=50)
     assert seen == [[40, 40]] * 5
 
 
@@ -284,10 +284,10 @@ def slow_cell(value: object, reference: list) -> object:
     return sum(e <= value for e in set(edges) - set(known[:1]))
 
 
-def slow_distance(real: list[tuple], fake: list[tuple], columns: tuple) -> float:
+def slow_distance(real: list[tuple], synthetic: list[tuple], columns: tuple) -> float:
     """Count rows by their cells in a dict."""
     shares: list[dict] = []
-    for rows in (real, fake):
+    for rows in (real, synthetic):
         counts: dict = {}
         for row in rows:
             cell = tuple(slow_cell(row[i], [r[i] for r in real]) for i in columns)
@@ -299,23 +299,25 @@ def slow_distance(real: list[tuple], fake: list[tuple], columns: tuple) -> float
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS, ROWS)
-def test_distances_by_a_slow_count(real, fake):
+def test_distances_by_a_slow_count(real, synthetic):
     for k in (1, 2, 3):
-        found = marginal_fidelity(table(real), table(fake), k=k)
-        expected = [slow_distance(real, fake, c) for c in combinations(range(3), k)]
+        found = marginal_fidelity(table(real), table(synthetic), k=k)
+        expected = [
+            slow_distance(real, synthetic, c) for c in combinations(range(3), k)
+        ]
         assert found.tolist() == pytest.approx(expected, abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS, ROWS, st.randoms(use_true_random=False))
-def test_what_every_distance_has(real, fake, shuffled):
+def test_what_every_distance_has(real, synthetic, shuffled):
     """0 of itself; in [0, 1]; no order of rows or columns; more columns, not nearer."""
-    tables = table(real), table(fake)
+    tables = table(real), table(synthetic)
     found = [marginal_fidelity(*tables, k=k) for k in (1, 2, 3)]
     for k, distances in enumerate(found, start=1):
         assert (marginal_fidelity(tables[0], tables[0], k=k) == 0).all()
         assert distances.between(0, 1 + 1e-12).all()
-        mixed = [shuffled.sample(rows, len(rows)) for rows in (real, fake)]
+        mixed = [shuffled.sample(rows, len(rows)) for rows in (real, synthetic)]
         again = marginal_fidelity(
             table(mixed[0]), table(mixed[1])[["y", "x", "kind"]], k
         )
@@ -328,9 +330,9 @@ def test_what_every_distance_has(real, fake, shuffled):
 def test_tables_without_a_common_cell_are_as_far_as_can_be():
     real = pd.DataFrame({"x": np.arange(50.0), "g": list("ab") * 25, "when": None})
     real["when"] = pd.to_datetime("2020-01-01") + pd.to_timedelta(real["x"], unit="D")
-    fake = pd.DataFrame({"x": np.nan, "g": "c", "when": [pd.NaT] * 7})
+    synthetic = pd.DataFrame({"x": np.nan, "g": "c", "when": [pd.NaT] * 7})
     for k in (1, 2, 3):
-        assert (marginal_fidelity(real, fake, k=k) == 1).all()
+        assert (marginal_fidelity(real, synthetic, k=k) == 1).all()
 
 
 def test_dependence_of_a_known_size():
@@ -389,8 +391,8 @@ def test_levels_are_the_most_frequent_by_name():
     codes = CategoryCells.of(values, 2).codes(pd.Series(["b", "d", None, "a", "new"]))
     assert codes.tolist() == [1, 2, 3, 0, 2]
     many = pd.DataFrame({"g": [f"level {i:02d}" for i in range(30)]})
-    fake = many.assign(g=[*many["g"][:20], *["unseen"] * 10])
-    assert marginal_fidelity(many, fake, k=1)["g"] == 0  # ten in the rest, either way
+    others = many.assign(g=[*many["g"][:20], *["unseen"] * 10])
+    assert marginal_fidelity(many, others, k=1)["g"] == 0  # ten in the rest, either way
 
 
 @settings(max_examples=60, deadline=None)

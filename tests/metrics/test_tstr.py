@@ -294,29 +294,29 @@ THREE_TABLES = {
 @pytest.mark.parametrize("kind", THREE_TABLES)
 def test_settings_are_the_three_pairs_of_tables(kind):
     """Setting C alone is that of the three where as many rows are held out."""
-    train, test, fake = THREE_TABLES[kind]
+    train, test, synthetic = THREE_TABLES[kind]
     names = {"labels": ("y", FAST, "auroc"), "numbers": ("price", FIVE, "r2")}[kind]
     options = {"target": names[0], "classifiers": names[1]}
-    scores = setting_scores(train, test, fake, **options)
+    scores = setting_scores(train, test, synthetic, **options)
     assert scores.columns.names == ["setting", "metric"]
     assert scores.columns[0] == ("A", names[2])
     assert scores.attrs["contains_private_statistics"] is True
-    for name, table in {"A": train, "B": fake}.items():
+    for name, table in {"A": train, "B": synthetic}.items():
         expected = tstr_scores(table, test, **options)
         pd.testing.assert_frame_equal(scores[name], expected, check_names=False)
     share = len(test) / (len(train) + len(test))
-    alone = synthetic_only_scores(fake, held_out=share, **options)
+    alone = synthetic_only_scores(synthetic, held_out=share, **options)
     pd.testing.assert_frame_equal(scores["C"], alone, check_names=False)
     assert alone.attrs["contains_private_statistics"] is False
     with pytest.raises(InvalidTableError, match="at least two rows"):
-        synthetic_only_scores(fake[:1], **options)
+        synthetic_only_scores(synthetic[:1], **options)
     with pytest.raises(InvalidTableError, match="'synthetic', but there is one"):
-        synthetic_only_scores(fake.assign(**{names[0]: 0}), **options)
+        synthetic_only_scores(synthetic.assign(**{names[0]: 0}), **options)
 
 
 def test_setting_c_holds_out_the_share_of_the_real_test_table():
     """A classifier that remembers what it saw tells which rows it was tested on."""
-    fake = blobs(41, seed=3).assign(u=np.arange(41.0))
+    synthetic = blobs(41, seed=3).assign(u=np.arange(41.0))
     seen: list[np.ndarray] = []
 
     class Recorder(ClassifierMixin, BaseEstimator):
@@ -330,7 +330,7 @@ def test_setting_c_holds_out_the_share_of_the_real_test_table():
             return X[:, 0]
 
     setting_scores(
-        blobs(90), blobs(30), fake, target="y", classifiers={"mine": Recorder()}
+        blobs(90), blobs(30), synthetic, target="y", classifiers={"mine": Recorder()}
     )
     kept, held_out = seen[-2:]
     assert (len(kept), len(held_out)) == (31, 10)  # a quarter, as 30 of 120

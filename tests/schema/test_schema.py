@@ -474,7 +474,7 @@ def test_a_template_holds_dtypes_alone():
     ]
 
 
-def test_blanks_are_bought_and_half_filled_ones_refused():
+def test_blanks_are_measured_and_half_filled_ones_refused():
     text = TableSchema.template(TABLE, form="json")
     assert TableSchema.from_json(text) == TableSchema({"ill": Boolean()})
     for blank, filled, message in [
