@@ -78,6 +78,7 @@ def test_shares_of_categories():
     assert found.shares[0] == pytest.approx(20 / 220)
     assert found.shares[-2:] == pytest.approx([sum(range(1, 9)) / 220, 10 / 220])
     assert sum(found.shares) == pytest.approx(1.0)
+    assert marginal(PlainColumn("n", "number", [None])).bins == [0.0, 1.0]
     empty = marginal(PlainColumn("k", "category", []))
     assert empty.shares == [0.0, 0.0]
 

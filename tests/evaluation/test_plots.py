@@ -336,6 +336,8 @@ def test_what_cannot_be_drawn_is_refused(result, compare, stubs):
         result.plot_marginals(plt.subplots()[1], columns=["size", "kind"])
     with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
         result.public_part().plot_tradeoff()
+    with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
+        result.public_part().plot_classifiers()
     nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
     with pytest.raises(ValueError, match="at least one run with samples"):
         nothing.plot_marginals()
