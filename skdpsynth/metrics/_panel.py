@@ -147,26 +147,40 @@ def default_classifiers() -> dict[str, BaseEstimator]:
 
 def resolve_classifiers(
     classifiers: Classifiers, known: Panel = CLASSIFIERS
-) -> dict[str, BaseEstimator]:
-    """Name the classifiers: at least one, none called "mean"; ValueError if not.
+) -> tuple[dict[str, BaseEstimator], bool]:
+    """Name the classifiers; say whether the user made them, so that errors are theirs.
 
     Own ones of a list get the name of their class and a number from the second on;
-    names are out of the `known` ones; None stands for all of them but `BESIDE`.
+    names are out of the `known` ones; None stands for all of them but `BESIDE`. At
+    least one, none called "mean"; ValueError if not.
     """
     if classifiers is None:
-        return {name: _new(known, name) for name in averaged(known)}
+        return {name: _new(known, name) for name in averaged(known)}, False
     if isinstance(classifiers, Mapping):
-        chosen = dict(classifiers)
-    elif are_own(classifiers, known):
-        chosen = named_by_class(_listed(classifiers))
+        chosen, own = dict(classifiers), True
     else:
-        chosen = {name: _new(known, name) for name in _listed(classifiers)}
+        # An unfitted forest has a length that cannot be asked for: it is no list.
+        alone = isinstance(classifiers, str | BaseEstimator)
+        entries: list[Any] = [classifiers] if alone else list(classifiers)
+        own = not all(isinstance(entry, str) and entry in known for entry in entries)
+        if own and not all(has_methods(e, "fit", "get_params") for e in entries):
+            what = "classifiers"
+            if known is REGRESSORS:
+                what = "regressors (the target holds numbers)"
+            wrong = [entry for entry in entries if entry not in list(known)]
+            raise ValueError(
+                f"The 'classifiers' parameter must name some of {list(known)}, or hold "
+                f"own {what}, in a list or in a dict by name, not both. Got {wrong} "
+                "instead."
+            )
+        listed = {} if own else {name: _new(known, name) for name in entries}
+        chosen = named_by_class(entries) if own else listed
     if not chosen or "mean" in chosen:
         raise ValueError(
             "The 'classifiers' parameter must hold at least one classifier, and none "
             f"called 'mean' (the row of means). Got {list(chosen)} instead."
         )
-    return chosen
+    return chosen, own
 
 
 def averaged(names: Iterable[str]) -> list[str]:
@@ -178,39 +192,9 @@ def averaged(names: Iterable[str]) -> list[str]:
     return [name for name in listed if name != BESIDE] or listed
 
 
-def are_own(classifiers: Classifiers, known: Panel = CLASSIFIERS) -> bool:
-    """Say whether the user made the classifiers: an error of theirs is the user's.
-
-    ValueError if an entry is neither a known name nor a classifier, or both are mixed.
-    """
-    if classifiers is None or isinstance(classifiers, Mapping):
-        return classifiers is not None
-    entries = _listed(classifiers)
-    if all(isinstance(entry, str) and entry in known for entry in entries):
-        return False
-    # Such can be cloned and fitted.
-    if all(has_methods(entry, "fit", "get_params") for entry in entries):
-        return True
-    own = "classifiers"
-    if known is REGRESSORS:
-        own = "regressors (the target holds numbers)"
-    wrong = [entry for entry in entries if entry not in list(known)]
-    raise ValueError(
-        f"The 'classifiers' parameter must name some of {list(known)}, or hold own "
-        f"{own}, in a list or in a dict by name, not both. Got {wrong} instead."
-    )
-
-
 def has_methods(entry: object, *names: str) -> bool:
     """Say whether it is an object, and no class, with all of these methods."""
     return not isinstance(entry, type) and all(hasattr(entry, name) for name in names)
-
-
-def _listed(classifiers: Sequence[str] | Sequence[BaseEstimator]) -> list[Any]:
-    """Make a list, also of one name or classifier."""
-    # An unfitted forest has a length that cannot be asked for: it is no list.
-    alone = isinstance(classifiers, str | BaseEstimator)
-    return [classifiers] if alone else list(classifiers)
 
 
 _AREAS = ["auroc", "auprc"]
@@ -284,8 +268,7 @@ def _scored(
     one: ScoreOne, classifiers: Classifiers, known: Panel, n_jobs: int | None
 ) -> tuple[pd.DataFrame, list[str]]:
     """Score a panel and its mean; say which could not be fitted."""
-    panel = resolve_classifiers(classifiers, known)
-    own = are_own(classifiers, known)
+    panel, own = resolve_classifiers(classifiers, known)
     results = Parallel(n_jobs=n_jobs)(
         delayed(one)(model, own) for model in panel.values()
     )

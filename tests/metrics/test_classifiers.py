@@ -20,7 +20,6 @@ from skdpsynth.metrics import (
     setting_scores,
     tstr_scores,
 )
-from skdpsynth.metrics._panel import are_own
 
 # What differs from the defaults of the library, random_state=0 apart.
 STATED = {
@@ -61,18 +60,17 @@ def test_missing_xgboost_names_both_distributions(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(MissingDependencyError, match=r"`xgboost`.*`xgboost-cpu`"):
         default_classifiers()
-    assert list(resolve_classifiers(["GaussianNB", "LinearSVC"])) == [
-        "GaussianNB",
-        "LinearSVC",
-    ]
+    two = ["GaussianNB", "LinearSVC"]
+    assert list(resolve_classifiers(two)[0]) == two
 
 
 def test_names_and_own_classifiers():
-    assert list(resolve_classifiers("GaussianNB")) == ["GaussianNB"]
-    own = GaussianNB(var_smoothing=0.1)
-    assert resolve_classifiers({"mine": own}) == {"mine": own}
-    assert are_own({"mine": own})
-    assert not any(map(are_own, (None, "GaussianNB", ["GaussianNB"])))
+    for names in ("GaussianNB", ["GaussianNB"]):
+        panel, are_own = resolve_classifiers(names)
+        assert (list(panel), are_own) == (["GaussianNB"], False)
+    own = {"mine": GaussianNB(var_smoothing=0.1)}
+    assert resolve_classifiers(own) == (own, True)
+    assert resolve_classifiers(None)[1] is False
 
 
 def test_a_list_of_classifiers_has_the_names_of_their_classes():
@@ -80,13 +78,12 @@ def test_a_list_of_classifiers_has_the_names_of_their_classes():
     forest, pipeline = RandomForestClassifier(), make_pipeline(StandardScaler())
     own = [GaussianNB(), forest, GaussianNB(var_smoothing=0.1), pipeline, GaussianNB()]
     names = ["GaussianNB", "RandomForestClassifier", "GaussianNB 2", "Pipeline"]
-    panel = resolve_classifiers(own)
+    panel, are_own = resolve_classifiers(own)
     assert list(panel) == [*names, "GaussianNB 3"]
     assert all(a is b for a, b in zip(panel.values(), own, strict=True))
-    assert are_own(own)
+    assert are_own
     for alone in (forest, (forest,)):
-        assert resolve_classifiers(alone) == {"RandomForestClassifier": forest}
-        assert are_own(alone)
+        assert resolve_classifiers(alone) == ({"RandomForestClassifier": forest}, True)
 
 
 class Fails(GaussianNB):
@@ -160,7 +157,9 @@ def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean():
 
 def test_the_thirteenth_is_named_by_no_default():
     assert "HistGradientBoosting" not in default_classifiers()
-    panel = resolve_classifiers([*default_classifiers(), "HistGradientBoosting"])
+    panel, are_own = resolve_classifiers(
+        [*default_classifiers(), "HistGradientBoosting"]
+    )
     assert len(panel) == 13
-    assert not are_own("HistGradientBoosting")
+    assert not are_own
     assert averaged(panel) == list(default_classifiers())
