@@ -123,8 +123,8 @@ class Savable(BaseEstimator):
         PersistenceError
             If the file is not one of this class, or damaged.
         """
-        document, arrays, _ = _read(path)
         with reading(path):
+            document, arrays, _ = read(path)
             name = document["synthesizer"]
             if name != cls.__name__:
                 raise PersistenceError(
@@ -196,7 +196,8 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> skdpsynth.inspect("adult.skdp")["synthesizer"]  # doctest: +SKIP
     'GPATESynthesizer'
     """
-    document, arrays, size = _read(path)
+    with reading(path):
+        document, arrays, size = read(path)
     listed = {
         name: {"shape": a.shape, "dtype": a.dtype.name, "bytes": a.nbytes}
         for name, a in sorted(arrays.items())
@@ -204,20 +205,10 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {**document, "bytes": size, "arrays": listed}
 
 
-def _read(
-    path: str | os.PathLike[str],
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]], int]:
-    """Read checked metadata and arrays; give the size of the file too."""
-    with reading(path):
-        document, arrays, size = read(path)
-        check_document(document)
-        parameters = document["parameters"].items()
-        document["parameters"] = {k: decode_parameter(v) for k, v in parameters}
-    return document, arrays, size
-
+# --- The container ----------------------------------------------------------------
 
 FORMAT_VERSION = 2
-# Facts, and names and shapes of arrays; then the arrays.
+# Metadata, and names and shapes of arrays; then the arrays.
 _MAX_HEADER = MAX_BYTES
 _MAX_SIZE = 2**30 + _MAX_HEADER
 _DTYPES = ("float64", "float32", "int64", "int32", "bool")
@@ -253,7 +244,7 @@ def write(
 def read(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], int]:
-    """Read what `write` wrote: metadata, arrays, and the size of the file in bytes."""
+    """Read and check metadata and arrays; give the size of the file in bytes too."""
     from safetensors.numpy import load
 
     with open(path, "rb") as file:
@@ -280,6 +271,9 @@ def read(
         raise ValueError("another digest, or another layout")
     del document["sha256"]
     _check_arrays(arrays)
+    check_document(document)
+    parameters = document["parameters"].items()
+    document["parameters"] = {k: decode_parameter(v) for k, v in parameters}
     return document, arrays, size
 
 
@@ -359,6 +353,8 @@ def _replace(path: str | os.PathLike[str], data: bytes) -> None:
         if os.path.exists(partial):
             os.remove(partial)
 
+
+# --- What is in it ----------------------------------------------------------------
 
 NEVER_SAVED = ("budget", "schema")  # among the parameters
 _FIELDS = {
