@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from skdpsynth.datasets import (
-    _fetch,
+    _tables,
     fetch_epileptic_seizure,
     fetch_isolet,
     fetch_kaggle_credit,
@@ -60,8 +60,8 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_credit(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     """Pretend that the credit card table has 12 rows, and make such a table."""
-    spec = dataclasses.replace(_fetch._CREDIT, counts={0: 9, 1: 3})
-    monkeypatch.setattr(_fetch, "_CREDIT", spec)
+    spec = dataclasses.replace(_tables._CREDIT, counts={0: 9, 1: 3})
+    monkeypatch.setattr(_tables, "_CREDIT", spec)
     values = np.random.default_rng(0).normal(size=(12, 30))
     table = pd.DataFrame(values, columns=list(spec.features))
     return table.assign(Class=np.array([0, 0, 0, 1] * 3, dtype="int8"))
@@ -223,12 +223,12 @@ def test_isolet_letters_and_parts_are_found_in_openml_form(isolet, monkeypatch, 
 def test_isolet_folder_of_the_publisher(monkeypatch, tmp_path):
     """One row for each letter and part, so that the two text files are small."""
     monkeypatch.setattr(
-        _fetch,
+        _tables,
         "_ISOLET",
-        dataclasses.replace(_fetch._ISOLET, counts=dict.fromkeys(ascii_uppercase, 2)),
+        dataclasses.replace(_tables._ISOLET, counts=dict.fromkeys(ascii_uppercase, 2)),
     )
     values = np.random.default_rng(0).integers(-9999, 9999, (52, 617)) / 10_000
-    for part, name in enumerate(_fetch._ISOLET_PARTS):
+    for part, name in enumerate(_tables._ISOLET_PARTS):
         lines = [
             ", ".join([*map(repr, map(float, values[26 * part + i])), f"{i + 1}."])
             for i in range(26)
