@@ -8,16 +8,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from _comparisons import SCHEMA
 from matplotlib.figure import Figure
 from sklearn.base import BaseEstimator
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.evaluation import ComparisonResult, compare_synthesizers
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.schema import Categorical, TableSchema
 
-# With so few rows a label that nobody declares is not found.
-SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
 CLASSIFIERS = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]
 
 

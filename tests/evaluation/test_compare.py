@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from _scores import chosen
+from _comparisons import SCHEMA, chosen
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
@@ -25,11 +25,8 @@ from skdpsynth.metrics import (
     tstr_scores,
     two_sample_scores,
 )
-from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.utils._runs import _forget_peak
 
-# With so few rows a label that nobody declares is not found.
-SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
 REST = ["LogisticRegression", "DecisionTreeClassifier"]
 
 

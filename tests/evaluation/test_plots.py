@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from _scores import chosen
+from _comparisons import chosen
 
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER, _styles
 

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from _scores import chosen
+from _comparisons import chosen
 from matplotlib.figure import Figure
 
 from skdpsynth.exceptions import DegradedResultWarning

@@ -15,6 +15,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from _comparisons import SCHEMA
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import ThreadingBackend
 from sklearn.naive_bayes import GaussianNB
@@ -22,7 +23,6 @@ from sklearn.naive_bayes import GaussianNB
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.evaluation._runs import Job, Task, run, table_digest
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.schema import Categorical, TableSchema
 
 
 @pytest.fixture
@@ -210,8 +210,6 @@ def test_digest_of_a_table():
     assert len({digest, *map(table_digest, others)}) == len(others) + 1
 
 
-# With so few rows a label that nobody declares is not found.
-SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
 BASELINE = IndependentSynthesizer(schema=SCHEMA)
 
 

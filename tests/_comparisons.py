@@ -1,11 +1,16 @@
-"""Rows of a table of scores, by what stands in their columns."""
+"""What tests of comparisons share: a schema, and rows of a table of scores."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skdpsynth.schema import Categorical, TableSchema
+
 if TYPE_CHECKING:
     import pandas as pd
+
+# With so few rows a label that nobody declares is not found.
+SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
 
 
 def chosen(scores: pd.DataFrame, **values: object) -> pd.DataFrame:
