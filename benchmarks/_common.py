@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from skdpsynth.utils._memory import peak_megabytes
+from skdpsynth.utils import peak_megabytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

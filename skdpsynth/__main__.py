@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import skdpsynth
 from skdpsynth.exceptions import PersistenceError, SkdpsynthError
-from skdpsynth.utils._withheld import withheld
+from skdpsynth.utils import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skdpsynth.base import BaseSynthesizer
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.schema._columns import Column
+    from skdpsynth.schema import Column, TableSchema
 
 _CLASSES = [name for name in skdpsynth.__all__ if name.endswith("Synthesizer")]
 # By the names of the papers, but for hyphens; a GAN has no epsilon to ask for.
@@ -128,7 +127,7 @@ def _fit(args: argparse.Namespace) -> None:
 
 def _sample(args: argparse.Namespace) -> None:
     """Draw a synthetic table from a saved synthesizer; this costs no privacy."""
-    from skdpsynth.utils._write import write_batches
+    from skdpsynth.utils.containers import write_batches
 
     _check_output(args)
     batches = _load(args.model).sample_batches(args.rows, random_state=args.seed)
@@ -195,16 +194,16 @@ def _read_schema(args: argparse.Namespace) -> TableSchema | None:
 
 def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
     """Give what a schema file states of each column, also where blanks are left."""
-    from skdpsynth.schema._json import blank_columns
-    from skdpsynth.utils._json import read_text
+    from skdpsynth.schema import blank_columns
+    from skdpsynth.utils import read_text
 
     schema = _read_schema(args)
     if schema is None:
         return {}
     stated: dict[Hashable, Any] = dict(schema.columns)
-    for name, facts in blank_columns(read_text(args.schema)).items():
-        whole = facts.get("integer", False)
-        stated[name] = SimpleNamespace(tag=facts.get("kind"), integer=whole, low=None)
+    for name, blank in blank_columns(read_text(args.schema)).items():
+        whole = blank.get("integer", False)
+        stated[name] = SimpleNamespace(tag=blank.get("kind"), integer=whole, low=None)
     return stated
 
 
@@ -235,7 +234,7 @@ def _read_table(
     with withheld(f"{str(path)!r} must be a table that can be read"):
         from pyarrow import parquet
 
-        from skdpsynth.utils._containers import from_arrow, index_of_pandas
+        from skdpsynth.utils.containers import from_arrow, index_of_pandas
 
         schema = parquet.ParquetFile(path).schema_arrow
         table = schema.empty_table() if rows == 0 else parquet.read_table(path)

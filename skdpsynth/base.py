@@ -19,7 +19,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.persistence._savable import Savable
+from skdpsynth.persistence import Savable
 from skdpsynth.preprocessing._convert import features_like, labels_like
 from skdpsynth.preprocessing._degradation import judged
 from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
@@ -34,7 +34,7 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
 from skdpsynth.privacy._budget import cost_of_failure
 from skdpsynth.privacy._report_text import claim
 from skdpsynth.schema import TableSchema
-from skdpsynth.utils._sklearn_compat import InstanceOf, Interval, Options, fit_context
+from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, Options, fit_context
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

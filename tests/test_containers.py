@@ -18,7 +18,7 @@ from skdpsynth.exceptions import InvalidTableError, MissingDependencyError
 from skdpsynth.metrics import column_fidelity, pair_fidelity, tstr_scores
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Datetime, TableSchema
-from skdpsynth.utils._containers import from_arrow
+from skdpsynth.utils.containers import from_arrow
 
 pl = pytest.importorskip("polars")
 

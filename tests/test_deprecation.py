@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import skdpsynth
-from skdpsynth.utils._deprecation import deprecated, warn_deprecated
+from skdpsynth.utils import deprecated, warn_deprecated
 
 PACKAGE = Path(skdpsynth.__file__).parent
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
 
 import pytest
 from numpydoc.validate import validate
-
-import skdpsynth
+from test_reference import entries
 
 # ES01: a short function needs no extended summary. GL01, GL02: where the text starts
 # and ends is the formatter's business. RT02: a named return value reads better.
@@ -21,25 +19,18 @@ IGNORED_FOR_EXCEPTIONS = IGNORED_BELOW_CLASSES
 
 
 def public_objects() -> list[str]:
-    """Give the dotted names of the public classes, their methods, and functions."""
-    found = pkgutil.walk_packages(skdpsynth.__path__, prefix="skdpsynth.")
-    # Names for authors keep the short docstrings of where they live.
-    modules = [
-        module.name
-        for module in found
-        if "._" not in module.name and module.name != "skdpsynth.extension"
-    ]
+    """Give the dotted names of what the reference lists, and of their methods."""
     names = []
-    # The names of the package itself are those of the modules they live in.
-    for module_name in modules:
-        module = importlib.import_module(module_name)
-        for name in module.__all__:
-            value = getattr(module, name)
-            if inspect.isroutine(value):
-                names.append(f"{module_name}.{name}")
-            elif inspect.isclass(value):
-                path = f"{module_name}.{name}"
-                names += [path, *(f"{path}.{member}" for member in own_members(value))]
+    for module_name, name in entries():
+        # Names for authors keep the short docstrings of where they live.
+        if module_name == "skdpsynth.extension":
+            continue
+        path = f"{module_name}.{name}"
+        value = getattr(importlib.import_module(module_name), name)
+        if inspect.isclass(value):
+            names += [path, *(f"{path}.{member}" for member in own_members(value))]
+        else:
+            names.append(path)
     return sorted(names)
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 import skdpsynth
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.utils._memory import peak_megabytes
+from skdpsynth.utils import peak_megabytes
 
 warnings.simplefilter("error")
 warnings.simplefilter("ignore", DegradedResultWarning)

@@ -12,7 +12,7 @@ from scipy.stats import ks_2samp
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.schema import Identifier, TableSchema
-from skdpsynth.utils._memory import PeakMemory
+from skdpsynth.utils import PeakMemory
 
 
 def some_table(n_rows: int = 900) -> pd.DataFrame:

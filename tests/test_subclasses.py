@@ -18,7 +18,7 @@ import pytest
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Categorical, TableSchema
-from skdpsynth.utils._reachable import reachable
+from skdpsynth.utils.estimator_checks import reachable
 
 pytestmark = [
     pytest.mark.usefixtures("short_fits"),

@@ -37,7 +37,7 @@ from skdpsynth.synthesizers import (
     PATETripleGANSynthesizer,
     _dpcgan_plan,
 )
-from skdpsynth.utils._withheld import withheld
+from skdpsynth.utils import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

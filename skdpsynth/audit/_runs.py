@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from tqdm import tqdm
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.utils._run_folder import RunFolder
+from skdpsynth.utils import RunFolder
 
 if TYPE_CHECKING:
     import os

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from skdpsynth.schema._dtypes import as_moments
+from skdpsynth.schema import as_moments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

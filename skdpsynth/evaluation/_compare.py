@@ -14,24 +14,32 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
-from skdpsynth.evaluation._assemble import assemble
-from skdpsynth.evaluation._folder import RecordFolder
-from skdpsynth.evaluation._runs import REAL, Job, RunRecord, Task, run
-from skdpsynth.exceptions import (
-    DegradedResultWarning,
-    InvalidTableError,
-    check_range,
+from skdpsynth.evaluation._results import assemble
+from skdpsynth.evaluation._runs import (
+    README,
+    REAL,
+    Job,
+    RunRecord,
+    Task,
+    read_record,
+    run,
+    shared_key,
+    write_record,
 )
-from skdpsynth.metrics import column_fidelity, tstr_scores
-from skdpsynth.metrics._classifiers import (
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
+from skdpsynth.metrics import (
     CLASSIFIERS,
     REGRESSORS,
+    check_tables,
+    column_fidelity,
     has_methods,
+    is_measurement,
     named_by_class,
     resolve_classifiers,
+    tstr_scores,
 )
-from skdpsynth.metrics._encode import check_tables, is_measurement
-from skdpsynth.utils._containers import from_arrow
+from skdpsynth.utils import RunFolder
+from skdpsynth.utils.containers import from_arrow
 
 if TYPE_CHECKING:
     import os
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skdpsynth.evaluation._results import ComparisonResult
-    from skdpsynth.metrics._classifiers import Classifiers
+    from skdpsynth.metrics import Classifiers
 
 _FOLDED_ROWS = 10  # that `two_sample_scores` needs of each table
 _MANY_FITS = 30  # that nobody wants to lose
@@ -68,9 +76,9 @@ def compare_synthesizers(
 ) -> ComparisonResult:
     """Fit synthesizers to a table, sample, and score what they sample.
 
-    Every synthesizer is fitted `n_repeats` times at every epsilon. Each fit touches the
-    private table and spends its own (epsilon, delta). What is computed from real rows
-    is not private, and neither is a choice that is made by it: see Notes.
+    Every synthesizer is fitted `n_repeats` times at every epsilon. Each fit spends its
+    own (epsilon, delta). What is computed from real rows is not private, and neither is
+    a choice that is made by it: see Notes.
 
     Parameters
     ----------
@@ -93,37 +101,33 @@ def compare_synthesizers(
         Synthetic rows of each fit, at least 2 (10 with `fidelity`), and real rows of
         the reference at most.
     settings : str, default="ABC"
-        Which of the settings of the PATE-GAN paper [1]_: A (learn from real rows, test
-        on real rows; once per repeat, as the reference), B (synthetic, real) and C
-        (synthetic, synthetic; the reference too, where there is one: see Notes).
+        Which of the settings of the PATE-GAN paper (`skdpsynth.metrics.tstr_scores`
+        cites it): A (learn from real rows, test on real rows; once per repeat, as the
+        reference), B (synthetic, real) and C (synthetic, synthetic; the reference too,
+        where there is one: see Notes).
     n_jobs : int or None, default=None
         Runs at the same time, as in joblib, in whatever backend is set there. A run is
         one task.
     folder : path-like or None, default=None
-        Where to keep finished runs. A comparison that finds its own runs there does not
-        repeat them; one that fails or is interrupted loses the unfinished ones only.
-        The folder holds statistics of real rows.
+        Where to keep finished runs, from which a comparison that failed or was
+        interrupted goes on. The folder holds statistics of real rows.
     classifiers : dict of str to classifier, list, or None, default=None
-        Own classifiers by name; a list of them, which get the names of their classes;
-        or a list of names, as in `skdpsynth.metrics.tstr_scores`: one called
-        "HistGradientBoosting" stands beside the others, in no mean and no agreement.
-        None means all twelve, and the five regressors for a measurement.
+        As in `skdpsynth.metrics.tstr_scores`. The one called "HistGradientBoosting" is
+        in no mean and no agreement.
     pos_label : object, default=None
         As in `skdpsynth.metrics.tstr_scores`.
     sampling_strategy : {"balanced"}, dict or None, default=None
         Class shares or counts of the synthetic rows, as in ``sample``; None for a
-        measurement. Counts are those
-        of the reference too, as far as `train` has so many rows of a class; without
-        counts its rows are drawn from all of `train`.
+        measurement. Counts are those of the reference too, as far as `train` has so
+        many rows of a class; without counts its rows are drawn from all of `train`.
     fidelity : bool, default=True
         Whether to compare columns, pairs of columns and whole rows too.
     random_state : int, default=0
         At least 0. Seeds what is public: initial weights, sampling and the real rows of
-        the reference, the same for all synthesizers. Noise is always fresh, so a second
-        comparison gives other numbers; `folder` keeps the first ones.
+        the reference. Noise is always fresh; `folder` keeps the first numbers.
     verbose : int or None, default=None
         Whether a progress bar over the runs is written to standard error: 1 always, 0
-        never, None where somebody looks, in a terminal or a notebook.
+        never, None in a terminal or a notebook only.
 
     Returns
     -------
@@ -166,16 +170,8 @@ def compare_synthesizers(
     that `test` has). Distances of the fidelity metrics are to `test`.
 
     The reference, which A and `fidelity` ask for, is scored in Setting C as a synthetic
-    table is. The ranking agreement of its own A and C is what as many real rows get,
-    and says what to expect of a synthesizer.
-
-    Warnings of a run are in the column `warned` of ``runs``. A worker process that is
-    killed, for instance for want of memory, ends the comparison.
-
-    References
-    ----------
-    .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
-       Data with Differential Privacy Guarantees", ICLR, 2019.
+    table is; the ranking agreement of its own A and C says what to expect of a
+    synthesizer. A worker process that is killed ends the comparison.
 
     Examples
     --------
@@ -209,18 +205,20 @@ def compare_synthesizers(
     dummy = DummyRegressor() if measured else DummyClassifier()
     _rehearse(task, train, test, dummy)
     jobs = _jobs(named, task, epsilons, n_repeats, random_state)
-    kept = None if folder is None else RecordFolder(folder, task, train, test)
-    found = {} if kept is None else {i: kept.read(job) for i, job in enumerate(jobs)}
-    records = {i: record for i, record in found.items() if record is not None}
-    if kept is None:
+    records: dict[int, RunRecord] = {}
+    if folder is not None:
+        kept, key = RunFolder(folder, README), shared_key(task, train, test)
+        found = {i: read_record(kept, job, key) for i, job in enumerate(jobs)}
+        records = {i: record for i, record in found.items() if record is not None}
+    else:
         _warn_of_loss(sum(job.synthesizer is not None for job in jobs))
     off = None if verbose is None else not verbose
     with tqdm(total=len(jobs), initial=len(records), disable=off, unit="run") as bar:
         work = [(i, job) for i, job in enumerate(jobs) if i not in records]
         for i, record in _finished(work, task, train, test, n_jobs):
             records[i] = record
-            if kept is not None:
-                kept.write(jobs[i], record)
+            if folder is not None:
+                write_record(kept, jobs[i], key, record)
             bar.update()
     ordered = [records[i] for i in range(len(jobs))]
     _warn_of_failures(ordered)

@@ -13,10 +13,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from skdpsynth.evaluation._folder import package_version
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
-from skdpsynth.evaluation._runs import ALL, REAL, REFERENCE
-from skdpsynth.metrics._classifiers import averaged
+from skdpsynth.evaluation._runs import ALL, REAL, REFERENCE, package_version
+from skdpsynth.metrics import averaged
 from skdpsynth.privacy._report_text import claim
 
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ table { border-collapse: collapse; font-size: .85rem; }
 th, td { border-bottom: 1px solid #ccc; padding: .3rem .6rem; text-align: right;
   white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-td.text { text-align: left; white-space: pre-wrap; min-width: 18rem; }
+.runs td:nth-last-child(-n+2) { text-align: left; white-space: pre-wrap;
+  min-width: 18rem; }
 th:first-child, td:first-child { position: sticky; left: 0; background: #fff; }
 img { display: block; max-width: 100%; height: auto; margin: 1rem 0; }
 .note { border-left: 4px solid #222; background: #f0f0f0; padding: .5rem .8rem; }
@@ -94,7 +94,8 @@ _COLUMNS = {
     "tv": "total variation distance to real rows, mean of the categories, 0 is best",
     "missing": "difference of the shares of missing values, 0 is best",
     "pairs": "difference of the dependence of two columns, mean of pairs, 0 is best",
-    "two_sample": "how well a classifier tells synthetic from real rows, 0.5 is best",
+    "two_sample": "AUC of a classifier two-sample test (C2ST) of synthetic and real "
+    "rows, 0.5 is best",
     "epsilon_spent": "what one fit guarantees, with delta",
     "peak_mb": "highest resident memory of the process while it fitted and sampled, "
     "minus that before",
@@ -155,9 +156,9 @@ def _sections(result: ComparisonResult) -> Iterator[str]:
     if result._samples:
         says = "shares of the values of columns"
         yield _section("Columns", *_drawn(result, result.plot_marginals, says))
-        says = "joint shares of pairs of columns"
+        says = "2-way marginals of pairs of columns"
         yield _section("Pairs of columns", *_drawn(result, result.plot_pairs, says))
-    yield _section("Runs", _table(_rounded(result.runs)))
+    yield _section("Runs", _table(_rounded(result.runs), of="runs"))
 
 
 def _claims(result: ComparisonResult) -> str:
@@ -285,17 +286,9 @@ def _written(name: str, value: object) -> str:
     return "-" if pd.isna(value) else str(value)
 
 
-def _table(table: pd.DataFrame) -> str:
+def _table(table: pd.DataFrame, of: str = "") -> str:
     """Turn a table of texts into HTML; every text is escaped."""
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in table.columns)
-    long = [' class="text"' if n in ("warned", "error") else "" for n in table.columns]
-    rows = []
-    for values in table.itertuples(index=False, name=None):
-        texts = zip(long, map(html.escape, values), strict=True)
-        cells = (f"<td{kind}>{text}</td>" for kind, text in texts)
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    body = "\n".join(rows)
-    return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    with pd.option_context("display.max_colwidth", None):
+        as_they_are = [str] * table.shape[1]
+        text = table.to_html(index=False, border=0, classes=of, formatters=as_they_are)
+    return f'<div class="wide">{text}</div>'

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.metrics._dependence import LevelCells, NumberCells
-from skdpsynth.metrics._fidelity import cramers_v
-from skdpsynth.schema._dtypes import as_moments
+from skdpsynth.metrics import CategoryCells, NumberCells, cramers_v
+from skdpsynth.schema import as_moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-_MAX_LEVELS = 12
+_MAX_CATEGORIES = 12
 _MAX_BINS = 30
 _N_PAIRS = 4
 _N_CELLS = 8  # of a column of a pair
@@ -60,8 +59,8 @@ def marginal(column: PlainColumn) -> Marginal:
     """
     if column.kind == "category":
         known = pd.Series([v for v in column.items if v is not None], dtype=object)
-        levels = list(known.value_counts().index)
-        bins = [*levels[:_MAX_LEVELS], OTHER, MISSING]
+        categories = list(known.value_counts().index)
+        bins = [*categories[:_MAX_CATEGORIES], OTHER, MISSING]
     else:
         bins = _edges(_numbers(column)).tolist()
     empty = Marginal(column.name, column.kind, bins, [])
@@ -77,7 +76,7 @@ def shares(column: PlainColumn, bins: Marginal) -> list[float]:
         return [float(n) / n_rows for n in np.histogram(known, edges)[0]]
     named = set(bins.bins[:-2])
     texts = [MISSING if v is None else v if v in named else OTHER for v in column.items]
-    return [texts.count(level) / n_rows for level in bins.bins]
+    return [texts.count(category) / n_rows for category in bins.bins]
 
 
 def _plain(name: str, column: pd.Series) -> PlainColumn:
@@ -123,12 +122,12 @@ class Side:
 
     name: str
     kind: str
-    cells: NumberCells | LevelCells
+    cells: NumberCells | CategoryCells
 
     @classmethod
     def of(cls, column: PlainColumn) -> Side:
         """Let the values of a column choose its cells."""
-        cells = LevelCells if column.kind == "category" else NumberCells
+        cells = CategoryCells if column.kind == "category" else NumberCells
         return cls(column.name, column.kind, cells.of(_values(column), _N_CELLS))
 
     def codes(self, column: PlainColumn) -> NDArray[np.int16]:
@@ -137,8 +136,8 @@ class Side:
 
     def labels(self) -> list[str]:
         """Name the cells: a number is where its cell begins."""
-        if isinstance(self.cells, LevelCells):
-            return [*map(str, self.cells.levels), OTHER, MISSING]
+        if isinstance(self.cells, CategoryCells):
+            return [*map(str, self.cells.categories), OTHER, MISSING]
         edges = [self._written(edge) for edge in self.cells.edges]
         return [f"<{edges[0]}" if edges else "all", *edges, MISSING]
 
@@ -151,7 +150,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two columns, and the joint shares of the rows that chose the cells."""
+    """Two columns, and the 2-way marginal of the rows that chose the cells."""
 
     first: Side
     second: Side
@@ -171,13 +170,13 @@ class Pair:
 def strongest_pairs(columns: Sequence[PlainColumn], target: str | None) -> list[Pair]:
     """Find four pairs of columns (or fewer) with the largest Cramer's V of their cells.
 
-    The target is looked at wherever it stands, and the first 40 other columns.
+    Of the target, wherever it stands, and the first 40 other columns.
     """
     others = [column for column in columns if column.name != target]
     labels = [column for column in columns if column.name == target]
-    looked_at = others[:_MAX_COLUMNS] + labels
-    sides = [Side.of(column) for column in looked_at]
-    coded = [side.codes(c) for side, c in zip(sides, looked_at, strict=True)]
+    candidates = others[:_MAX_COLUMNS] + labels
+    sides = [Side.of(column) for column in candidates]
+    coded = [side.codes(c) for side, c in zip(sides, candidates, strict=True)]
     found = []
     for i, j in combinations(range(len(sides)), 2):
         shape = sides[i].cells.n_cells, sides[j].cells.n_cells

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skdpsynth.evaluation._marginals import PlainColumn, marginal, shares
+from skdpsynth.evaluation._marginals import (
+    Marginal,
+    Pair,
+    PlainColumn,
+    Side,
+    marginal,
+    shares,
+    strongest_pairs,
+)
 from skdpsynth.evaluation._runs import METRICS, REAL, REFERENCE
 from skdpsynth.exceptions import check_range
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
     from numpy.typing import NDArray
 
-    from skdpsynth.evaluation._marginals import Marginal
     from skdpsynth.evaluation._results import ComparisonResult
     from skdpsynth.evaluation._runs import Metric
+
+    Shares = NDArray[np.float64]
 
 PRIVATE_FOOTER = (
     "Contains private statistics: computed from real rows, covered by no epsilon"
@@ -33,9 +43,9 @@ _SETTINGS = {
     "C": "learnt from synthetic rows, tested on synthetic rows",
 }
 _REAL_ROWS = {"B": "real rows", "C": "real rows in Setting C"}
-_FLOOR_CLASS = "IndependentSynthesizer"
+_BASELINE_CLASS = "IndependentSynthesizer"
 _REAL_FILL = "0.8"
-# Told apart without colour too: by line and mark, and colours get lighter in order.
+# Distinct without colour too: by line and mark, and colours get lighter in order.
 _LINES = ["-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1))]
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 SMALL = 8
@@ -53,25 +63,25 @@ def draw_tradeoff(
     own = ax is None
     ax = new_grid(1, 1, (6.4, 4.4))[0, 0] if ax is None else ax
     positions = _positions({e for curve in curves.values() for e in curve})
-    floors = result.runs.loc[result.runs["class"] == _FLOOR_CLASS, "synthesizer"]
-    floor = next(iter(floors), "")
-    lines = [name for name in curves if name != floor]
+    baselines = result.runs.loc[result.runs["class"] == _BASELINE_CLASS, "synthesizer"]
+    baseline = next(iter(baselines), "")
+    lines = [name for name in curves if name != baseline]
     # Where all share one place, side by side.
     one_place = len(positions) - (math.inf in positions) <= 1
     for number, name in enumerate(lines):
         shift = 0.05 * (number - (len(lines) - 1) / 2) if one_place else 0.0
         style = _styles(result)[name]
         _draw_curve(ax, curves[name], positions, shift, style, label=drawable(name))
-    if floor in curves:
+    if baseline in curves:
         # A line through its points, or across where there is one.
-        ending = "" if "floor" in floor.lower() else " (floor)"
+        ending = "" if "floor" in baseline.lower() else " (floor)"
         line: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
-        line["label"] = drawable(floor) + ending
-        heights = [mean for mean, _ in curves[floor].values()]
+        line["label"] = drawable(baseline) + ending
+        heights = [mean for mean, _ in curves[baseline].values()]
         if len(heights) == 1:
             ax.axhline(heights[0], **line)
         else:
-            ax.plot([positions[e] for e in curves[floor]], heights, **line)
+            ax.plot([positions[e] for e in curves[baseline]], heights, **line)
     real = result.repeats(REAL, math.nan, REFERENCE[setting], metric)
     if len(real):
         label = _REAL_ROWS[setting]
@@ -189,7 +199,7 @@ def _draw_marginal(
         bins, real = marginal(PlainColumn(column.name, column.kind, pooled)), None
     parts = {name: np.array(shares(each, bins)) for name, each in drawn.items()}
     if bins.kind == "category":
-        _draw_levels(ax, bins.bins, real, parts, styles)
+        _draw_categories(ax, bins.bins, real, parts, styles)
     else:
         if real is not None:
             ax.stairs(real.shares, real.bins, fill=True, color=_REAL_FILL)
@@ -205,15 +215,15 @@ def _draw_marginal(
     ax.tick_params(labelsize=SMALL - 1)
 
 
-def _draw_levels(
+def _draw_categories(
     ax: Axes,
-    levels: Sequence[str],
+    categories: Sequence[str],
     real: Marginal | None,
     parts: dict[str, NDArray[np.float64]],
     styles: dict[str, dict[str, Any]],
 ) -> None:
     """Draw the shares of categories: bars for real rows, marks for the others."""
-    bars = np.zeros(len(levels)) if real is None else np.array(real.shares)
+    bars = np.zeros(len(categories)) if real is None else np.array(real.shares)
     largest = np.max([bars, *parts.values()], axis=0)
     used = np.flatnonzero(largest > 0)[::-1]
     heights = np.arange(len(used))
@@ -224,7 +234,7 @@ def _draw_levels(
         ax.plot(part[used], heights + shift, linestyle="", markersize=4.5, **style)
     ax.set_xlabel("share of rows", fontsize=SMALL - 1)
     ax.set_ylim(-0.8, len(used) - 0.2)
-    ax.set_yticks(heights, [drawable(levels[i], 16) for i in used])
+    ax.set_yticks(heights, [drawable(categories[i], 16) for i in used])
     ax.set_xlim(left=0)
 
 
@@ -385,3 +395,76 @@ def nothing(what: str) -> str:
         "else, or compare again so that there is; the column 'error' of `runs` says "
         "what failed."
     )
+
+
+def draw_pairs(
+    result: ComparisonResult, axes: NDArray[Any] | None, epsilon: float | None
+) -> NDArray[Any]:
+    """Draw `ComparisonResult.plot_pairs`."""
+    samples = samples_at(result, epsilon)
+    if not samples:
+        raise ValueError(nothing("samples"))
+    pairs = result._real_pairs or strongest_pairs(_pooled(samples), result.target)
+    titles = [*(["real rows"] if result._real_pairs else []), *samples]
+    shape = len(pairs), len(titles)
+    size = (2.3 + 1.9 * shape[1], 0.8 + 2.5 * shape[0])
+    given = new_grid(*shape, size) if axes is None else np.atleast_2d(axes)
+    if given.ndim != 2 or (np.array(given.shape) < shape).any():
+        msg = f"axes must have the shape {shape}. Got {given.shape} instead."
+        raise ValueError(msg)
+    given = given[: shape[0], : shape[1]]
+    for row, pair in zip(given, pairs, strict=True):
+        parts = [pair.shares_of(sample) for sample in samples.values()]
+        _draw_pair(row, pair, [pair.shares, *parts] if result._real_pairs else parts)
+    for ax, title in zip(given[0], titles, strict=True):
+        ax.set_title(drawable(title, 20), fontsize=10)
+    add_footer(given[0, 0].figure, result)
+    return given
+
+
+def _pooled(samples: Mapping[str, Sequence[PlainColumn]]) -> list[PlainColumn]:
+    """Put the rows of all samples together; kinds are those of the first."""
+    first = next(iter(samples.values()))
+    items: dict[tuple[str, str], list[Any]] = {(c.name, c.kind): [] for c in first}
+    for column in chain.from_iterable(samples.values()):
+        if (column.name, column.kind) in items:
+            items[column.name, column.kind] += column.items
+    return [PlainColumn(*of, values) for of, values in items.items()]
+
+
+def _draw_pair(row: NDArray[Any], pair: Pair, parts: list[Shares | None]) -> None:
+    """Draw one pair of all tables, on one scale of grey."""
+    known = [part for part in parts if part is not None]
+    used = np.max([pair.shares, *known], axis=0) > 0
+    rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
+    sides = _labels(pair.first, rows), _labels(pair.second, columns)
+    # The longer labels stand on the left, where they are written once.
+    turned = max(map(len, sides[1])) > max(map(len, sides[0]))
+    upright, flat = (pair.second, pair.first) if turned else (pair.first, pair.second)
+    labels = sides[::-1] if turned else sides
+    # A root, so that rare cells are visible beside frequent ones.
+    scale = mpl.colors.PowerNorm(0.5, 0.0, max(part.max() for part in known))
+    rotation = 90 if sum(map(len, labels[1])) > 24 else 0
+    for ax, part in zip(row, parts, strict=True):
+        ax.set_xticks(range(len(labels[1])), labels[1], rotation=rotation)
+        ax.set_yticks(range(len(labels[0])), labels[0] if ax is row[0] else [])
+        ax.tick_params(labelsize=SMALL - 1, length=2)
+        ax.set_xlabel(drawable(flat.name, 20), fontsize=SMALL)
+        if part is None:
+            ax.text(0.5, 0.5, "of another kind", ha="center", transform=ax.transAxes)
+            continue
+        shown = part[np.ix_(rows, columns)]
+        shown = shown.T if turned else shown
+        image = ax.imshow(shown, cmap="Greys", norm=scale, aspect="auto")
+        if upright.kind != "category":
+            ax.invert_yaxis()  # numbers grow upwards, frequent categories come first
+    row[0].set_ylabel(drawable(upright.name, 20), fontsize=SMALL)
+    bar = row[0].figure.colorbar(image, ax=list(row), fraction=0.03, pad=0.01)
+    bar.set_label("share of rows", fontsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL - 1)
+
+
+def _labels(side: Side, used: NDArray[np.intp]) -> list[str]:
+    """Name the cells that have a row in any table."""
+    names = side.labels()
+    return [drawable(names[i], 16) for i in used]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from skdpsynth.evaluation._runs import METRICS, REAL
-from skdpsynth.metrics._classifiers import averaged
+from skdpsynth.evaluation._marginals import marginal, plain_columns, strongest_pairs
+from skdpsynth.evaluation._runs import ALL, METRICS, REAL
+from skdpsynth.exceptions import TiedScoresWarning
+from skdpsynth.metrics import averaged, synthetic_ranking_agreement
 
 if TYPE_CHECKING:
     import os
@@ -18,11 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.evaluation._marginals import Marginal, Pair, PlainColumn
-    from skdpsynth.evaluation._runs import Metric
+    from skdpsynth.evaluation._runs import Metric, RunRecord, Task
 
     Samples = Mapping[tuple[str, float], Sequence[PlainColumn]]
 
-RUN = ["synthesizer", "epsilon", "repeat"]  # what tells runs apart
+RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
 _COSTS = dict.fromkeys(["epsilon_spent", "delta", "fit_s", "sample_s"], "mean")
 _COSTS["peak_mb"] = "max"  # the first run in a process loads libraries too
 # What the curator may see of a run and others may not: time and memory follow the
@@ -65,9 +68,8 @@ class ComparisonResult:
         `metric`, with its `value`. Settings "A", "B" and "C" have the metrics "auroc"
         and "auprc" of each classifier, or "r2" and "rmse" of each regressor. "AC"
         compares A with C ("sra_auroc" and so on), and "fidelity" the table with real
-        rows; there the classifier is
-        "all". The synthesizer "real data" is the reference, with epsilon NaN and the
-        Settings A and C: its "AC" says what to expect of the others.
+        rows; there the classifier is "all". The synthesizer "real data" is the
+        reference, with epsilon NaN and the Settings A and C.
     runs : DataFrame
         One row for each `synthesizer`, `epsilon` and `repeat`: `class`,
         `epsilon_spent` and `delta` (what the fit guarantees), `fit_s`, `sample_s` and
@@ -95,7 +97,7 @@ class ComparisonResult:
     >>> from skdpsynth.evaluation import compare_synthesizers
     >>> table = load_cervical_cancer()
     >>> result = compare_synthesizers(
-    ...     {"floor": IndependentSynthesizer()}, table[::2], table[1::2], "Biopsy",
+    ...     {"baseline": IndependentSynthesizer()}, table[::2], table[1::2], "Biopsy",
     ...     n_repeats=1, n_samples=400, classifiers=["GaussianNB"], fidelity=False,
     ... )
     >>> sorted(result.public_part().scores["setting"].unique())
@@ -213,7 +215,7 @@ class ComparisonResult:
         Axes
             A line for each synthesizer, with a band of one standard deviation of the
             repeats on either side; a dashed line for real rows, and a dotted one for
-            the floor, the first `IndependentSynthesizer`, where there is one.
+            the independent baseline, the first `IndependentSynthesizer`, if any.
 
         Raises
         ------
@@ -297,7 +299,7 @@ class ComparisonResult:
     def plot_pairs(
         self, axes: NDArray[Any] | None = None, *, epsilon: float | None = None
     ) -> NDArray[Any]:
-        """Plot the joint shares of pairs of columns, real beside synthetic.
+        """Plot the 2-way marginals of pairs of columns, real beside synthetic.
 
         Parameters
         ----------
@@ -321,9 +323,9 @@ class ComparisonResult:
         ValueError
             If no run has samples, or the axes are too few.
         """
-        from skdpsynth.evaluation import _plot_pairs
+        from skdpsynth.evaluation import _plots
 
-        return _plot_pairs.draw_pairs(self, axes, epsilon)
+        return _plots.draw_pairs(self, axes, epsilon)
 
     def to_html(self, path: str | os.PathLike[str], private: bool = True) -> None:
         """Write one self-contained page: tables, plots, claims and how to read them.
@@ -410,3 +412,48 @@ class ComparisonResult:
         found = found[found["epsilon"].isin([epsilon])]  # NaN is in a list with NaN
         found = found[found["classifier"].isin(averaged(found["classifier"]))]
         return found.groupby("repeat")["value"].mean()
+
+
+_SCORES = [*RUN, "setting", "classifier", "metric", "value"]
+
+
+def assemble(
+    records: Sequence[RunRecord], *, test: pd.DataFrame, task: Task
+) -> ComparisonResult:
+    """Put the records of all runs together, with the ranking agreements of A and C."""
+    rows = [
+        [*(record.facts[name] for name in RUN), *score]
+        for record in records
+        for score in record.scores
+    ]
+    rows += _agreements(pd.DataFrame(rows, columns=_SCORES))
+    scores = pd.DataFrame(rows, columns=_SCORES)
+    runs = pd.DataFrame([record.facts for record in records])
+    sampled = [record for record in records if record.sample]
+    samples = {(r.facts["synthesizer"], r.facts["epsilon"]): r.sample for r in sampled}
+    columns = plain_columns(test)
+    real = [marginal(column) for column in columns]
+    pairs = strongest_pairs(columns, task.target)
+    return ComparisonResult(scores, runs, samples, real, task.target, real_pairs=pairs)
+
+
+def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
+    """Compare Setting C of each run with Setting A of the same repeat."""
+    rows = []
+    scores = scores[scores["setting"].isin(["A", "C"])]
+    scores = scores[scores["classifier"].isin(averaged(scores["classifier"]))]
+    for (metric, repeat), group in scores.groupby(["metric", "repeat"], sort=False):
+        series = group.set_index("classifier")["value"]
+        real = series[(group["setting"] == "A").to_numpy()]
+        if len(real) < 2:
+            continue
+        in_c = group[group["setting"] == "C"]
+        # The reference, whose epsilon is NaN, is compared with itself.
+        parts = in_c.groupby(["synthesizer", "epsilon"], dropna=False)
+        for (name, epsilon), part in parts:
+            with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
+                # A tied pair agrees with nothing; the guide says so.
+                own = part.set_index("classifier")["value"]
+                value = synthetic_ranking_agreement(real, own)
+            rows.append([name, epsilon, repeat, "AC", ALL, f"sra_{metric}", value])
+    return rows

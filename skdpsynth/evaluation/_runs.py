@@ -1,16 +1,21 @@
-"""One run of a comparison: fit, sample, score, and what it cost."""
+"""One run of a comparison: fit, sample, score, what it cost, and what determines it."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import joblib
 import numpy as np
+import pandas as pd
 from joblib import parallel_config
 from sklearn.base import clone
 
@@ -20,19 +25,18 @@ from skdpsynth.metrics import (
     column_fidelity,
     feature_ranking_agreement,
     pair_fidelity,
+    synthetic_only_scores,
     tstr_scores,
     two_sample_scores,
 )
-from skdpsynth.metrics._tstr import synthetic_only_scores
-from skdpsynth.utils._memory import PeakMemory
+from skdpsynth.utils import PeakMemory, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    import pandas as pd
     from sklearn.base import BaseEstimator
 
-    from skdpsynth.metrics._classifiers import Classifiers
+    from skdpsynth.metrics import Classifiers
 
 REAL = "real data"  # the name of the reference among the synthesizers
 # The setting of the reference that compares with a setting of the synthesizers.
@@ -52,7 +56,7 @@ _MEASURED = ("epsilon_spent", "delta", "fit_s", "sample_s", "score_s", "peak_mb"
 
 @dataclass(frozen=True)
 class Job:
-    """What tells one run from the others; without a synthesizer it is the reference.
+    """What identifies a run; without a synthesizer it is the reference.
 
     `epsilon` is infinite without such a parameter, and NaN for the reference.
     """
@@ -292,3 +296,82 @@ def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
     text = f"{category.__name__}: {message}"
     if texts is not None and text not in texts:
         texts.append(text)
+
+
+# Counted up when a run holds something else. The references have their own count, so
+# that no fit spends budget again for their sake.
+_FORMAT, _REFERENCE_FORMAT = 1, 2
+README = """\
+Finished runs of skdpsynth.evaluation.compare_synthesizers, one file each.
+
+NOT PRIVATE. The files hold statistics of real rows, and their names depend on the real
+rows too. Keep this folder where the private table is kept. A file can be deleted at any
+time: its run is then repeated.
+"""
+# Parameters that change nothing, or that the comparison sets itself.
+_IGNORED = ("budget", "epsilon", "random_state", "verbose")
+# A new version of one of these may give other numbers.
+_LIBRARIES = (
+    *("numpy", "pandas", "scikit-learn", "scipy"),
+    *("torch", "xgboost", "xgboost-cpu"),
+)
+
+
+def shared_key(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> list[Any]:
+    """Return the part of the key that all runs of a comparison share."""
+    versions = {"skdpsynth": package_version()}
+    for name in _LIBRARIES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return [joblib.hash(task), table_digest(train), table_digest(test), versions]
+
+
+def _name_and_key(job: Job, shared: list[Any]) -> tuple[str, list[Any]]:
+    """Return the name of a run's file, for people, and what determines the run."""
+    synthesizer = job.synthesizer
+    parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
+    own = {k: v for k, v in parameters.items() if k not in _IGNORED}
+    key = [
+        _REFERENCE_FORMAT if synthesizer is None else _FORMAT,
+        *shared,
+        job.name,
+        type(synthesizer).__module__,
+        type(synthesizer).__qualname__,
+        joblib.hash(own),
+        repr(job.epsilon),
+        job.repeat,
+        job.seed,
+    ]
+    return f"{job.class_name or 'real'}-{job.epsilon:g}-{job.repeat}", key
+
+
+def read_record(folder: RunFolder, job: Job, shared: list[Any]) -> RunRecord | None:
+    """Return the record of a run, or None if there is no whole one."""
+    try:
+        return RunRecord.from_dict(folder.read(*_name_and_key(job, shared)))
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def write_record(
+    folder: RunFolder, job: Job, shared: list[Any], record: RunRecord
+) -> None:
+    """Write the record of a run that has no error."""
+    if not record.facts["error"]:
+        folder.write(*_name_and_key(job, shared), asdict(record))
+
+
+def table_digest(table: pd.DataFrame) -> str:
+    """Digest names, dtypes, all categories and values of a table, not its index."""
+    digest = hashlib.sha256(repr([*table.columns]).encode())
+    digest.update(repr([str(dtype) for dtype in table.dtypes]).encode())
+    for dtype in table.dtypes:
+        if isinstance(dtype, pd.CategoricalDtype):
+            digest.update(repr([dtype.ordered, *dtype.categories]).encode())
+    digest.update(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
+    return digest.hexdigest()
+
+
+def package_version() -> str:
+    """Give the version of this package, also where it is not installed."""
+    return str(sys.modules[__name__.partition(".")[0]].__version__)

@@ -1,25 +1,57 @@
-"""Scores of synthetic tables against real ones: functions of DataFrames."""
+"""Scores of synthetic tables against real ones: functions of DataFrames.
 
-from skdpsynth.metrics._classifiers import default_classifiers
-from skdpsynth.metrics._dependence import marginal_fidelity
+`_encode` checks two tables and turns them into matrices, `_panel` has the classifiers
+and regressors, `_tstr` trains them on one table and tests them on another, `_fidelity`
+compares distributions, `_ranking` orders. What is imported here beside the public
+metrics is for comparisons in `evaluation`.
+"""
+
+from skdpsynth.metrics._encode import check_tables, is_measurement
 from skdpsynth.metrics._fidelity import (
+    CategoryCells,
+    NumberCells,
     column_fidelity,
+    cramers_v,
+    marginal_fidelity,
     pair_fidelity,
     two_sample_scores,
+)
+from skdpsynth.metrics._panel import (
+    CLASSIFIERS,
+    REGRESSORS,
+    Classifiers,
+    averaged,
+    default_classifiers,
+    has_methods,
+    named_by_class,
+    resolve_classifiers,
 )
 from skdpsynth.metrics._ranking import (
     feature_ranking_agreement,
     synthetic_ranking_agreement,
 )
-from skdpsynth.metrics._tstr import setting_scores, tstr_scores
+from skdpsynth.metrics._tstr import setting_scores, synthetic_only_scores, tstr_scores
 
 __all__ = [
+    "CLASSIFIERS",
+    "REGRESSORS",
+    "CategoryCells",
+    "Classifiers",
+    "NumberCells",
+    "averaged",
+    "check_tables",
     "column_fidelity",
+    "cramers_v",
     "default_classifiers",
     "feature_ranking_agreement",
+    "has_methods",
+    "is_measurement",
     "marginal_fidelity",
+    "named_by_class",
     "pair_fidelity",
+    "resolve_classifiers",
     "setting_scores",
+    "synthetic_only_scores",
     "synthetic_ranking_agreement",
     "tstr_scores",
     "two_sample_scores",

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.utils._containers import from_arrow
+from skdpsynth.utils.containers import from_arrow
 
 Matrix = NDArray[np.float64]
 
@@ -140,7 +140,7 @@ def encode_features(
 
     Numbers, booleans (0 or 1) and times (seconds) stay as they are, the missing ones
     become the median of `train`, or 0 without any. A category is one 0-1 column for
-    each level of either table, a missing one being a level. The third array, of shape
+    each category of either table, a missing one being one. The third array, of shape
     (n_encoded,), says which feature each encoded column comes from.
     """
     blocks = []
@@ -230,12 +230,12 @@ def _filled(train: pd.Series, other: pd.Series, kind: str) -> tuple[Matrix, Matr
 
 
 def _one_hot(train: pd.Series, other: pd.Series) -> tuple[Matrix, Matrix]:
-    """Encode a category column over the levels of both tables."""
+    """Encode a category column over those of both tables."""
     both = pd.concat([train.astype(object), other.astype(object)], ignore_index=True)
-    # Missing values get the code -1 here, which is one more level below.
-    codes, levels = pd.factorize(both)
-    n_levels = len(levels) + int((codes == -1).any())
-    codes = np.where(codes == -1, len(levels), codes)
-    matrix = np.zeros((len(both), n_levels))
+    # Missing values get the code -1 here, which is one more category below.
+    codes, categories = pd.factorize(both)
+    n_categories = len(categories) + int((codes == -1).any())
+    codes = np.where(codes == -1, len(categories), codes)
+    matrix = np.zeros((len(both), n_categories))
     matrix[np.arange(len(both)), codes] = 1.0
     return matrix[: len(train)], matrix[len(train) :]

@@ -52,14 +52,9 @@ def synthetic_ranking_agreement(real_scores: Scores, synthetic_scores: Scores) -
 
     Notes
     -----
-    This is the Synthetic Ranking Agreement, equation 8 of [1]_. A pair that is tied in
-    either list does not agree, not even where both lists tie it: a list in which all
-    are tied scores 0, also against itself.
-
-    References
-    ----------
-    .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
-       Data with Differential Privacy Guarantees", ICLR, 2019.
+    This is the Synthetic Ranking Agreement, equation 8 of the PATE-GAN paper, which
+    `tstr_scores` cites. A pair that is tied in either list does not agree, not even
+    where both lists tie it: a list in which all are tied scores 0, also against itself.
 
     Examples
     --------
@@ -114,16 +109,11 @@ def feature_ranking_agreement(
     Notes
     -----
     The importance of a feature is the absolute Pearson correlation with the label, and
-    the agreement is that of `synthetic_ranking_agreement` [1]_. The label counts as 1
+    the agreement is that of `synthetic_ranking_agreement`. The label counts as 1
     for one label and 0 for all others; with two labels it does not matter for which. A
     measurement counts as it is. A
     category column counts as much as its best level. A constant column has importance
     0. A missing number is replaced by the synthetic median.
-
-    References
-    ----------
-    .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
-       Data with Differential Privacy Guarantees", ICLR, 2019.
 
     Examples
     --------

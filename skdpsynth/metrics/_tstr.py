@@ -17,7 +17,7 @@ from skdpsynth.metrics._panel import score_classifiers, score_regressors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skdpsynth.metrics._classifiers import Classifiers
+    from skdpsynth.metrics._panel import Classifiers
 
     # From a table to train on, one to test on and the setting to their scores.
     Scorer = Callable[[pd.DataFrame, pd.DataFrame, str], pd.DataFrame]
@@ -90,8 +90,8 @@ def tstr_scores(
 
     Notes
     -----
-    This is Setting B of [1]_. Category columns are one-hot over the levels of both
-    tables, a missing category being a level. A missing number is replaced by the
+    This is Setting B of [1]_. Category columns are one-hot over the categories of both
+    tables, a missing one being a category. A missing number is replaced by the
     synthetic median. Booleans and times are numbers. All features are standardised by
     the synthetic table; a column that is constant there is 0. A classifier without
     `predict_proba` is scored by its `decision_function`.
@@ -178,16 +178,11 @@ def setting_scores(
     Notes
     -----
     Setting A trains on `train` and tests on `test`; B trains on `synthetic` and tests
-    on `test`; C trains and tests on two parts of `synthetic` [1]_. For C a random part
+    on `test`; C trains and tests on two parts of `synthetic`: the
+    settings of the paper that `tstr_scores` cites. For C a random part
     of `synthetic`, always the same, is held out: the share that `test` has in the real
     rows, with every label in both parts in the same proportion where the counts allow.
-    In each setting the table that is trained on sets the medians for missing numbers
-    and the standardisation.
-
-    References
-    ----------
-    .. [1] J. Jordon, J. Yoon and M. van der Schaar, "PATE-GAN: Generating Synthetic
-       Data with Differential Privacy Guarantees", ICLR, 2019.
+    The table that is trained on sets the medians and the standardisation.
 
     Examples
     --------
@@ -220,7 +215,7 @@ def synthetic_only_scores(
     pos_label: object = None,
     held_out: float = 0.2,
 ) -> pd.DataFrame:
-    """Score classifiers in Setting C alone, without a look at a real row.
+    """Score classifiers in Setting C alone, without a real row.
 
     The scores are as private as the table is, and its labels count. The share
     `held_out` to test on is given: in `setting_scores` it is that of the real rows,

@@ -12,8 +12,7 @@ from scipy.special import ndtr
 
 from skdpsynth.nn._generator import Trainer
 from skdpsynth.nn._products import Products
-from skdpsynth.utils._rows import in_chunks, in_order_of_class
-from skdpsynth.utils._threads import n_threads
+from skdpsynth.utils import in_chunks, in_order_of_class, n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.utils._rows import in_order_of_class
+from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from skdpsynth.preprocessing._columns import MISSING, ZERO
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._transforms import MarginalTransform
-from skdpsynth.utils._rows import in_chunks
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,7 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skdpsynth.schema._columns import family
+from skdpsynth.schema import family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

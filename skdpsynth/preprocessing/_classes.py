@@ -14,8 +14,7 @@ from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import key_threshold
 from skdpsynth.privacy._integers import clamped_counts
-from skdpsynth.schema import Boolean, Categorical
-from skdpsynth.schema._values import is_finite
+from skdpsynth.schema import Boolean, Categorical, is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -20,11 +20,16 @@ from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericD
 from skdpsynth.privacy._aggregators import thresholded_counts
 from skdpsynth.privacy._integers import clamped_counts
 from skdpsynth.privacy._parts import Parts
-from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime
-from skdpsynth.schema._columns import SECONDS_OF
-from skdpsynth.schema._dtypes import is_date
-from skdpsynth.schema._values import is_finite
-from skdpsynth.utils._rows import in_chunks
+from skdpsynth.schema import (
+    SECONDS_OF,
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    is_date,
+    is_finite,
+)
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.privacy._parts import changed_parts
-from skdpsynth.schema._dtypes import (
+from skdpsynth.schema import (
     as_moments,
     is_date,
     is_missing,
     is_object,
     kind_of_dtype,
+    plain,
 )
-from skdpsynth.schema._values import plain
-from skdpsynth.utils._containers import column_like, speaks_arrow, table_like
+from skdpsynth.utils.containers import column_like, speaks_arrow, table_like
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

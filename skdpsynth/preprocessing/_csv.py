@@ -13,7 +13,7 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.preprocessing._cells import MISSING_TEXTS, texts, typed_cells
-from skdpsynth.utils._withheld import withheld
+from skdpsynth.utils import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence

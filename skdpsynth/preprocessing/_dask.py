@@ -24,7 +24,7 @@ from skdpsynth.privacy._parts import (
     digest_of,
     of_both,
 )
-from skdpsynth.utils._withheld import withheld
+from skdpsynth.utils import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.schema._columns import ROUNDING
-from skdpsynth.schema._values import decode_value, encode_value
+from skdpsynth.schema import ROUNDING, decode_value, encode_value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

@@ -15,7 +15,7 @@ from skdpsynth.preprocessing._sampling import (
     in_random_order,
 )
 from skdpsynth.preprocessing._where import Condition, rows_where
-from skdpsynth.utils._threads import n_threads
+from skdpsynth.utils import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping

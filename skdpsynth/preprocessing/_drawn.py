@@ -9,9 +9,7 @@ import pandas as pd
 
 from skdpsynth.preprocessing._convert import to_category_series, to_series
 from skdpsynth.preprocessing._layout import ColumnLayout
-from skdpsynth.schema._columns import SECONDS_OF
-from skdpsynth.schema._dtypes import is_date
-from skdpsynth.schema._values import plain
+from skdpsynth.schema import SECONDS_OF, is_date, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

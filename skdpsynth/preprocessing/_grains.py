@@ -14,11 +14,15 @@ import numpy as np
 from skdpsynth.preprocessing._convert import numeric_values, to_wall
 from skdpsynth.privacy._aggregators import noisy_histogram
 from skdpsynth.privacy._parts import Parts
-from skdpsynth.schema import Continuous
-from skdpsynth.schema._columns import EXACT, MOST_BOUGHT, SECONDS_OF
-from skdpsynth.schema._dtypes import is_date
-from skdpsynth.schema._values import decimals_of
-from skdpsynth.utils._rows import in_chunks
+from skdpsynth.schema import (
+    EXACT,
+    MOST_BOUGHT,
+    SECONDS_OF,
+    Continuous,
+    decimals_of,
+    is_date,
+)
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.schema import Continuous
-from skdpsynth.schema._dtypes import column_kind
-from skdpsynth.schema._values import decode_value, encode_value
+from skdpsynth.schema import Continuous, column_kind, decode_value, encode_value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.schema._dtypes import Kind
+    from skdpsynth.schema import Kind, TableSchema
 
 
 # One name, and in brackets a unit and a zone: libraries parse, and compile, far more.

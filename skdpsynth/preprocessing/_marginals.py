@@ -22,7 +22,7 @@ from skdpsynth.privacy._aggregators import centred_histogram
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import centred_sensitivity
 from skdpsynth.privacy._integers import GRID
-from skdpsynth.utils._rows import in_chunks
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,8 +26,8 @@ import numpy as np
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.preprocessing._estimates import known_sizes
-from skdpsynth.schema._values import decode_value, encode_value
-from skdpsynth.utils._json import DAMAGED, parse_json, read_text
+from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.utils import DAMAGED, parse_json, read_text
 
 if TYPE_CHECKING:
     import os

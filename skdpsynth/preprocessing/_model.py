@@ -13,8 +13,8 @@ from skdpsynth.preprocessing._domains import LevelDomain, domain_from_dict
 from skdpsynth.preprocessing._layout import TableLayout
 from skdpsynth.preprocessing._purchase import TableFacts
 from skdpsynth.preprocessing._transforms import MarginalTransform
-from skdpsynth.schema._values import decode_value, encode_value
-from skdpsynth.utils._rows import in_order_of_class
+from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping

@@ -34,9 +34,8 @@ from skdpsynth.preprocessing._shares import CLASS_SHARE, LEVELS_SHARE, RANGES_SH
 from skdpsynth.preprocessing._table import check_schema
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._counts import key_threshold
-from skdpsynth.schema import Boolean, Continuous, Datetime
-from skdpsynth.schema._dtypes import is_object, known_kind
-from skdpsynth.utils._containers import dtypes_of
+from skdpsynth.schema import Boolean, Continuous, Datetime, is_object, known_kind
+from skdpsynth.utils.containers import dtypes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._domains import ColumnDomain
     from skdpsynth.preprocessing._plan import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.schema._columns import Column
+    from skdpsynth.schema import Column, TableSchema
 
 # Stands for a range that must be bought: a numeric column of as many cells as any.
 _ANY_RANGE = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)

@@ -43,6 +43,7 @@ from skdpsynth.preprocessing._shares import (
 )
 from skdpsynth.privacy._parts import Parts
 from skdpsynth.schema import (
+    SECONDS_OF,
     Boolean,
     Categorical,
     Continuous,
@@ -50,7 +51,6 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.schema._columns import SECONDS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

@@ -15,10 +15,8 @@ from skdpsynth.preprocessing._domains import NumericDomain
 from skdpsynth.privacy._aggregators import noisy_histogram
 from skdpsynth.privacy._calibration import grid_noise_std
 from skdpsynth.privacy._parts import Parts
-from skdpsynth.schema import Continuous
-from skdpsynth.schema._columns import SECONDS_OF
-from skdpsynth.schema._dtypes import is_date
-from skdpsynth.utils._rows import in_chunks
+from skdpsynth.schema import SECONDS_OF, Continuous, is_date
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,10 +20,20 @@ from skdpsynth.preprocessing._columns import declared_domain
 from skdpsynth.preprocessing._convert import zone_of
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._grains import needs_grain
-from skdpsynth.schema import Continuous, Determines, MissingTogether, Ordered, SumOf
-from skdpsynth.schema._columns import EXACT, MOST_BOUGHT, ROUNDING
-from skdpsynth.schema._rules import check_decimals, stated_decimals
-from skdpsynth.schema._rules_together import check_target, in_order
+from skdpsynth.schema import (
+    EXACT,
+    MOST_BOUGHT,
+    ROUNDING,
+    Continuous,
+    Determines,
+    MissingTogether,
+    Ordered,
+    SumOf,
+    check_decimals,
+    check_target,
+    in_order,
+    stated_decimals,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -32,8 +42,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.preprocessing._domains import ColumnDomain
     from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.schema._rules import Rule
+    from skdpsynth.schema import Rule, TableSchema
 
     Floats = NDArray[np.float64]
     # Of a column its numbers or codes of levels (-1: missing), and where it is missing.

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth.preprocessing._drawing import RowSource
 from skdpsynth.preprocessing._sampling import public_seed
 from skdpsynth.preprocessing._where import Condition
-from skdpsynth.utils._containers import converter
+from skdpsynth.utils.containers import converter
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence

@@ -30,9 +30,9 @@ from skdpsynth.preprocessing._table import (
     read_table,
 )
 from skdpsynth.privacy._parts import LocalParts, Parts, Step
-from skdpsynth.schema._dtypes import is_object, type_of_objects
-from skdpsynth.utils._containers import from_arrow, index_of_pandas, speaks_arrow
-from skdpsynth.utils._withheld import withheld
+from skdpsynth.schema import is_object, type_of_objects
+from skdpsynth.utils import withheld
+from skdpsynth.utils.containers import from_arrow, index_of_pandas, speaks_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -18,10 +18,8 @@ from scipy import sparse
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.preprocessing._layout import ColumnLayout, TableLayout
 from skdpsynth.preprocessing._rules import check_rules
-from skdpsynth.schema import Boolean, TableSchema
-from skdpsynth.schema._dtypes import is_object
-from skdpsynth.schema._fits import check_dtype, check_objects
-from skdpsynth.utils._containers import from_arrow
+from skdpsynth.schema import Boolean, TableSchema, check_dtype, check_objects, is_object
+from skdpsynth.utils.containers import from_arrow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,8 +15,7 @@ import pandas as pd
 
 from skdpsynth.preprocessing._convert import from_wall, to_wall, zone_of
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
-from skdpsynth.schema._columns import ROUNDING
-from skdpsynth.schema._values import plain
+from skdpsynth.schema import ROUNDING, plain
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence

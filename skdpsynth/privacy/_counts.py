@@ -17,7 +17,7 @@ from scipy.special import log_ndtr, ndtri
 from skdpsynth.exceptions import check_range
 from skdpsynth.privacy._integers import GRID, LARGEST, clamped_counts
 from skdpsynth.privacy._parts import Parts
-from skdpsynth.utils._rows import in_chunks
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,7 +28,7 @@ import numpy as np
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy._integers import saturating_sum
 from skdpsynth.privacy._random import coupled
-from skdpsynth.utils._threads import n_threads
+from skdpsynth.utils import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence

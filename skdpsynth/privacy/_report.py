@@ -33,7 +33,7 @@ from skdpsynth.privacy._report_text import (
     scope_words,
     statement,
 )
-from skdpsynth.utils._json import DAMAGED
+from skdpsynth.utils import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

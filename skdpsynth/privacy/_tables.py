@@ -21,7 +21,7 @@ from skdpsynth.privacy._integers import (
 )
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import Parts
-from skdpsynth.utils._rows import in_chunks
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

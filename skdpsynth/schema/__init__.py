@@ -1,29 +1,93 @@
-"""The public facts about a table: kinds, bounds, categories, class counts, rules.
+"""What is public about a table: kinds, bounds, categories, class counts, rules.
 
-A synthesizer looks at private rows only through noisy releases that cost budget.
-What a `TableSchema` states is known without looking, so it is free. A fact that was
+A synthesizer reads private rows only for noisy releases that spend budget.
+What a `TableSchema` states is known without them, so it is free. What was
 read off the private table itself is not public and must not be stated here.
+
+`_columns` and `_rules` have what a schema is made of, `_table_schema` the schema,
+`_json` its files, `_tables` what joins it to a table, and `_dtypes` what a dtype says.
+The lower-case names are for the other folders of the package.
 """
 
 from skdpsynth.schema._columns import (
+    EXACT,
+    MOST_BOUGHT,
+    ROUNDING,
+    SECONDS_OF,
     Boolean,
     Categorical,
+    Column,
     Continuous,
     Datetime,
     Identifier,
+    family,
 )
-from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, SumOf
+from skdpsynth.schema._dtypes import (
+    Kind,
+    as_moments,
+    column_kind,
+    decimals_of,
+    is_date,
+    is_finite,
+    is_missing,
+    is_object,
+    kind_of_dtype,
+    known_kind,
+    plain,
+    type_of_objects,
+)
+from skdpsynth.schema._json import blank_columns, decode_value, encode_value
+from skdpsynth.schema._rules import (
+    Determines,
+    MissingTogether,
+    Ordered,
+    Rule,
+    SumOf,
+    check_decimals,
+    check_target,
+    in_order,
+    stated_decimals,
+)
 from skdpsynth.schema._table_schema import TableSchema
+from skdpsynth.schema._tables import check_dtype, check_objects
 
 __all__ = [
+    "EXACT",
+    "MOST_BOUGHT",
+    "ROUNDING",
+    "SECONDS_OF",
     "Boolean",
     "Categorical",
+    "Column",
     "Continuous",
     "Datetime",
     "Determines",
     "Identifier",
+    "Kind",
     "MissingTogether",
     "Ordered",
+    "Rule",
     "SumOf",
     "TableSchema",
+    "as_moments",
+    "blank_columns",
+    "check_decimals",
+    "check_dtype",
+    "check_objects",
+    "check_target",
+    "column_kind",
+    "decimals_of",
+    "decode_value",
+    "encode_value",
+    "family",
+    "in_order",
+    "is_date",
+    "is_finite",
+    "is_missing",
+    "is_object",
+    "kind_of_dtype",
+    "known_kind",
+    "plain",
+    "stated_decimals",
+    "type_of_objects",
 ]

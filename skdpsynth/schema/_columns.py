@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.schema._values import plain
+from skdpsynth.schema._dtypes import plain
 
 Scale = Literal["auto", "linear", "log", "quantile"]
 _SCALES = ("auto", "linear", "log", "quantile")
@@ -80,7 +80,7 @@ class Continuous(Column):
         `resolved_scale`.
     decimals : int, "any" or None, default=None
         Values are multiples of ``10**-decimals``, 0 to 9; others are rounded. Money
-        has 2. "any": as fine as the dtype. None: of floats it is bought, for a
+        has 2. "any": as fine as the dtype. None: of floats they are measured, for a
         hundredth of the budget. Integers have none, whatever is said.
 
     See Also
@@ -178,12 +178,12 @@ class Continuous(Column):
 class Categorical(Column):
     """A column with a public list of categories.
 
-    Values outside the list are read as one 'other' level, silently.
+    Values outside the list are read as one 'other' category, silently.
 
     Parameters
     ----------
     categories : sequence of str, int, float, bool or Timestamp
-        The distinct levels, all of one type, without a missing value. Empty only if
+        Distinct values, all of one type, without a missing value. Empty only if
         `nullable`.
     ordered : bool, default=False
         Whether the order of `categories` has a meaning.
@@ -214,24 +214,24 @@ class Categorical(Column):
         if isinstance(given, str) or not isinstance(given, Iterable):
             rule = "The 'categories' of Categorical must be a list of levels"
             raise _wrong(rule, given)
-        levels = tuple(map(plain, given))
-        families = {family(level) for level in levels}
+        categories = tuple(map(plain, given))
+        families = {family(value) for value in categories}
         if len(families) > 1:
             raise InvalidSchemaError(
                 "The 'categories' of Categorical must be of one type. Got"
                 f" {' and '.join(sorted(families))}; cast them to str."
             )
-        if len(set(levels)) < len(levels):
+        if len(set(categories)) < len(categories):
             raise InvalidSchemaError(
                 "The 'categories' of Categorical must be distinct. Got"
-                f" {len(levels) - len(set(levels))} duplicate(s); drop them."
+                f" {len(categories) - len(set(categories))} duplicate(s); drop them."
             )
-        if not levels and not self.nullable:
+        if not categories and not self.nullable:
             raise InvalidSchemaError(
                 "The 'categories' of Categorical are empty. Name at least one level,"
                 " or set nullable=True for a column without values."
             )
-        object.__setattr__(self, "categories", levels)
+        object.__setattr__(self, "categories", categories)
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,7 +248,7 @@ class Boolean(Column):
 
     See Also
     --------
-    Categorical : A column with any list of levels.
+    Categorical : A column with any list of categories.
 
     Examples
     --------
@@ -323,7 +323,7 @@ class Datetime(Column):
 class Identifier(Column):
     """A column that tells rows apart, such as a customer number.
 
-    It is never looked at: synthetic tables hold fresh identifiers, or none.
+    It is never read: synthetic tables hold fresh identifiers, or none.
 
     See Also
     --------
@@ -354,20 +354,22 @@ def _wrong(rule: str, value: object) -> InvalidSchemaError:
     return InvalidSchemaError(f"{rule}.{blank_hint(value)} Got {value!r} instead.")
 
 
-def family(level: object) -> str:
+def family(category: object) -> str:
     """Return the type that the categories of a column share: "number", "str", ..."""
-    if isinstance(level, str):
+    if isinstance(category, str):
         return "str"
-    if isinstance(level, bool):
+    if isinstance(category, bool):
         return "bool"
-    if isinstance(level, int) or (isinstance(level, float) and math.isfinite(level)):
+    if isinstance(category, int) or (
+        isinstance(category, float) and math.isfinite(category)
+    ):
         return "number"
-    if isinstance(level, pd.Timestamp) and level is not pd.NaT:
+    if isinstance(category, pd.Timestamp) and category is not pd.NaT:
         return "Timestamp"
     raise InvalidSchemaError(
         "The 'categories' of Categorical must be str, bool, finite numbers or"
-        f" Timestamps.{blank_hint(level)} Got {level!r} instead; missing values are"
-        " stated by nullable=True."
+        f" Timestamps.{blank_hint(category)} Got {category!r} instead; missing values"
+        " are stated by nullable=True."
     )
 
 

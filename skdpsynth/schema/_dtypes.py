@@ -1,10 +1,12 @@
-"""What a dtype says about a column: its kind, and whether it has a missing value.
+"""What dtypes say about columns, and values as plain scalars.
 
 Dtypes are public: the guarantee is for neighbouring tables with the same dtypes.
 """
 
 from __future__ import annotations
 
+import math
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -134,7 +136,7 @@ def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
 def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     """Return what `kind_of_dtype` says of a column; InvalidTableError if unsupported.
 
-    Of values only objects are looked at, to refuse mixed ones.
+    Of values only objects are read, to refuse mixed ones.
     """
     dtype = series.dtype
     found = known_kind(name, dtype)
@@ -147,9 +149,9 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
             "astype(str), convert_dtypes(), pd.to_numeric or pd.to_datetime."
         )
     if isinstance(dtype, pd.CategoricalDtype):
-        levels = dtype.categories
-        inner = kind_of_dtype(levels.dtype)
-        mixed = is_object(levels.dtype) and type_of_objects(levels) is None
+        categories = dtype.categories
+        inner = kind_of_dtype(categories.dtype)
+        mixed = is_object(categories.dtype) and type_of_objects(categories) is None
         if inner is None or inner[0] == "timedelta" or mixed:
             raise InvalidTableError(
                 f"Column {name!r} is a category column whose categories are neither"
@@ -176,3 +178,49 @@ def known_kind(name: Hashable, dtype: Any) -> tuple[Kind, bool]:  # noqa: ANN401
     raise InvalidTableError(
         f"Column {name!r} has dtype {dtype}, which is not supported; {remedy}."
     )
+
+
+_TOLD = 0.1  # of a unit
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
+    """Return the exact built-in scalar or Timestamp that a value equals.
+
+    What a subclass adds, and the sign of a zero, stay behind: they could tell of a row.
+    """
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
+    # The methods of the base classes: a subclass may have others.
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if issubclass(kind, datetime | np.datetime64):
+        return value if kind is pd.Timestamp else pd.Timestamp(value)
+    if issubclass(kind, np.generic):
+        value = np.generic.item(value)
+        kind = type(value)
+    if issubclass(kind, int) and kind is not bool:
+        return int.__int__(value)
+    return float.__float__(value) + 0.0 if issubclass(kind, float) else value
+
+
+def decimals_of(
+    values: NDArray[np.float64], exact: float, most: int
+) -> NDArray[np.uint8]:
+    """Give the decimals with which each number is written; ``most + 1`` if it has more.
+
+    `exact` is the machine epsilon of the dtype that held the numbers. A number so large
+    that its dtype rounds a tenth of a unit counts only where it is exact.
+    """
+    found = np.full(values.shape, most + 1, dtype=np.uint8)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for decimals in reversed(range(most + 1)):
+            scaled = values * 10.0**decimals
+            off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
+            found[(off <= rounding) & ((rounding < _TOLD) | (off == 0))] = decimals
+    return found
+
+
+def is_finite(value: object) -> bool:
+    """Return False for infinite numbers, which no schema names as a category."""
+    return not isinstance(value, float) or math.isfinite(value)

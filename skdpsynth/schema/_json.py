@@ -3,62 +3,84 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema._columns import KINDS, Column
+from skdpsynth.schema._dtypes import plain
 from skdpsynth.schema._rules import RULES, Rule
-from skdpsynth.schema._values import decode_value, encode_value
-from skdpsynth.utils._json import DAMAGED, parse_json
+from skdpsynth.utils import DAMAGED, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
 _VERSION = 1
-_WIDTH = 160  # of a line; the facts of a longer column have a line each
-# What a template leaves open. A column of which nothing is filled in is bought.
+_WIDTH = 160  # of a line; the metadata of a longer column have a line each
+# What a template leaves open. A column of which nothing is filled in is measured.
 _BLANKS = ("low", "high", "categories", "nullable")
 _LONGEST = 1000  # characters of what a message quotes
-_LISTS = ("columns", "parts")  # of names; another name may be a tuple itself
+_MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
+_LISTS = ("categories", "columns", "parts")  # the name of a column may be a tuple
 
 
-def column_to_dict(column: Column) -> dict[str, Any]:
-    """Return a JSON-safe form of a column, which `column_from_dict` reads."""
-    data: dict[str, Any] = {"kind": column.tag}
-    for item in fields(column):  # type: ignore[arg-type]
-        value = getattr(column, item.name)
-        listed = isinstance(value, tuple)
-        data[item.name] = [*map(encode_value, value)] if listed else encode_value(value)
-    return data
+def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """Return a JSON-safe form of a column name, a category or a bound.
+
+    What JSON holds exactly stays as it is; the rest becomes a tagged dictionary.
+    """
+    value = plain(value)
+    if isinstance(value, tuple):
+        return {"tuple": [encode_value(part) for part in value]}
+    if isinstance(value, pd.Timestamp):
+        zone = None if value.tzinfo is None else str(value.tzinfo)
+        moment = value if zone is None else value.tz_convert("UTC").tz_localize(None)
+        return {"time": moment.isoformat(), "unit": value.unit, "zone": zone}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise InvalidSchemaError(
+        "Names and categories can be saved if they are str, bool, int, float,"
+        f" Timestamp or tuples of these. Got one of type {type(value).__name__}; cast"
+        " it to str."
+    )
 
 
-def column_from_dict(data: Any) -> Column:  # noqa: ANN401 - whatever a file says
-    """Rebuild a column from what `column_to_dict` wrote; an option may be absent."""
-    kind = _kind_of(data)
-    required = [item.name for item in fields(kind) if item.default is MISSING]
-    options = [item.name for item in fields(kind) if item.name not in required]
-    _check_names(data, ["kind", *required], options)
-    facts = {name: decode_value(data[name]) for name in data if name != "kind"}
-    column: Column = kind(**facts)
-    return column
+def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_value
+    """Return the value, or the list of values, that `encode_value` was given."""
+    if isinstance(data, list):
+        return [decode_value(part) for part in data]
+    if not isinstance(data, dict):
+        return data
+    if "tuple" in data:
+        return tuple(decode_value(part) for part in data["tuple"])
+    if "float" in data:
+        return float(data["float"])
+    time, zone = data["time"], data["zone"]
+    if not isinstance(time, str) or len(time) > _MAX_TIME:
+        raise ValueError("no time")
+    moment = pd.Timestamp(time).as_unit(data["unit"])
+    if zone is None:
+        return moment
+    if not isinstance(zone, str) or len(zone) > _MAX_TIME or "dateutil" in zone:
+        raise ValueError("a zone that pandas would read from a file")
+    try:
+        return moment.tz_localize("UTC").tz_convert(zone)
+    except OSError as error:  # a name that is a folder of zones
+        raise ValueError("no zone") from error
 
 
-def _kind_of(data: Any) -> Any:  # noqa: ANN401 - whatever a file says; a class
-    _check_names(data, ["kind"])
-    if data["kind"] not in KINDS:
-        kinds = _listed(KINDS)
-        raise InvalidSchemaError(f"Expected a 'kind' of {kinds}. Got {data['kind']!r}.")
-    return KINDS[data["kind"]]
-
-
-def rule_to_dict(rule: Rule) -> dict[str, Any]:
-    """Return a JSON-safe form of a rule, which `rule_from_dict` reads."""
-    data: dict[str, Any] = {"rule": rule.tag}
-    for item in fields(rule):  # type: ignore[arg-type]
-        value = getattr(rule, item.name)
+def part_to_dict(part: Column | Rule) -> dict[str, Any]:
+    """Return a JSON-safe form of a column or a rule, which `_part_from_dict` reads."""
+    data: dict[str, Any] = {"kind" if isinstance(part, Column) else "rule": part.tag}
+    for item in fields(part):  # type: ignore[arg-type]
+        value = getattr(part, item.name)
         if isinstance(value, Mapping):
             data[item.name] = [[*map(encode_value, pair)] for pair in value.items()]
         elif isinstance(value, tuple) and item.name in _LISTS:
@@ -68,22 +90,29 @@ def rule_to_dict(rule: Rule) -> dict[str, Any]:
     return data
 
 
-def rule_from_dict(data: Any) -> Rule:  # noqa: ANN401 - whatever a file says
-    """Rebuild a rule from what `rule_to_dict` wrote."""
-    _check_names(data, ["rule"])
-    if data["rule"] not in RULES:
-        rules = _listed(RULES)
-        raise InvalidSchemaError(f"Expected a 'rule' of {rules}. Got {data['rule']!r}.")
-    kind: Any = RULES[data["rule"]]
-    _check_names(data, ["rule", *(item.name for item in fields(kind))], [])
-    facts = {name: decode_value(data[name]) for name in data if name != "rule"}
-    if "table" in facts:
-        pairs = facts["table"]
-        facts["table"] = dict(pairs)
-        if len(facts["table"]) < len(pairs):
+def _part_from_dict(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a file says
+    """Rebuild what `part_to_dict` wrote; an option may be absent."""
+    kind = _kind_of(data, key)
+    required = [item.name for item in fields(kind) if item.default is MISSING]
+    options = [item.name for item in fields(kind) if item.name not in required]
+    _check_names(data, [key, *required], options)
+    values = {name: decode_value(data[name]) for name in data if name != key}
+    if "table" in values:
+        pairs = values["table"]
+        values["table"] = dict(pairs)
+        if len(values["table"]) < len(pairs):
             raise InvalidSchemaError("A key of the 'table' comes twice; drop one.")
-    rule: Rule = kind(**facts)
-    return rule
+    return kind(**values)
+
+
+def _kind_of(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a file says; a class
+    """Return the class of a column, by the key "kind", or of a rule, by "rule"."""
+    _check_names(data, [key])
+    known: Mapping[str, type] = KINDS if key == "kind" else RULES
+    if data[key] not in known:
+        msg = f"Expected a {key!r} of {_listed(known)}. Got {data[key]!r}."
+        raise InvalidSchemaError(msg)
+    return known[data[key]]
 
 
 def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a file says
@@ -94,12 +123,12 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
         entries = list(data["columns"])
     for number, entry in enumerate(entries, start=1):
         with place(f"Entry {number} of 'columns'"):
-            encoded, facts = entry
+            encoded, metadata = entry
             name = decode_value(encoded)
             if name in columns:
                 raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
         with place(_shortened(f"Column {name!r}")):
-            columns[name] = column_from_dict(facts)
+            columns[name] = _part_from_dict(metadata, "kind")
     with place("'target' or 'class_counts'"):
         counts, target = data.get("class_counts"), decode_value(data.get("target"))
         if counts is not None:
@@ -107,9 +136,9 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
     with place("'rules'"):
         rules = [*enumerate(data.get("rules") or (), start=1)]
     found = []
-    for number, facts in rules:
+    for number, metadata in rules:
         with place(f"Entry {number} of 'rules'"):
-            found.append(rule_from_dict(facts))
+            found.append(_part_from_dict(metadata, "rule"))
     others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
     return {"columns": columns, **others, "rules": found}
 
@@ -117,7 +146,7 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
 def to_text(data: Mapping[str, Any]) -> str:
     """Write a schema as JSON: one line per column, so that changes show in a diff."""
     parts = {"schema_version": str(_VERSION), "columns": ""}
-    parts |= {k: _dumped(fact) for k, fact in data.items()}
+    parts |= {k: _dumped(value) for k, value in data.items()}
     for name in {"columns", "rules"} & set(data):
         entries = ",\n".join(map(_entry, data[name]))
         parts[name] = f"[\n{entries}\n  ]"
@@ -151,14 +180,14 @@ def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
                 continue
             with place(f"Entry {number} of 'columns'"):
                 hash(decode_value(entry[0]))  # a name that `blank_columns` can use
-                _kind_of(entry[1])
+                _kind_of(entry[1], "kind")
     return data
 
 
 def blank_columns(text: str) -> dict[Hashable, Mapping[str, Any]]:
     """Read what `from_text` left out: columns of which all blanks are left."""
     entries = filter(_is_blank, parse_json(text)["columns"])
-    return {decode_value(name): facts for name, facts in entries}
+    return {decode_value(name): metadata for name, metadata in entries}
 
 
 def _entry(entry: object) -> str:
@@ -177,10 +206,10 @@ def _dumped(value: object, indent: int | None = None) -> str:
 
 def _is_blank(entry: Any) -> bool:  # noqa: ANN401 - whatever a file says
     """Whether a column of a template still has all of its blanks."""
-    facts = entry[1] if isinstance(entry, list) and len(entry) == 2 else None
-    if not isinstance(facts, dict):
+    metadata = entry[1] if isinstance(entry, list) and len(entry) == 2 else None
+    if not isinstance(metadata, dict):
         return False
-    blanks = [facts[name] for name in _BLANKS if name in facts]
+    blanks = [metadata[name] for name in _BLANKS if name in metadata]
     return bool(blanks) and all(blank is None for blank in blanks)
 
 

@@ -1,14 +1,17 @@
 """Rules across columns that a `TableSchema` states, and whether they can be kept.
 
 A rule is public and never compared with private rows: what is checked here are the
-schema's own words. How rows are brought to keep it is in `preprocessing._rules`.
+schema's own words. How rows are brought to keep it is in `preprocessing`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import partial
+from graphlib import CycleError, TopologicalSorter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,10 +24,10 @@ from skdpsynth.schema._columns import (
     Continuous,
     Datetime,
 )
-from skdpsynth.schema._values import decimals_of, plain
+from skdpsynth.schema._dtypes import decimals_of, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from skdpsynth.schema._columns import Column
 
@@ -41,7 +44,7 @@ class Rule:
     @property
     def names(self) -> tuple[Hashable, ...]:
         """All columns that the rule is about."""
-        raise NotImplementedError
+        return tuple(self.columns)  # type: ignore[attr-defined]
 
     @property
     def derived(self) -> tuple[Hashable, ...]:
@@ -90,11 +93,6 @@ class Ordered(Rule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _names(self, "columns", self.columns, 2))
 
-    @property
-    def names(self) -> tuple[Hashable, ...]:
-        """All columns that the rule is about."""
-        return tuple(self.columns)
-
     def _check(self, columns: Columns) -> None:
         """Refuse columns that have no common order, or bounds that leave no room."""
         described: list[Any] = [columns[name] for name in self.names]
@@ -106,16 +104,15 @@ class Ordered(Rule):
                     f" Datetime of one unit. Got {_kinds(described)}; describe them"
                     " alike, or leave one out."
                 )
-        lows = [_number(column.low) for column in described]
-        highest = 0  # place of the highest low so far
-        for j, column in enumerate(described):
-            highest = j if lows[j] > lows[highest] else highest
-            if lows[highest] > _number(column.high):
-                first = self.names[highest]
+        # The highest low so far, and its column.
+        highest: tuple[float, Hashable] = (-math.inf, None)
+        for name, column in zip(self.names, described, strict=True):
+            highest = max(highest, (_number(column.low), name), key=itemgetter(0))
+            if highest[0] > _number(column.high):
                 raise InvalidSchemaError(
                     f"The rule {self} needs bounds that leave room for it, but 'low' of"
-                    f" {first!r} is above 'high' of {self.names[j]!r}. Correct the"
-                    " bounds, or the order."
+                    f" {highest[1]!r} is above 'high' of {name!r}. Correct the bounds,"
+                    " or the order."
                 )
 
 
@@ -156,12 +153,12 @@ class SumOf(Rule):
 
     @property
     def names(self) -> tuple[Hashable, ...]:
-        """All columns that the rule is about."""
+        """The total, and its parts."""
         return (self.total, *self.parts)
 
     @property
     def derived(self) -> tuple[Hashable, ...]:
-        """The column that follows from the others."""
+        """The total."""
         return (self.total,)
 
     def _check(self, columns: Columns) -> None:
@@ -219,11 +216,6 @@ class MissingTogether(Rule):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _names(self, "columns", self.columns, 2))
-
-    @property
-    def names(self) -> tuple[Hashable, ...]:
-        """All columns that the rule is about."""
-        return tuple(self.columns)
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns that cannot be missing, or cannot be present."""
@@ -286,12 +278,12 @@ class Determines(Rule):
 
     @property
     def names(self) -> tuple[Hashable, ...]:
-        """All columns that the rule is about."""
+        """The deciding column, and the decided one."""
         return (self.deciding, self.decided)
 
     @property
     def derived(self) -> tuple[Hashable, ...]:
-        """The column that follows from the others."""
+        """The decided column."""
         return (self.decided,)
 
     def _check(self, columns: Columns) -> None:
@@ -302,7 +294,7 @@ class Determines(Rule):
                 f"The deciding column of the rule {self} must be Categorical or"
                 f" Boolean. Got {deciding!r}; describe it so, or drop the rule."
             )
-        expected = dict.fromkeys(_levels(deciding))
+        expected = dict.fromkeys(categories_of(deciding))
         if set(self.table) != set(expected):
             wrong = [key for key in expected if key not in self.table]
             wrong += [key for key in self.table if key not in expected]
@@ -316,9 +308,12 @@ class Determines(Rule):
                 f"The decided column of the rule {self} must be Categorical, Boolean"
                 f" or Continuous. Got {decided!r}; describe it so, or drop the rule."
             )
-        can_be = _values_of(decided)
+        known = () if isinstance(decided, Continuous) else {*categories_of(decided)}
         for value in self.table.values():
-            if not can_be(value):
+            fits = isinstance(value, Hashable) and value in known
+            if isinstance(decided, Continuous):
+                fits = _is_within(decided, value)
+            if not fits:
                 raise InvalidSchemaError(
                     f"The values of the table of the rule {self} must be such as"
                     f" {self.decided!r} is described to have. Got {value!r}; correct"
@@ -391,23 +386,13 @@ def _number(bound: Any) -> float:  # noqa: ANN401 - a number or a point in time
     return bound if isinstance(bound, int | float) else float(bound.timestamp())
 
 
-def _levels(column: Categorical | Boolean) -> tuple[Any, ...]:
-    if isinstance(column, Boolean):
-        return (False, True)
-    return tuple(column.categories)
+def categories_of(column: Column) -> tuple[Any, ...]:
+    """Return the categories of a column; those of a Boolean are False and True."""
+    return tuple(getattr(column, "categories", (False, True)))
 
 
-def _values_of(
-    column: Categorical | Boolean | Continuous,
-) -> Callable[[object], bool]:
-    """Give the question whether a value is one that a column is described to have."""
-    if isinstance(column, Continuous):
-        return partial(_can_be, column)
-    levels = {*_levels(column)}
-    return lambda value: isinstance(value, Hashable) and value in levels
-
-
-def _can_be(column: Continuous, value: object) -> bool:
+def _is_within(column: Continuous, value: object) -> bool:
+    """Return whether a value is one that a column is described to have."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if not column.low <= value <= column.high:
@@ -417,3 +402,95 @@ def _can_be(column: Continuous, value: object) -> bool:
         return True
     exact = float(np.finfo(np.float64).eps)
     return bool(decimals_of(np.array([float(value)]), exact, decimals)[0] <= decimals)
+
+
+def checked_rules(
+    rules: object, columns: Columns, target: Hashable
+) -> tuple[Rule, ...]:
+    """Refuse what are no rules about described columns, or cannot be kept together."""
+    if not isinstance(rules, Iterable) or isinstance(rules, str | Mapping):
+        raise InvalidSchemaError(
+            "The 'rules' of TableSchema must be a list of rules. Got an object of type"
+            f" {type(rules).__name__}."
+        )
+    found = tuple(rules)
+    for rule in found:
+        if not isinstance(rule, Rule):
+            raise InvalidSchemaError(
+                "Each of the 'rules' of TableSchema must be an Ordered, SumOf,"
+                f" MissingTogether or Determines. Got {rule!r} instead."
+            )
+        for name in rule.names:
+            if name not in columns:
+                raise InvalidSchemaError(
+                    f"The rule {rule} is about a column {name!r} that the schema does"
+                    " not describe. Add it to the columns, or correct its name."
+                )
+        rule._check(columns)
+    _check_together(found)
+    if target is not None:
+        check_target(found, columns, target)
+    in_order(found)
+    return found
+
+
+def check_target(rules: Iterable[Rule], columns: Columns, target: Hashable) -> None:
+    """Refuse rules that would compute the target, or take labels away."""
+    for rule in rules:
+        if target in set(rule.derived):  # a name may be unequal to itself
+            raise InvalidSchemaError(
+                f"The target {target!r} must be modelled, but the rule {rule} computes"
+                " it from other columns. Drop the rule, or use target=None."
+            )
+        if not isinstance(rule, MissingTogether) or target not in set(rule.names):
+            continue
+        if not isinstance(columns[target], Continuous):
+            raise InvalidSchemaError(
+                f"The rule {rule} is about the target {target!r}, whose labels never"
+                " come out missing. Leave it out of the rule."
+            )
+
+
+def in_order(rules: Iterable[Rule]) -> list[Rule]:
+    """Give the rules that compute a column, each after those of its own columns."""
+    waiting = {name: rule for rule in rules for name in rule.derived}
+    place = {name: number for number, name in enumerate(waiting)}
+    needs = {n: (waiting.keys() & {*r.names}) - {n} for n, r in waiting.items()}
+    sorter, found = TopologicalSorter(needs), []
+    with suppress(CycleError):  # what no circle holds up is sorted all the same
+        sorter.prepare()
+    while ready := sorted(sorter.get_ready(), key=place.__getitem__):
+        found += [waiting.pop(name) for name in ready]
+        sorter.done(*ready)
+    if waiting:
+        raise InvalidSchemaError(
+            "The rules compute columns from each other in a circle:"
+            f" {', '.join(map(repr, waiting))}. Drop one of"
+            f" {'; '.join(map(str, waiting.values()))}."
+        )
+    return found
+
+
+def _check_together(rules: Sequence[Rule]) -> None:
+    """Refuse two rules that would each change, or compute, the same column."""
+    computed: dict[Hashable, Rule] = {}
+    for rule in rules:
+        for name in rule.derived:
+            if name in computed:
+                raise InvalidSchemaError(
+                    f"The column {name!r} can be computed by one rule only. Got"
+                    f" {computed[name]} and {rule}; drop one."
+                )
+            computed[name] = rule
+    for kind in (Ordered, MissingTogether):
+        named: dict[Hashable, Rule] = {}
+        for rule in rules:
+            for name in rule.names if isinstance(rule, kind) else ():
+                other = computed.get(name) or named.get(name)
+                if other is not None:
+                    raise InvalidSchemaError(
+                        f"The column {name!r} can be in one rule only that changes it."
+                        f" Got {other} and {rule}; leave it out of one, or write one"
+                        " rule for all columns."
+                    )
+                named[name] = rule

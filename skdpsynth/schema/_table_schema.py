@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.schema._check import findings
 from skdpsynth.schema._columns import (
     Boolean,
     Categorical,
@@ -17,24 +16,25 @@ from skdpsynth.schema._columns import (
     Continuous,
     blank_hint,
 )
-from skdpsynth.schema._from_table import (
-    blank_code,
-    blank_facts,
-    check_frame,
-    described,
-    schema_code,
-)
+from skdpsynth.schema._dtypes import plain
 from skdpsynth.schema._json import (
-    column_to_dict,
+    encode_value,
     from_text,
+    part_to_dict,
     place,
-    rule_to_dict,
     schema_from_dict,
     to_text,
 )
-from skdpsynth.schema._rules_together import checked_rules
-from skdpsynth.schema._values import encode_value, plain
-from skdpsynth.utils._json import read_text
+from skdpsynth.schema._rules import categories_of, checked_rules
+from skdpsynth.schema._tables import (
+    blank_code,
+    blank_metadata,
+    check_frame,
+    described,
+    findings,
+    schema_code,
+)
+from skdpsynth.utils import read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class TableSchema:
-    """The public facts about a table.
+    """What is public about a table.
 
-    Columns that are left out are learned from the table, at a price in budget.
+    Columns that are left out are measured on the table, which spends budget.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class TableSchema:
         `Continuous`, `Categorical`, `Boolean`, `Datetime` or `Identifier` objects.
     target : column name or None, default=None
         What is to be predicted: a categorical or boolean column, whose values are
-        classes; a continuous one, which is a measurement; or a column that `columns`
-        leave out, whose labels are then learned, but of floats, which are measured.
+        classes; a continuous one, a number; or a column that `columns` leave out, whose
+        labels are then measured (floats are numbers).
     n_rows : int or None, default=None
         Number of rows if it is public, positive.
     class_counts : mapping of class to int, or None, default=None
@@ -70,7 +70,7 @@ class TableSchema:
     Raises
     ------
     InvalidSchemaError
-        If the facts contradict each other.
+        If what is stated contradicts itself.
 
     See Also
     --------
@@ -154,17 +154,17 @@ class TableSchema:
                 f"The target {self.target!r} is Continuous and has no classes. Leave"
                 " out 'class_counts'; 'n_rows' states the number of rows."
             )
-        levels = column.categories if isinstance(column, Categorical) else (False, True)
+        categories = categories_of(column)
         if not isinstance(self.class_counts, Mapping):
             raise InvalidSchemaError(
                 "The 'class_counts' of TableSchema must be a mapping from class to"
                 f" count. Got an object of type {type(self.class_counts).__name__}."
             )
         given = {plain(key): plain(n) for key, n in self.class_counts.items()}
-        if set(given) != set(levels):
+        if set(given) != set(categories):
             raise InvalidSchemaError(
                 "The keys of 'class_counts' must be the categories of the target"
-                f" {self.target!r}: expected {list(levels)!r}, got {list(given)!r}."
+                f" {self.target!r}: expected {list(categories)!r}, got {list(given)!r}."
             )
         for key, count in given.items():
             if type(count) is not int or count < 0:
@@ -211,8 +211,8 @@ class TableSchema:
         Returns
         -------
         text : str
-            With ``...`` in code, and ``null`` in JSON, where a public fact is to be
-            filled in. A column whose line is deleted is learned at a price in budget,
+            With ``...`` in code, and ``null`` in JSON, where something public is to be
+            filled in. A column whose line is deleted is measured, which spends budget,
             and so is one whose nulls are left as they are.
 
         Raises
@@ -233,11 +233,11 @@ class TableSchema:
         )
         """
         check_frame(df)
-        blanks = {name: blank_facts(name, dtype) for name, dtype in df.dtypes.items()}
+        blanks = {name: blank_metadata(name, own) for name, own in df.dtypes.items()}
         if form == "json":
-            columns = [[encode_value(name), facts] for name, facts in blanks.items()]
+            columns = [[encode_value(name), blank] for name, blank in blanks.items()]
             return to_text({**cls({}).to_dict(), "columns": columns})
-        lines = {name: blank_code(facts) for name, facts in blanks.items()}
+        lines = {name: blank_code(blank) for name, blank in blanks.items()}
         return f"schema = {schema_code(lines, ['target=...'])}"
 
     @classmethod
@@ -290,10 +290,10 @@ class TableSchema:
             Holds dict, list, str, int, float, bool and None only.
         """
         counts = self.class_counts
-        rules = [rule_to_dict(rule) for rule in self.rules]
+        rules = [part_to_dict(rule) for rule in self.rules]
         return {
             "columns": [
-                [encode_value(k), column_to_dict(c)] for k, c in self.columns.items()
+                [encode_value(k), part_to_dict(c)] for k, c in self.columns.items()
             ],
             "target": encode_value(self.target),
             "n_rows": self.n_rows,
@@ -375,7 +375,7 @@ class TableSchema:
         -------
         schema : TableSchema
             What was written. Facts with a default may be absent. A column whose bounds,
-            categories and nullability are all null is left out, to be bought.
+            categories and nullability are all null is left out, to be measured.
 
         Raises
         ------
@@ -394,7 +394,7 @@ class TableSchema:
 
         .. warning::
             The result is computed from private rows and is not differentially private.
-            Whoever corrects the schema by it states facts that were read off the table:
+            Whoever corrects the schema by states what was read off the table:
             do so for mistakes, such as a wrong unit, not to follow the rows.
 
         Parameters

@@ -20,7 +20,7 @@ from skdpsynth.preprocessing._measure import measure
 from skdpsynth.preprocessing._plan import ClassPlan, Form, measured_form, plan_start
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._start import NetworkStart, fitted
-from skdpsynth.utils._sklearn_compat import Interval, StrOptions
+from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -30,7 +30,7 @@ from skdpsynth.synthesizers._gpate_plan import (
     reserve_sums,
     reserve_votes,
 )
-from skdpsynth.utils._sklearn_compat import Interval, StrOptions
+from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

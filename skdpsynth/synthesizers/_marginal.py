@@ -13,7 +13,7 @@ from skdpsynth.preprocessing._measure import measure
 from skdpsynth.preprocessing._plan import Form, measured_form, plan_start
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._start import fitted
-from skdpsynth.utils._sklearn_compat import Interval
+from skdpsynth.utils.sklearn_compat import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -27,7 +27,7 @@ from skdpsynth.synthesizers._pate_triplegan_plan import (
     sampling_rate,
 )
 from skdpsynth.synthesizers._pate_triplegan_players import make_branch, make_players
-from skdpsynth.utils._sklearn_compat import Interval, StrOptions
+from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

@@ -32,7 +32,7 @@ from skdpsynth.synthesizers._pategan_plan import (
     reserve_labels,
     teacher_rows,
 )
-from skdpsynth.utils._sklearn_compat import Interval, StrOptions
+from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -1,3 +1,29 @@
-"""Helpers that belong to no single part of the package."""
+"""Helpers that belong to no single part of the package.
 
-__all__: list[str] = []
+What is imported here needs neither pandas nor scikit-learn, nor NumPy before it is
+used. `containers` (tables of other libraries), `sklearn_compat` (private names of
+scikit-learn) and `estimator_checks` (for authors of synthesizers) are interfaces of
+their own, because they do.
+"""
+
+from skdpsynth.utils._deprecation import deprecated, warn_deprecated
+from skdpsynth.utils._json import DAMAGED, MAX_BYTES, parse_json, read_text
+from skdpsynth.utils._rows import in_chunks, in_order_of_class, n_threads
+from skdpsynth.utils._runs import PeakMemory, RunFolder, peak_megabytes
+from skdpsynth.utils._withheld import withheld
+
+__all__ = [
+    "DAMAGED",
+    "MAX_BYTES",
+    "PeakMemory",
+    "RunFolder",
+    "deprecated",
+    "in_chunks",
+    "in_order_of_class",
+    "n_threads",
+    "parse_json",
+    "peak_megabytes",
+    "read_text",
+    "warn_deprecated",
+    "withheld",
+]

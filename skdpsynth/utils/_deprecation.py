@@ -1,4 +1,4 @@
-"""How a public name goes away: it warns for two minor releases, and then is gone.
+"""How a public name goes away: it warns for two minor releases, and is then removed.
 
 `docs/releases.md` has the rules, and a test fails once a name has outlived the release
 that should be without it.

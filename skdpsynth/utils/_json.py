@@ -11,8 +11,6 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 if TYPE_CHECKING:
     import os
 
@@ -21,7 +19,7 @@ DAMAGED = (
     *(ArithmeticError, AttributeError, LookupError, NotImplementedError),
     *(RecursionError, TypeError, ValueError),
 )
-#: Of a text, in bytes: the facts of 100,000 columns, or a million categories.
+#: Of a text, in bytes: the metadata of 100,000 columns, or a million categories.
 MAX_BYTES = 2**25
 # A column's name that is a tuple in a tuple, in a rule, in a saved file, is at 10.
 _MAX_DEPTH = 64
@@ -72,6 +70,8 @@ def _depth(text: str) -> int:
 
     The parser of the library calls itself, so it must not meet the text before.
     """
+    import numpy as np
+
     brackets = _NO_BRACKETS.sub("", _TEXTS.sub("", text)).encode()
     opened = np.isin(np.frombuffer(brackets, np.uint8), [*b"[{"])
     steps = np.where(opened, np.int8(1), np.int8(-1))

@@ -1,15 +1,15 @@
-"""Rows by class, and rows in chunks."""
+"""Rows by class and in chunks, and the threads that may work on them."""
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -19,11 +19,24 @@ def in_chunks(n_rows: int, step: int = 2**13) -> Iterator[slice]:
 
 
 def in_order_of_class(
-    members: NDArray[np.int64], n_classes: int
+    class_codes: NDArray[np.int64], n_classes: int
 ) -> tuple[NDArray[np.intp], list[slice]]:
-    """Give an order of the rows by class, and where in it each class stands."""
+    """Sort rows by class code; return the order, and the slice of each class in it."""
+    import numpy as np
+
     # Of small integers the stable order is found in time linear in the rows.
-    small = members.astype(np.int16) if n_classes < 2**15 else members
-    ends = np.cumsum(np.bincount(members, minlength=n_classes)).tolist()
+    small = class_codes.astype(np.int16) if n_classes < 2**15 else class_codes
+    ends = np.cumsum(np.bincount(class_codes, minlength=n_classes)).tolist()
     places = [slice(*ends_of) for ends_of in pairwise([0, *ends])]
     return np.argsort(small, kind="stable"), places
+
+
+def n_threads() -> int:
+    """Return the CPUs of this process, or OMP_NUM_THREADS if that is fewer.
+
+    Libraries that run several processes, such as joblib, set it in each.
+    """
+    import joblib
+
+    limit, n_cpus = os.environ.get("OMP_NUM_THREADS", ""), joblib.cpu_count()
+    return min(int(limit), n_cpus) if limit.isdigit() and int(limit) else n_cpus

@@ -17,6 +17,7 @@ import tempfile
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,6 @@ from skdpsynth.privacy._blocks import steps_mu
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, TableSchema
-from skdpsynth.utils._reachable import reachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -177,8 +177,8 @@ def _check_budget_is_kept_and_used(synthesizer: BaseSynthesizer) -> None:
     _require(fitted.epsilon_ == report.epsilon, "epsilon_ is not that of the report")
     _require(fitted.delta_ == synthesizer.delta, "delta_ is not the delta asked for")
     _require(report.epsilon <= asked, f"{report.epsilon} is claimed, not {asked}")
-    # Once more, from the noise itself: all that the worst class pays.
-    paid: dict[str, float] = {}
+    # Once more, from the noise itself: all that is spent on the worst class.
+    spent_by: dict[str, float] = {}
     for entry in report.entries:
         mu_squared = entry.mu_total**2
         if entry.kind == "gaussian" and entry.sampling_rate == 1:
@@ -187,8 +187,8 @@ def _check_budget_is_kept_and_used(synthesizer: BaseSynthesizer) -> None:
             mu_squared = entry.releases * entry.sensitivity**2 / variance
         elif entry.kind in ("gaussian", "sampled gaussian"):
             _require_noise_of_samples(entry, report.discovery_delta)
-        paid[entry.scope] = paid.get(entry.scope, 0.0) + mu_squared
-    mu = math.sqrt(paid.pop("all rows", 0.0) + max(paid.values(), default=0.0))
+        spent_by[entry.scope] = spent_by.get(entry.scope, 0.0) + mu_squared
+    mu = math.sqrt(spent_by.pop("all rows", 0.0) + max(spent_by.values(), default=0.0))
     spent = gdp_epsilon(mu, report.delta - report.discovery_delta)
     _require(spent <= asked, f"by its noise the fit costs {spent}, not {asked}")
     _require(spent >= 0.98 * asked, f"by its noise the fit costs only {spent}")
@@ -211,7 +211,7 @@ def _require_noise_of_samples(entry: ReportEntry, tail: float) -> None:
 
 def _check_all_reservations_are_used(synthesizer: BaseSynthesizer) -> None:
     for entry in _fitted(synthesizer).privacy_report().entries:
-        _require(entry.used == entry.releases, f"{entry.name!r} was paid, not used")
+        _require(entry.used == entry.releases, f"{entry.name!r} was charged, not used")
 
 
 def _check_noise_is_secret(synthesizer: BaseSynthesizer) -> None:
@@ -255,15 +255,23 @@ def _check_sample_repeats_or_continues(synthesizer: BaseSynthesizer) -> None:
 def _check_sample_is_like_the_table(synthesizer: BaseSynthesizer) -> None:
     table, fitted = _table(), _fitted(synthesizer)
     for n_samples in (1, 7, 50):
-        fake = fitted.sample(n_samples)
-        _require(isinstance(fake, pd.DataFrame), "sample gives no DataFrame")
-        _require(fake.shape == (n_samples, table.shape[1]), f"shape {fake.shape}")
-        _require(fake.index.equals(pd.RangeIndex(n_samples)), "the index is not fresh")
-        _require(list(fake) == list(table), "columns or their order differ")
+        synthetic = fitted.sample(n_samples)
+        _require(isinstance(synthetic, pd.DataFrame), "sample gives no DataFrame")
+        _require(
+            synthetic.shape == (n_samples, table.shape[1]), f"shape {synthetic.shape}"
+        )
+        _require(
+            synthetic.index.equals(pd.RangeIndex(n_samples)), "the index is not fresh"
+        )
+        _require(list(synthetic) == list(table), "columns or their order differ")
         for name in table.columns.drop("kind"):
-            _require(fake[name].dtype == table[name].dtype, f"dtype of {name!r}")
-        _require(isinstance(fake["kind"].dtype, pd.CategoricalDtype), "no category")
-        _require(fake["kind"].cat.ordered, "an ordered category came back unordered")
+            _require(synthetic[name].dtype == table[name].dtype, f"dtype of {name!r}")
+        _require(
+            isinstance(synthetic["kind"].dtype, pd.CategoricalDtype), "no category"
+        )
+        _require(
+            synthetic["kind"].cat.ordered, "an ordered category came back unordered"
+        )
 
 
 def _check_sampling_strategies(synthesizer: BaseSynthesizer) -> None:
@@ -323,6 +331,34 @@ def _check_nothing_private_is_kept(synthesizer: BaseSynthesizer) -> None:
     _require(b"canary" not in pickle.dumps(fitted), "a rare string is in the pickle")
 
 
+def reachable(root: object) -> Iterator[Any]:
+    """Yield all that an object holds, by attributes, items and closures."""
+    stack: list[Any] = [root]
+    seen: dict[int, Any] = {}  # keeps what it has seen alive, so that no id comes twice
+    while stack:
+        item = stack.pop()
+        if id(item) in seen or isinstance(item, type):
+            continue
+        seen[id(item)] = item
+        yield item
+        if isinstance(item, dict):
+            stack += [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple | set | frozenset):
+            stack += item
+        elif isinstance(item, pd.DataFrame | pd.Series | pd.Index):
+            stack.append(item.to_numpy())
+        elif isinstance(item, np.ndarray):
+            stack += item.tolist() if item.dtype.kind == "O" else []
+        elif isinstance(item, MethodType):
+            stack.append(item.__self__)
+        elif isinstance(item, FunctionType):
+            stack += [cell.cell_contents for cell in item.__closure__ or ()]
+        else:
+            stack += vars(item).values() if hasattr(item, "__dict__") else []
+            slots = getattr(type(item), "__slots__", ())
+            stack += [getattr(item, name, None) for name in slots]
+
+
 def _secret_numbers() -> set[float]:
     table = _table()
     return {*table["number"], *table["holes"].dropna()}
@@ -372,12 +408,15 @@ def _check_labels_beside_the_table(synthesizer: BaseSynthesizer) -> None:
     table, ready = _table(), clone(synthesizer)
     labels = table.pop(_TARGET)
     with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
-        features, fakes = ready.fit_resample(table, labels)
+        features, synthetic = ready.fit_resample(table, labels)
         numbers = table[["number", "count"]].to_numpy()
         array, codes = ready.fit_resample(numbers, np.arange(_N_ROWS) % 2)
     _require(list(features) == list(table), "columns differ")
-    _require(fakes.name == labels.name and fakes.dtype == labels.dtype, "labels differ")
-    _require(len(fakes) == len(features), "lengths differ")
+    _require(
+        synthetic.name == labels.name and synthetic.dtype == labels.dtype,
+        "labels differ",
+    )
+    _require(len(synthetic) == len(features), "lengths differ")
     _require(isinstance(array, np.ndarray) and array.shape[1] == 2, "no array came")
     _require(codes.dtype == np.array([0, 1]).dtype, "the dtype of the labels differs")
 

@@ -21,7 +21,7 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize("name", DIGESTS)
-def test_file_is_unchanged_and_its_licence_is_stated(name: str) -> None:
+def test_file_is_unchanged_and_its_licence_is_stated(name):
     content = DATA.joinpath(f"{name}.parquet").read_bytes()
     assert hashlib.sha256(content).hexdigest() == DIGESTS[name]
     readme = DATA.joinpath("README.md").read_text(encoding="utf-8")
@@ -31,14 +31,14 @@ def test_file_is_unchanged_and_its_licence_is_stated(name: str) -> None:
     assert DIGESTS[name] in readme
 
 
-def test_every_data_file_is_in_the_readme() -> None:
+def test_every_data_file_is_in_the_readme():
     readme = DATA.joinpath("README.md").read_text(encoding="utf-8")
     names = {file.name for file in DATA.iterdir()} - {"README.md"}
     assert names == {f"{name}.parquet" for name in DIGESTS}
     assert all(f"`{name}`" in readme for name in names)
 
 
-def test_adult_has_the_published_counts() -> None:
+def test_adult_has_the_published_counts():
     table = load_adult()
     assert table.shape == (48_842, 15)
     assert table.columns[-1] == "income"
@@ -55,7 +55,7 @@ def test_adult_has_the_published_counts() -> None:
     assert [len(part.dropna()) for part in (train, test)] == [30_162, 15_060]
 
 
-def test_thyroid_has_the_published_counts() -> None:
+def test_thyroid_has_the_published_counts():
     table = load_thyroid()
     assert table.shape == (7200, 22)
     assert table.columns[-1] == "class"
@@ -65,7 +65,7 @@ def test_thyroid_has_the_published_counts() -> None:
     assert test["class"].value_counts().to_dict() == {1: 73, 2: 177, 3: 3178}
 
 
-def test_cervical_cancer_has_the_published_counts() -> None:
+def test_cervical_cancer_has_the_published_counts():
     table = load_cervical_cancer()
     assert table.shape == (858, 36)
     assert table.columns[-1] == "Biopsy"
@@ -74,7 +74,7 @@ def test_cervical_cancer_has_the_published_counts() -> None:
 
 
 @pytest.mark.parametrize("load", [load_adult, load_thyroid])
-def test_parts_make_up_the_whole(load) -> None:
+def test_parts_make_up_the_whole(load):
     whole, parts = load(), load(split=True)
     for part in parts:
         assert part.index.equals(pd.RangeIndex(len(part)))
@@ -82,7 +82,7 @@ def test_parts_make_up_the_whole(load) -> None:
     pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole)
 
 
-def test_each_call_gives_a_new_table() -> None:
+def test_each_call_gives_a_new_table():
     first = load_cervical_cancer()
     first["Biopsy"] = 7
     assert load_cervical_cancer()["Biopsy"].isin([0, 1]).all()

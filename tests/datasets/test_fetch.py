@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth import datasets
 from skdpsynth.datasets import (
-    _fetch,
+    _tables,
     fetch_epileptic_seizure,
     fetch_isolet,
     fetch_kaggle_credit,
@@ -61,8 +60,8 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_credit(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     """Pretend that the credit card table has 12 rows, and make such a table."""
-    spec = dataclasses.replace(_fetch._CREDIT, counts={0: 9, 1: 3})
-    monkeypatch.setattr(_fetch, "_CREDIT", spec)
+    spec = dataclasses.replace(_tables._CREDIT, counts={0: 9, 1: 3})
+    monkeypatch.setattr(_tables, "_CREDIT", spec)
     values = np.random.default_rng(0).normal(size=(12, 30))
     table = pd.DataFrame(values, columns=list(spec.features))
     return table.assign(Class=np.array([0, 0, 0, 1] * 3, dtype="int8"))
@@ -82,9 +81,7 @@ def openml(monkeypatch: pytest.MonkeyPatch, answer: Callable) -> list[dict]:
 
 @pytest.mark.usefixtures("offline")
 @pytest.mark.parametrize("fetch", FETCHERS)
-def test_without_network_the_error_says_how_to_get_the_table(
-    fetch: Callable, home: Path
-) -> None:
+def test_without_network_the_error_says_how_to_get_the_table(fetch, home):
     pattern = (
         rf"URLError.*Download it from https://\S+ and call {fetch.__name__}\(path="
     )
@@ -94,16 +91,14 @@ def test_without_network_the_error_says_how_to_get_the_table(
 
 
 @pytest.mark.parametrize("fetch", FETCHERS)
-def test_absent_path_is_an_error_with_the_page(fetch: Callable, tmp_path: Path) -> None:
+def test_absent_path_is_an_error_with_the_page(fetch, tmp_path):
     with pytest.raises(DatasetUnavailableError, match=r"there is none.*https://"):
         fetch(tmp_path / "absent.parquet")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.usefixtures("offline")
-def test_local_credit_file_is_read_exactly(
-    small_credit: pd.DataFrame, tmp_path: Path, home: Path, kind: str
-) -> None:
+def test_local_credit_file_is_read_exactly(small_credit, tmp_path, home, kind):
     path = tmp_path / f"creditcard.{kind}"
     if kind == "csv":  # the original quotes the names and the label
         text = small_credit.to_csv(index=False).replace(",0\n", ',"0"\n')
@@ -114,12 +109,7 @@ def test_local_credit_file_is_read_exactly(
     assert not home.exists()
 
 
-def test_openml_answer_is_cached_as_parquet(
-    small_credit: pd.DataFrame,
-    monkeypatch: pytest.MonkeyPatch,
-    home: Path,
-    tmp_path: Path,
-) -> None:
+def test_openml_answer_is_cached_as_parquet(small_credit, monkeypatch, home, tmp_path):
     # OpenML gives the label as a category of texts, and the columns in another order.
     answer = small_credit.assign(Class=small_credit["Class"].astype(str))
     answer = answer.astype({"Class": "category"})[["Class", *small_credit.columns[:-1]]]
@@ -134,9 +124,7 @@ def test_openml_answer_is_cached_as_parquet(
     assert (tmp_path / "elsewhere" / "kaggle_credit.parquet").exists()
 
 
-def test_openml_copy_without_time_comes_with_a_warning(
-    small_credit: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openml_copy_without_time_comes_with_a_warning(small_credit, monkeypatch):
     def answer(target_column: str, **_: object) -> pd.DataFrame:
         if target_column == "Time":
             raise KeyError("Could not find target_column='Time'")
@@ -151,49 +139,20 @@ def test_openml_copy_without_time_comes_with_a_warning(
     assert [call["target_column"] for call in calls] == ["Time", "default-target"]
 
 
-def spoil_rows(table: pd.DataFrame) -> pd.DataFrame:
-    return table.iloc[1:]
-
-
-def spoil_label(table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(Class=1 - table["Class"])
-
-
-def spoil_label_name(table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(Class=table["Class"].replace(1, 7))
-
-
-def spoil_names(table: pd.DataFrame) -> pd.DataFrame:
-    return table.rename(columns={"V7": "V77"})
-
-
-def spoil_values(table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(V7=["secret", *table["V7"][1:]])
-
-
-def spoil_missing(table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(V7=[np.nan, *table["V7"][1:]])
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (spoil_rows, "Expected 12 rows"),
-        (spoil_label, "count of each label"),
-        (spoil_label_name, "Expected the 2 published labels"),
-        (spoil_names, "1 of them are missing and 1 others"),
-        (spoil_values, "complete float64 features"),
-        (spoil_missing, "complete float64 features"),
+        (lambda t: t.iloc[1:], "Expected 12 rows"),
+        (lambda t: t.assign(Class=1 - t["Class"]), "count of each label"),
+        (lambda t: t.replace({"Class": {1: 7}}), "Expected the 2 published labels"),
+        (lambda t: t.rename(columns={"V7": "V77"}), "1 of them are missing and 1 oth"),
+        (lambda t: t.assign(V7=["secret", *t["V7"][1:]]), "complete float64 features"),
+        (lambda t: t.assign(V7=[np.nan, *t["V7"][1:]]), "complete float64 features"),
     ],
 )
 def test_another_table_is_refused_wherever_it_comes_from(
-    small_credit: pd.DataFrame,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    home: Path,
-    spoil: Callable,
-    message: str,
-) -> None:
+    small_credit, monkeypatch, tmp_path, home, spoil, message
+):
     spoilt = spoil(small_credit)
     path = tmp_path / "spoilt.csv"
     spoilt.to_csv(path, index=False)
@@ -211,7 +170,7 @@ def test_another_table_is_refused_wherever_it_comes_from(
         fetch_kaggle_credit()
 
 
-def test_credit_of_the_papers() -> None:
+def test_credit_of_the_papers():
     table = fetch_kaggle_credit(shared("creditcard.parquet"))
     assert table.shape == (284_807, 31)
     assert table["Class"].sum() == 492
@@ -219,7 +178,7 @@ def test_credit_of_the_papers() -> None:
     assert table.columns[-1] == "Class"
 
 
-def test_epileptic_seizure_of_the_papers(tmp_path: Path) -> None:
+def test_epileptic_seizure_of_the_papers(tmp_path):
     path = shared("epileptic_seizure.parquet")
     table = fetch_epileptic_seizure(path)
     assert table.shape == (11_500, 179)
@@ -237,7 +196,7 @@ def isolet() -> pd.DataFrame:
     return pd.read_parquet(shared("isolet.parquet"))
 
 
-def test_isolet_of_the_papers() -> None:
+def test_isolet_of_the_papers():
     path = shared("isolet.parquet")
     whole, (train, test) = fetch_isolet(path), fetch_isolet(path, split=True)
     assert (whole.shape, len(train), len(test)) == ((7797, 618), 6238, 1559)
@@ -246,9 +205,7 @@ def test_isolet_of_the_papers() -> None:
     pd.testing.assert_frame_equal(pd.concat([train, test], ignore_index=True), whole)
 
 
-def test_isolet_letters_and_parts_are_found_in_openml_form(
-    isolet: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, home: Path
-) -> None:
+def test_isolet_letters_and_parts_are_found_in_openml_form(isolet, monkeypatch, home):
     features = isolet.drop(columns=["letter", "split", "speaker_group"])
     codes = isolet["letter"].map({c: str(i + 1) for i, c in enumerate(ascii_uppercase)})
     answer = features.assign(**{"class": codes.astype("category")})
@@ -263,17 +220,15 @@ def test_isolet_letters_and_parts_are_found_in_openml_form(
         fetch_isolet(split=True)
 
 
-def test_isolet_folder_of_the_publisher(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_isolet_folder_of_the_publisher(monkeypatch, tmp_path):
     """One row for each letter and part, so that the two text files are small."""
     monkeypatch.setattr(
-        _fetch,
+        _tables,
         "_ISOLET",
-        dataclasses.replace(_fetch._ISOLET, counts=dict.fromkeys(ascii_uppercase, 2)),
+        dataclasses.replace(_tables._ISOLET, counts=dict.fromkeys(ascii_uppercase, 2)),
     )
     values = np.random.default_rng(0).integers(-9999, 9999, (52, 617)) / 10_000
-    for part, name in enumerate(_fetch._ISOLET_PARTS):
+    for part, name in enumerate(_tables._ISOLET_PARTS):
         lines = [
             ", ".join([*map(repr, map(float, values[26 * part + i])), f"{i + 1}."])
             for i in range(26)
@@ -287,14 +242,12 @@ def test_isolet_folder_of_the_publisher(
     assert "".join(table["letter"]) == ascii_uppercase * 2
 
 
-def test_folder_is_refused_where_the_table_is_one_file(tmp_path: Path) -> None:
+def test_folder_is_refused_where_the_table_is_one_file(tmp_path):
     with pytest.raises(DatasetUnavailableError, match="it is a folder"):
         fetch_kaggle_credit(tmp_path)
 
 
-def test_default_cache_is_in_the_home_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_default_cache_is_in_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("SKDPSYNTH_DATA")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))  # on Windows
@@ -303,12 +256,3 @@ def test_default_cache_is_in_the_home_folder(
     pd.DataFrame({"other": [1]}).to_parquet(folder / "kaggle_credit.parquet")
     with pytest.raises(InvalidTableError, match="cached file"):
         fetch_kaggle_credit()
-
-
-def test_all_names_are_public() -> None:
-    assert set(datasets.__all__) == {
-        "load_adult",
-        "load_thyroid",
-        "load_cervical_cancer",
-        *(fetch.__name__ for fetch in FETCHERS),
-    }

@@ -8,16 +8,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from _comparisons import SCHEMA
 from matplotlib.figure import Figure
 from sklearn.base import BaseEstimator
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.evaluation import ComparisonResult, compare_synthesizers
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.schema import Categorical, TableSchema
 
-# With so few rows a label that nobody declares is not found.
-SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
 CLASSIFIERS = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]
 
 
@@ -134,13 +132,13 @@ def _write_no_picture(self, file, **options):
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    """Draw nothing into pages whose text is looked at: a picture takes a second."""
+    """Draw nothing into pages whose text alone is tested: a picture takes a second."""
     monkeypatch.setattr(Figure, "savefig", _write_no_picture)
 
 
 @pytest.fixture(scope="session")
 def result(tables) -> ComparisonResult:
-    """Compare a floor, two claims, and rows without a claim; one run fails."""
+    """Compare a baseline, two claims, and rows without a claim; one run fails."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegradedResultWarning)
         return compare_synthesizers(

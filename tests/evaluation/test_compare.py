@@ -1,4 +1,4 @@
-"""What a comparison runs, what it reports, and what it does when something fails."""
+"""What a comparison runs, reports, refuses, and does when something fails."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from _comparisons import SCHEMA, chosen
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
@@ -19,33 +20,25 @@ from skdpsynth.metrics import (
     feature_ranking_agreement,
     pair_fidelity,
     setting_scores,
+    synthetic_only_scores,
     synthetic_ranking_agreement,
     tstr_scores,
     two_sample_scores,
 )
-from skdpsynth.metrics._tstr import synthetic_only_scores
-from skdpsynth.schema import Categorical, TableSchema
-from skdpsynth.utils._memory import _forget_peak
+from skdpsynth.utils._runs import _forget_peak
 
-# With so few rows a label that nobody declares is not found.
-SCHEMA = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
 REST = ["LogisticRegression", "DecisionTreeClassifier"]
 
 
 def values(result, name, setting, metric, epsilon=math.inf, repeat=0):
     """Give the scores of one run by classifier."""
-    scores = result.scores
-    chosen = scores[
-        (scores["synthesizer"] == name)
-        & ((scores["epsilon"] == epsilon) | scores["epsilon"].isna())
-        & (scores["repeat"] == repeat)
-        & (scores["setting"] == setting)
-        & (scores["metric"] == metric)
-    ]
-    return chosen.set_index("classifier")["value"]
+    own = {"synthesizer": name, "repeat": repeat, "setting": setting, "metric": metric}
+    found = chosen(result.scores, **own)
+    found = found[found["epsilon"].isin([epsilon, math.nan])]
+    return found.set_index("classifier")["value"]
 
 
-def test_scores_are_those_of_the_metrics(compare, stubs, tables) -> None:
+def test_scores_are_those_of_the_metrics(compare, stubs, tables):
     """A synthesizer that copies the private rows: every score is known."""
     train, test = tables
     # So many rows that Setting C, too, holds out the same share as `setting_scores`.
@@ -87,7 +80,7 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path) -> None:
+def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path):
     """A copy of the rows, once more: `size` follows from the label, and has gaps."""
     train, test = (table.dropna() for table in tables)
     options = {"n_repeats": 1, "n_samples": len(train), "fidelity": True}
@@ -115,7 +108,7 @@ def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path) -> N
     assert "auprc" not in page
 
 
-def test_classes_of_a_number_are_refused_before_a_fit(stubs, tables) -> None:
+def test_classes_of_a_number_are_refused_before_a_fit(stubs, tables):
     train, test = (table.dropna() for table in tables)
     with pytest.raises(ValueError, match="sampling_strategy must be None for a target"):
         compare_synthesizers(
@@ -128,19 +121,7 @@ def test_classes_of_a_number_are_refused_before_a_fit(stubs, tables) -> None:
     assert stubs["Blind"].fits == []
 
 
-def test_the_reference_has_as_many_rows_as_are_sampled(compare, stubs, tables) -> None:
-    """Setting A learns from `n_samples` real rows, others in every repeat."""
-    train, test = tables
-    result = compare({"copy": stubs["Copy"]()}, n_samples=100)
-    seen = [values(result, "real data", "A", "auroc", repeat=i) for i in range(2)]
-    assert (seen[0] != seen[1]).any()
-    whole = compare({"copy": stubs["Copy"]()}, n_samples=10_000)
-    of_all = tstr_scores(train, test, target="label", classifiers=["GaussianNB"])
-    found = values(whole, "real data", "A", "auroc")["GaussianNB"]
-    assert found == pytest.approx(of_all["auroc"]["GaussianNB"])
-
-
-def test_the_reference_agrees_as_its_own_rows_do(compare, stubs, tables) -> None:
+def test_the_reference_agrees_as_its_own_rows_do(compare, stubs, tables):
     """Its own rows in Setting C, against Setting A of the same repeat."""
     result = compare({"blind": stubs["Blind"]()}, n_repeats=3)
     agreements = []
@@ -187,7 +168,7 @@ def references(compare, stubs, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [object, "category"])
-def test_the_reference_has_the_counts_of_the_classes(references, tables, dtype) -> None:
+def test_the_reference_has_the_counts_of_the_classes(references, tables, dtype):
     """As many rows of each class as are asked for, or all; none of them twice."""
     train = tables[0]
     rare = train[train["label"] == "yes"][:15]
@@ -213,14 +194,17 @@ def test_the_reference_has_the_counts_of_the_classes(references, tables, dtype) 
 @pytest.mark.parametrize("strategy", [None, "balanced", {"no": 0.5, "yes": 0.5}])
 def test_without_counts_the_reference_is_a_part_of_all_rows(
     references, tables, strategy
-) -> None:
-    """The rows that `DataFrame.sample` draws by the seed of the repeat."""
-    drawn, seeds = references(sampling_strategy=strategy)
-    for rows, seed in zip(drawn, seeds, strict=True):
-        assert rows.equals(tables[0].sample(120, random_state=seed))
+):
+    """The rows that `DataFrame.sample` draws by the seed of the repeat, or all."""
+    for n_samples in (120, 10_000) if isinstance(strategy, str | None) else (120,):
+        drawn, seeds = references(sampling_strategy=strategy, n_samples=n_samples)
+        assert seeds[0] != seeds[1]
+        for rows, seed in zip(drawn, seeds, strict=True):
+            n_rows = min(n_samples, len(tables[0]))
+            assert rows.equals(tables[0].sample(n_rows, random_state=seed))
 
 
-def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs) -> None:
+def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs):
     blind, copy = stubs["Blind"](verbose=0), stubs["Copy"]()
     result = compare([blind, copy, stubs["Blind"]()], epsilons=(0.5, 2.0, 0.5))
     names = ["Blind", "Copy", "Blind 2"]
@@ -245,7 +229,7 @@ def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs) -> Non
     assert len(per_run) == len(runs)
 
 
-def test_summary_is_mean_spread_and_rank(compare, stubs) -> None:
+def test_summary_is_mean_spread_and_rank(compare, stubs):
     result = compare({"a": stubs["Copy"](), "b": stubs["Blind"]()}, n_repeats=3)
     summary = result.summary().set_index("synthesizer")
     assert summary.index.tolist() == ["real data", "a", "b"]
@@ -262,7 +246,7 @@ def test_summary_is_mean_spread_and_rank(compare, stubs) -> None:
     assert (summary[["fit_s", "sample_s"]].dropna() >= 0).all(axis=None)
 
 
-def test_one_failing_run_is_a_row(compare, stubs) -> None:
+def test_one_failing_run_is_a_row(compare, stubs):
     with pytest.warns(DegradedResultWarning, match=r"2 of 10 runs failed \(bad\)"):
         result = compare(
             {"bad": stubs["Broken"](), "good": stubs["Blind"]()}, epsilons=(1.0, 2.0)
@@ -278,7 +262,7 @@ def test_one_failing_run_is_a_row(compare, stubs) -> None:
     assert math.isnan(summary["auroc"]["bad", 1.0])
 
 
-def test_a_failure_after_the_fit_keeps_what_was_spent(compare, stubs) -> None:
+def test_a_failure_after_the_fit_keeps_what_was_spent(compare, stubs):
     class Late(stubs["Blind"]):
         def sample(self, n_samples, **options):
             return super().sample(n_samples, **options).drop(columns="kind")
@@ -292,7 +276,7 @@ def test_a_failure_after_the_fit_keeps_what_was_spent(compare, stubs) -> None:
     assert "late" not in set(result.scores["synthesizer"])
 
 
-def test_warnings_of_a_run_are_kept_beside_it(compare, stubs) -> None:
+def test_warnings_of_a_run_are_kept_beside_it(compare, stubs):
     """A table of one label cannot be learnt from: B is a guess, C has no scores."""
 
     class OneLabel(stubs["Blind"]):
@@ -309,7 +293,7 @@ def test_warnings_of_a_run_are_kept_beside_it(compare, stubs) -> None:
     assert (values(result, "one", "B", "auroc", 1.0) == 0.5).all()
 
 
-def test_settings_can_be_left_out(compare, stubs) -> None:
+def test_settings_can_be_left_out(compare, stubs):
     only_c = compare({"blind": stubs["Blind"]()}, settings="C", n_repeats=1)
     assert set(only_c.scores["setting"]) == {"C"}
     assert set(only_c.runs["synthesizer"]) == {"blind"}
@@ -324,7 +308,7 @@ def test_settings_can_be_left_out(compare, stubs) -> None:
     assert set(only_b.scores["setting"]) == {"A", "B"}
 
 
-def test_real_synthesizers_spend_what_they_claim(compare, tables) -> None:
+def test_real_synthesizers_spend_what_they_claim(compare, tables):
     """The budget is charged once per fit; the one without epsilon runs at infinity."""
     budget = PrivacyBudget(epsilon=5.0, delta=1e-3)
     result = compare(
@@ -351,7 +335,7 @@ def test_real_synthesizers_spend_what_they_claim(compare, tables) -> None:
 
 def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
     compare, stubs, tables
-) -> None:
+):
     """Columns that are dropped, added or replaced are its own."""
 
     class Careless(stubs["Blind"]):
@@ -368,13 +352,13 @@ def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
     assert train.equals(tables[0])
 
 
-def test_two_classes_of_one_name_are_two_synthesizers(compare, stubs) -> None:
+def test_two_classes_of_one_name_are_two_synthesizers(compare, stubs):
     other = type("Blind", (stubs["Blind"],), {})
     result = compare([stubs["Blind"](), other()], n_repeats=1, settings="C")
     assert result.runs["synthesizer"].tolist() == ["Blind", "Blind 2"]
 
 
-def test_a_list_of_classifiers_has_names_of_its_classes(compare, stubs) -> None:
+def test_a_list_of_classifiers_has_names_of_its_classes(compare, stubs):
     panel = [GaussianNB(), GaussianNB(var_smoothing=0.5)]
     result = compare([stubs["Blind"]()], classifiers=panel, n_repeats=1, settings="B")
     found = values(result, "Blind", "B", "auroc", 1.0)
@@ -382,7 +366,7 @@ def test_a_list_of_classifiers_has_names_of_its_classes(compare, stubs) -> None:
     assert found.iloc[0] != found.iloc[1]
 
 
-def test_shares_of_classes_reach_the_sample(compare, stubs) -> None:
+def test_shares_of_classes_reach_the_sample(compare, stubs):
     asked = []
 
     class Asked(stubs["Blind"]):
@@ -395,7 +379,7 @@ def test_shares_of_classes_reach_the_sample(compare, stubs) -> None:
         assert asked.pop() == (120, strategy)
 
 
-def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch) -> None:
+def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch):
     """Seconds by a clock that only the synthesizer moves, memory by what it takes."""
     clock = [0.0]
 
@@ -421,24 +405,21 @@ def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch) -> None:
     assert (summary["fit_s"], summary["sample_s"]) == (5.0, 2.0)
 
 
-def test_progress_counts_runs(compare, stubs, capsys) -> None:
-    compare([stubs["Blind"]()], verbose=1)
-    assert "4/4" in capsys.readouterr().err
-    compare([stubs["Blind"]()])  # nobody looks
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize(
+    ("verbose", "terminal", "shown"),
+    [(1, False, True), (None, False, False), (None, True, True), (0, True, False)],
+)
+def test_progress_counts_runs_where_asked_or_in_a_terminal(
+    compare, stubs, capsys, monkeypatch, verbose, terminal, shown
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    compare([stubs["Blind"]()], verbose=verbose)
+    err = capsys.readouterr().err
+    assert ("4/4" in err) is shown
+    assert shown or err == ""
 
 
-def test_progress_is_shown_where_somebody_looks(
-    compare, stubs, capsys, monkeypatch
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    compare([stubs["Blind"]()])
-    assert "4/4" in capsys.readouterr().err
-    compare([stubs["Blind"]()], verbose=0)
-    assert capsys.readouterr().err == ""
-
-
-def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path) -> None:
+def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path):
     """Of 30 fits none, of 31 one, and with a folder none."""
     many = {
         "synthesizers": {f"{n}": stubs["Blind"]() for n in range(31)},
@@ -452,3 +433,74 @@ def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path) -> N
     compare(**many, folder=tmp_path)
     del many["synthesizers"]["0"]
     compare(**many)
+
+
+BASELINE = IndependentSynthesizer()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"epsilons": ()}, ValueError, "list of positive numbers"),
+        ({"epsilons": (1.0, -1.0)}, ValueError, "list of positive numbers"),
+        ({"epsilons": 2.0}, ValueError, r"list of positive numbers.* Got 2\.0 instead"),
+        ({"epsilons": "10"}, ValueError, "list of positive numbers"),
+        ({"n_repeats": 0}, ValueError, "n_repeats must be an integer of at least 1"),
+        ({"n_samples": 1}, ValueError, "n_samples must be an integer of at least 2"),
+        ({"settings": "AD"}, ValueError, "settings must be letters"),
+        ({"settings": ""}, ValueError, "settings must be letters"),
+        ({"random_state": None}, ValueError, "random_state must be an integer"),
+        ({"classifiers": ["Nothing"]}, ValueError, "'classifiers' parameter"),
+        ({"synthesizers": {}}, ValueError, "at least one synthesizer"),
+        ({"synthesizers": {"real data": 1}}, ValueError, "other than 'real data'"),
+        ({"synthesizers": {1: BASELINE, "1": BASELINE}}, ValueError, "name of its own"),
+        ({"synthesizers": BASELINE}, TypeError, r"into a list\.$"),
+        ({"sampling_strategy": "even"}, ValueError, "Got 'even' instead"),
+        ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, ValueError, "their sum is 1"),
+        ({"sampling_strategy": {"no": 1.5, "yes": -0.5}}, ValueError, "sum is 1"),
+        ({"synthesizers": {"a": "text"}}, TypeError, "unfitted synthesizers"),
+        ({"synthesizers": [IndependentSynthesizer]}, TypeError, "under the name"),
+    ],
+)
+def test_bad_input_is_refused_before_the_first_fit(tables, changes, error, message):
+    options = {"synthesizers": [IndependentSynthesizer()]} | changes
+    with pytest.raises(error, match=message):
+        compare_synthesizers(train=tables[0], test=tables[1], target="label", **options)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"test": lambda t: t.assign(label="no")}, "at least two labels"),
+        ({"test": lambda t: t.assign(noise=np.inf)}, "finite values in the column"),
+        ({"test": lambda t: t.assign(noise="x")}, "column 'noise' to be of one kind"),
+        ({"test": lambda t: t.drop(columns="kind")}, "columns of 'train' in 'test'"),
+        ({"pos_label": "maybe"}, "one of the labels in 'test'"),
+        # Setting C and fidelity alone need no two labels, but rows to tell apart.
+        ({"settings": "C", "fidelity": True, "n_samples": 9}, "10 rows.* but got 9"),
+        ({"settings": "C", "fidelity": True, "test": lambda t: t[:8]}, "but got 8"),
+        (
+            {
+                "settings": "C",
+                "fidelity": True,
+                "test": lambda t: t.assign(label=np.arange(160) % 2),
+            },
+            "column 'label' to be of one kind",
+        ),
+    ],
+)
+def test_what_no_run_could_score_spends_nothing(
+    compare, stubs, tables, changes, message
+):
+    """A budget would be charged for nothing otherwise, once for each run."""
+    if "test" in changes:
+        changes = changes | {"test": changes["test"](tables[1])}
+    with pytest.raises(ValueError, match=message):
+        compare([stubs["Blind"]()], **changes)
+    assert stubs["Blind"].fits == []
+
+
+def test_first_rows_of_one_label_are_no_reason_to_refuse(compare, stubs, tables):
+    by_label = tables[0].sort_values("label")
+    result = compare([stubs["Blind"]()], train=by_label, n_samples=60, n_repeats=1)
+    assert (result.runs["error"] == "").all()

@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from _comparisons import chosen
 
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER, _styles
 
@@ -28,7 +29,7 @@ def labels(ax) -> list[str]:
     return [text.get_text() for text in legend.get_texts()]
 
 
-def test_tradeoff_draws_the_summary(result) -> None:
+def test_tradeoff_draws_the_summary(result):
     ax = result.plot_tradeoff(metric="auprc")
     table = result.summary().set_index(["synthesizer", "epsilon"])["auprc"]
     assert line(ax, BLIND).tolist() == table["<b>blind</b> & $x$"].tolist()
@@ -44,7 +45,7 @@ def test_tradeoff_draws_the_summary(result) -> None:
     assert places[3] > places[2]
 
 
-def test_the_band_is_one_deviation_on_either_side(result) -> None:
+def test_the_band_is_one_deviation_on_either_side(result):
     """At every epsilon; what has no noise has a bar in its place."""
     ax = result.plot_tradeoff()
     bands = [c for c in ax.collections if isinstance(c, mpl.collections.PolyCollection)]
@@ -59,7 +60,7 @@ def test_the_band_is_one_deviation_on_either_side(result) -> None:
             assert [at.min(), at.max()] == pytest.approx(ends)
 
 
-def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs) -> None:
+def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs):
     """So that what has no epsilon can be held against it; its own name says floor."""
     floor = type("IndependentSynthesizer", (stubs["Blind"],), {})
     result = compare({"marginals": floor(), "a": stubs["Copy"]()}, n_repeats=1)
@@ -72,17 +73,7 @@ def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs) -> None:
     assert set(drawn.get_ydata()) == {height}
 
 
-def test_without_any_epsilon_points_lie_side_by_side(compare, stubs) -> None:
-    result = compare({"a": stubs["Copy"](), "b": stubs["Copy"]()}, n_repeats=1)
-    ax = result.plot_tradeoff()
-    (a,), (b,) = (
-        next(each.get_xdata() for each in ax.lines if each.get_label() == name)
-        for name in "ab"
-    )
-    assert a != b
-
-
-def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result) -> None:
+def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result):
     ax = result.plot_tradeoff(setting="C")
     assert set(line(ax, "real rows in Setting C")) == {result.summary()["auroc_C"][0]}
     assert "real rows" not in labels(ax)
@@ -91,9 +82,11 @@ def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result) -> None:
     assert {*labels(public)} == {BLIND, "floor", "broken"}
 
 
-def test_tradeoff_of_one_epsilon(compare, stubs) -> None:
-    """Points side by side, each with a bar of one standard deviation."""
-    result = compare({"a": stubs["Blind"](), "b": stubs["Broken"]()}, epsilons=(2.0,))
+@pytest.mark.parametrize("names", [("Blind", "Broken"), ("Copy", "Copy")])
+def test_points_of_one_epsilon_or_none_lie_side_by_side(compare, stubs, names):
+    """Each with a bar of one standard deviation."""
+    pair = {name: stubs[of]() for name, of in zip("ab", names, strict=True)}
+    result = compare(pair, epsilons=(2.0,))
     ax = result.plot_tradeoff()
     (a,), (b,) = (
         next(each.get_xdata() for each in ax.lines if each.get_label() == name)
@@ -106,34 +99,28 @@ def test_tradeoff_of_one_epsilon(compare, stubs) -> None:
     assert lengths == pytest.approx([2 * spread] * 2)
 
 
-def test_classifiers_are_drawn_by_score(result) -> None:
+def test_classifiers_are_drawn_by_score(result):
     ax = result.plot_classifiers(epsilon=10.0)
-    scores = result.scores[
-        (result.scores["metric"] == "auroc") & (result.scores["setting"] == "A")
-    ]
+    scores = chosen(result.scores, metric="auroc", setting="A")
     real = scores.groupby("classifier")["value"].mean().sort_values()
     assert [text.get_text() for text in ax.get_yticklabels()] == real.index.tolist()
     (marks,) = ax.collections
     assert marks.get_offsets()[:, 0].tolist() == real.tolist()
-    chosen = result.scores[
-        (result.scores["synthesizer"] == "floor")
-        & (result.scores["epsilon"] == 10.0)
-        & (result.scores["setting"] == "B")
-        & (result.scores["metric"] == "auroc")
-    ]
-    means = chosen.groupby("classifier")["value"].mean()
+    own = {"synthesizer": "floor", "epsilon": 10.0, "setting": "B"}
+    means = (
+        chosen(result.scores, metric="auroc", **own)
+        .groupby("classifier")["value"]
+        .mean()
+    )
     (floor,) = (each for each in ax.lines if each.get_label() == "floor")
     assert list(floor.get_xdata()) == means[real.index].tolist()
     assert " _copy" in labels(ax)  # without noise, so at every epsilon
 
 
-def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result) -> None:
+def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result):
     ax = result.plot_classifiers(setting="C")
-    scores = result.scores[
-        (result.scores["metric"] == "auroc")
-        & (result.scores["setting"] == "C")
-        & (result.scores["synthesizer"] == "real data")
-    ]
+    own = {"metric": "auroc", "setting": "C", "synthesizer": "real data"}
+    scores = chosen(result.scores, **own)
     real = scores.groupby("classifier")["value"].mean().sort_values()
     (marks,) = ax.collections
     assert marks.get_offsets()[:, 0].tolist() == real.tolist()
@@ -147,7 +134,7 @@ def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result) -
     assert {*labels(public)} == {BLIND, "floor", "broken"}
 
 
-def test_marginals_are_shares(result, tables) -> None:
+def test_marginals_are_shares(result, tables):
     axes = result.plot_marginals()
     assert [ax.get_title() for ax in axes] == [
         "label",
@@ -191,7 +178,7 @@ def test_marginals_are_shares(result, tables) -> None:
 @pytest.mark.parametrize(
     "draw", ["plot_tradeoff", "plot_classifiers", "plot_marginals"]
 )
-def test_every_figure_has_its_footer(result, draw) -> None:
+def test_every_figure_has_its_footer(result, draw):
     """On a new figure, on the caller's, beside what is written there; once."""
     own = np.ravel(getattr(result, draw)())[0].figure
     assert own.get_supxlabel() == PRIVATE_FOOTER
@@ -213,7 +200,7 @@ def test_every_figure_has_its_footer(result, draw) -> None:
     ]
 
 
-def test_synthesizers_are_told_apart_without_colour(compare, stubs) -> None:
+def test_synthesizers_are_distinct_without_colour(compare, stubs):
     """Eight of them: grey values in order, at least 0.05 apart; no mark twice."""
     result = compare(
         {f"s{i}": stubs["Blind"]() for i in range(8)},
@@ -232,9 +219,92 @@ def test_synthesizers_are_told_apart_without_colour(compare, stubs) -> None:
     assert all(a != b for a, b in pairwise(lines))
 
 
-def test_no_more_than_a_thousand_rows_are_kept_for_plots(
-    compare, stubs, tables
-) -> None:
+def shown(ax) -> np.ndarray:
+    """Give the shares that a panel shows."""
+    (image,) = ax.images
+    return np.asarray(image.get_array())
+
+
+def ticks(ax) -> tuple[list[str], list[str]]:
+    """Give the labels of both axes."""
+    return tuple(
+        [text.get_text() for text in axis.get_ticklabels()]
+        for axis in (ax.yaxis, ax.xaxis)
+    )
+
+
+def test_panels_hold_the_shares_of_the_rows(result, tables):
+    """The panel of real rows, and of the one that copies the first 120 private rows."""
+    axes = result.plot_pairs(epsilon=10.0)
+    assert axes.shape == (4, 5)
+    titles = [ax.get_title() for ax in axes[0]]
+    assert titles == ["real rows", "floor", BLIND, " _copy", "broken"]
+    checked = 0
+    for row in axes:
+        levels = ticks(row[0])
+        of = (row[0].get_ylabel(), row[0].get_xlabel())
+        for ax, table in ((row[0], tables[1]), (row[3], tables[0][:120])):
+            part = shown(ax)
+            assert part.sum() == pytest.approx(1.0)
+            assert part.shape == tuple(map(len, levels))
+            for side, axis in zip(of, (1, 0), strict=True):
+                if side != "label":
+                    continue
+                expected = table["label"].value_counts(normalize=True)
+                drawn = dict(zip(levels[1 - axis], part.sum(axis=axis), strict=True))
+                assert drawn == pytest.approx(expected.to_dict())
+                checked += 1
+        scales = {ax.images[0].norm.vmax for ax in row}
+        assert len(scales) == 1  # one scale of grey for all tables of a row
+    assert checked > 0
+
+
+def test_without_real_rows_the_synthetic_ones_choose(result):
+    """Nothing of the real rows is left: no panel, no choice of pairs or cells."""
+    public = result.public_part()
+    assert public._real_pairs == []
+    axes = public.plot_pairs()
+    assert [ax.get_title() for ax in axes[0]] == ["floor", BLIND, "broken"]
+    assert axes[0, 0].figure.get_supxlabel() == PUBLIC_FOOTER
+    assert result.plot_pairs()[0, 0].figure.get_supxlabel() == PRIVATE_FOOTER
+
+
+def test_own_axes_of_pairs_and_their_footer(result):
+    figure, axes = plt.subplots(5, 6)
+    drawn = result.plot_pairs(axes, epsilon=10.0)
+    assert drawn.shape == (4, 5)
+    assert drawn[3, 4] is axes[3, 4]
+    assert PRIVATE_FOOTER in [text.get_text() for text in figure.texts]
+    for shape in ((3, 6), (5, 4)):
+        with pytest.raises(
+            ValueError, match=r"axes must have the shape \(4, 5\)\. Got"
+        ):
+            result.plot_pairs(plt.subplots(*shape)[1], epsilon=10.0)
+    with pytest.raises(ValueError, match="epsilon must be one of"):
+        result.plot_pairs(epsilon=3.0)
+
+
+def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables):
+    """Yes and no as true and false are numbers to the scores, and texts to a plot."""
+
+    class Ones(stubs["Blind"]):
+        def sample(self, n_samples, **options):
+            table = super().sample(n_samples, **options)
+            return table.assign(kind=(table["kind"] == "red").astype(int))
+
+    frames = [t.assign(kind=t["label"] == "yes") for t in tables]
+    result = compare({"ones": Ones()}, train=frames[0], test=frames[1], n_repeats=1)
+    axes = result.plot_pairs()
+    empty = [
+        [text.get_text() for text in ax.texts] == ["of another kind"]
+        for ax in axes[:, 1]
+    ]
+    of_kind = ["kind" in (p.first.name, p.second.name) for p in result._real_pairs]
+    assert empty == of_kind
+    assert any(empty)
+
+
+def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables):
     """The first ones: of a table that is sorted, the shares are others than of all."""
     train = pd.concat([tables[0]] * 5).sort_values("kind")
     result = compare(
@@ -251,7 +321,7 @@ def test_no_more_than_a_thousand_rows_are_kept_for_plots(
     assert drawn == pytest.approx(rows["kind"].value_counts(normalize=True).to_dict())
 
 
-def test_what_cannot_be_drawn_is_refused(result, compare, stubs) -> None:
+def test_what_cannot_be_drawn_is_refused(result, compare, stubs):
     with pytest.raises(ValueError, match="metric must be one of"):
         result.plot_tradeoff(metric="accuracy")
     with pytest.raises(ValueError, match="setting must be one of"):
@@ -266,6 +336,10 @@ def test_what_cannot_be_drawn_is_refused(result, compare, stubs) -> None:
         result.plot_marginals(plt.subplots()[1], columns=["size", "kind"])
     with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
         result.public_part().plot_tradeoff()
+    with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
+        result.public_part().plot_classifiers()
     nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
     with pytest.raises(ValueError, match="at least one run with samples"):
         nothing.plot_marginals()
+    with pytest.raises(ValueError, match="at least one run with samples"):
+        nothing.plot_pairs()

@@ -45,7 +45,7 @@ from skdpsynth.exceptions import (
     PersistenceError,
     SkdpsynthError,
 )
-from skdpsynth.persistence._file import _signed
+from skdpsynth.persistence._saved import _signed
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
 

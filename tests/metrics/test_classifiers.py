@@ -13,8 +13,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import MissingDependencyError
-from skdpsynth.metrics import default_classifiers, setting_scores, tstr_scores
-from skdpsynth.metrics._classifiers import are_own, averaged, resolve_classifiers
+from skdpsynth.metrics import (
+    averaged,
+    default_classifiers,
+    resolve_classifiers,
+    setting_scores,
+    tstr_scores,
+)
 
 # What differs from the defaults of the library, random_state=0 apart.
 STATED = {
@@ -37,7 +42,7 @@ STATED = {
 }
 
 
-def test_twelve_with_stated_parameters() -> None:
+def test_twelve_with_stated_parameters():
     panel = default_classifiers()
     assert list(panel) == list(STATED)
     for name, classifier in panel.items():
@@ -51,38 +56,34 @@ def test_twelve_with_stated_parameters() -> None:
     assert panel["RandomForestClassifier"].n_estimators == 100
 
 
-def test_missing_xgboost_names_both_distributions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_xgboost_names_both_distributions(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(MissingDependencyError, match=r"`xgboost`.*`xgboost-cpu`"):
         default_classifiers()
-    assert list(resolve_classifiers(["GaussianNB", "LinearSVC"])) == [
-        "GaussianNB",
-        "LinearSVC",
-    ]
+    two = ["GaussianNB", "LinearSVC"]
+    assert list(resolve_classifiers(two)[0]) == two
 
 
-def test_names_and_own_classifiers() -> None:
-    assert list(resolve_classifiers("GaussianNB")) == ["GaussianNB"]
-    own = GaussianNB(var_smoothing=0.1)
-    assert resolve_classifiers({"mine": own}) == {"mine": own}
-    assert are_own({"mine": own})
-    assert not any(map(are_own, (None, "GaussianNB", ["GaussianNB"])))
+def test_names_and_own_classifiers():
+    for names in ("GaussianNB", ["GaussianNB"]):
+        panel, are_own = resolve_classifiers(names)
+        assert (list(panel), are_own) == (["GaussianNB"], False)
+    own = {"mine": GaussianNB(var_smoothing=0.1)}
+    assert resolve_classifiers(own) == (own, True)
+    assert resolve_classifiers(None)[1] is False
 
 
-def test_a_list_of_classifiers_has_the_names_of_their_classes() -> None:
+def test_a_list_of_classifiers_has_the_names_of_their_classes():
     """One alone is a list too, also a forest, whose length cannot be asked for."""
     forest, pipeline = RandomForestClassifier(), make_pipeline(StandardScaler())
     own = [GaussianNB(), forest, GaussianNB(var_smoothing=0.1), pipeline, GaussianNB()]
     names = ["GaussianNB", "RandomForestClassifier", "GaussianNB 2", "Pipeline"]
-    panel = resolve_classifiers(own)
+    panel, are_own = resolve_classifiers(own)
     assert list(panel) == [*names, "GaussianNB 3"]
     assert all(a is b for a, b in zip(panel.values(), own, strict=True))
-    assert are_own(own)
+    assert are_own
     for alone in (forest, (forest,)):
-        assert resolve_classifiers(alone) == {"RandomForestClassifier": forest}
-        assert are_own(alone)
+        assert resolve_classifiers(alone) == ({"RandomForestClassifier": forest}, True)
 
 
 class Fails(GaussianNB):
@@ -92,7 +93,7 @@ class Fails(GaussianNB):
         raise ValueError("cannot be fitted")
 
 
-def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised() -> None:
+def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised():
     """Only one of the twelve is excused by a poor synthetic table."""
     rng = np.random.default_rng(0)
     tables = [
@@ -119,7 +120,7 @@ def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised() -> None:
         ({"mean": GaussianNB()}, "row of means"),
     ],
 )
-def test_other_panels_are_refused(classifiers: object, message: str) -> None:
+def test_other_panels_are_refused(classifiers, message):
     with pytest.raises(ValueError, match=message):
         resolve_classifiers(classifiers)
 
@@ -131,7 +132,7 @@ def two_classes(seed: int, n_rows: int = 200) -> pd.DataFrame:
     return pd.DataFrame({"u": u, "v": v, "y": np.where(u * v > 0, "same", "other")})
 
 
-def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean() -> None:
+def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean():
     """By its name; an own one of its class is one among others."""
     train, test = two_classes(0), two_classes(1)
 
@@ -154,9 +155,11 @@ def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean() -> None
     assert boosted["auroc"] > 0.9 > two.loc["mean", "auroc"]
 
 
-def test_the_thirteenth_is_named_by_no_default() -> None:
+def test_the_thirteenth_is_named_by_no_default():
     assert "HistGradientBoosting" not in default_classifiers()
-    panel = resolve_classifiers([*default_classifiers(), "HistGradientBoosting"])
+    panel, are_own = resolve_classifiers(
+        [*default_classifiers(), "HistGradientBoosting"]
+    )
     assert len(panel) == 13
-    assert not are_own("HistGradientBoosting")
+    assert not are_own
     assert averaged(panel) == list(default_classifiers())

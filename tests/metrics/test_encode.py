@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics._encode import check_tables, encode_features, standardize
+from skdpsynth.metrics import check_tables
+from skdpsynth.metrics._encode import encode_features, standardize
 
 
 def column(*values: object, dtype: object = None) -> pd.DataFrame:
     return pd.DataFrame({"a": pd.Series(list(values), dtype=dtype)})
 
 
-def test_missing_numbers_become_the_median_of_the_first_table() -> None:
+def test_missing_numbers_become_the_median_of_the_first_table():
     train, other, _ = encode_features(
         column(1.0, 2.0, 9.0, np.nan), column(np.nan, 100.0)
     )
@@ -25,7 +26,7 @@ def test_missing_numbers_become_the_median_of_the_first_table() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "Int64", "Float64", "boolean", "object"])
-def test_missing_numbers_become_zero_where_all_are_missing(dtype: str) -> None:
+def test_missing_numbers_become_zero_where_all_are_missing(dtype):
     train, other, _ = encode_features(
         column(None, None, dtype=dtype), column(4.0, np.nan)
     )
@@ -34,7 +35,7 @@ def test_missing_numbers_become_zero_where_all_are_missing(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["str", "object", "category"])
-def test_categories_are_one_hot_over_both_tables(dtype: str) -> None:
+def test_categories_are_one_hot_over_both_tables(dtype):
     train, other, owner = encode_features(
         column("x", "y", "x", dtype=dtype), column("z", None, dtype=dtype)
     )
@@ -47,7 +48,7 @@ def test_categories_are_one_hot_over_both_tables(dtype: str) -> None:
     np.testing.assert_array_equal(np.argwhere(np.triu(same, 1)), [[0, 2]])
 
 
-def test_booleans_and_times_are_numbers() -> None:
+def test_booleans_and_times_are_numbers():
     train, other, _ = encode_features(
         column(True, False), column(True, None, dtype="boolean")
     )
@@ -64,7 +65,7 @@ def test_booleans_and_times_are_numbers() -> None:
     )
 
 
-def test_owner_names_the_feature() -> None:
+def test_owner_names_the_feature():
     table = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [True, False]})
     assert encode_features(table, table)[2].tolist() == [0, 1, 1, 2]
 
@@ -79,14 +80,12 @@ def test_owner_names_the_feature() -> None:
         (column(1j), column(1j), "complex"),
     ],
 )
-def test_columns_that_no_classifier_takes_are_refused(
-    train: pd.DataFrame, other: pd.DataFrame, message: str
-) -> None:
+def test_columns_that_no_classifier_takes_are_refused(train, other, message):
     with pytest.raises(InvalidTableError, match=message):
         encode_features(train, other)
 
 
-def test_standardised_by_the_first_table() -> None:
+def test_standardised_by_the_first_table():
     train = np.array([[1.0, 5.0, 0.1], [3.0, 5.0, 0.1], [8.0, 5.0, 0.1]])
     other = np.array([[4.0, 7.0, 0.2], [1e300, 5.0, 0.1]])
     first, second = standardize(train, other)
@@ -110,7 +109,7 @@ def test_standardised_by_the_first_table() -> None:
     ),
     at=st.integers(0, 8),
 )
-def test_any_table_becomes_finite_and_of_one_width(rows: list, at: int) -> None:
+def test_any_table_becomes_finite_and_of_one_width(rows, at):
     table = pd.DataFrame(rows, columns=["a", "b", "c"]).astype({"a": "float64"})
     other = table.iloc[at % len(rows) :]
     first, second, owner = encode_features(table, other)
@@ -135,20 +134,18 @@ GOOD = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
         (pd.concat([GOOD, GOOD], axis=1), "distinct column names"),
     ],
 )
-def test_tables_that_cannot_be_compared_are_refused(
-    table: pd.DataFrame, message: str
-) -> None:
+def test_tables_that_cannot_be_compared_are_refused(table, message):
     with pytest.raises(InvalidTableError, match=message):
         check_tables("y", first=GOOD, second=table)
 
 
-def test_a_table_must_be_a_frame_with_a_feature() -> None:
+def test_a_table_must_be_a_frame_with_a_feature():
     with pytest.raises(TypeError, match="'second' parameter must be a table of pandas"):
         check_tables("y", first=GOOD, second=GOOD.to_numpy())
     with pytest.raises(InvalidTableError, match="one feature column"):
         check_tables("y", first=GOOD[["y"]], second=GOOD[["y"]])
 
 
-def test_columns_are_brought_to_the_order_of_the_first_table() -> None:
+def test_columns_are_brought_to_the_order_of_the_first_table():
     tables = check_tables("y", first=GOOD, second=GOOD[["y", "a"]])
     pd.testing.assert_frame_equal(tables["second"], GOOD)

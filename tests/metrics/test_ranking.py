@@ -40,13 +40,13 @@ def quiet(real: object, synthetic: object) -> float:
 
 
 @given(PAIRS)
-def test_agreement_is_the_printed_sum(pairs: list[tuple[int, int]]) -> None:
+def test_agreement_is_the_printed_sum(pairs):
     real, synthetic = map(list, zip(*pairs, strict=True))
     assert quiet(real, synthetic) == pytest.approx(equation_8(real, synthetic))
     assert quiet(real, synthetic) == quiet(synthetic, real)
 
 
-def test_agreement_by_hand() -> None:
+def test_agreement_by_hand():
     """Of the six pairs only 2-3 and 2-4 change their order."""
     real, synthetic = [0.9, 0.8, 0.7, 0.6], [0.9, 0.5, 0.55, 0.54]
     assert synthetic_ranking_agreement(real, synthetic) == pytest.approx(4 / 6)
@@ -54,12 +54,12 @@ def test_agreement_by_hand() -> None:
     assert synthetic_ranking_agreement(real, [-score for score in real]) == 0.0
 
 
-def test_tiny_differences_count() -> None:
+def test_tiny_differences_count():
     """Their product is 0 in floating point, their order is not."""
     assert synthetic_ranking_agreement([0, 1e-200], [0, 1e-200]) == 1.0
 
 
-def test_tied_table_scores_zero_and_warns() -> None:
+def test_tied_table_scores_zero_and_warns():
     tied = [0.5, 0.5, 0.5]
     with pytest.warns(TiedScoresWarning, match="2 of the 3 synthetic scores") as caught:
         assert synthetic_ranking_agreement([0.7, 0.8, 0.9], tied) == 0.0
@@ -69,7 +69,7 @@ def test_tied_table_scores_zero_and_warns() -> None:
     assert len(caught) == 2
 
 
-def test_named_scores_are_matched_and_the_mean_is_left_out() -> None:
+def test_named_scores_are_matched_and_the_mean_is_left_out():
     real = pd.Series({"a": 0.9, "b": 0.8, "c": 0.7, "mean": 0.8})
     synthetic = pd.Series({"mean": 0.6, "c": 0.5, "a": 0.7, "b": 0.6})
     assert synthetic_ranking_agreement(real, synthetic) == 1.0
@@ -89,9 +89,7 @@ def test_named_scores_are_matched_and_the_mean_is_left_out() -> None:
         ([[1.0, 2.0]], [[1.0, 2.0]], "shapes"),
     ],
 )
-def test_lists_that_cannot_be_compared_are_refused(
-    real: list, synthetic: list, message: str
-) -> None:
+def test_lists_that_cannot_be_compared_are_refused(real, synthetic, message):
     with pytest.raises(ValueError, match=message):
         synthetic_ranking_agreement(real, synthetic)
 
@@ -106,9 +104,7 @@ def make_table(weights: list[float], seed: int, n_rows: int = 400) -> pd.DataFra
     return pd.DataFrame(features, columns=names).assign(label=label)
 
 
-def test_feature_agreement_is_that_of_absolute_correlations(
-    global_random_seed: int,
-) -> None:
+def test_feature_agreement_is_that_of_absolute_correlations(global_random_seed):
     real = make_table([3, -2, 1, 0], global_random_seed)
     synthetic = make_table([1, -2, 3, 0.5], global_random_seed + 1)
     importance = [
@@ -125,7 +121,7 @@ def test_feature_agreement_is_that_of_absolute_correlations(
     assert feature_ranking_agreement(real, real, target="label") == 1.0
 
 
-def test_feature_agreement_of_mixed_columns() -> None:
+def test_feature_agreement_of_mixed_columns():
     """A category column counts by its best level, and equal tables agree."""
     train, test = load_adult(split=True)
     assert feature_ranking_agreement(test, test, target="income") == 1.0
@@ -149,7 +145,7 @@ def test_feature_agreement_of_mixed_columns() -> None:
     assert feature_ranking_agreement(train[names], twin[names], target="income") == 1.0
 
 
-def test_feature_agreement_averages_over_labels() -> None:
+def test_feature_agreement_averages_over_labels():
     rng = np.random.default_rng(0)
     tables = []
     for _ in range(2):
@@ -169,7 +165,7 @@ def test_feature_agreement_averages_over_labels() -> None:
     assert got == pytest.approx(equation_8(*importance))
 
 
-def test_useless_synthetic_table_scores_zero() -> None:
+def test_useless_synthetic_table_scores_zero():
     real = make_table([3, 2, 1], 0)
     with pytest.warns(TiedScoresWarning, match="synthetic"):
         assert (
@@ -177,7 +173,7 @@ def test_useless_synthetic_table_scores_zero() -> None:
         )
 
 
-def test_feature_agreement_refuses_what_has_no_order() -> None:
+def test_feature_agreement_refuses_what_has_no_order():
     table = make_table([1], 0)
     with pytest.raises(InvalidTableError, match="at least two feature columns"):
         feature_ranking_agreement(table, table, target="label")

@@ -11,17 +11,40 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import (
+    average_precision_score,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 from skdpsynth.datasets import load_adult, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
-from skdpsynth.metrics import default_classifiers, setting_scores, tstr_scores
+from skdpsynth.metrics import (
+    default_classifiers,
+    feature_ranking_agreement,
+    is_measurement,
+    setting_scores,
+    synthetic_only_scores,
+    synthetic_ranking_agreement,
+    tstr_scores,
+)
 
 FAST = ["LogisticRegression", "GaussianNB", "DecisionTreeClassifier"]
+
+
+FIVE = [
+    "Ridge",
+    "KNeighborsRegressor",
+    "RandomForestRegressor",
+    "GradientBoostingRegressor",
+    "HistGradientBoostingRegressor",
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +72,16 @@ def blobs(
     code = rng.permutation(np.arange(n_rows) % 2)
     x = rng.normal(size=(n_rows, 2)) + gap * code[:, None]
     return pd.DataFrame(x, columns=["u", "v"]).assign(y=np.array(labels)[code])
+
+
+def prices(n_rows: int = 120, seed: int = 0, noise: float = 1.0) -> pd.DataFrame:
+    """Make prices that two numbers and a category decide."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, n_rows)
+    u, v = rng.normal(size=(2, n_rows))
+    price = 100 + 4 * u - v + 3 * kind + noise * rng.normal(size=n_rows)
+    kinds = np.array(["p", "q", "r"])[kind]
+    return pd.DataFrame({"u": u, "v": v, "kind": kinds, "price": price})
 
 
 def by_hand(
@@ -85,9 +118,7 @@ def by_hand(
 @pytest.mark.parametrize(
     "model", [LogisticRegression(max_iter=500), LinearSVC(random_state=0)]
 )
-def test_binary_scores_equal_a_pipeline_by_hand(
-    adult: tuple[pd.DataFrame, pd.DataFrame], model: BaseEstimator
-) -> None:
+def test_binary_scores_equal_a_pipeline_by_hand(adult, model):
     train, test = adult
     pipeline = by_hand(train, test, "income", model)
     output = pipeline.decision_function(pipeline.ready_)
@@ -116,9 +147,7 @@ def test_binary_scores_equal_a_pipeline_by_hand(
 @pytest.mark.parametrize(
     "model", [LogisticRegression(max_iter=500), LinearSVC(random_state=0)]
 )
-def test_multiclass_scores_are_the_mean_over_labels(
-    thyroid: tuple[pd.DataFrame, pd.DataFrame], model: BaseEstimator
-) -> None:
+def test_multiclass_scores_are_the_mean_over_labels(thyroid, model):
     train, test = thyroid
     pipeline = by_hand(train, test, "class", model)
     name = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
@@ -142,7 +171,7 @@ def test_multiclass_scores_are_the_mean_over_labels(
     )
 
 
-def test_the_twelve_reach_the_known_optimum() -> None:
+def test_the_twelve_reach_the_known_optimum():
     """Two Gaussians 2 * sqrt(2) deviations apart: the best AUROC is Phi(2) = 0.977.
 
     The best rule that gives 0 or 1 only has Phi(sqrt(2)) = 0.921, and so about a tree.
@@ -163,7 +192,7 @@ def test_the_twelve_reach_the_known_optimum() -> None:
     assert scores.attrs["contains_private_statistics"] is True
 
 
-def test_scores_do_not_depend_on_workers_and_repeat() -> None:
+def test_scores_do_not_depend_on_workers_and_repeat():
     train, test = blobs(60, seed=1), blobs(60, seed=2)
     first = tstr_scores(train, test, target="y", classifiers=[*FAST, "MLPClassifier"])
     second = tstr_scores(
@@ -172,7 +201,7 @@ def test_scores_do_not_depend_on_workers_and_repeat() -> None:
     pd.testing.assert_frame_equal(first, second)
 
 
-def test_warning_filters_are_left_as_they_were() -> None:
+def test_warning_filters_are_left_as_they_were():
     before = list(warnings.filters)
     # MLPClassifier does not converge here; warnings are errors in this test suite.
     tstr_scores(blobs(), blobs(), target="y", classifiers=["MLPClassifier"])
@@ -180,7 +209,7 @@ def test_warning_filters_are_left_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("labels", [("no", "yes"), (False, True), (1, 2), (0.0, 1.0)])
-def test_positive_class_is_the_last_in_sorted_order(labels: tuple) -> None:
+def test_positive_class_is_the_last_in_sorted_order(labels):
     table, test = blobs(labels=labels), blobs(90, seed=3, labels=labels).iloc[:-4]
     both = [
         tstr_scores(
@@ -191,7 +220,7 @@ def test_positive_class_is_the_last_in_sorted_order(labels: tuple) -> None:
     pd.testing.assert_series_equal(*both)
 
 
-def test_dtypes_of_the_label_need_not_agree() -> None:
+def test_dtypes_of_the_label_need_not_agree():
     expected = tstr_scores(blobs(), blobs(), target="y", classifiers=FAST)
     got = tstr_scores(
         blobs().astype({"y": "category"}),
@@ -203,7 +232,7 @@ def test_dtypes_of_the_label_need_not_agree() -> None:
 
 
 @pytest.mark.parametrize("label", [0, 1])
-def test_one_class_scores_as_a_guess(label: int) -> None:
+def test_one_class_scores_as_a_guess(label):
     test = blobs(40).iloc[:-5]
     with pytest.warns(DegradedResultWarning, match="one label only") as caught:
         scores = tstr_scores(blobs().assign(y=label), test, target="y")
@@ -212,14 +241,14 @@ def test_one_class_scores_as_a_guess(label: int) -> None:
     np.testing.assert_allclose(scores["auprc"], test["y"].mean())
 
 
-def test_table_without_information_scores_as_a_guess() -> None:
+def test_table_without_information_scores_as_a_guess():
     constant = blobs().assign(u=1.0, v=2.0)
     with pytest.warns(DegradedResultWarning, match="no feature that varies"):
         scores = tstr_scores(constant, blobs(), target="y")
     assert (scores == 0.5).all(axis=None)
 
 
-def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess() -> None:
+def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess():
     """LinearDiscriminantAnalysis refuses as many rows as labels."""
     table = pd.DataFrame({"u": [0.0, 1.0], "y": [0, 1]})
     names = ["LinearDiscriminantAnalysis", "DecisionTreeClassifier"]
@@ -234,9 +263,7 @@ def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess() -> No
         tstr_scores(table, table, target="y", classifiers=own)
 
 
-def test_label_that_is_not_in_the_synthetic_table(
-    thyroid: tuple[pd.DataFrame, pd.DataFrame],
-) -> None:
+def test_label_that_is_not_in_the_synthetic_table(thyroid):
     train, test = thyroid
     kept = train[train["class"] != 2]
     model = {"mine": LogisticRegression(max_iter=500)}
@@ -258,19 +285,38 @@ def test_label_that_is_not_in_the_synthetic_table(
     np.testing.assert_allclose(scores.loc["mine"], expected)
 
 
-def test_settings_are_the_three_pairs_of_tables() -> None:
-    train, test, fake = blobs(90, seed=1), blobs(30, seed=2), blobs(41, gap=1, seed=3)
-    scores = setting_scores(train, test, fake, target="y", classifiers=FAST)
+THREE_TABLES = {
+    "labels": (blobs(90, seed=1), blobs(30, seed=2), blobs(41, gap=1, seed=3)),
+    "numbers": (prices(), prices(40, 1), prices(80, 2, noise=4.0)),
+}
+
+
+@pytest.mark.parametrize("kind", THREE_TABLES)
+def test_settings_are_the_three_pairs_of_tables(kind):
+    """Setting C alone is that of the three where as many rows are held out."""
+    train, test, synthetic = THREE_TABLES[kind]
+    names = {"labels": ("y", FAST, "auroc"), "numbers": ("price", FIVE, "r2")}[kind]
+    options = {"target": names[0], "classifiers": names[1]}
+    scores = setting_scores(train, test, synthetic, **options)
     assert scores.columns.names == ["setting", "metric"]
+    assert scores.columns[0] == ("A", names[2])
     assert scores.attrs["contains_private_statistics"] is True
-    for name, table in {"A": train, "B": fake}.items():
-        expected = tstr_scores(table, test, target="y", classifiers=FAST)
+    for name, table in {"A": train, "B": synthetic}.items():
+        expected = tstr_scores(table, test, **options)
         pd.testing.assert_frame_equal(scores[name], expected, check_names=False)
+    share = len(test) / (len(train) + len(test))
+    alone = synthetic_only_scores(synthetic, held_out=share, **options)
+    pd.testing.assert_frame_equal(scores["C"], alone, check_names=False)
+    assert alone.attrs["contains_private_statistics"] is False
+    with pytest.raises(InvalidTableError, match="at least two rows"):
+        synthetic_only_scores(synthetic[:1], **options)
+    with pytest.raises(InvalidTableError, match="'synthetic', but there is one"):
+        synthetic_only_scores(synthetic.assign(**{names[0]: 0}), **options)
 
 
-def test_setting_c_holds_out_the_share_of_the_real_test_table() -> None:
+def test_setting_c_holds_out_the_share_of_the_real_test_table():
     """A classifier that remembers what it saw tells which rows it was tested on."""
-    fake = blobs(41, seed=3).assign(u=np.arange(41.0))
+    synthetic = blobs(41, seed=3).assign(u=np.arange(41.0))
     seen: list[np.ndarray] = []
 
     class Recorder(ClassifierMixin, BaseEstimator):
@@ -284,7 +330,7 @@ def test_setting_c_holds_out_the_share_of_the_real_test_table() -> None:
             return X[:, 0]
 
     setting_scores(
-        blobs(90), blobs(30), fake, target="y", classifiers={"mine": Recorder()}
+        blobs(90), blobs(30), synthetic, target="y", classifiers={"mine": Recorder()}
     )
     kept, held_out = seen[-2:]
     assert (len(kept), len(held_out)) == (31, 10)  # a quarter, as 30 of 120
@@ -294,7 +340,7 @@ def test_setting_c_holds_out_the_share_of_the_real_test_table() -> None:
     assert sorted(np.bincount(kept[:, -1].astype(int))) == [15, 16]
 
 
-def test_setting_c_with_a_rare_label_or_few_rows() -> None:
+def test_setting_c_with_a_rare_label_or_few_rows():
     train, test = blobs(seed=1), blobs(seed=2)
     rare = blobs(20).assign(y=[1] + [0] * 19)
     model = {"mine": DummyClassifier()}
@@ -307,7 +353,7 @@ def test_setting_c_with_a_rare_label_or_few_rows() -> None:
         setting_scores(train, test, rare.head(1), target="y", classifiers=model)
 
 
-def test_copy_of_the_real_table_scores_as_the_real_table() -> None:
+def test_copy_of_the_real_table_scores_as_the_real_table():
     scores = setting_scores(
         blobs(seed=1), blobs(seed=2), blobs(seed=1), target="y", classifiers=FAST
     )
@@ -322,14 +368,129 @@ def test_copy_of_the_real_table_scores_as_the_real_table() -> None:
         (blobs().assign(y=[0, "secret"] * 40), "labels of one type"),
     ],
 )
-def test_test_table_without_two_classes_is_refused(
-    test: pd.DataFrame, message: str
-) -> None:
+def test_test_table_without_two_classes_is_refused(test, message):
     with pytest.raises(InvalidTableError, match=message) as caught:
         tstr_scores(blobs(), test, target="y", classifiers=FAST)
     assert "secret" not in str(caught.value)
 
 
-def test_unknown_positive_label_is_refused() -> None:
+def test_unknown_positive_label_is_refused():
     with pytest.raises(ValueError, match="'pos_label' parameter must be"):
         tstr_scores(blobs(), blobs(), target="y", classifiers=FAST, pos_label="1")
+
+
+TWO = ["Ridge", "KNeighborsRegressor"]
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), KNeighborsRegressor(3)])
+def test_scores_equal_a_pipeline_by_hand(model):
+    train, test = prices(), prices(90, seed=1)
+    one_hot = OneHotEncoder(sparse_output=False)
+    encode = make_column_transformer((one_hot, ["kind"]), remainder="passthrough")
+    pipeline = make_pipeline(encode, StandardScaler(), model)
+    pipeline.fit(train.drop(columns="price"), train["price"])
+    output = pipeline.predict(test.drop(columns="price"))
+    shuffled = train[train.columns[::-1]]
+    scores = tstr_scores(shuffled, test, target="price", classifiers={"mine": model})
+    assert scores.columns.tolist() == ["r2", "rmse"]
+    assert scores.loc["mine", "r2"] == pytest.approx(r2_score(test["price"], output))
+    error = root_mean_squared_error(test["price"], output)
+    assert scores.loc["mine", "rmse"] == pytest.approx(error)
+    assert scores.attrs["contains_private_statistics"] is True
+
+
+def test_the_five_explain_what_there_is_to_explain():
+    """The variance is 16 + 1 + 6 and that of the noise 1: at best r2 is 0.958."""
+    scores = tstr_scores(prices(600), prices(600, seed=1), target="price")
+    assert scores.index.tolist() == [*FIVE, "mean"]
+    assert scores["r2"].between(0.85, 0.97).all()
+    assert scores["rmse"].between(0.9, 2.0).all()
+    best = scores.loc["Ridge"]
+    assert best["r2"] == pytest.approx(0.958, abs=0.01)
+    assert best["rmse"] == pytest.approx(1.0, abs=0.1)
+    # On the same rows a smaller error is a larger r2.
+    assert synthetic_ranking_agreement(scores["r2"], -scores["rmse"]) == 1
+    mean = scores.drop("mean").mean()
+    pd.testing.assert_series_equal(scores.loc["mean"], mean, check_names=False)
+
+
+COLUMNS = {
+    "fractions": ([0.0, 0.5], True),
+    "fractions of Arrow": (pd.array([0.0, 0.5], dtype="double[pyarrow]"), True),
+    "floats of labels": (np.arange(20.0), False),
+    "more floats": (np.arange(21.0), True),
+    "labels": (np.arange(20), False),
+    "whole numbers": (np.arange(21), True),
+    "nullable": (pd.array(range(21), dtype="Int64"), True),
+    "booleans": ([False, True], False),
+    "texts": (np.arange(30).astype(str), False),
+    "categories": (pd.Categorical(np.arange(30)), False),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_fractions_or_many_numbers_are_a_measurement(name):
+    values, measured = COLUMNS[name]
+    column = pd.Series(values, name="y")
+    assert is_measurement(column) is measured
+    if measured:
+        with pytest.raises(ValueError, match=r"'pos_label'.* target 'y' holds numbers"):
+            is_measurement(column, pos_label=0)
+
+
+def test_whole_and_nullable_numbers_score_as_floats():
+    train, test = (t.round({"price": 0}) for t in (prices(), prices(seed=1)))
+    expected = tstr_scores(train, test, target="price", classifiers=TWO)
+    for dtype in ("int64", "Int64", "double[pyarrow]"):
+        tables = (train.astype({"price": dtype}), test.astype({"price": dtype}))
+        got = tstr_scores(*tables, target="price", classifiers=TWO)
+        pd.testing.assert_frame_equal(got, expected)
+
+
+def test_the_ranking_of_features_is_that_of_correlations():
+    """Of u, v and kind the correlations are about 0.8, 0.2 and 0.4."""
+    real, other = prices(2000), prices(2000, seed=1)
+    assert feature_ranking_agreement(real, other, target="price") == 1
+    swapped = other.rename(columns={"u": "v", "v": "u"})
+    assert feature_ranking_agreement(real, swapped, target="price") == 0.0
+
+
+def test_what_cannot_be_learnt_is_the_mean():
+    test = prices(seed=1)
+    constant = prices().assign(u=0.0, v=0.0, kind="p")
+    with pytest.warns(DegradedResultWarning, match="no feature that varies") as caught:
+        scores = tstr_scores(constant, test.assign(kind="p"), target="price")
+    assert [warning.filename for warning in caught] == [__file__]
+    guess = np.full(len(test), constant["price"].mean())
+    np.testing.assert_allclose(scores["r2"], r2_score(test["price"], guess), atol=1e-9)
+
+
+def test_regressor_that_cannot_be_fitted_guesses():
+    """Five neighbours are not among three rows; one's own is one's own business."""
+    few, test = prices(3), prices(seed=1)
+    with pytest.warns(DegradedResultWarning, match="nothing KNeighborsRegressor can"):
+        scores = tstr_scores(few, test, target="price", classifiers=TWO)
+    guess = np.full(len(test), few["price"].mean())
+    found = scores.loc["KNeighborsRegressor", "r2"]
+    assert found == pytest.approx(r2_score(test["price"], guess))
+    with pytest.raises(ValueError, match="n_neighbors"):
+        tstr_scores(few, test, target="price", classifiers=[KNeighborsRegressor()])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"classifiers": ["GaussianNB"]}, ValueError, r"'Ridge'.*own regressors"),
+        ({"classifiers": [LogisticRegression()]}, ValueError, "continuous"),
+        ({"pos_label": 1}, ValueError, "'pos_label'"),
+        ({"test": prices().assign(price=2.5)}, InvalidTableError, "at least two"),
+        ({"test": prices().assign(price=np.inf)}, InvalidTableError, "finite values"),
+        ({"synthetic": prices().assign(price="x")}, InvalidTableError, "of one kind"),
+        ({"synthetic": prices().assign(price=np.nan)}, InvalidTableError, "complete"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(changes, error, message):
+    options = {"synthetic": prices(), "test": prices(seed=1)}
+    options |= {"target": "price", "classifiers": [Ridge()]} | changes
+    with pytest.raises(error, match=message):
+        tstr_scores(**options)

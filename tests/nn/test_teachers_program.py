@@ -207,7 +207,7 @@ def test_thousands_of_teachers_are_far_faster_than_a_loop():
 MEMORY_PROGRAM = """
 import numpy as np, torch
 from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.utils._memory import peak_megabytes as peak
+from skdpsynth.utils import peak_megabytes as peak
 torch.set_num_threads(1)
 teachers = TeacherEnsemble(np.ones((20_000, 100), dtype=np.float32), 16_384,
     n_features=100, learning_rate=0.1, weight_decay=0.0, batch_size=16,

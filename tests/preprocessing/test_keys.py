@@ -22,9 +22,7 @@ from skdpsynth.preprocessing._columns import encode_rows
 from skdpsynth.preprocessing._convert import factorize, numeric_values
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._layout import ColumnLayout
-from skdpsynth.schema import TableSchema
-from skdpsynth.schema._dtypes import is_missing
-from skdpsynth.schema._values import plain
+from skdpsynth.schema import TableSchema, is_missing, plain
 
 # Parts of texts that hash tables and encodings have taken for one another.
 PARTS = ("a", "\0", "\ud800", "\udcff", "\\ud800", "e\u0301", "\u00e9", "'", " ", "")

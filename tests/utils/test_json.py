@@ -11,8 +11,7 @@ import tracemalloc
 
 import pytest
 
-from skdpsynth.utils import _json
-from skdpsynth.utils._json import MAX_BYTES, parse_json, read_text
+from skdpsynth.utils import MAX_BYTES, _json, parse_json, read_text
 
 
 @pytest.mark.parametrize(
@@ -82,12 +81,7 @@ def test_the_parser_never_meets_what_is_deep(monkeypatch):
     """Also where a program has lifted the limits of Python itself."""
     parsed = []
     monkeypatch.setattr(json, "loads", lambda text, **_: parsed.append(text))
-    for text in (
-        "[" * 200_000,
-        '{"a":' * 200_000,
-        "[[]," * 100_000,
-        "]" + "[" * 99,
-    ):
+    for text in ("[" * 200_000, '{"a":' * 200_000, "[[]," * 100_000, "]" + "[" * 99):
         with pytest.raises(ValueError, match="64 deep"):
             parse_json(text)
     assert parsed == []

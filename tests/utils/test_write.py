@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from pyarrow import parquet
 
-from skdpsynth.utils._write import write_batches
+from skdpsynth.utils.containers import write_batches
 
 
 def table(n_rows: int = 300) -> pd.DataFrame:

@@ -1,25 +1,35 @@
-"""Tables and columns of other libraries, by way of Arrow's PyCapsule interface.
+"""Tables of other libraries, by way of Arrow's PyCapsule interface, and of files.
 
 pandas holds what comes in Arrow's own types: no value is converted on the way in, so
 none is rounded or shown by an error. Metadata stay behind, since they may hold what is
-private: pandas' the number of rows, polars' the levels of an Enum.
+private: pandas' the number of rows, polars' the categories of an Enum.
 """
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from skdpsynth.exceptions import (
-    InvalidTableError,
-    MissingDependencyError,
-    check_range,
-)
+from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+__all__ = [
+    "column_like",
+    "converter",
+    "dtypes_of",
+    "from_arrow",
+    "index_of_pandas",
+    "speaks_arrow",
+    "table_like",
+    "write_batches",
+]
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _LAZY = {"__dask_graph__": "compute", "collect_schema": "collect"}
@@ -146,7 +156,7 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     """Return a column as an array of pandas, or refuse its type.
 
     The dtype is a function of the type alone. A dictionary becomes a categorical, whose
-    levels are distinct and occur, whatever each chunk had listed.
+    categories are distinct and occur, whatever each chunk had listed.
     """
     import pyarrow as pa
 
@@ -166,9 +176,9 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     if not listed:
         return pd.arrays.ArrowExtensionArray(values)
     found = values.combine_chunks().dictionary_encode()
-    levels = pd.Index(pd.arrays.ArrowExtensionArray(found.dictionary))
+    categories = pd.Index(pd.arrays.ArrowExtensionArray(found.dictionary))
     codes = found.indices.fill_null(-1).to_numpy()
-    return pd.Categorical.from_codes(codes, levels, ordered=kind.ordered)
+    return pd.Categorical.from_codes(codes, categories, ordered=kind.ordered)
 
 
 def _is_one_of(questions: Iterable[str], kind: Any) -> bool:  # noqa: ANN401
@@ -217,6 +227,51 @@ def _to_polars(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no dependency
         str(name): polars.Enum(frame[name].cat.categories.tolist())
         for name, dtype in frame.dtypes.items()
         if getattr(dtype, "ordered", False)
-        and all(isinstance(level, str) for level in dtype.categories)
+        and all(isinstance(category, str) for category in dtype.categories)
     }
     return polars.from_arrow(_to_arrow(frame)).cast(ordered)
+
+
+def write_batches(path: Path, batches: Iterable[pd.DataFrame]) -> None:
+    """Write batches as one table, in the memory of one; CSV by its name, or Parquet.
+
+    The file has its name once it is whole: an error on the way leaves none, and one
+    that is there as it is.
+    """
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        (_write_csv if path.suffix.lower() == ".csv" else _write_parquet)(part, batches)
+        part.replace(path)
+
+
+def _write_csv(path: Path, batches: Iterable[pd.DataFrame]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for place, batch in enumerate(batches):
+            batch.to_csv(file, index=False, header=place == 0)
+
+
+def _write_parquet(path: Path, batches: Iterable[pd.DataFrame]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    writer: Any = None
+    with ExitStack() as opened:
+        for batch in batches:
+            table = pa.Table.from_pandas(batch, preserve_index=False)
+            if writer is None:
+                schema = _settled(table.schema)
+                writer = opened.enter_context(parquet.ParquetWriter(path, schema))
+            writer.write_table(table.cast(schema))
+
+
+def _settled(schema: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Give types that every batch can have, as well as the first one."""
+    import pyarrow as pa
+
+    for place, field in enumerate(schema):
+        if pa.types.is_null(field.type):  # of objects, all missing so far
+            schema = schema.set(place, field.with_type(pa.string()))
+        elif pa.types.is_dictionary(field.type):  # codes are as wide as is needed
+            kind = pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
+            schema = schema.set(place, field.with_type(kind))
+    return schema

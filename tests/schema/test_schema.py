@@ -1,4 +1,4 @@
-"""The schema: what it refuses, what it keeps, and what its template gives away."""
+"""The schema and its file: what it refuses and keeps, and what a template tells."""
 
 from __future__ import annotations
 
@@ -26,11 +26,17 @@ from skdpsynth.schema import (
     TableSchema,
 )
 
-SEX = Categorical(["F", "M"])
+SEX, SICK = Categorical(["F", "M"]), Boolean(nullable=True)
+COUNTS = {"F": 1, "M": 2}
 NAMES_OF_SCHEMA = {
     name: getattr(skdpsynth.schema, name) for name in skdpsynth.schema.__all__
 }
 NAMES_OF_SCHEMA["Timestamp"] = pd.Timestamp
+
+
+def schema_of(column=SEX, *, target="s", **more) -> TableSchema:
+    """Make a schema of one column, the target."""
+    return TableSchema({"s": column}, target=target, **more)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +78,11 @@ def test_a_named_scale_stays(scale):
         (lambda: Continuous(0.5, 1, integer=True), "a whole number. Got 0.5"),
         (lambda: Continuous(0, 1, scale="logit"), "linear, log, quantile"),
         (lambda: Continuous(0, 1, integer="yes"), "'integer' flag"),
+        (lambda: Continuous(0, 1, decimals=10), "'any', None or an int from 0 to 9"),
+        (lambda: Continuous(0, 1, integer=True, decimals=1), "'decimals' .* are 0"),
+        (lambda: Continuous(0.01, 0.02, decimals=1), "number of so many 'decimals'"),
+        (lambda: Continuous(0, 2**53, decimals=0), "what a float holds"),
+        (lambda: Datetime("2020", "2021", unit="ms"), "'unit' of Datetime must be one"),
         (lambda: Continuous(0, 1, nullable=...), "Fill in this blank"),
         (lambda: Categorical("abc"), "must be a list of levels"),
         (lambda: Categorical(3), "must be a list of levels"),
@@ -96,57 +107,22 @@ def test_a_named_scale_stays(scale):
         (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
         (lambda: TableSchema({"sex": Categorical}), "Column 'sex' of TableSchema"),
-        (lambda: TableSchema({"sex": SEX}, n_rows=0), "positive int or None. Got 0"),
-        (lambda: TableSchema({"sex": SEX}, n_rows=9.0), "positive int or None"),
-        (lambda: TableSchema({"sex": SEX}, n_rows=True), "positive int or None"),
+        (lambda: schema_of(n_rows=0), "positive int or None. Got 0"),
+        (lambda: schema_of(n_rows=9.0), "positive int or None"),
+        (lambda: schema_of(n_rows=True), "positive int or None"),
+        (lambda: schema_of(target=...), "Fill in this blank"),
+        (lambda: schema_of(target="t", class_counts={"f": 1}), "description of .* 't'"),
+        (lambda: schema_of(Continuous(0, 1), class_counts={0: 1}), "has no classes"),
+        (lambda: schema_of(Datetime("2020", "2021")), "must be Categorical or Boolean"),
+        (lambda: schema_of(Identifier()), "Categorical or"),
+        (lambda: schema_of(target=None, class_counts={"F": 1}), "need a target"),
+        (lambda: schema_of(class_counts=[1, 2]), "a mapping from class to count"),
+        (lambda: schema_of(class_counts={"F": 1}), "be the categories of the target"),
+        (lambda: schema_of(class_counts=COUNTS | {"M": -1}), "an int >= 0. Got -1"),
+        (lambda: schema_of(class_counts=COUNTS | {"M": 1.5}), "an int >= 0. Got 1.5"),
+        (lambda: schema_of(n_rows=4, class_counts=COUNTS), "add up to 3, .* is 4"),
         (
-            lambda: TableSchema({"sex": SEX}, target="sez", class_counts={"f": 1}),
-            "need a description of the target 'sez'",
-        ),
-        (lambda: TableSchema({"sex": SEX}, target=...), "Fill in this blank"),
-        (
-            lambda: TableSchema(
-                {"a": Continuous(0, 1)}, target="a", class_counts={0: 1}
-            ),
-            "'a' is Continuous and has no classes",
-        ),
-        (
-            lambda: TableSchema({"a": Datetime("2020", "2021")}, target="a"),
-            "must be Categorical or Boolean, or Continuous",
-        ),
-        (lambda: TableSchema({"a": Identifier()}, target="a"), "Categorical or"),
-        (lambda: TableSchema({"s": SEX}, class_counts={"F": 1}), "need a target"),
-        (
-            lambda: TableSchema({"s": SEX}, target="s", class_counts=[1, 2]),
-            "must be a mapping from class to count",
-        ),
-        (
-            lambda: TableSchema({"s": SEX}, target="s", class_counts={"F": 1}),
-            "must be the categories of the target",
-        ),
-        (
-            lambda: TableSchema({"s": SEX}, target="s", class_counts={"F": 1, "M": -1}),
-            "must be an int >= 0. Got -1",
-        ),
-        (
-            lambda: TableSchema(
-                {"s": SEX}, target="s", class_counts={"F": 1, "M": 1.5}
-            ),
-            "must be an int >= 0. Got 1.5",
-        ),
-        (
-            lambda: TableSchema(
-                {"s": SEX}, target="s", n_rows=4, class_counts={"F": 1, "M": 2}
-            ),
-            "add up to 3, but 'n_rows' is 4",
-        ),
-        (
-            lambda: TableSchema(
-                {"s": Boolean(nullable=True)},
-                target="s",
-                n_rows=2,
-                class_counts={True: 1, False: 2},
-            ),
+            lambda: schema_of(SICK, n_rows=2, class_counts={True: 1, False: 2}),
             "add up to 3, but 'n_rows' is 2",
         ),
     ],
@@ -191,10 +167,8 @@ def test_numpy_and_datetime_scalars_become_plain():
 
 
 def test_missing_labels_may_be_left_out_of_the_counts():
-    sick = Boolean(nullable=True)
     counts = {True: 1, False: 2}
-    schema = TableSchema({"a": sick}, target="a", n_rows=4, class_counts=counts)
-    assert schema.class_counts == counts
+    assert schema_of(SICK, n_rows=4, class_counts=counts).class_counts == counts
 
 
 SCHEMA = TableSchema(
@@ -277,8 +251,7 @@ def test_names_that_json_cannot_hold_are_refused():
 
 def test_repr_is_code():
     assert repr(Continuous(0, 2.5, scale="log")) == "Continuous(0, 2.5, scale='log')"
-    small = TableSchema({"a": SEX}, target="a", n_rows=3, class_counts={"F": 1, "M": 2})
-    for schema in (small, TableSchema({})):
+    for schema in (schema_of(n_rows=3, class_counts=COUNTS), TableSchema({})):
         assert eval(repr(schema), dict(NAMES_OF_SCHEMA)) == schema
 
 
@@ -413,3 +386,170 @@ def test_from_dataframe_refuses(frame, target, message):
 def test_template_refuses_unsupported_dtypes():
     with pytest.raises(InvalidTableError, match="Complex data not supported"):
         TableSchema.template(pd.DataFrame({"a": [1j]}))
+
+
+PLAIN = TableSchema(
+    {
+        "age": Continuous(17, 90, integer=True),
+        "größe": Continuous(0.5, 2.5, decimals=2),
+        "country": Categorical([f"country {number}" for number in range(20)]),
+        "ill": Boolean(),
+    },
+    target="ill",
+    class_counts={False: 3, True: 4},
+)
+TABLE = pd.DataFrame(
+    {
+        "age": [31, 44],
+        "income": [1.5, None],
+        "sex": ["canary", "F"],
+        "level": pd.Categorical(["canary", "x"], ordered=True),
+        "ill": [True, False],
+        "since": pd.to_datetime(["2187-01-01", None]),
+    }
+)
+
+
+def test_a_file_is_laid_out_for_people_and_diffs():
+    """A short column has a line, a long one a line per level; other changes are one."""
+    lines = PLAIN.to_json().splitlines()
+    assert lines[:3] == ["{", '  "schema_version": 1,', '  "columns": [']
+    assert lines[3] == (
+        '    ["age", {"kind": "continuous", "low": 17, "high": 90, "integer": true, '
+        '"nullable": false, "scale": "auto", "decimals": null}],'
+    )
+    assert lines[4].startswith('    ["größe", {"kind": "continuous", "low": 0.5, ')
+    assert lines[-5:] == [
+        "  ],",
+        '  "target": "ill",',
+        '  "n_rows": null,',
+        '  "class_counts": [[false, 3], [true, 4]]',
+        "}",
+    ]
+    assert '          "country 7",' in lines
+    other = {**PLAIN.columns, "age": Continuous(17, 99, integer=True)}
+    changed = TableSchema(other, target="ill", class_counts=PLAIN.class_counts)
+    pairs = zip(lines, changed.to_json().splitlines(), strict=True)
+    assert sum(old != new for old, new in pairs) == 1
+
+
+def test_a_file_and_its_text_are_read_alike(tmp_path):
+    path = tmp_path / "schema.json"
+    text = PLAIN.to_json(path)
+    assert path.read_bytes().decode("utf-8") == text
+    for source in (path, str(path), text, f"\n {text}"):
+        assert TableSchema.from_json(source) == PLAIN
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())  # Windows
+    assert TableSchema.from_json(path) == PLAIN
+    with pytest.raises(FileNotFoundError, match="absent"):
+        TableSchema.from_json(tmp_path / "absent.json")
+
+
+def test_the_encoding_is_that_of_saved_files():
+    data = json.loads(PLAIN.to_json())
+    assert data.pop("schema_version") == 1
+    assert data == PLAIN.to_dict()
+
+
+def test_options_may_be_left_out():
+    text = '{"schema_version": 1, "columns": [["a", {"kind": "boolean"}]]}'
+    assert TableSchema.from_json(text) == TableSchema({"a": Boolean()})
+
+
+def test_a_template_holds_dtypes_alone():
+    text = TableSchema.template(TABLE, form="json")
+    assert text == TableSchema.template(TABLE.iloc[:0], form="json")
+    assert "canary" not in text
+    assert "2187" not in text
+    assert json.loads(text)["columns"] == [
+        ["age", {"kind": "continuous", "low": None, "high": None, "integer": True}],
+        ["income", {"kind": "continuous", "low": None, "high": None, "nullable": None}],
+        ["sex", {"kind": "categorical", "categories": None, "nullable": None}],
+        [
+            "level",
+            {
+                "kind": "categorical",
+                "categories": None,
+                "ordered": True,
+                "nullable": None,
+            },
+        ],
+        ["ill", {"kind": "boolean"}],
+        ["since", {"kind": "datetime", "low": None, "high": None, "nullable": None}],
+    ]
+
+
+def test_blanks_are_measured_and_half_filled_ones_refused():
+    text = TableSchema.template(TABLE, form="json")
+    assert TableSchema.from_json(text) == TableSchema({"ill": Boolean()})
+    for blank, filled, message in [
+        ('"low": null', '"low": 0', "'age': The 'high' bound of Continuous"),
+        ('"nullable": null', '"nullable": true', "'income': The 'low' bound"),
+        ('"categories": null', '"categories": []', "'sex': The 'nullable' flag"),
+    ]:
+        with pytest.raises(InvalidSchemaError, match=f"^The schema: Column {message}"):
+            TableSchema.from_json(text.replace(blank, filled, 1))
+
+
+NUMBER = '{"kind": "continuous", "low": 2'
+TIME = '{"kind": "datetime", "low": {"time": "now"}, "high": "2030"}'
+
+
+def column(facts: str, name: str = '"a"') -> str:
+    return f'{{"schema_version": 1, "columns": [[{name}, {facts}]]}}'
+
+
+COLUMNS = '{"schema_version": 1, "columns": %s}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{\n'a': 1}", r"Expected JSON\. In line 2, column 1"),
+        ('{"schema_version": 1', "In line 1, column 21"),
+        ('{"a": 1, "a": 2}', "Expected JSON. Got a key that comes twice; drop it"),
+        ('{"a": 1e999}', "Got a number that is not finite"),
+        ('{"a": NaN}', "Got a number that is not finite"),
+        ('{"columns": []}', "Expected 'schema_version'. Got 'columns'; cor"),
+        ('{"schema_version": 2, "columns": []}', "'schema_version': 1. Got 2; use the"),
+        ('{"schema_version": 1}', "Expected 'columns', optionally 'target'"),
+        (COLUMNS % "3", "'columns': Expected what TableSchema"),
+        (COLUMNS % '[], "rows": 3', "Got 'columns', 'rows'; correct"),
+        (COLUMNS % '["a"]', "Entry 1 of 'columns': Expected"),
+        (COLUMNS % '[], "class_counts": 3', "'class_counts': Expected what"),
+        (COLUMNS % '[], "n_rows": -1', "'n_rows' of TableSchema must be a positive"),
+        (column('{"kind": "boolean"}', "[1]"), "Entry 1 of 'columns': Expected"),
+        (column("3"), "Column 'a': Expected 'kind'. Got int"),
+        (column("{}"), "Column 'a': Expected 'kind'. Got none; correct"),
+        (column('{"kind": "bool"}'), "Column 'a': Expected a 'kind' of 'contin"),
+        (column(f"{NUMBER}}}"), "'low', 'high', .*Got 'kind', 'low'; correct"),
+        (column('{"kind": "boolean", "nulls": true}'), "'nullable'. Got .*'nulls'; "),
+        (column('{"kind": "boolean", "nullable": 1}'), "Column 'a': The 'nullable' fl"),
+        (column(f'{NUMBER}, "high": 1}}'), "Column 'a': .* must satisfy low <= high"),
+        (column(TIME), "Column 'a': Expected what TableSchema writes there"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text, message, tmp_path):
+    with pytest.raises(InvalidSchemaError, match=f"^The schema: .*{message}"):
+        TableSchema.from_json(text)
+    path = tmp_path / "s.json"
+    path.write_text(text)
+    with pytest.raises(InvalidSchemaError, match=rf"^The file '.*json': .*{message}"):
+        TableSchema.from_json(path)
+
+
+def test_a_column_that_comes_twice_is_refused():
+    entry = '["a", {"kind": "boolean"}]'
+    text = f'{{"schema_version": 1, "columns": [{entry}, {entry}]}}'
+    with pytest.raises(
+        InvalidSchemaError, match="Entry 2 of 'columns': Column 'a' com"
+    ):
+        TableSchema.from_json(text)
+
+
+def test_no_file_is_read_for_a_time_zone():
+    bounds = Datetime(*pd.to_datetime(["2020", "2021"]).tz_localize("Europe/Berlin"))
+    text = TableSchema({"a": bounds}).to_json()
+    assert TableSchema.from_json(text).columns["a"] == bounds
+    with pytest.raises(InvalidSchemaError, match="Column 'a': Expected what"):
+        TableSchema.from_json(text.replace("Europe/Berlin", "dateutil//etc/localtime"))

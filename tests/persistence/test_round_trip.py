@@ -1,4 +1,4 @@
-"""Files: equal after a round trip, refused when damaged, and nothing to execute."""
+"""Files: equal after a round trip, with what no file holds, and listed."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ import pickle
 import re
 from pathlib import Path
 
+import _rules
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.numpy import load as arrays_of
-from safetensors.numpy import save as bytes_of
 from sklearn.base import clone
 
 import skdpsynth
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget, inspect
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.persistence._facts import decode_parameter, encode_parameter
-from skdpsynth.persistence._file import _signed
 from skdpsynth.preprocessing._model import TableModel
+from skdpsynth.preprocessing._rules import RowRules
 from skdpsynth.schema import (
     Categorical,
     Continuous,
     Datetime,
+    Determines,
     Identifier,
     TableSchema,
 )
@@ -118,19 +117,18 @@ def test_parameters_that_no_file_holds(tmp_path):
     assert not hasattr(again, "classes_")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [(), (3, 2), [1, [2.5]], math.inf, None, True, "auto", ("a", 1), 10**20, -0.0],
-)
-def test_parameter_round_trip(value):
-    again = decode_parameter(json.loads(json.dumps(encode_parameter(value))))
-    assert again == value
-    assert type(again) is type(value)
+PARAMETERS = [(), (3, 2), [1, [2.5]], math.inf, None, True, "auto", ("a", 1), 10**20]
 
 
-def test_device_and_array_parameters():
-    assert decode_parameter(encode_parameter(torch.device("cpu"))) == "cpu"
-    assert decode_parameter(encode_parameter(np.array([4, 2]))) == [4, 2]
+def test_parameters_come_back_with_their_types(tmp_path):
+    """But a device of torch as its name, and an array as a list."""
+    synth = IndependentSynthesizer().fit(table()[["u"]])
+    converted = [(torch.device("cpu"), "cpu"), (np.array([4, 2]), [4, 2])]
+    for value, expected in [*((value, value) for value in PARAMETERS), *converted]:
+        synth.set_params(verbose=value).save(tmp_path / "a")
+        again = inspect(tmp_path / "a")["parameters"]["verbose"]
+        assert again == expected
+        assert type(again) is type(expected)
 
 
 def test_saving_before_fit_or_under_a_name_no_file_holds(tmp_path):
@@ -229,64 +227,73 @@ def test_absent_file(tmp_path):
             read(tmp_path / "absent")
 
 
-def foreign_files(path):
-    arrays, facts = arrays_of(path.read_bytes()), facts_of(path)
-
-    def with_text(text):
-        return bytes_of(arrays, metadata={"skdpsynth": text})
-
-    yield b""
-    yield b"PK\x05\x06" + bytes(18)  # an empty zip
-    yield b"no safetensors at all"
-    yield pickle.dumps({"synthesizer": 1})
-    yield bytes_of(arrays)
-    for text in ("", "[]", "{}", "null", "[" * 100_000):
-        yield with_text(text)
-    for fields in (
-        {"format_version": "1"},
-        {"parameters": []},
-        {"parameters": {"unknown": {"value": 1}}},
-        {"parameters": {"epsilon": 1}},
-        {"table": {}},
-        {"report": {}},
-        {"schema_": None},
-        {"schema": {"columns": 3}},
-        {"generator": {"n_classes": 9, "n_iter_": 1}},
-        {"more": 1},
-    ):
-        yield with_text(_signed(facts | fields, arrays))
-    data = path.read_bytes()
-    yield from (data[: len(data) // 2], data[8:], data + b"x")
+@pytest.fixture(scope="module")
+def with_rules():
+    return IndependentSynthesizer(schema=_rules.SCHEMA, random_state=0).fit(
+        _rules.TABLE
+    )
 
 
-def test_damaged_and_foreign_files(saved, tmp_path):
-    path = tmp_path / "damaged"
-    for data in list(foreign_files(saved[1])):
-        path.write_bytes(data)
-        with pytest.raises(PersistenceError):
-            GPATESynthesizer.load(path)
+def test_the_rules_come_through_a_file(with_rules, tmp_path):
+    with_rules.save(tmp_path / "a")
+    again = IndependentSynthesizer.load(tmp_path / "a")
+    assert again.schema_ == with_rules.schema_
+    assert again.schema == _rules.SCHEMA
+    assert with_rules.schema_.rules == tuple(_rules.RULES)
+    pd.testing.assert_frame_equal(
+        again.sample(99, random_state=3), with_rules.sample(99, random_state=3)
+    )
+    again.save(tmp_path / "b")
+    found = inspect(tmp_path / "b")
+    assert found["schema_"]["rules"][0]["rule"] == "determines"
+    assert "rules across" in str(found["report"]["declared"])
 
 
-def test_any_damaged_byte_is_found_or_harmless(saved, tmp_path):
-    """Cut or flip a file anywhere: it loads as it was, or the error says so."""
-    synth, source = saved
-    whole = source.read_bytes()
-    expected = synth.sample(5, random_state=0)
-    path = tmp_path / "damaged"
-    rng = np.random.default_rng(0)
-    refused = 0
-    for _ in range(150):
-        data = bytearray(whole)
-        place = int(rng.integers(len(data)))
-        if rng.random() < 0.3:
-            data = data[:place]
-        else:
-            data[place] ^= int(rng.integers(1, 256))
-        path.write_bytes(bytes(data))
-        try:
-            again = GPATESynthesizer.load(path)
-        except PersistenceError:
-            refused += 1
-        else:
-            pd.testing.assert_frame_equal(again.sample(5, random_state=0), expected)
-    assert refused > 100
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"rule": "ordered", "columns": ["label", "zip"]},
+        {"rule": "ordered", "columns": ["start", "most"]},
+        {"rule": "missing_together", "columns": ["wages", "most"]},
+        {"rule": "sum_of", "total": "savings", "parts": ["nobody", "wages"]},
+        {"rule": "determines", "deciding": "zip", "decided": "job", "table": []},
+    ],
+)
+def test_a_file_whose_rules_do_not_fit_is_refused(with_rules, tmp_path, files, lie):
+    other = {"target": None, "class_counts": None}
+    load_with(with_rules, tmp_path, files, other | {"rules": []})
+    with pytest.raises(PersistenceError):
+        load_with(with_rules, tmp_path, files, other | {"rules": [lie]})
+
+
+def load_with(synth, folder, files, schema) -> None:
+    """Put another schema into a file, and load it."""
+    synth.save(folder / "a")
+    data = (folder / "a").read_bytes()
+    document = files.facts_of(data)
+    document["schema_"] |= json.loads(json.dumps(schema))
+    (folder / "a").write_bytes(files.with_parts(data, document))
+    IndependentSynthesizer.load(folder / "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "like"), [("start", "job"), ("wages", "job"), ("zip", "most")]
+)
+def test_domains_of_another_kind_are_refused(with_rules, name, like):
+    """A file may hold any with marginals that fit them."""
+    facts = with_rules._model.facts
+    modelled = {own: domain for own, (_, domain) in facts.drawn.items()}
+    assert RowRules.of(_rules.SCHEMA, facts.layout, modelled) == facts.rules
+    modelled[name] = modelled[like]
+    with pytest.raises(ValueError, match="a rule about"):
+        RowRules.of(_rules.SCHEMA, facts.layout, modelled)
+
+
+def test_a_file_whose_rules_compute_the_label_is_refused(with_rules, tmp_path, files):
+    """The schema of the file does not name it as the target."""
+    free = {**_rules.COLUMNS, "label": Categorical(["u", "v"], nullable=True)}
+    rule = Determines("job", "label", {"p": "u", "q": "v"})
+    lie = TableSchema(free, rules=[rule]).to_dict()
+    with pytest.raises(PersistenceError) as caught:
+        load_with(with_rules, tmp_path, files, lie)
+    assert "target 'label' must be modelled" in str(caught.value.__cause__)

@@ -1,0 +1,458 @@
+"""A schema and a table: a template, a public table described, and what does not fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.schema._columns import (
+    EXACT,
+    KINDS,
+    MOST_BOUGHT,
+    SECONDS_OF,
+    Boolean,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Identifier,
+    Unit,
+    family,
+)
+from skdpsynth.schema._dtypes import (
+    as_moments,
+    column_kind,
+    decimals_of,
+    float_info,
+    is_missing,
+    is_object,
+    known_kind,
+    plain,
+    type_of_objects,
+)
+from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, SumOf
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.schema._dtypes import Kind
+    from skdpsynth.schema._rules import Rule
+    from skdpsynth.schema._table_schema import TableSchema
+
+
+def check_frame(df: object) -> None:
+    """Refuse what is no DataFrame with distinct column names on one level."""
+    if not isinstance(df, pd.DataFrame):
+        raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
+    if not df.columns.is_unique or isinstance(df.columns, pd.MultiIndex):
+        raise InvalidTableError(
+            "Expected distinct column names on one level; rename the columns."
+        )
+
+
+def schema_code(columns: Mapping[Hashable, str], options: Iterable[str]) -> str:
+    """Return a call of TableSchema as code, from the code of its columns."""
+    lines = ["TableSchema(", "    {"]
+    lines += [f"        {name!r}: {column}," for name, column in columns.items()]
+    lines += ["    },", *(f"    {option}," for option in options), ")"]
+    return "\n".join(lines)
+
+
+def blank_metadata(name: Hashable, dtype: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return a column as JSON, from its dtype alone; None is to be filled in."""
+    kind, can_be_missing = known_kind(name, dtype)
+    metadata: dict[str, Any] = {"kind": kind if kind in KINDS else "continuous"}
+    if kind == "categorical":
+        metadata["categories"] = None
+    elif kind != "boolean":
+        metadata |= {"low": None, "high": None}
+    if kind == "integer":
+        metadata["integer"] = True
+    if kind == "categorical" and getattr(dtype, "ordered", False):
+        metadata["ordered"] = True
+    if can_be_missing:
+        metadata["nullable"] = None
+    return metadata
+
+
+def blank_code(metadata: Mapping[str, Any]) -> str:
+    """Return the same as code."""
+    blanks = {"low": "...", "high": "...", "categories": "[...]"}
+    parts = [
+        blanks.get(name) or f"{name}={'...' if value is None else value}"
+        for name, value in metadata.items()
+        if name != "kind"
+    ]
+    return f"{KINDS[metadata['kind']].__name__}({', '.join(parts)})"
+
+
+def _common_unit(present: pd.Series) -> Unit | None:
+    """Return the coarsest unit of which all points in time are whole multiples."""
+    # An index: before pandas 3 a column of Arrow loses its zone along with its clock.
+    clock = pd.DatetimeIndex(present).tz_localize(None)
+    for unit in SECONDS_OF if len(present) else ():
+        if (clock == clock.floor(unit)).all():
+            return cast("Unit", unit)
+    return None
+
+
+def _common_decimals(present: pd.Series, *bounds: float) -> int | Literal["any"]:
+    """Return the fewest decimals that all numbers have; "any" for more than 4."""
+    exact = float(float_info(present.dtype).eps)
+    values = present.to_numpy(dtype=np.float64)
+    found = decimals_of(values, exact, MOST_BOUGHT).max(initial=0)
+    large = max(abs(float(bound)) for bound in bounds) * 10.0**found >= EXACT
+    return "any" if found > MOST_BOUGHT or large else int(found)
+
+
+def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
+    """Describe a column of a public table exactly."""
+    kind, _ = column_kind(name, series)
+    if is_object(series.dtype) and type_of_objects(series) == "bool":
+        kind = "boolean"  # the table is public, and so are its values
+    present = as_moments(series[~is_missing(series)])
+    nullable = len(present) < len(series)
+    if is_target and kind == "timedelta":
+        raise InvalidTableError(
+            f"The target {name!r} has dtype {series.dtype}, but a target must be"
+            " strings, numbers or booleans. Cast it, for example by"
+            " .dt.total_seconds(), or use target=None."
+        )
+    if kind == "boolean":
+        return Boolean(nullable=nullable)
+    if kind == "categorical" or (is_target and kind != "continuous"):
+        if isinstance(series.dtype, pd.CategoricalDtype):
+            categories = as_moments(pd.Series(series.cat.categories)).tolist()
+            ordered = series.cat.ordered
+        else:
+            categories, ordered = sorted({plain(value) for value in present}), False
+        nullable = nullable or not categories
+        return Categorical(categories, ordered=ordered, nullable=nullable)
+    if kind == "timedelta":
+        present = present.dt.total_seconds()
+    if kind == "datetime":
+        # A column without values gets a bound all the same: nothing will be clipped.
+        bounds = (present.min(), present.max()) if len(present) else ("1970", "1970")
+        return Datetime(*bounds, nullable=nullable, unit=_common_unit(present))
+    low, high = (present.min(), present.max()) if len(present) else (0, 0)
+    try:
+        decimals = None if kind == "integer" else _common_decimals(present, low, high)
+        return Continuous(
+            plain(low),
+            plain(high),
+            integer=kind == "integer",
+            nullable=nullable,
+            decimals=decimals,
+        )
+    except InvalidSchemaError as error:
+        raise InvalidTableError(
+            f"Column {name!r} holds an infinite value; replace it."
+        ) from error
+
+
+# The type that categories must have to be values of a column of some kind.
+_FAMILY_OF = {
+    "categorical": "str",
+    "boolean": "bool",
+    "integer": "number",
+    "continuous": "number",
+    "datetime": "Timestamp",
+}
+# Which kinds of column a description may stand for.
+_KINDS_OF: dict[type[Column], set[str]] = {
+    Continuous: {"continuous", "integer", "timedelta"},
+    Categorical: {*_FAMILY_OF},
+    Boolean: {"boolean"},
+    Datetime: {"datetime"},
+    Identifier: {*_FAMILY_OF, "timedelta"},
+}
+
+
+def check_dtype(
+    described: Column,
+    name: Hashable,
+    dtype: Any,  # noqa: ANN401 - no stubs
+    kind: Kind,
+    can_be_missing: bool,
+) -> None:
+    """Refuse a description that cannot be about a column, whatever its values."""
+    if kind not in _KINDS_OF[type(described)]:
+        hint = ""
+        if isinstance(described, Boolean):
+            hint = " For whole numbers 0 and 1 use Categorical([0, 1])."
+        raise InvalidSchemaError(
+            f"The schema describes column {name!r} as {type(described).__name__}, but"
+            f" its dtype {dtype} is {kind}. Convert the column or correct the"
+            f" schema.{hint}"
+        )
+    if isinstance(described, Categorical) and described.categories:
+        _check_levels(described, name, dtype, kind)
+    elif isinstance(described, Categorical) and not can_be_missing:
+        raise InvalidSchemaError(
+            f"The schema gives column {name!r} no categories, but its dtype {dtype}"
+            " has no missing value either. Name its categories."
+        )
+
+
+def _check_levels(
+    described: Categorical,
+    name: Hashable,
+    dtype: Any,  # noqa: ANN401 - no stubs
+    kind: Kind,
+) -> None:
+    """Refuse categories that are no values of the column's dtype."""
+    given = family(described.categories[0])
+    expected, inner = _FAMILY_OF[kind], dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        if dtype.categories is None:  # "category" of a plan: nothing to compare
+            return
+        inner = dtype.categories.dtype
+        expected = _FAMILY_OF[column_kind(None, pd.Series(dtype=inner))[0]]
+    # Objects may be strings or booleans: their dtype does not tell.
+    if is_object(inner) and given == "bool":
+        expected = "bool"
+    if given != expected:
+        raise InvalidSchemaError(
+            f"The schema gives column {name!r} categories of type {given}, but its"
+            f" dtype {dtype} holds values of type {expected}. Convert the column or"
+            " correct the categories."
+        )
+    if kind == "integer":
+        limits = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
+        for category in described.categories:
+            if category != int(category) or not limits.min <= category <= limits.max:
+                raise InvalidSchemaError(
+                    f"The category {category!r} of column {name!r} is no value of its"
+                    f" dtype {dtype}. Convert the column or correct the category."
+                )
+
+
+def check_objects(described: Column, name: Hashable, series: pd.Series) -> None:
+    """Refuse objects of another type than the schema says.
+
+    Like every error, this one is for the curator, and not covered by the guarantee.
+    """
+    if not is_object(series.dtype):
+        return
+    given = None
+    if isinstance(described, Boolean):
+        given = "bool"
+    elif isinstance(described, Categorical) and described.categories:
+        given = family(described.categories[0])
+    if given is not None and type_of_objects(series) not in (given, "nothing"):
+        raise InvalidSchemaError(
+            f"The schema gives column {name!r} values of type {given}, but its dtype"
+            " object holds values of another type. Convert the column or correct the"
+            " schema."
+        )
+
+
+def findings(schema: TableSchema, df: pd.DataFrame) -> pd.DataFrame:
+    """List columns, what of them is not as declared, and in how many rows."""
+    found: list[tuple[Hashable, str, int]] = []
+    for name, series in df.items():
+        counts = schema.class_counts if name == schema.target else None
+        pairs = _in_column(name, series, schema.columns.get(name), counts or {})
+        found += [(name, words, rows) for words, rows in pairs]
+    labels = [] if schema.target is None else [schema.target]
+    for name in dict.fromkeys([*schema.columns, *labels]):
+        if name not in df.columns:
+            found.append((name, "no such column: fit refuses", len(df)))
+    found += [(None, *pair) for pair in _in_rules(schema, df)]
+    if schema.n_rows not in (None, len(df)):
+        found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
+    # As objects: pandas would read None among names as NaN.
+    table = pd.DataFrame(found, columns=["column", "finding", "rows"], dtype=object)
+    table = table.astype({"rows": "int64"})
+    table.attrs["contains_private_statistics"] = True
+    return table
+
+
+def _in_column(
+    name: Hashable,
+    series: pd.Series,
+    described: Column | None,
+    class_counts: Mapping[Hashable, int],
+) -> Iterator[tuple[str, int]]:
+    try:
+        kind = _checked_kind(name, series, described)
+    except (InvalidSchemaError, InvalidTableError) as error:
+        yield f"fit refuses: {error}", len(series)
+        return
+    if described is None:
+        yield "not declared: bought", len(series)
+    for words, rows in _in_rows(series, kind, described):
+        if rows:
+            yield words, rows
+    counts = Counter(_plain_values(series)) if class_counts else Counter()
+    for label, n in class_counts.items():
+        if counts[label] != n:
+            yield f"class {label!r} is declared with {n} rows", counts[label]
+
+
+def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -> str:
+    """Return the kind of a column; an error where a fit would raise it."""
+    kind, can_be_missing = column_kind(name, series)
+    if described is None:
+        return kind
+    if is_object(series.dtype) and isinstance(described, Boolean):
+        kind = "boolean"
+    check_dtype(described, name, series.dtype, kind, can_be_missing)
+    check_objects(described, name, series)
+    return kind
+
+
+def _in_rules(schema: TableSchema, df: pd.DataFrame) -> Iterator[tuple[str, int]]:
+    """Yield how rows break rules; not those about columns that a fit refuses."""
+    for rule in schema.rules:
+        try:
+            for name in rule.names:
+                _checked_kind(name, df[name], schema.columns[name])
+        except (KeyError, InvalidSchemaError, InvalidTableError):
+            continue
+        words, rows = broken(rule, df)
+        if rows:
+            yield words, rows
+
+
+def _in_rows(
+    series: pd.Series, kind: str, described: Column | None
+) -> Iterator[tuple[str, int]]:
+    """Yield what values are not as declared, and how many; it may be none."""
+    missing = is_missing(series)
+    present = as_moments(series[~missing])
+    if kind == "continuous":
+        values = present.to_numpy(dtype=np.float64)
+        yield "infinite: fit refuses", int(np.isinf(values).sum())
+    if getattr(described, "nullable", True) is False:
+        yield "missing, though not nullable: not counted", int(missing.sum())
+    if isinstance(described, Continuous):
+        yield from _in_numbers(present, kind, described)
+    elif isinstance(described, Datetime):
+        yield from _in_times(present, described)
+    elif isinstance(described, Categorical):
+        known = set(described.categories)
+        strange = sum(value not in known for value in _plain_values(present))
+        yield "level not declared: read as 'other'", strange
+    elif isinstance(described, Identifier):
+        repeated = present.duplicated(keep=False)
+        yield "identifier that another row has too", int(repeated.sum())
+
+
+def _in_numbers(
+    present: pd.Series, kind: str, described: Continuous
+) -> Iterator[tuple[str, int]]:
+    if kind == "timedelta":
+        present = present.dt.total_seconds()
+    limits = float_info(present.dtype)
+    values = present.to_numpy(dtype=np.float64)
+    values = values[np.isfinite(values)]
+    with np.errstate(over="ignore"):  # 0.1 is another number in single precision
+        low, high = map(limits.dtype.type, (described.low, described.high))
+    yield f"below {described.low}: clipped", int((values < low).sum())
+    yield f"above {described.high}: clipped", int((values > high).sum())
+    decimals = 0 if described.integer else described.decimals
+    if isinstance(decimals, int):
+        finer = decimals_of(values, float(limits.eps), decimals) > decimals
+        what = f"more than {decimals} decimals" if decimals else "not a whole number"
+        yield f"{what}: rounded", int(finer.sum())
+
+
+def _in_times(present: pd.Series, described: Datetime) -> Iterator[tuple[str, int]]:
+    moments = pd.DatetimeIndex(present)
+    since_epoch, low, high = map(_utc, (moments, described.low, described.high))
+    yield f"before {described.low}: clipped", int((since_epoch < low).sum())
+    yield f"after {described.high}: clipped", int((since_epoch > high).sum())
+    if described.unit is not None:
+        clock = moments.tz_localize(None)
+        finer = clock != clock.floor(described.unit)
+        yield f"finer than unit {described.unit!r}: cut down", int(finer.sum())
+
+
+def _utc(moments: Any) -> Any:  # noqa: ANN401 - one moment, or many
+    """Read moments without a zone as UTC, as a fit does."""
+    zoned = moments.tz_localize("UTC") if moments.tz is None else moments
+    return zoned.tz_convert("UTC")
+
+
+def _plain_values(series: pd.Series) -> Iterator[Any]:
+    """Yield values as exact built-in scalars, which equal categories of a schema."""
+    return map(plain, as_moments(series).tolist())
+
+
+_ROUNDING = 8.0  # machine epsilons, of a sum
+
+
+def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
+    """Say in words how rows break a rule, and count them."""
+    own = [df[name] for name in rule.names]
+    listed = ", ".join(map(repr, rule.names))
+    if isinstance(rule, Ordered):
+        return f"not in the order {listed}: drawn sorted", _unordered(own)
+    if isinstance(rule, SumOf):
+        parts = ", ".join(map(repr, rule.parts))
+        return f"{rule.total!r} is not the sum of {parts}: computed", _unsummed(own)
+    if isinstance(rule, Determines):
+        words = f"{rule.decided!r} is not what {rule.deciding!r} decides: looked up"
+        return words, _undecided(rule, *own)
+    assert isinstance(rule, MissingTogether)
+    missing = np.array([is_missing(series) for series in own])
+    some = missing.any(axis=0) & ~missing.all(axis=0)
+    return f"missing in some of {listed} only: drawn together", int(some.sum())
+
+
+def _unordered(own: list[pd.Series]) -> int:
+    values = np.array([_numbers(series) for series in own])
+    so_far = np.fmax.accumulate(values, axis=0)
+    return int((so_far > values).any(axis=0).sum())
+
+
+def _unsummed(own: list[pd.Series]) -> int:
+    """Count totals that are no sums, up to rounding, or not missing with a part."""
+    total, *parts = (_numbers(series) for series in own)
+    exact = max(float(float_info(series.dtype).eps) for series in own)
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.abs(total) + np.sum(np.abs(parts), axis=0)
+        off = np.abs(total - np.sum(parts, axis=0)) > _ROUNDING * exact * size
+    missing = np.isnan(parts).any(axis=0)
+    return int((off | (missing != np.isnan(total))).sum())
+
+
+def _undecided(rule: Determines, deciding: pd.Series, decided: pd.Series) -> int:
+    """Count values that are not those of the table; not of undeclared categories."""
+    missing, absent = is_missing(deciding), is_missing(decided)
+    keys = [*_plain_values(deciding)]
+    known = ~missing & np.array([key in rule.table for key in keys], dtype=bool)
+    expected = [
+        rule.table[k] if has else None for k, has in zip(keys, known, strict=True)
+    ]
+    kind, _ = known_kind(None, decided.dtype)
+    if kind in ("continuous", "timedelta"):
+        dtype = float_info(decided.dtype).dtype
+        numbers = np.array([np.nan if v is None else v for v in expected], dtype=float)
+        same = numbers.astype(dtype) == _numbers(decided).astype(dtype)
+    else:
+        values = decided.astype(object).where(~absent, None)
+        pairs = zip(map(plain, values), expected, strict=True)
+        same = np.array([value == other for value, other in pairs], dtype=bool)
+    return int(((known & ~(same & ~absent)) | (missing & ~absent)).sum())
+
+
+def _numbers(series: pd.Series) -> NDArray[np.float64]:
+    """Return numbers or times as floats, and NaN where one is missing."""
+    missing = is_missing(series)
+    present: Any = series[~missing]
+    kind, _ = known_kind(None, series.dtype)
+    if kind == "datetime":
+        present = _utc(pd.DatetimeIndex(present)).as_unit("us").asi8
+    elif kind == "timedelta":
+        present = present.dt.total_seconds()
+    values = np.full(len(series), np.nan)
+    values[~missing] = np.asarray(present, dtype=np.float64)
+    return values

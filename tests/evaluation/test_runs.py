@@ -1,0 +1,332 @@
+"""Runs resume from a folder, and go to any backend of joblib, one task each."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from _comparisons import SCHEMA
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.parallel import ThreadingBackend
+from sklearn.naive_bayes import GaussianNB
+
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.evaluation._runs import Job, Task, run, table_digest
+from skdpsynth.exceptions import DegradedResultWarning
+
+
+@pytest.fixture
+def resume(compare, stubs, tmp_path):
+    """Compare with a folder; say how many fits that took."""
+
+    def call(synthesizers=None, **changes):
+        before = len(stubs["Blind"].fits)
+        synthesizers = synthesizers or {"blind": stubs["Blind"]()}
+        result = compare(synthesizers, folder=tmp_path / "runs", **changes)
+        return len(stubs["Blind"].fits) - before, result
+
+    return call
+
+
+def test_finished_runs_are_not_repeated(resume):
+    n_fits, first = resume()
+    assert n_fits == 2
+    n_fits, again = resume()
+    assert n_fits == 0
+    assert again.scores.equals(first.scores)
+    pd.testing.assert_frame_equal(again.runs, first.runs)
+    assert again.plot_marginals().shape == first.plot_marginals().shape
+    assert resume(n_repeats=3)[0] == 1
+    assert resume(epsilons=(1.0, 2.0))[0] == 2
+
+
+def test_an_interrupted_comparison_goes_on(resume, stubs, tmp_path):
+    class Interrupted(stubs["Blind"]):
+        def fit(self, X):
+            if len(self.fits) == 3:
+                raise KeyboardInterrupt
+            return super().fit(X)
+
+    # Under the name of the class that is interrupted, which is a part of the key.
+    with pytest.raises(KeyboardInterrupt):
+        resume({"blind": Interrupted()}, n_repeats=5)
+    assert len(stubs["Blind"].fits) == 3
+    Interrupted.fit = stubs["Blind"].fit
+    n_fits, result = resume({"blind": Interrupted()}, n_repeats=5)
+    assert n_fits == 2
+    assert len(result.runs) == 10
+    assert list((tmp_path / "runs").glob("*.tmp")) == []
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import RandomForestClassifier
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.evaluation import compare_synthesizers
+from skdpsynth.schema import Categorical, TableSchema
+
+table = pd.DataFrame({"u": np.arange(80.0), "k": [*"abcd"] * 20, "y": [*"nppn"] * 20})
+schema = TableSchema({"y": Categorical(["n", "p"])}, target="y")
+compare_synthesizers(
+    [IndependentSynthesizer(schema=schema)],
+    table[::2],
+    table[1::2].assign(y=["n", "p"] * 20),
+    "y",
+    n_repeats=1,
+    classifiers=[RandomForestClassifier(3, random_state=0)],
+    sampling_strategy={"n": 0.3, "p": 0.7},
+    folder=sys.argv[1],
+)
+"""
+
+
+@pytest.mark.nightly
+def test_another_process_finds_the_runs(tmp_path):
+    """Whatever the seed of its hashes: nothing is written again."""
+    written = []
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT, str(tmp_path)],
+            check=True,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+        )
+        files = sorted(tmp_path.glob("*.json"))
+        written.append([(path.name, path.stat().st_mtime_ns) for path in files])
+    assert len(written[0]) == 2
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "key", "fields"])
+def test_a_torn_file_is_redone(resume, tmp_path, damage):
+    resume()
+    path = next(iter((tmp_path / "runs").glob("Blind-1-0-*.json")))
+    text = path.read_text(encoding="utf-8")
+    document = json.loads(text)
+    path.write_text(
+        {
+            "cut": text[: len(text) // 2],
+            "empty": "",
+            "other": "[1, 2]",
+            "key": text.replace(document["key"], "0" * 64),
+            "fields": json.dumps({"key": document["key"], "run": {"facts": {}}}),
+        }[damage],
+        encoding="utf-8",
+    )
+    assert resume()[0] == 1
+    assert json.loads(path.read_text(encoding="utf-8"))["key"] == document["key"]
+    assert resume()[0] == 0
+
+
+def test_what_determines_a_run_is_in_its_key(resume, stubs, tables):
+    resume()
+    other = tables[0].assign(noise=tables[0]["noise"] + 1e-9)
+    for changes in (
+        {"train": other},
+        {"test": tables[1][::-1]},
+        {"n_samples": 121},
+        {"settings": "AB"},
+        {"classifiers": ["GaussianNB"]},
+        {"sampling_strategy": "balanced"},
+        {"random_state": 1},
+        {"pos_label": "no"},
+        {"synthesizers": {"blind": stubs["Blind"](target="noise")}},
+        {"synthesizers": {"renamed": stubs["Blind"]()}},
+    ):
+        assert resume(**changes)[0] == 2, list(changes)
+    # What changes nothing is not.
+    assert resume({"blind": stubs["Blind"](verbose=1, random_state=7)})[0] == 0
+    assert resume(train=tables[0].set_index(tables[0].index + 5))[0] == 0
+
+
+def test_a_version_is_in_the_key(resume, monkeypatch):
+    resume()
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 99")
+    assert resume()[0] == 2
+
+
+def test_references_of_an_older_format_are_made_again(resume, monkeypatch, tmp_path):
+    """Theirs alone: no fit spends budget again for their sake."""
+    with monkeypatch.context() as before:
+        before.setattr("skdpsynth.evaluation._runs._REFERENCE_FORMAT", 1)
+        resume()
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 4
+    assert resume()[0] == 0
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 6
+
+
+def test_a_failed_run_is_tried_again(resume, stubs):
+    broken = {"bad": stubs["Broken"]()}
+    for _ in range(2):
+        with pytest.warns(DegradedResultWarning, match="runs failed"):
+            n_fits, _ = resume(broken, n_repeats=1)
+        assert n_fits == 1
+
+
+def test_the_folder_says_that_it_is_private(resume, tmp_path):
+    resume()
+    text = (tmp_path / "runs" / "README.txt").read_text(encoding="utf-8")
+    assert "NOT PRIVATE" in text
+    assert "real rows" in text
+
+
+def test_digest_of_a_table():
+    """Names, dtypes, order and values count; the index and object identity do not."""
+    table = pd.DataFrame(
+        {"a": [1.0, np.nan], "b": ["x", None], "c": pd.Categorical(["u", "v"])}
+    )
+    twin = pd.DataFrame(
+        {
+            "a": [1.0, np.nan],
+            "b": ["xx"[:1], None],
+            "c": pd.Categorical(["u", "v"], categories=["u", "v"]),
+        },
+        index=[7, 7],
+    )
+    digest = table_digest(table)
+    assert table_digest(twin) == digest
+    others = [
+        table[::-1],
+        table[["b", "a", "c"]],
+        table.rename(columns={"a": "A"}),
+        table.assign(a=[1.0, 2.0]),
+        table.assign(b=["x", "y"]),
+        table.astype({"c": object}),
+        table.assign(c=table["c"].cat.as_ordered()),
+        table.assign(c=table["c"].cat.reorder_categories(["v", "u"])),
+        table[:1],
+    ]
+    assert len({digest, *map(table_digest, others)}) == len(others) + 1
+
+
+BASELINE = IndependentSynthesizer(schema=SCHEMA)
+
+
+class Counting(ThreadingBackend):
+    """A backend that somebody registered; counts the tasks it is given."""
+
+    tasks = 0
+    supports_return_generator = False
+
+    def submit(self, func, callback=None):
+        Counting.tasks += 1
+        return super().submit(func, callback)
+
+
+class Nosy(GaussianNB):
+    """Notes how many workers joblib would give it."""
+
+    workers: list = []  # noqa: RUF012
+
+    def fit(self, X, y):
+        self.workers.append(joblib.effective_n_jobs(4))
+        return super().fit(X, y)
+
+
+def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs):
+    """Each run has its own, and none changes what is shown afterwards."""
+
+    class Warns(stubs["Blind"]):
+        def fit(self, X):
+            for _ in range(3):
+                warnings.warn(f"seed {self.random_state}", UserWarning, stacklevel=1)
+                time.sleep(0.01)
+            return super().fit(X)
+
+    before = list(warnings.filters), warnings.showwarning
+    with joblib.parallel_config(backend="threading"):
+        result = compare({"w": Warns()}, n_jobs=2, n_repeats=4, settings="C")
+    assert (list(warnings.filters), warnings.showwarning) == before
+    seeds = [seed for _, seed, _ in stubs["Blind"].fits]
+    expected = {f"UserWarning: seed {seed}" for seed in seeds}
+    assert len(expected) == 4
+    # Classifiers may warn too, and so may libraries.
+    found = [set(text.splitlines()) & expected for text in result.runs["warned"]]
+    assert sorted(map(len, found)) == [1] * 4
+    assert set().union(*found) == expected
+
+
+@pytest.mark.parametrize("backend", ["threading", "counting"])
+def test_a_run_is_one_task_of_any_backend(compare, stubs, backend):
+    """Also of one that cannot hand over results one by one; the order is kept."""
+    joblib.register_parallel_backend("counting", Counting)
+    Counting.tasks = 0
+    Nosy.workers.clear()
+    alone = compare({"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()})
+    with joblib.parallel_config(backend=backend):
+        result = compare(
+            {"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()}, n_jobs=2
+        )
+    assert result.scores.equals(alone.scores)
+    assert set(Nosy.workers) == {1}
+    if backend == "counting":
+        assert Counting.tasks == 4  # two repeats of the reference and of the run
+
+
+def test_a_run_travels(tables):
+    """What is sent to a worker can be pickled, and what comes back is small."""
+    job = Job("floor", BASELINE, 1.0, 0, 0)
+    task = Task("label", 120, "BC", ["GaussianNB"], None, None, fidelity=False)
+    function, *arguments = pickle.loads(pickle.dumps((run, job, task, *tables)))
+    record = function(*arguments)
+    assert record.facts["error"] == ""
+    assert len(pickle.dumps(record)) < 20_000
+
+
+@pytest.mark.nightly
+def test_processes_give_the_same_rows(compare):
+    """Real rows come to them as read-only files; noise differs, the rest does not."""
+    options = {"classifiers": ["GaussianNB"], "epsilons": (5.0,)}
+    with joblib.parallel_config(backend="loky", max_nbytes=1_000):
+        result = compare([BASELINE], n_jobs=2, **options)
+    assert (result.runs["error"] == "").all()
+    keys = ["synthesizer", "repeat", "setting", "classifier", "metric"]
+    assert result.scores[keys].equals(compare([BASELINE], **options).scores[keys])
+
+
+@pytest.mark.nightly
+def test_a_killed_worker_ends_the_comparison_and_keeps_what_was_done(compare, tmp_path):
+    """As the system kills one that takes too much memory."""
+
+    class Killed(IndependentSynthesizer):
+        def fit(self, X, y=None):
+            for _ in range(600):  # until the other run is done
+                if list(tmp_path.glob("IndependentSynthesizer-*.json")):
+                    break
+                time.sleep(0.1)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    options = {"folder": tmp_path, "n_repeats": 1, "settings": "B", "n_jobs": 2}
+    with pytest.raises(TerminatedWorkerError):
+        compare({"floor": BASELINE, "killed": Killed()}, **options)
+    assert len(list(tmp_path.glob("IndependentSynthesizer-*.json"))) == 1
+
+
+@pytest.mark.nightly
+# Starting a cluster warns about ports and unclosed sockets of its own.
+@pytest.mark.filterwarnings("default")
+def test_a_dask_cluster_takes_the_runs(compare, tmp_path):
+    """Two worker processes; every run comes back, and to the folder."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+        joblib.parallel_config(backend="dask", wait_for_workers_timeout=60),
+    ):
+        result = compare([BASELINE], fidelity=True, epsilons=(1, 10), folder=tmp_path)
+        assert len(client.ncores()) == 2
+    assert (result.runs["error"] == "").all()
+    assert len(list(tmp_path.glob("*.json"))) == len(result.runs) == 6
