@@ -171,6 +171,8 @@ class ReleasedClass:
     have noise `share_std`; `counts` and `measured` (D, D) are those of `PairTables`,
     with `noise_std`. Noise is in rows. Tables of three columns join the loss once
     `with_triples` is set: they cost most of a step, and say little before pairs fit.
+    `chosen` is the share of the planned tables of pairs that was measured: the fewer,
+    the less noise there is to be fitted.
     """
 
     def __init__(
@@ -187,6 +189,7 @@ class ReleasedClass:
         tensor = partial(torch.as_tensor, dtype=torch.float32, device=device)
         n_rows = max(n_rows, 1.0)
         self.tables = shares, counts / n_rows, measured, noise_std / n_rows
+        self.n_rows, self.chosen = n_rows, 1.0
         self.triples, self.with_triples = triples, False
         self.shares = tensor(shares)
         self._per_share = n_rows / max(share_std, _LEAST_NOISE)
@@ -253,7 +256,10 @@ def slopes_of_loss(
     changes, weights = heads.changes(parameters), log_weights.softmax(1)
     probabilities = heads.shares(home + changes)
     # The slopes of the entropy are the changes: what is constant in a column is lost.
-    by_shares = changes.mul_(_ENTROPY / n_classes / n_cells * weights.sum(0)[:, None])
+    n_rows = [one.n_rows for one in released]
+    chosen = np.average([one.chosen for one in released], weights=n_rows)
+    per_cell = float(_ENTROPY * chosen / n_classes / n_cells)
+    by_shares = changes.mul_(per_cell * weights.sum(0)[:, None])
     distances, by_log_weights = [], torch.zeros_like(weights)
     for one, own, by_logs in zip(released, weights, by_log_weights, strict=True):
         # What the class will not keep does not matter to it now.

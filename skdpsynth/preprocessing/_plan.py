@@ -274,7 +274,7 @@ def table_bins(
 ) -> int:
     """Choose the bins of a column: those that the class with least noise fills."""
     rows = [
-        plan.n_rows / max(pair_noise_std(n_columns, plan.mu_pairs), 1.0)
+        plan.n_rows / max(pair_noise_std(plan.n_rows, n_columns, plan.mu_pairs), 1.0)
         for plan in plans
         if plan.mu_pairs
     ]
@@ -286,13 +286,14 @@ def _with_tables(
 ) -> ClassPlan:
     if not plan.mu_pairs:
         return plan
-    n_pairs, n_tables = all_pairs(len(domains)), planned_tables(len(domains))
+    n_columns = len(domains)
+    n_tables = planned_tables(plan.n_rows, n_columns, plan.mu_pairs)
     sizes = [most_bins(domain, n_bins) for domain in domains]
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
-    noise_std = pair_noise_std(len(domains), plan.mu_pairs)
+    noise_std = pair_noise_std(plan.n_rows, n_columns, plan.mu_pairs)
     return replace(
         plan,
         n_tables=n_tables,
-        n_table_cells=cells * n_tables // n_pairs,
+        n_table_cells=cells * n_tables // all_pairs(n_columns),
         table_noise_std=noise_std,
     )

@@ -40,7 +40,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_CHOSEN_FROM = 300  # pairs: with fewer, all of them are measured
+# Pairs: all of them are measured, unless they are more or a class has fewer rows than
+# so many noise deviations of a count. Of few rows about so many pairs are then chosen,
+# and a table is worth it if what columns depend is above a part of its noise, since a
+# fit is smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88.
+_CHOSEN_FROM, _CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
 _LEAST_BINS = 4  # of a column
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
@@ -112,16 +116,30 @@ def all_pairs(n_columns: int) -> int:
     return n_columns * (n_columns - 1) // 2
 
 
-def planned_tables(n_columns: int) -> int:
-    """Give the tables of pairs that a plan counts on."""
+def most_tables(n_columns: int) -> int:
+    """Give the number of tables of pairs that are measured at most."""
     return min(all_pairs(n_columns), _CHOSEN_FROM)
 
 
-def pair_noise_std(n_columns: int, mu: float) -> float:
+def few_rows(n_rows: float, n_columns: int, mu: float) -> bool:
+    """Tell whether too few rows are above the noise of the tables of all pairs."""
+    n_pairs = all_pairs(n_columns)
+    scarce = n_rows * mu < _CHOSEN_BELOW * math.sqrt(n_pairs)
+    return _FEW_TABLES < n_pairs <= _CHOSEN_FROM and scarce
+
+
+def planned_tables(n_rows: float, n_columns: int, mu: float) -> int:
+    """Give the tables of pairs that a plan counts on, with `mu` for all of them."""
+    most = _FEW_TABLES if few_rows(n_rows, n_columns, mu) else _CHOSEN_FROM
+    return min(all_pairs(n_columns), most)
+
+
+def pair_noise_std(n_rows: float, n_columns: int, mu: float) -> float:
     """Give the planned noise of a count of a table of two columns, in rows."""
-    if all_pairs(n_columns) > _CHOSEN_FROM:
+    n_tables = planned_tables(n_rows, n_columns, mu)
+    if n_tables < all_pairs(n_columns):
         mu *= math.sqrt(1.0 - CHOICE_SHARE)
-    return math.sqrt(planned_tables(n_columns)) / mu
+    return math.sqrt(n_tables) / mu
 
 
 def bins_of_pairs(
@@ -141,7 +159,8 @@ def pairs_affordable(n_rows: float, n_columns: int, mu: float) -> bool:
     """Tell whether the planned rows of a class are well above the noise of a count."""
     if not 2 <= n_columns < _MOST_COLUMNS:
         return False
-    return n_rows * mu >= _ROWS_FROM * math.sqrt(planned_tables(n_columns))
+    n_tables = planned_tables(n_rows, n_columns, mu)
+    return n_rows * mu >= _ROWS_FROM * math.sqrt(n_tables)
 
 
 def pairs_best(n_rows: float, n_columns: int, mu: float) -> bool:
@@ -228,18 +247,21 @@ def measure_pairs(
     *,
     mu: float,
     scope: Hashable,
+    planned_rows: float = math.inf,
     target: int | None = None,
 ) -> PairTables:
     """Measure the tables of the pairs of columns in one class, for `mu` together.
 
-    All pairs; in a wide table those of the column `target`, a number, and those
-    that differ most from what independent columns would have, beyond the noise that
-    their tables would get. `shares` (D,) are those of the bins in their columns: like
-    `bins` and `n_rows` they are released before.
+    All pairs; in a wide table, or of few rows, those of the column `target`, a number,
+    and those that differ most from what independent columns would have, beyond the
+    noise that their tables would get. `shares` (D,) are those of the bins in their
+    columns: like `bins` and `n_rows` they are released before. `planned_rows` are the
+    rows that the plan of the class counts on.
     """
     codes, sizes = Parts.of(rows).map(bins.encode), bins.sizes
     pairs = np.array(list(combinations(range(len(sizes)), 2)), dtype=np.int64)
-    if len(pairs) > _CHOSEN_FROM:
+    few = few_rows(planned_rows, len(sizes), mu)
+    if few or len(pairs) > _CHOSEN_FROM:
         mu_choice = mu * math.sqrt(CHOICE_SHARE)
         reservation = accountant.reserve_gaussian(
             "choice of pairs",
@@ -250,8 +272,15 @@ def measure_pairs(
         expected = np.rint(n_rows * np.outer(shares, shares)).astype(np.int64)
         distances = noisy_pair_distances(codes, sizes, expected, reservation)
         mu = mu * math.sqrt(1.0 - CHOICE_SHARE)
+        # Of a count, in the L1 distance of a table.
+        noise_std = math.sqrt(2.0 / math.pi) / mu
+        beyond = distances.astype(np.float64)
+        if few:
+            noise_std *= _FEW_NOISE
+            beyond -= _distances_by_chance(expected, bins.starts)
         first = np.any(pairs == (-1 if target is None else target), axis=1)
-        pairs = pairs[_worth(distances, pairs, np.array(sizes), mu, first)]
+        noise = noise_std * np.array(sizes)[pairs].prod(axis=1)
+        pairs = pairs[_worth(beyond, noise, first)]
     measured = measured_cells(sizes, pairs)
     reservation = accountant.reserve_gaussian(
         f"{_tables(len(pairs))} of 2 columns, {measured.sum()} cells",
@@ -337,22 +366,27 @@ def measure_moments(
     return SecondMoments(sums / n_rows, float(noise_std / n_rows))
 
 
+def _distances_by_chance(
+    expected: NDArray[np.int64], starts: NDArray[np.int64]
+) -> Floats:
+    """Give the mean L1 distance of the tables of independent columns, of all pairs."""
+    off = np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
+    blocks = np.add.reduceat(np.add.reduceat(off, starts[:-1], 0), starts[:-1], 1)
+    return np.asarray(blocks[np.triu_indices(len(starts) - 1, 1)])
+
+
 def _worth(
-    distances: NDArray[np.int64],
-    pairs: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    mu: float,
-    first: NDArray[np.bool_],
+    distances: Floats, noise: Floats, first: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """Choose the pairs whose distances exceed the noise of their tables by most.
 
-    The noise of a table grows with the root of the number of tables, so the gain of
-    the best ones together has a maximum. Those that are `first` are all among them.
+    The `noise` of a table, as it is if it is the only one, grows with the root of the
+    number of tables, so the gain of the best ones together has a maximum. Those that
+    are `first` are all among them.
     """
-    noise = math.sqrt(2.0 / math.pi) / mu * sizes[pairs].prod(axis=1)
     found, best = np.empty(0, dtype=np.int64), -math.inf
-    most = planned_tables(len(sizes))
     least = max(int(first.sum()), 1)
+    most = max(min(len(distances), _CHOSEN_FROM), least)
     for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
         gains = distances - noise * math.sqrt(n_tables)
         chosen = np.lexsort((-gains, ~first))[:n_tables]

@@ -19,7 +19,7 @@ from skdpsynth.nn._triples import TripleLoss
 from skdpsynth.preprocessing._bins import choose_bins
 from skdpsynth.preprocessing._estimates import flat_marginals
 from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._tables import PairTables, borrowers
+from skdpsynth.preprocessing._tables import PairTables, borrowers, most_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,6 +155,9 @@ class PairStart:
             self._released[c] = ReleasedClass(
                 pairs.n_rows, shares[c], plan.noise_std, *pairs[:3], triples, device
             )
+            if c in measured.pairs:
+                most = most_tables(len(bins.sizes))
+                self._released[c].chosen = len(pairs.pairs) / most
         mixtures = [
             Mixture.independent(share, rank)
             for share, rank in zip(shares, measured.ranks, strict=True)
