@@ -22,11 +22,17 @@ from sklearn.base import clone
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import Replay, _planted, _replay, replay
 from skdpsynth.audit.__main__ import main
-from skdpsynth.audit._containers import contained
-from skdpsynth.audit._odd_tables import ALL_SOURCES, odd_tables
-from skdpsynth.audit._recording import NOT_PASSED, Seen, recorded, replayed
-from skdpsynth.audit._same import differences
-from skdpsynth.audit._worlds import compare, enter
+from skdpsynth.audit._odd_tables import ALL_SOURCES, contained, odd_tables
+from skdpsynth.audit._worlds import (
+    NOT_PASSED,
+    Observed,
+    compare,
+    compare_releases,
+    differences,
+    enter,
+    recorded,
+    replayed,
+)
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.nn._clipping import poisson_sample
 from skdpsynth.nn._linear_teachers import Assignment
@@ -193,9 +199,7 @@ def found_keys(counts, history=None, names=None):
 
 
 def findings_of(first, second):
-    from skdpsynth.audit._worlds import _compare_releases
-
-    return _compare_releases(first, second, "the row")
+    return compare_releases(first, second, "the row")
 
 
 def test_a_key_that_reaches_the_least_count_does_not_pass():
@@ -238,7 +242,7 @@ def test_noise_that_is_missing_is_noticed():
     with insecure_randomness(0), recorded() as seen:
         release_gaussian(np.arange(20), line())
     assert not seen[0].silent
-    silent = Seen.of(
+    silent = Observed.of(
         seen[0].__class__(
             *[
                 getattr(seen[0], n)
@@ -400,7 +404,7 @@ def test_a_finding_is_exit_code_1(small, capsys):
 
 def test_a_twin_that_is_not_noticed_is_exit_code_1(small, capsys, monkeypatch):
     sound = _planted.PLANTED["the number of rows kept"]._replace(
-        broken=lambda real: real
+        broken=lambda real, *args, **named: real(*args, **named)
     )
     monkeypatch.setattr(_replay, "PLANTED", {"a sound twin": sound})
     code = main(

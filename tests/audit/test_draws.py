@@ -18,7 +18,7 @@ from scipy.stats import binomtest, norm, pearsonr
 from sklearn.base import clone
 
 from skdpsynth import DPCGANSynthesizer, GPATESynthesizer
-from skdpsynth.audit._recording import recorded
+from skdpsynth.audit._worlds import recorded
 from skdpsynth.nn import _discriminator
 from skdpsynth.nn._clipping import poisson_sample
 from skdpsynth.privacy import PrivacyAccountant, _mechanisms

@@ -18,8 +18,8 @@ from scipy.stats import norm
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import audit_generator, epsilon_lower_bound
-from skdpsynth.audit._attack import COMBINED, attack
-from skdpsynth.audit._scores import CanaryScores, canary_row
+from skdpsynth.audit._generator import COMBINED, CanaryScores, attack
+from skdpsynth.audit._worlds import canary_row
 from skdpsynth.preprocessing import _purchase
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.privacy import PrivacyBudget, _mechanisms

@@ -25,7 +25,7 @@ from sklearn.base import clone
 import skdpsynth
 from skdpsynth import GPATESynthesizer
 from skdpsynth.audit import audit_ledger
-from skdpsynth.audit._recording import (
+from skdpsynth.audit._worlds import (
     SequenceError,
     recorded,
     replayed,

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.audit import audit_ledger
-from skdpsynth.audit._recording import recorded, replayed
+from skdpsynth.audit._worlds import recorded, replayed
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.preprocessing import _classes, _marginals, _purchase
@@ -306,7 +306,7 @@ def test_rows_without_a_label_in_classes_are_caught(name, table, monkeypatch):
     assert findings(INSTANCES[name], DECLARED, some, canary) == ()
     monkeypatch.setattr(PrivateRows, "of_class", joins_every_class)
     found = findings(INSTANCES[name], DECLARED, some, canary)
-    assert_caught(found, "different rows pay for")
+    assert_caught(found, "charged to different rows")
 
 
 class SkipsEmptyClasses(GPATESynthesizer):

@@ -23,7 +23,7 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 from skdpsynth.audit import LedgerAudit, audit_ledger
-from skdpsynth.audit._recording import recorded
+from skdpsynth.audit._worlds import recorded
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.nn import _dp_sgd
 from skdpsynth.preprocessing import _purchase
@@ -293,7 +293,7 @@ def test_rows_in_the_ensembles_of_two_classes(
     monkeypatch.setattr(PrivateRows, "of_class", all_rows)
     synthesizer = GPATESynthesizer(init="random", n_iter=3, n_teachers=4)
     found = audit_of(synthesizer, small_table, canary, public_schema)
-    assert_caught(found, "different rows pay for: class u, class v")
+    assert_caught(found, "charged to different rows: class u, class v")
 
 
 def unclipped(gradients, clip):
@@ -420,7 +420,7 @@ class ShowsAnotherLedger(IndependentSynthesizer):
         (KeepsRows(), "fitted object depends on the canary"),
         (PublicDrawsByRow(), "synthetic rows depend on the canary"),
         (ClaimsTooLittle(), "above the"),
-        (SecondLedger(), "a second ledger pays"),
+        (SecondLedger(), "charged to a second ledger"),
         (ShowsAnotherLedger(), "lists other reservations"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",

@@ -10,8 +10,9 @@ import torch
 from scipy.stats import binom, norm
 
 from skdpsynth.audit import audit_mechanism
-from skdpsynth.audit._mechanism import _bit_epsilon, _line_like
-from skdpsynth.audit._noise import (
+from skdpsynth.audit._mechanism import (
+    _line_like,
+    bit_epsilon,
     flip_rates,
     noise_test,
     rejected_scale,
@@ -100,18 +101,18 @@ def test_the_noise_test_is_exact():
 
 def test_power_is_the_chance_of_rejection():
     """Noise of the ratio named is rejected 8 times in 10, of 3,000 tries."""
-    ratio = smallest_ratio(200, 1e-6, 0.8)
+    ratio = smallest_ratio(200, 1e-6)
     noise = ratio * np.random.default_rng(1).normal(size=(3000, 200))
     rejected = np.mean([noise_test(row)[1] < 1e-6 for row in noise])
     assert rejected == pytest.approx(0.8, abs=0.04)
-    assert smallest_ratio(0, 1e-6, 0.8) == 0
+    assert smallest_ratio(0, 1e-6) == 0
 
 
 def test_power_of_votes_is_the_chance_of_rejection():
     """As above, of 2,000 tries; whole numbers of flips reject a little more."""
     counts = np.tile([10, 12], 100)
     settings = (25, 9.0, "gaussian vote")
-    scale = rejected_scale(counts, *settings, alpha=1e-6, power=0.8)
+    scale = rejected_scale(counts, *settings, alpha=1e-6)
     rates = flip_rates(counts, 25, scale, "gaussian vote")
     flips = np.random.default_rng(1).random((2000, 200)) < rates
     rejected = [
@@ -119,7 +120,7 @@ def test_power_of_votes_is_the_chance_of_rejection():
         for row in flips
     ]
     assert np.mean(rejected) == pytest.approx(0.8, abs=0.05)
-    few = rejected_scale(counts[:4], *settings, alpha=1e-6, power=0.8)
+    few = rejected_scale(counts[:4], *settings, alpha=1e-6)
     assert few == 0
 
 
@@ -127,10 +128,10 @@ def test_the_epsilon_of_a_bit():
     """Randomized response; a bit that is never no; and nothing beyond delta."""
     for epsilon in (0.1, 2.0):
         truth = 1 / (1 + math.exp(-epsilon))
-        assert _bit_epsilon(truth, 1 - truth, 0.0) == pytest.approx(epsilon)
-    assert _bit_epsilon(1.0, 0.9, 1e-5) == math.inf
-    assert _bit_epsilon(0.5, 0.5, 1e-5) == 0.0
-    assert _bit_epsilon(1.0, 1 - 1e-6, 1e-5) == 0.0
+        assert bit_epsilon(truth, 1 - truth, 0.0) == pytest.approx(epsilon)
+    assert bit_epsilon(1.0, 0.9, 1e-5) == math.inf
+    assert bit_epsilon(0.5, 0.5, 1e-5) == 0.0
+    assert bit_epsilon(1.0, 1 - 1e-6, 1e-5) == 0.0
 
 
 # --- Sound mechanisms -------------------------------------------------------------
@@ -228,7 +229,7 @@ def test_the_lower_bound_of_a_count_is_tight():
     found = audit_mechanism(release_gaussian, data, other, reservation, n_draws=100)
     truth = gdp_epsilon(reservation.mu, 1e-5)
     assert 0.95 * truth < found.lower_bound < truth
-    ratio = smallest_ratio(100_000, 1e-6 / 2, 0.8)  # two tests share alpha
+    ratio = smallest_ratio(100_000, 1e-6 / 2)  # two tests share alpha
     assert found.power == pytest.approx(
         gdp_epsilon(reservation.mu / ratio, 1e-5), rel=1e-4
     )
@@ -460,7 +461,7 @@ def test_words_and_plot():
     silent, reservation = audited("votes")
     assert silent.plot(ax) is ax
     rates = flip_rates(np.array([12, 13]), 25, reservation.noise_std, "gaussian vote")
-    assert _bit_epsilon(rates[0], 1 - rates[1], 1e-5) < silent.power < math.inf
+    assert bit_epsilon(rates[0], 1 - rates[1], 1e-5) < silent.power < math.inf
     few, _ = audited("votes", n_draws=2, alpha=1e-30)
     assert few.power == math.inf
     assert "Power: none" in str(few)

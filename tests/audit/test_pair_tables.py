@@ -197,7 +197,7 @@ def test_a_row_in_two_classes_is_caught(
     nameless = canary | {"y": None}
     assert audit(some, nameless, public_schema).findings == ()
     monkeypatch.setattr(PrivateRows, "of_class", with_those_of_no_class)
-    assert_caught(audit(some, nameless, public_schema), "different rows pay for")
+    assert_caught(audit(some, nameless, public_schema), "charged to different rows")
 
 
 # --- What decides -----------------------------------------------------------------

@@ -16,7 +16,7 @@ import torch
 from sklearn.base import BaseEstimator
 
 from skdpsynth.audit import audit_generator
-from skdpsynth.audit._runs import describe
+from skdpsynth.audit._generator import describe
 
 TABLE = pd.DataFrame({"x": [-9.0, -8.0]})
 SETTINGS = {"epsilon": 1, "delta": 0, "n_runs": 4, "n_samples": 2}
