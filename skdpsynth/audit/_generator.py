@@ -1,30 +1,234 @@
-"""Black-box audit: can synthetic rows tell whether one row was in the table."""
+"""Black-box audit: can synthetic rows tell whether one row was in the table.
+
+Two worlds, with the row and without it; many fits in each. Synthetic rows are scored,
+a rule is chosen on some runs, and its errors are counted on others.
+"""
 
 from __future__ import annotations
 
+import copy
+import math
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+import joblib
+import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tqdm import tqdm
 
-from skdpsynth.audit._attack import attack
 from skdpsynth.audit._bounds import (
     detectable_epsilon,
+    epsilon_bounds,
     epsilon_lower_bound,
+    mu_bounds,
     mu_lower_bound,
 )
-from skdpsynth.audit._results import POWER, GeneratorAudit
-from skdpsynth.audit._runs import describe, fresh, run_worlds
-from skdpsynth.audit._scores import CanaryScores, canary_row
+from skdpsynth.audit._worlds import canary_row
+from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
+from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy._report_text import claim as claim_text
+from skdpsynth.schema import as_moments
+from skdpsynth.utils import RunFolder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+#: Name of the score that is a linear function of all others, learnt while choosing.
+COMBINED = "all scores combined"
+
+_CAVEAT = "An audit that finds nothing proves nothing: another attack may find more."
+_README = "Scores of finished runs of skdpsynth.audit.audit_generator, one file each.\n"
+_WORLDS = ("absent", "present")
+_FOLDS = 5  # of the runs that choose, for the combined score
+# Half the width of a cell around the canary, as a share of a number column's range.
+_CELLS = {"narrow": 0.05, "wide": 0.25}
+_WIDTH = 0.1  # of the kernel of the density, in the same unit
+_FLOOR = 1e-3  # share below which a logarithm is cut
+
+
+@dataclass(frozen=True, eq=False)  # it holds arrays
+class GeneratorAudit:
+    """Result of `audit_generator`: a lower bound of epsilon, never an upper one.
+
+    Parameters
+    ----------
+    claim : float
+        The epsilon that was claimed.
+    delta : float
+        The delta of the claim.
+    confidence : float
+        Probability of at least which `lower_bound` and `mu_lower_bound` are below the
+        truth, both at once.
+    lower_bound : float
+        Lower bound of epsilon at `delta`, from Clopper-Pearson bounds of both errors.
+    mu_lower_bound : float
+        Lower bound of the Gaussian-DP parameter; of use where the claim is a Gaussian
+        curve, and none of steps on samples, one-bit votes or Laplace noise.
+    power : float
+        Epsilon of the smallest leak that would have been rejected 8 times in 10; inf
+        if there were too few runs to reject any.
+    n_judged : int
+        Runs in each world that were judged.
+    false_alarms : int
+        Judged runs without the canary in which the attack saw it.
+    misses : int
+        Judged runs with the canary in which the attack did not see it.
+    score : str
+        The score that the attack looks at.
+    threshold : float
+        From where on it calls the canary present.
+    above : bool
+        Whether "from there on" means upwards.
+    absent : ndarray of shape (n_judged,), float64
+        The score in the judged runs without the canary.
+    present : ndarray of shape (n_judged,), float64
+        The score in the judged runs with the canary.
+
+    See Also
+    --------
+    audit_generator : Makes one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.audit import GeneratorAudit
+    >>> audit = GeneratorAudit(
+    ...     claim=1.0, delta=1e-5, confidence=0.95, lower_bound=3.28,
+    ...     mu_lower_bound=3.6, power=2.1, n_judged=100, false_alarms=0, misses=0,
+    ...     score="density", threshold=0.5, above=True,
+    ...     absent=np.zeros(100), present=np.ones(100),
+    ... )
+    >>> audit.violated
+    True
+    """
+
+    claim: float
+    delta: float
+    confidence: float
+    lower_bound: float
+    mu_lower_bound: float
+    power: float
+    n_judged: int
+    false_alarms: int
+    misses: int
+    score: str
+    threshold: float
+    above: bool
+    absent: NDArray[np.float64]
+    present: NDArray[np.float64]
+
+    @property
+    def violated(self) -> bool:
+        """Whether the lower bound is above the claim."""
+        return self.lower_bound > self.claim
+
+    @property
+    def gdp_lower_bound(self) -> float:
+        """Epsilon at `delta` of a Gaussian curve with `mu_lower_bound`."""
+        if self.delta == 0:  # no Gaussian curve has a finite epsilon there
+            return math.inf if self.mu_lower_bound > 0 else 0.0
+        return gdp_epsilon(self.mu_lower_bound, self.delta)
+
+    def __str__(self) -> str:
+        claim = (
+            f"epsilon = {claim_text(self.claim)} at delta = {claim_text(self.delta)}"
+        )
+        sure = f"{100 * self.confidence:.6g}% confidence"
+        number = "0 (too few runs)"
+        power = "Power: with so few runs no leak could have been rejected; run more."
+        if self.power < math.inf:
+            number = f"{self.power:.3g}"
+            power = (
+                f"Power: would have rejected epsilon >= {number} (a leak that its "
+                "scores see as randomized response, 8 times in 10)."
+            )
+        head = (
+            f"The audit found no violation of {claim} at power {number}. With "
+            f"{sure} epsilon is above {self.lower_bound:.3g}, which is a lower "
+            "bound of the leak and says nothing of how large it is."
+        )
+        if self.violated:
+            head = (
+                f"The audit contradicts {claim}: with {sure} epsilon is above "
+                f"{self.lower_bound:.3g}."
+            )
+        attack = (
+            f"Attack: {self.score!r} {'>=' if self.above else '<='} "
+            f"{self.threshold:.4g}; of {self.n_judged} judged runs in each world "
+            f"{self.false_alarms} false alarms and {self.misses} misses."
+        )
+        gaussian = (
+            f"Were the claim a Gaussian curve: mu above {self.mu_lower_bound:.3g}, "
+            f"epsilon above {self.gdp_lower_bound:.3g}."
+        )
+        lines = [head, power, attack, gaussian]
+        return "\n".join(lines if self.violated else [*lines, _CAVEAT])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the errors of the attack over all thresholds beside what is allowed.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            False alarms across, misses upwards. Below the dashed line no attack on a
+            mechanism that keeps its claim may be, but for chance.
+        """
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots()[1] if ax is None else ax
+        alarms = np.linspace(0, 1, 401)
+        ax.plot(alarms, _least_misses(alarms, self.claim, self.delta), "k--")
+        sign = 1.0 if self.above else -1.0
+        thresholds = np.unique(sign * np.concatenate([self.absent, self.present]))
+        edges = np.append(thresholds, np.inf)[:, None]
+        rates: tuple[Any, Any] = (
+            (sign * self.absent >= edges).mean(axis=1),
+            (sign * self.present < edges).mean(axis=1),
+        )
+        ax.step(*rates, where="post", color="tab:blue")
+        ax.plot(self.false_alarms / self.n_judged, self.misses / self.n_judged, "ro")
+        ax.set(
+            xlabel="false alarms",
+            ylabel="misses",
+            title=f"{self.score} (dashed: limit of epsilon = {self.claim:.4g})",
+            xlim=(0, 1),
+            ylim=(0, 1),
+        )
+        return ax
+
+
+def _least_misses(
+    alarms: NDArray[np.float64], epsilon: float, delta: float
+) -> NDArray[np.float64]:
+    """Give the trade-off curve of (epsilon, delta)."""
+    growth = math.exp(min(epsilon, 700.0))
+    lines = [1 - delta - growth * alarms, (1 - delta - alarms) / growth]
+    return np.maximum(np.maximum(*lines), 0.0)
 
 
 def audit_generator(
-    estimator: Any,  # noqa: ANN401 - anybody's object with fit and sample
+    estimator: Any,
     table: pd.DataFrame,
     canary: Mapping[str, object] | pd.DataFrame,
     *,
@@ -129,17 +333,9 @@ def audit_generator(
     worlds = (table, pd.concat([table, row], ignore_index=True))
     description = [] if folder is None else [describe(made), table, row, n_samples]
     scores = CanaryScores(table, row)
-    absent, present = run_worlds(
-        estimator,
-        worlds,
-        scores,
-        folder=folder,
-        description=description,
-        n_runs=n_runs,
-        n_samples=n_samples,
-        n_jobs=n_jobs,
-        verbose=verbose,
-    )
+    run = partial(_one_run, estimator, worlds, scores, n_samples)
+    kept = None if folder is None else RunFolder(folder, _README)
+    absent, present = _run_worlds(run, n_runs, kept, description, n_jobs, verbose)
     verdict = attack(absent, present, scores.names, delta=delta, alpha=alpha)
     errors = (verdict.false_alarms, verdict.misses, len(verdict.absent))
     return GeneratorAudit(
@@ -148,9 +344,7 @@ def audit_generator(
         confidence=1 - alpha,
         lower_bound=epsilon_lower_bound(*errors, delta=delta, alpha=alpha),
         mu_lower_bound=mu_lower_bound(*errors, alpha=alpha),
-        power=detectable_epsilon(
-            claim, errors[2], delta=delta, alpha=alpha, power=POWER
-        ),
+        power=detectable_epsilon(claim, errors[2], delta=delta, alpha=alpha),
         n_judged=errors[2],
         **vars(verdict),
     )
@@ -165,3 +359,296 @@ def _claim(made: object, name: str, given: float | None) -> float:
             f"unknown. Give audit_generator the {name} that is claimed."
         )
     return float(value)
+
+
+# --- Runs -------------------------------------------------------------------------
+
+
+def fresh(make: Any) -> Any:
+    """Give a clone, a deep copy, or what the callable returns: an unfitted object."""
+    if isinstance(make, BaseSynthesizer):
+        made = clone(make).set_params(budget=None)
+    elif isinstance(make, BaseEstimator):
+        made = clone(make)
+    elif hasattr(make, "fit") and not isinstance(make, type):
+        made = copy.deepcopy(make)
+    else:
+        made = make() if callable(make) else make
+    if not (hasattr(made, "fit") and hasattr(made, "sample")):
+        raise TypeError(
+            "Expected an object with fit(table) and sample(n_rows), or a callable that "
+            f"makes one. Got {type(made).__name__} instead."
+        )
+    return made
+
+
+def describe(made: Any) -> list[str]:
+    """Give class and a digest of the configuration, alike in every process.
+
+    Raises ValueError where no digest can be relied on. Where the object draws other
+    values whenever it is made, or holds a frozenset of texts, equal objects look
+    different, and no finished run is found.
+    """
+    name = f"{type(made).__module__}.{type(made).__qualname__}"
+    has_parameters = hasattr(made, "get_params")
+    # Else the attributes alone: the class may stand where no pickle finds it.
+    parts = made.get_params(deep=False) if has_parameters else object.__getstate__(made)
+    digest = other = ""
+    with suppress(Exception):  # anybody's object may raise anything
+        digest, other = joblib.hash(parts), joblib.hash(copy.deepcopy(parts))
+    if not digest or digest != other:
+        raise ValueError(
+            "Expected parameters or attributes that can be pickled, to tell the runs "
+            f"in `folder` from those of another configuration of {name}. Got something "
+            "that has no pickle, or one that changes with every copy. Give the object "
+            "a get_params of plain values, or audit it without `folder`."
+        )
+    return [name, str(digest)]
+
+
+def _run_worlds(
+    run: Callable[[int, int], tuple[int, int, Floats]],
+    n_runs: int,
+    kept: RunFolder | None,
+    description: object,
+    n_jobs: int | None,
+    verbose: int,
+) -> tuple[Floats, Floats]:
+    """Fit, sample and score in both worlds: two arrays of shape (n_runs, n_scores).
+
+    `description` is whatever two runs must have in common to be compared.
+    """
+    digest = joblib.hash(description)
+
+    def place(world: int, number: int) -> tuple[str, list[Any]]:
+        return f"{_WORLDS[world]}-{number:05d}", [digest, world, number]
+
+    keys = [(world, number) for number in range(n_runs) for world in (0, 1)]
+    found = {key: kept and kept.read(*place(*key)) for key in keys}
+    missing = [key for key in keys if found[key] is None]
+    tasks = (joblib.delayed(run)(*key) for key in missing)
+    done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
+    for world, number, row in tqdm(done, total=len(missing), disable=not verbose):
+        if kept is not None:
+            kept.write(*place(world, number), row.tolist())
+        found[world, number] = row
+    absent, present = (
+        np.array([found[world, number] for number in range(n_runs)]) for world in (0, 1)
+    )
+    return absent, present
+
+
+def _one_run(
+    make: object,
+    worlds: tuple[pd.DataFrame, pd.DataFrame],
+    scores: CanaryScores,
+    n_samples: int,
+    world: int,
+    number: int,
+) -> tuple[int, int, Floats]:
+    """Fit once; what a fit warns of is no finding, and would be shown 400 times."""
+    table = worlds[world]
+    with warnings.catch_warnings(action="ignore"):
+        made = fresh(make)
+        made.fit(table.copy())
+        sample = made.sample(n_samples)
+    if not isinstance(sample, pd.DataFrame):
+        rows = np.asarray(sample)
+        if rows.ndim != 2 or rows.shape[1] != table.shape[1]:
+            raise TypeError(
+                f"Expected sample({n_samples}) to give a DataFrame with the columns "
+                f"{list(table)}. Got {type(sample).__name__} of shape {rows.shape} "
+                "instead. Wrap the object so that it does."
+            )
+        sample = pd.DataFrame(rows, columns=list(table))
+    if len(sample) != n_samples or set(sample) != set(table):
+        raise ValueError(
+            f"Expected sample({n_samples}) to give as many rows with the columns "
+            f"{list(table)}. Got {len(sample)} rows with the columns {list(sample)}. "
+            "Wrap the object so that it does: by its number of rows a sample would "
+            "show in which world it is."
+        )
+    return world, number, scores(sample)
+
+
+# --- Scores -----------------------------------------------------------------------
+
+
+class CanaryScores:
+    """Numbers in which a synthetic table could show the canary.
+
+    A row differs from the canary in a number column by a share of the column's range,
+    and in any other column by 0 or 1. Distances are means over columns. A cell holds
+    the rows that differ by at most its width in every column. The density is that of a
+    Gaussian kernel at the canary, and the marginal density a product over columns.
+    """
+
+    def __init__(self, table: pd.DataFrame, canary: pd.DataFrame) -> None:
+        both = pd.concat([table, canary], ignore_index=True)
+        self._columns = list(table)
+        self._canary = canary
+        self._scales = {
+            name: _range_of(both[name]) for name in table if _is_number(table[name])
+        }
+        general = ["smallest distance", "mean distance", "distance of the nearest 5%"]
+        general += [f"count in the {cell} cell" for cell in _CELLS]
+        general += ["density", "marginal density"]
+        own = ("count near", "smallest difference", "mean difference", "spread")
+        self.names = general + [
+            f"{kind}: {name}"
+            for name in self._columns
+            for kind in own
+            if name in self._scales or kind == own[0]
+        ]
+
+    def __call__(self, sample: pd.DataFrame) -> Floats:
+        """Give finite numbers of shape (n_scores,), in the order of `names`."""
+        signed = {name: self._difference(sample[name]) for name in self._columns}
+        apart = np.abs(np.column_stack(list(signed.values())))
+        distances = np.minimum(apart, 1.0).mean(axis=1)
+        scores = [
+            distances.min(),
+            distances.mean(),
+            np.quantile(distances, 0.05),
+            *((apart <= width).all(axis=1).mean() for width in _CELLS.values()),
+            np.exp(-((apart / _WIDTH) ** 2).sum(axis=1) / 2).mean(),
+            np.log(np.maximum((apart <= _WIDTH).mean(axis=0), _FLOOR)).sum(),
+        ]
+        for name, difference in signed.items():
+            scores.append((np.abs(difference) <= _WIDTH).mean())
+            if name in self._scales:
+                gap = np.abs(difference).min()
+                scores += [gap, difference.mean(), difference.std()]
+        return np.nan_to_num(np.array(scores, dtype=np.float64))
+
+    def _difference(self, column: pd.Series) -> Floats:
+        """Give how far each value is from the canary's."""
+        own = self._canary[column.name].iloc[0]
+        missing = column.isna().to_numpy()
+        if pd.isna(own):
+            return np.where(missing, 0.0, 1.0)
+        if column.name not in self._scales:
+            same = (column.astype(object) == own).fillna(value=False)
+            return np.where(same.to_numpy(dtype=bool), 0.0, 1.0)
+        scale = self._scales[column.name]
+        values = (_as_floats(column) - _as_floats(pd.Series([own]))[0]) / scale
+        return np.where(missing, 1.0, np.clip(np.nan_to_num(values), -1e6, 1e6))
+
+
+def _is_number(column: pd.Series) -> bool:
+    types = pd.api.types
+    if types.is_bool_dtype(column):
+        return False
+    return types.is_numeric_dtype(column) or types.is_datetime64_any_dtype(column)
+
+
+def _as_floats(column: pd.Series) -> Floats:
+    """Convert numbers and times; missing values become NaN."""
+    column = as_moments(column)
+    if pd.api.types.is_datetime64_any_dtype(column):
+        seconds = column.dt.tz_localize(None) if column.dt.tz else column
+        return (seconds - pd.Timestamp(0)).dt.total_seconds().to_numpy(np.float64)
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _range_of(column: pd.Series) -> float:
+    """Give the width of a column's finite values; 1 where there is none."""
+    values = _as_floats(column)
+    values = values[np.isfinite(values)]
+    width = float(np.ptp(values)) if len(values) else 0.0
+    return width if 0 < width < np.inf else 1.0
+
+
+# --- Attack -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)  # it holds arrays
+class Verdict:
+    """The rule that was chosen, and its errors on the runs that did not choose it."""
+
+    score: str
+    threshold: float
+    above: bool
+    false_alarms: int
+    misses: int
+    absent: Floats
+    present: Floats
+
+
+def attack(
+    absent: Floats, present: Floats, names: Sequence[str], *, delta: float, alpha: float
+) -> Verdict:
+    """Choose score, threshold and direction on the first half; judge on the second.
+
+    `absent` and `present` are of shape (n_runs, n_scores), one row per run.
+    """
+    n_chosen = len(absent) // 2
+    chosen, judged = slice(0, n_chosen), slice(n_chosen, None)
+    first = np.vstack([absent[chosen], present[chosen]])
+    world = np.repeat([0, 1], n_chosen)
+    columns, later = first, [absent[judged], present[judged]]
+    labels = list(names)
+    if n_chosen >= _FOLDS:
+        # A score that has learnt these runs would look too good on them.
+        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
+        # Shrinkage lets it learn from fewer runs than scores.
+        model = make_pipeline(
+            StandardScaler(),
+            LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
+        )
+        guesses = cross_val_predict(
+            model, first, world, cv=folds, method="decision_function"
+        )
+        model.fit(first, world)
+        columns = np.column_stack([first, guesses])
+        later = [np.column_stack([s, model.decision_function(s)]) for s in later]
+        labels.append(COMBINED)
+    score, threshold, above = _best_rule(
+        columns[:n_chosen], columns[n_chosen:], delta=delta, alpha=alpha
+    )
+    ours, theirs = (part[:, score] for part in later)
+    alarms, hits = (
+        (side >= threshold) if above else (side <= threshold) for side in (ours, theirs)
+    )
+    return Verdict(
+        score=labels[score],
+        threshold=threshold,
+        above=above,
+        false_alarms=int(alarms.sum()),
+        misses=int((~hits).sum()),
+        absent=ours,
+        present=theirs,
+    )
+
+
+def _best_rule(
+    absent: Floats, present: Floats, *, delta: float, alpha: float
+) -> tuple[int, float, bool]:
+    """Find score, threshold and direction with the largest bound of epsilon.
+
+    Where several have the same, as where none proves anything, the bound of mu
+    decides: it also tells apart attacks that are weak.
+    """
+    n_runs = len(absent)
+    best, found = (-np.inf, -np.inf), (0, 0.0, True)
+    for score in range(absent.shape[1]):
+        for above in (True, False):
+            sign = 1.0 if above else -1.0
+            ours, theirs = (np.sort(sign * s[:, score]) for s in (absent, present))
+            thresholds = np.unique(np.concatenate([ours, theirs]))
+            alarms = n_runs - np.searchsorted(ours, thresholds, side="left")
+            misses = np.searchsorted(theirs, thresholds, side="left")
+            bounds = np.stack(
+                [
+                    epsilon_bounds(alarms, misses, n_runs, delta, alpha),
+                    mu_bounds(alarms, misses, n_runs, alpha),
+                ]
+            )
+            at = int(np.lexsort(bounds[::-1])[-1])
+            if tuple(bounds[:, at]) > best:
+                best = (float(bounds[0, at]), float(bounds[1, at]))
+                # Half way to the next run on the other side: as many errors, and
+                # more room for the runs that judge.
+                between = thresholds[at] / 2 + thresholds[max(at - 1, 0)] / 2
+                found = (score, sign * float(between), above)
+    return found

@@ -1,4 +1,4 @@
-"""White-box audit of a fit: every release against the line that pays for it."""
+"""White-box audit of a fit: every release against its line of the ledger."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdpsynth.audit._mechanism import is_vote
-from skdpsynth.audit._noise import noise_test, smallest_ratio, vote_test
-from skdpsynth.audit._recording import recorded
-from skdpsynth.audit._results import POWER, drawing
-from skdpsynth.audit._scores import canary_row
-from skdpsynth.audit._worlds import compare, enter, entries_of
+from skdpsynth.audit._mechanism import is_vote, noise_test, smallest_ratio, vote_test
+from skdpsynth.audit._worlds import canary_row, compare, enter, entries_of, recorded
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, check_range
 from skdpsynth.privacy._report_text import scope_words
@@ -27,7 +23,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from skdpsynth.audit._recording import Seen
+    from skdpsynth.audit._worlds import Observed
 
 _NOTHING_FOUND = (
     "The audit found no violation. It saw one canary and one history of releases; "
@@ -45,7 +41,7 @@ class ReleaseCheck:
     name : str
         What is released.
     scope : str
-        Whose rows pay.
+        Whose rows it is computed from and charged to: all, or those of a class.
     reserved : int
         Releases in the ledger.
     charged : int
@@ -145,9 +141,11 @@ class LedgerAudit:
         Returns
         -------
         matplotlib Axes
-            One bar per line; 1 is what was paid for.
+            One bar per line; 1 is what was reserved.
         """
-        ax = drawing(ax)
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots()[1] if ax is None else ax
         names = [f"{line.name} ({line.scope})" for line in self.lines]
         ax.barh(np.arange(len(names)), [line.noise_ratio for line in self.lines])
         ax.axvline(1.0, color="k", linestyle="--")
@@ -204,9 +202,9 @@ def audit_ledger(
        over all lines).
     2. Two fits with frozen secrets, without and with the canary, the second answered
        with the releases of the first. Both ask for the same releases. The canary moves
-       each by at most its sensitivity, and those of one payer alone beside those that
-       all rows pay. The fitted objects are equal, sample the same rows and report the
-       same: what they know of the canary they know by the releases.
+       each by at most its sensitivity, and those of one class alone beside those that
+       are charged to all rows. The fitted objects are equal, sample the same rows and
+       report the same: what they know of the canary they know by the releases.
 
     Releases that the fit makes in threads of its own are not seen, and found as such.
 
@@ -232,41 +230,42 @@ def audit_ledger(
     ready = clone(synthesizer).set_params(budget=None)
     if ready.random_state is None:
         ready.set_params(random_state=0)
-    with recorded() as secret:
-        fitted = _fitted(ready, table)
-    shifts, of_worlds = _compare_worlds(ready, table, other, seed)
-    lines, findings = _compare_noise(secret, fitted, alpha, shifts)
+    copy: BaseSynthesizer = clone(ready)
+    with (
+        recorded() as releases,
+        warnings.catch_warnings(action="ignore", category=DegradedResultWarning),
+    ):
+        fitted = copy.fit(table)
+    first = enter(ready, table, seed, coupled=False)
+    if first.error is not None:
+        raise first.error
+    second = enter(ready, other, seed, first.releases, coupled=False)
+    shifts, of_worlds = compare(first, second, "the canary")
+    lines, findings = _compare_noise(releases, fitted, alpha, shifts)
     if fitted.epsilon_ > fitted.epsilon:
         claimed = f"epsilon_ is {fitted.epsilon_:.6g}"
         findings.insert(0, f"{claimed}, above the {fitted.epsilon!r} asked.")
     return LedgerAudit(tuple(lines), (*findings, *of_worlds), confidence=1 - alpha)
 
 
-def _fitted(synthesizer: BaseSynthesizer, table: pd.DataFrame) -> BaseSynthesizer:
-    copy: BaseSynthesizer = clone(synthesizer)
-    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
-        return copy.fit(table)
-
-
 def _compare_noise(
-    releases: list[Seen], fitted: BaseSynthesizer, alpha: float, shifts: list[float]
+    releases: list[Observed], fitted: BaseSynthesizer, alpha: float, shifts: list[float]
 ) -> tuple[list[ReleaseCheck], list[str]]:
-    """Compare what was seen of every line with the line."""
+    """Compare the releases of every line of the ledger with the line."""
     entries, lines, findings = entries_of(releases), [], []
     shown = [entry.name for entry in fitted.privacy_report().entries]
     if shown != [entry.name for entry in entries]:
-        findings.append("the report lists other reservations than were seen to pay.")
+        findings.append("the report lists other reservations than were charged.")
     known = {id(entry.reservation) for entry in entries}
     if any(id(release.reservation) not in known for release in releases):
-        findings.append("a second ledger pays for some releases.")
-    known_shifts = chain(shifts, repeat(math.nan))
-    for entry, shift in zip(entries, known_shifts, strict=False):
+        findings.append("some releases are charged to a second ledger.")
+    for entry, shift in zip(entries, chain(shifts, repeat(math.nan)), strict=False):
         own = [r for r in releases if r.reservation is entry.reservation]
         drawn = sum(release.n_releases for release in own)
         tested = _noise_of(own, entry, alpha / len(entries))
         ratio, p_value, _ = tested
-        payers = scope_words(entry.scope)
-        where = f"{entry.name!r} ({payers})"
+        scope = scope_words(entry.scope)
+        where = f"{entry.name!r} ({scope})"
         if drawn != entry.used:
             findings.append(
                 f"{where}: {entry.used} releases were charged, but {drawn} were seen."
@@ -276,16 +275,14 @@ def _compare_noise(
                 f"{where}: the noise is {ratio:.4g} of the ledger's (p = {p_value:.3g})"
             )
         counts = (entry.count, entry.used, drawn)
-        lines.append(ReleaseCheck(entry.name, payers, *counts, *tested, shift))
+        lines.append(ReleaseCheck(entry.name, scope, *counts, *tested, shift))
     return lines, findings
 
 
 def _noise_of(
-    own: list[Seen],
-    entry: Any,  # noqa: ANN401 - Entry of the ledger
-    alpha: float,
+    own: list[Observed], entry: Any, alpha: float
 ) -> tuple[float, float, float]:
-    """Test the noise of one line; give ratio, p-value and power."""
+    """Test the noise of one line of the ledger; give ratio, p-value and power."""
     if not own:
         return math.nan, 1.0, math.nan
     if is_vote(entry.kind):
@@ -299,15 +296,4 @@ def _noise_of(
         [((r.noisy - r.exact) / r.unit / entry.noise_std).ravel() for r in own]
     )
     ratio, p_value = noise_test(residuals, step=1.0 / entry.noise_std)
-    return ratio, p_value, smallest_ratio(residuals.size, alpha, POWER)
-
-
-def _compare_worlds(
-    ready: BaseSynthesizer, table: pd.DataFrame, other: pd.DataFrame, seed: int
-) -> tuple[list[float], list[str]]:
-    """Fit both tables with equal secrets and equal releases; compare what went in."""
-    first = enter(ready, table, seed, coupled=False)
-    if first.error is not None:
-        raise first.error
-    second = enter(ready, other, seed, first.releases, coupled=False)
-    return compare(first, second, "the canary")
+    return ratio, p_value, smallest_ratio(residuals.size, alpha)

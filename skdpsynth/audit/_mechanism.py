@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.stats import binom, chi2
 
-from skdpsynth.audit._bounds import epsilon_lower_bound, guessing_lower_bound
-from skdpsynth.audit._noise import (
-    flip_rates,
-    noise_test,
-    rejected_scale,
-    smallest_ratio,
-    vote_test,
+from skdpsynth.audit._bounds import (
+    POWER,
+    bisected,
+    epsilon_lower_bound,
+    guessing_lower_bound,
 )
-from skdpsynth.audit._results import POWER, drawing
 from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.privacy._reservation import Ledger
@@ -29,11 +26,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.privacy import Reservation
+    from skdpsynth.privacy._reservation import Kind
 
     Mechanism = Callable[[Any, Reservation], NDArray[Any]]
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # of shifts, which are computed in floats
 _PLENTY = 10**12  # releases of a line that is counted, not limited
+_SCALES = 36  # tails of the noise beyond so many scales are below 1e-14
+_FEW = 16  # whole numbers that may all be 0 by chance
 _NOTHING_FOUND = (
     "The audit found no violation. It looked at these two inputs only: others may "
     "move more."
@@ -149,7 +151,9 @@ class MechanismAudit:
         matplotlib Axes
             A histogram; without bars for votes, whose noise stays hidden.
         """
-        ax = drawing(ax)
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots()[1] if ax is None else ax
         if self.residuals.size:
             ax.hist(self.residuals, bins=50, density=True, color="tab:blue")
         grid = np.linspace(-4, 4, 201)
@@ -160,8 +164,8 @@ class MechanismAudit:
 
 def audit_mechanism(
     mechanism: Mechanism,
-    data: Any,  # noqa: ANN401 - whatever the mechanism takes
-    neighbour: Any,  # noqa: ANN401
+    data: Any,
+    neighbour: Any,
     reservation: Reservation,
     *,
     unit: float = 1.0,
@@ -237,23 +241,22 @@ def audit_mechanism(
             "Expected unit > 0, n_draws >= 2, and delta and alpha in (0, 1). Got "
             f"{unit!r}, {n_draws!r}, {delta!r} and {alpha!r} instead."
         )
-    pair, line = (data, neighbour), _line_like(reservation, _PLENTY)
-    if is_vote(reservation.kind):
-        found = _audit_votes(mechanism, pair, line, n_draws, delta, alpha)
-    else:
-        found = _audit_noise(mechanism, pair, line, unit, n_draws, delta, alpha)
+    line = _line_like(reservation)
+    found = (_audit_votes if is_vote(line.kind) else _audit_noise)(
+        mechanism, (data, neighbour), line, n_draws, delta, alpha, unit
+    )
     return MechanismAudit(
         line.name, delta=delta, confidence=1 - alpha, n_draws=n_draws, **found
     )
 
 
 def is_vote(kind: str) -> bool:
-    """Tell whether a reservation of this kind is for one-bit votes."""
+    """Say whether a reservation of this kind is for one-bit votes."""
     return kind in ("gaussian vote", "laplace vote")
 
 
 def _line_like(
-    reservation: Reservation, count: int, *, noise: bool = True
+    reservation: Reservation, count: int = _PLENTY, *, noise: bool = True
 ) -> Reservation:
     """Copy a line into a ledger of its own, with or without its noise."""
     line = replace(reservation._entry, count=count, used=0)
@@ -270,13 +273,13 @@ def _audit_noise(
     mechanism: Mechanism,
     pair: tuple[Any, Any],
     line: Reservation,
-    unit: float,
     n_draws: int,
     delta: float,
     alpha: float,
+    unit: float,
 ) -> dict[str, Any]:
     """Audit a release with Gaussian noise; give fields of a `MechanismAudit`."""
-    silent = _line_like(line, _PLENTY, noise=False)
+    silent = _line_like(line, noise=False)
     half = alpha / 2  # two tests of the draws can find something
     exact, again, other = (
         np.asarray(mechanism(data, silent), dtype=np.float64) / unit
@@ -298,12 +301,11 @@ def _audit_noise(
     if line.noise_std > 0:
         truth = np.stack([exact, other])[with_row.astype(np.intp)]
         residuals = ((draws - truth) / line.noise_std).ravel()
-        step = 1.0 / line.noise_std
-        ratio, p_value = noise_test(residuals, step=step)
+        ratio, p_value = noise_test(residuals, step=1.0 / line.noise_std)
         most = ratio / math.sqrt(chi2.ppf(alpha, residuals.size) / residuals.size)
         mu = shift / (most * line.noise_std) if most > 0 else math.inf
         bound = gdp_epsilon(mu if shift > 0 else 0.0, delta)
-        rejected = smallest_ratio(residuals.size, half, POWER) * line.noise_std
+        rejected = smallest_ratio(residuals.size, half) * line.noise_std
         if min(shift, rejected) > 0:
             power = gdp_epsilon(shift / rejected, delta)
     if p_value < half:
@@ -340,13 +342,16 @@ def _audit_votes(
     n_draws: int,
     delta: float,
     alpha: float,
+    unit: float,
 ) -> dict[str, Any]:
     """Audit one-bit votes, as `_audit_noise`; the noise itself stays hidden."""
+    del unit  # a vote is one
     counts = [np.atleast_1d(np.asarray(data, dtype=np.int64)) for data in pair]
     answers = [
         np.stack([mechanism(part, line) for _ in range(n_draws)]) for part in counts
     ]
-    shift = float(np.abs(counts[0] - counts[1]).max())
+    moved = np.abs(counts[0] - counts[1])
+    shift, query = float(moved.max()), int(moved.argmax())
     findings = _charged(line.used, 2 * n_draws * len(counts[0]))
     if shift > line.sensitivity:
         findings.append(
@@ -361,13 +366,12 @@ def _audit_votes(
             f"answers against the majority are {ratio:.4g} times as frequent as with "
             f"the ledger's noise (p = {p_value:.3g})."
         )
-    query = int(np.abs(counts[0] - counts[1]).argmax())
     yes, other = (int(part[:, query].sum()) for part in answers)
     bound = max(  # "the neighbour" is called by a yes, or by a no
         epsilon_lower_bound(*errors, n_draws, delta=delta, alpha=alpha / 2)
         for errors in ((yes, n_draws - other), (n_draws - yes, other))
     )
-    rejected = rejected_scale(drawn, *law, alpha=alpha, power=POWER)
+    rejected = rejected_scale(drawn, *law, alpha=alpha)
     asked = np.array([part[query] for part in counts])
     flips = flip_rates(asked, line.n_teachers, rejected, line.kind)
     yes_rate, other_rate = np.where(2 * asked > line.n_teachers, 1 - flips, flips)
@@ -375,7 +379,7 @@ def _audit_votes(
         "findings": tuple(findings),
         "lower_bound": bound,
         "mu_lower_bound": math.nan,  # their curve is not Gaussian
-        "power": _bit_epsilon(yes_rate, other_rate, delta) if rejected else math.inf,
+        "power": bit_epsilon(yes_rate, other_rate, delta) if rejected else math.inf,
         "noise_ratio": ratio,
         "p_value": p_value,
         "shift": shift / line.sensitivity,
@@ -383,8 +387,93 @@ def _audit_votes(
     }
 
 
-def _bit_epsilon(yes: float, other: float, delta: float) -> float:
+def bit_epsilon(yes: float, other: float, delta: float) -> float:
     """Give the epsilon at `delta` of one bit, by its two probabilities of a yes."""
     pairs = ((yes, other), (other, yes), (1 - yes, 1 - other), (1 - other, 1 - yes))
     ratios = [(p - delta) / q if q > 0 else math.inf for p, q in pairs if p > delta]
     return math.log(max(1.0, *ratios))
+
+
+# --- Exact tests of noise ---------------------------------------------------------
+
+
+def noise_test(residuals: Floats, *, step: float = 0.0) -> tuple[float, float]:
+    """Test that Gaussian noise, over the ledger's, has a standard deviation of 1.
+
+    Gives the measured one and a two-sided p-value (chi-square). It is exact for
+    Gaussian noise; of whole numbers, `step` apart, each counts as the largest and the
+    smallest one that would have been rounded to it. The discrete Gaussian with
+    sigma >= 3, which the package uses, has the same variance to 1e-30, and the same
+    fourth moment.
+    """
+    n = residuals.size
+    if n == 0:
+        return math.nan, 1.0
+    size = np.abs(residuals, dtype=np.float64)
+    half = step / 2 if n < _FEW else 0.0
+    wide, narrow = (
+        float((part**2).sum()) for part in (size + half, np.maximum(size - half, 0))
+    )
+    p_value = 2 * min(chi2.cdf(wide, n), chi2.sf(narrow, n))
+    return math.sqrt(float((size**2).sum()) / n), min(1.0, float(p_value))
+
+
+def smallest_ratio(n: int, alpha: float) -> float:
+    """Find the ratio that `noise_test` would have rejected as too small; 0 if none."""
+    return math.sqrt(chi2.ppf(alpha / 2, n) / chi2.ppf(POWER, n)) if n else 0.0
+
+
+def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Floats:
+    """Give, for each number of votes, how often noise turns the majority round."""
+    if scale == 0:
+        return np.zeros(counts.shape)
+    reach = math.ceil(_SCALES * scale) + 1
+    size = np.abs(np.arange(-reach, reach + 1)) / scale
+    weights = np.exp(-size if kind == "laplace vote" else -(size**2) / 2)
+    tails = np.append(np.cumsum(weights[::-1])[::-1] / weights.sum(), 0.0)
+    # Yes where the noise is at least this.
+    needed = np.clip(n_teachers // 2 + 1 - counts, -reach, reach + 1)
+    yes = tails[needed + reach]
+    return np.where(2 * counts > n_teachers, 1 - yes, yes)
+
+
+def _law_of_flips(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Floats:
+    """Give the law of the number of answers against the majority."""
+    law = np.ones(1)
+    for count, times in zip(*np.unique(counts, return_counts=True), strict=True):
+        rate = float(flip_rates(np.array([count]), n_teachers, scale, kind)[0])
+        law = np.convolve(law, binom.pmf(np.arange(times + 1), times, rate))
+    return law
+
+
+def vote_test(
+    counts: Ints, answers: NDArray[np.bool_], n_teachers: int, scale: float, kind: Kind
+) -> tuple[float, float]:
+    """Test that one-bit votes are turned round as often as the ledger's noise does.
+
+    Gives answers against the majority over their expected number, and a two-sided
+    p-value by the exact law of that number (a sum of binomial laws).
+    """
+    if counts.size == 0:
+        return math.nan, 1.0
+    flips = int((answers != (2 * counts > n_teachers)).sum())
+    law = _law_of_flips(counts, n_teachers, scale, kind)
+    expected = float(law @ np.arange(len(law)))
+    p_value = 2 * min(law[: flips + 1].sum(), law[flips:].sum())
+    ratio = flips / expected if expected > 0 else math.nan
+    return ratio, min(1.0, float(p_value))
+
+
+def rejected_scale(
+    counts: Ints, n_teachers: int, scale: float, kind: Kind, *, alpha: float
+) -> float:
+    """Find the scale that `vote_test` would have rejected as too small; 0 if none."""
+    rejected = 2 * np.cumsum(_law_of_flips(counts, n_teachers, scale, kind)) < alpha
+    if not rejected[0]:  # not even answers that all agree
+        return 0.0
+
+    def is_missed(scale: float) -> bool:
+        own = _law_of_flips(counts, n_teachers, scale, kind)
+        return bool(own[rejected].sum() < POWER)
+
+    return bisected(is_missed, scale, times=30)[0]

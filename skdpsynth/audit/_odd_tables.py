@@ -2,29 +2,29 @@
 
 A table is rows of Python values beside a dtype per column, so that a row more or less
 changes no dtype. Odd rows stand where a replay takes rows away: at the first, the
-middle and the last place.
+middle and the last place. `contained` puts rows into any container that a synthesizer
+takes.
 """
 
 from __future__ import annotations
 
+import csv
 import datetime
 import math
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from skdpsynth.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
-    Datetime,
-    TableSchema,
-)
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    Rows = Sequence[tuple[Any, ...]]
 
 ALL_SOURCES = (
     "pandas",
@@ -37,9 +37,11 @@ ALL_SOURCES = (
     "dask",
 )
 _TYPED = tuple(name for name in ALL_SOURCES if name != "csv")
-_LARGE = 2**53
+_LARGE = 2**53  # from here on floats do not hold every whole number
 _LABELS = Categorical(["u", "v"])
 _NUMBER = Continuous(-8, 8, scale="linear", decimals="any")
+# So few rows in a part that a row which is added or removed moves others to another.
+_N_FILES, _N_PARTITIONS, _ROWS_OF_A_BATCH = 2, 3, 7
 
 
 @dataclass(frozen=True)
@@ -61,20 +63,16 @@ class OddTable:
     sources: tuple[str, ...] = ALL_SOURCES
     refusable: bool = False
 
-    def frame(self, rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
+    def frame(self, rows: Rows) -> pd.DataFrame:
         """Make a DataFrame of some rows."""
         columns = [*zip(*rows, strict=True)] or [()] * len(self.dtypes)
+        pairs = zip(self.dtypes.items(), columns, strict=True)
         return pd.DataFrame(
-            {
-                name: _series(values, dtype)
-                for (name, dtype), values in zip(
-                    self.dtypes.items(), columns, strict=True
-                )
-            }
+            {name: _series(values, dtype) for (name, dtype), values in pairs}
         )
 
 
-def _series(values: tuple[Any, ...], dtype: Any) -> pd.Series:  # noqa: ANN401 - any of pandas
+def _series(values: tuple[Any, ...], dtype: Any) -> pd.Series:
     if dtype == "dictionary":
         return pd.Series(pd.Categorical([*values]))
     kind = getattr(dtype, "kind", "") if not isinstance(dtype, str) else dtype
@@ -84,34 +82,104 @@ def _series(values: tuple[Any, ...], dtype: Any) -> pd.Series:  # noqa: ANN401 -
     return pd.Series([*values], dtype=dtype)
 
 
+# --- Containers -------------------------------------------------------------------
+
+
+def missing_library(source: str) -> str | None:
+    """Name what is not installed and needed for a source; None if nothing is."""
+    optional = source in ("polars", "dask")
+    return source if optional and find_spec(source) is None else None
+
+
+def contained(source: str, table: OddTable, rows: Rows, folder: Path) -> Any:
+    """Give rows as a source; files are written to the folder, over those of before."""
+    if source == "pandas":
+        return table.frame(rows)
+    if source == "dask":
+        import dask.dataframe as dd
+
+        return dd.from_pandas(table.frame(rows), npartitions=_N_PARTITIONS, sort=False)
+    if source == "csv":
+        path = folder / "table.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(table.dtypes)
+            writer.writerows([_written(cell) for cell in row] for row in rows)
+        return path
+    if source == "folder":
+        path = folder / "files"
+        path.mkdir(exist_ok=True)
+        for number, part in enumerate(np.array_split(np.arange(len(rows)), _N_FILES)):
+            own = _arrow(table.frame([rows[place] for place in part]))
+            _write_parquet(own, path / f"{number}.parquet")
+        return path
+    arrow = _arrow(table.frame(rows))
+    if source == "parquet":
+        return _write_parquet(arrow, folder / "table.parquet")
+    if source == "batches":
+        return arrow.to_batches(max_chunksize=_ROWS_OF_A_BATCH)
+    if source == "polars":
+        import polars as pl
+
+        return pl.from_arrow(arrow)
+    return arrow
+
+
+def _arrow(frame: pd.DataFrame) -> Any:
+    """Make an Arrow table whose types follow from dtypes alone."""
+    import pyarrow as pa
+
+    kinds = {name: pa.string() for name in frame if frame[name].dtype == object}
+    return pa.table(
+        {
+            name: pa.array(series, type=kinds.get(name), from_pandas=True)
+            for name, series in frame.items()
+        }
+    )
+
+
+def _write_parquet(arrow: Any, path: Path) -> Path:
+    from pyarrow import parquet
+
+    parquet.write_table(arrow, path)
+    return path
+
+
+def _written(cell: Any) -> Any:
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return cell.isoformat() if hasattr(cell, "isoformat") else cell
+
+
+# --- Tables -----------------------------------------------------------------------
+
+
+def table_of_frame(frame: pd.DataFrame, name: str) -> OddTable:
+    """Take a user's table, and add a row of what is extreme in its columns."""
+    rows = tuple(zip(*([*frame[column]] for column in frame), strict=True))
+    extra = tuple(_extreme(frame[column]) for column in frame)
+    dtypes = dict(frame.dtypes)  # a CSV file would need a schema
+    return OddTable(name, dtypes, rows, extra, target=None, sources=_TYPED)
+
+
+def _extreme(series: pd.Series) -> Any:
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype):
+        return series.iloc[-1]
+    if pd.api.types.is_integer_dtype(dtype):
+        return np.iinfo(getattr(dtype, "numpy_dtype", dtype)).max
+    if pd.api.types.is_float_dtype(dtype):
+        return float(np.finfo(getattr(dtype, "numpy_dtype", dtype)).max)
+    if str(dtype) == "object" or isinstance(dtype, pd.StringDtype):
+        return "a text that no other row has"
+    return series.max()
+
+
 def odd_tables() -> dict[str, OddTable]:
     """Make all tables, by name."""
-    makers: list[Callable[[], OddTable]] = [
-        _plain,
-        _cells,
-        _undeclared,
-        _large_levels,
-        _large_numbers,
-        _extreme_floats,
-        _infinite_levels,
-        _infinite_floats,
-        _ends_of_the_calendar,
-        _zones,
-        _odd_texts,
-        _surrogates,
-        _booleans,
-        _long_texts,
-        _empty_class,
-        _one_class,
-        _missing_labels,
-        _no_target,
-        _measured_target,
-        _empty_cells,
-        _written_numbers,
-        _field_too_many,
-        _many_categories,
-    ]
-    return {table.name: table for table in (make() for make in makers)}
+    return {table.name: table for table in (_plain(), _cells(), *_others())}
 
 
 def _numbers(n_rows: int) -> list[float]:
@@ -151,330 +219,245 @@ def _cells() -> OddTable:
     return replace(plain, name="cells", schema=schema)
 
 
-def _undeclared() -> OddTable:
-    """Labels, categories, ranges and decimals are found; the row has new ones."""
-    numbers = _numbers(30)
-    rows = tuple(
-        (
-            1e300 if i == 0 else math.nan if i % 7 == 0 else numbers[i],
-            "once" if i == 29 else "pq"[i % 2],
-            _LARGE + i % 2 if i % 5 else None,
-            "rare" if i == 15 else "uv"[i % 2],
-        )
-        for i in range(30)
+def _made(
+    name: str,
+    extra: tuple[Any, ...],
+    *,
+    n_rows: int | None = None,
+    target: str | None = "y",
+    sources: tuple[str, ...] = ALL_SOURCES,
+    refusable: bool = False,
+    **columns: tuple[Any, Any, Sequence[Any]],
+) -> OddTable:
+    """Put columns together: a dtype, what is declared or None, and the cells of each.
+
+    Where nothing is declared of any column there is no schema.
+    """
+    known: dict[Any, Any] = {
+        own: says for own, (_, says, _) in columns.items() if says is not None
+    }
+    schema = TableSchema(known, target=target, n_rows=n_rows) if known else None
+    dtypes = {own: dtype for own, (dtype, _, _) in columns.items()}
+    rows = tuple(zip(*(cells for _, _, cells in columns.values()), strict=True))
+    return OddTable(name, dtypes, rows, extra, schema, target, sources, refusable)
+
+
+def _cycle(few: Sequence[Any], n_rows: int) -> list[Any]:
+    """Repeat some values."""
+    return [few[i % len(few)] for i in range(n_rows)]
+
+
+def _small(n_values: int, n_rows: int) -> tuple[Any, Any, list[float]]:
+    """Make a column of small whole numbers."""
+    cells = _cycle([float(i) for i in range(n_values)], n_rows)
+    return "float64", Continuous(0, n_values - 1, integer=True), cells
+
+
+def _label(n_rows: int) -> tuple[Any, Any, list[str]]:
+    """Make labels that take turns."""
+    return object, _LABELS, _cycle("uv", n_rows)
+
+
+def _others() -> Iterator[OddTable]:
+    """Make all tables but the first two."""
+    numbers, longer = _numbers(30), _numbers(60)
+    holed = [numbers[i] if i % 7 else math.nan for i in range(30)]
+    # Labels, categories, ranges and decimals are found; the row has new ones.
+    yield _made(
+        "undeclared",
+        (-1e300, "never seen", 2**63 - 1, "w"),
+        a=("float64", None, [1e300, *holed[1:]]),
+        c=(object, None, [*_cycle("pq", 29), "once"]),
+        n=("Int64", None, [_LARGE + i % 2 if i % 5 else None for i in range(30)]),
+        y=(object, None, ["rare" if i == 15 else "uv"[i % 2] for i in range(30)]),
+        sources=_TYPED,
     )
-    dtypes = {"a": "float64", "c": object, "n": "Int64", "y": object}
-    extra = (-1e300, "never seen", 2**63 - 1, "w")
-    return OddTable("undeclared", dtypes, rows, extra, sources=_TYPED)
-
-
-def _large_levels() -> OddTable:
-    """Two identifiers that are one in floats, and a row with an empty cell."""
+    # Two identifiers that are one in floats, and a row with an empty cell.
     ids = _LARGE, _LARGE + 1
-    rows = tuple((ids[i % 2], float(i % 4), "uv"[i // 2 % 2]) for i in range(28))
-    schema = TableSchema(
-        {
-            "id": Categorical(ids, nullable=True),
-            "x": Continuous(0, 3, integer=True),
-            "y": _LABELS,
-        },
-        target="y",
+    yield _made(
+        "large levels",
+        (None, 3.0, "v"),
+        id=("Int64", Categorical(ids, nullable=True), _cycle(ids, 28)),
+        x=_small(4, 28),
+        y=(object, _LABELS, _cycle("uuvv", 28)),
     )
-    dtypes = {"id": "Int64", "x": "float64", "y": object}
-    return OddTable("large levels", dtypes, rows, (None, 3.0, "v"), schema)
-
-
-def _large_numbers() -> OddTable:
-    """Whole numbers up to the ends of 64 bits, some missing."""
-    few = (_LARGE, _LARGE + 1, -(2**63), 2**63 - 1, 0, -1, None)
-    rows = tuple((few[i % 7], few[i * 3 % 7], "uv"[i % 2]) for i in range(28))
+    # Whole numbers up to the ends of 64 bits, some missing.
     whole = Continuous(-(2**63), 2**63 - 1, integer=True, nullable=True, scale="linear")
-    schema = TableSchema({"n": whole, "m": whole, "y": _LABELS}, target="y")
-    dtypes = {"n": "Int64", "m": "Int64", "y": object}
-    extra = (2**63 - 1, None, "u")
-    return OddTable("large numbers", dtypes, rows, extra, schema)
-
-
-def _extreme_floats() -> OddTable:
-    few = (1e300, -1e300, 5e-324, -0.0, 0.0, math.nan, 2.0**53 + 2, 1.5)
-    rows = tuple((few[i % 8], few[i * 5 % 8], "uv"[i % 2]) for i in range(26))
-    wide = Continuous(-1e300, 1e300, nullable=True, scale="linear", decimals="any")
-    schema = TableSchema({"a": wide, "b": wide, "y": _LABELS}, target="y")
-    dtypes = {"a": "float64", "b": "float64", "y": object}
-    extra = (1.7976931348623157e308, math.nan, "v")
-    return OddTable("extreme floats", dtypes, rows, extra, schema)
-
-
-def _infinite_levels() -> OddTable:
-    """Infinity is refused in columns of floats, and no level of categories."""
-    levels = [-math.inf, 0.0, 1.0, math.inf]
-    rows = tuple((levels[i * i % 4], float(i % 3), "uv"[i % 2]) for i in range(24))
-    dtypes = {"c": pd.CategoricalDtype(levels), "x": "float64", "y": object}
-    return OddTable(
-        "infinite levels", dtypes, rows, (math.inf, math.nan, "u"), sources=("pandas",)
+    few: Sequence[Any] = (_LARGE, _LARGE + 1, -(2**63), 2**63 - 1, 0, -1, None)
+    yield _made(
+        "large numbers",
+        (2**63 - 1, None, "u"),
+        n=("Int64", whole, _cycle(few, 28)),
+        m=("Int64", whole, [few[i * 3 % 7] for i in range(28)]),
+        y=_label(28),
     )
-
-
-def _infinite_floats() -> OddTable:
-    """Infinity in a column of floats, which every fit refuses."""
-    plain = _plain()
+    wide = Continuous(-1e300, 1e300, nullable=True, scale="linear", decimals="any")
+    few = (1e300, -1e300, 5e-324, -0.0, 0.0, math.nan, 2.0**53 + 2, 1.5)
+    yield _made(
+        "extreme floats",
+        (1.7976931348623157e308, math.nan, "v"),
+        a=("float64", wide, _cycle(few, 26)),
+        b=("float64", wide, [few[i * 5 % 8] for i in range(26)]),
+        y=_label(26),
+    )
+    # Infinity is refused in columns of floats; here it is a category.
+    levels = [-math.inf, 0.0, 1.0, math.inf]
+    yield _made(
+        "infinite levels",
+        (math.inf, math.nan, "u"),
+        c=(pd.CategoricalDtype(levels), None, [levels[i * i % 4] for i in range(24)]),
+        x=("float64", None, _cycle([0.0, 1.0, 2.0], 24)),
+        y=(object, None, _cycle("uv", 24)),
+        sources=("pandas",),
+    )
+    # Infinity in a column of floats, which every fit refuses.
     extra = (-math.inf, math.inf, "p", "u")
-    return replace(plain, name="infinite floats", extra=extra, refusable=True)
-
-
-def _ends_of_the_calendar() -> OddTable:
+    yield replace(_plain(), name="infinite floats", extra=extra, refusable=True)
     first, last = datetime.datetime(1, 1, 1), datetime.datetime.max
     few = (first, last, datetime.datetime(1970, 1, 1), None, first, last)
-    rows = tuple((few[i % 6], float(i % 5), "uv"[i % 2]) for i in range(25))
-    schema = TableSchema(
-        {
-            "t": Datetime(first, last, nullable=True),
-            "x": Continuous(0, 4, integer=True),
-            "y": _LABELS,
-        },
-        target="y",
+    yield _made(
+        "ends of the calendar",
+        (last, 4.0, "v"),
+        t=("datetime64[us]", Datetime(first, last, nullable=True), _cycle(few, 25)),
+        x=_small(5, 25),
+        y=_label(25),
     )
-    dtypes = {"t": "datetime64[us]", "x": "float64", "y": object}
-    return OddTable("ends of the calendar", dtypes, rows, (last, 4.0, "v"), schema)
-
-
-def _zones() -> OddTable:
-    """Clocks that are put back, and a time that occurs twice."""
+    # Clocks that are put back, and a time that occurs twice.
     start = pd.Timestamp("2020-10-25T00:30", tz="UTC").tz_convert("Europe/Berlin")
-    rows = tuple(
-        (
-            None if i % 8 == 0 else start + pd.Timedelta(hours=i % 4),
-            float(i % 3),
-            "uv"[i % 2],
-        )
-        for i in range(25)
+    hours = [start + pd.Timedelta(hours=i % 4) if i % 8 else None for i in range(25)]
+    day = Datetime(start, start + pd.Timedelta(days=1), nullable=True, unit="h")
+    latest = pd.Timestamp.max.as_unit("us").tz_localize("UTC")
+    yield _made(
+        "zones",
+        (latest.tz_convert("Europe/Berlin"), 2.0, "u"),
+        t=(pd.DatetimeTZDtype("us", "Europe/Berlin"), day, hours),
+        x=_small(3, 25),
+        y=_label(25),
     )
-    schema = TableSchema(
-        {
-            "t": Datetime(start, start + pd.Timedelta(days=1), nullable=True, unit="h"),
-            "x": Continuous(0, 2, integer=True),
-            "y": _LABELS,
-        },
-        target="y",
+    few = ("e\u0301", "\u00e9", "tea", "tea ", "Tea", "NA", "nan", "'tea'")
+    yield _made(
+        "odd texts",
+        ("te\u0301a", 2.0, "v"),
+        c=(object, Categorical(few, nullable=True), _cycle(few, 30)),
+        x=_small(3, 30),
+        y=_label(30),
     )
-    dtypes = {
-        "t": pd.DatetimeTZDtype("us", "Europe/Berlin"),
-        "x": "float64",
-        "y": object,
-    }
-    extra = (
-        pd.Timestamp.max.as_unit("us").tz_localize("UTC").tz_convert("Europe/Berlin"),
-        2.0,
-        "u",
-    )
-    return OddTable("zones", dtypes, rows, extra, schema)
-
-
-_SPELLINGS = ("e\u0301", "\u00e9", "tea", "tea ", "Tea", "NA", "nan", "'tea'")
-
-
-def _odd_texts() -> OddTable:
-    rows = tuple((_SPELLINGS[i % 8], float(i % 3), "uv"[i % 2]) for i in range(30))
-    schema = TableSchema(
-        {
-            "c": Categorical(_SPELLINGS, nullable=True),
-            "x": Continuous(0, 2, integer=True),
-            "y": _LABELS,
-        },
-        target="y",
-    )
-    dtypes = {"c": object, "x": "float64", "y": object}
-    return OddTable("odd texts", dtypes, rows, ("te\u0301a", 2.0, "v"), schema)
-
-
-def _surrogates() -> OddTable:
-    """Texts that Arrow cannot hold, and such as spell or begin like another."""
+    # Texts that Arrow cannot hold, and such as spell or begin like another.
     few = ("tea", "tea\0jones", "\ud800", "\\ud800", "'\\ud800'", "\0", "", None)
-    rows = tuple((few[i % 8], float(i % 3), "uv"[i % 2]) for i in range(32))
-    dtypes = {"c": object, "x": "float64", "y": object}
-    extra = ("tea\0smith", math.nan, "\ud800")
-    return OddTable("surrogates", dtypes, rows, extra, sources=("pandas",))
-
-
-def _booleans() -> OddTable:
-    few = (True, False, None, False)
-    rows = tuple((few[i % 4], i % 3 == 0, float(i % 2), i % 2 == 0) for i in range(25))
-    schema = TableSchema(
-        {
-            "b": Boolean(nullable=True),
-            "c": Boolean(),
-            "x": Continuous(0, 1, integer=True),
-            "y": Boolean(),
-        },
-        target="y",
+    yield _made(
+        "surrogates",
+        ("tea\0smith", math.nan, "\ud800"),
+        c=(object, None, _cycle(few, 32)),
+        x=("float64", None, _cycle([0.0, 1.0, 2.0], 32)),
+        y=(object, None, _cycle("uv", 32)),
+        sources=("pandas",),
     )
-    dtypes = {"b": "boolean", "c": "bool", "x": "float64", "y": "bool"}
-    return OddTable("booleans", dtypes, rows, (None, True, 1.0, False), schema)
-
-
-def _long_texts() -> OddTable:
-    """Texts with what CSV quotes: line breaks, commas, quotes."""
+    yield _made(
+        "booleans",
+        (None, True, 1.0, False),
+        b=("boolean", Boolean(nullable=True), _cycle((True, False, None, False), 25)),
+        c=("bool", Boolean(), _cycle((True, False, False), 25)),
+        x=_small(2, 25),
+        y=("bool", Boolean(), _cycle((True, False), 25)),
+    )
+    # Texts with what CSV quotes: line breaks, commas, quotes.
     few = ("x" * 5000, "x" * 5000 + "y", 'a "quoted"\nline, twice', "a\r\nb", "a,b")
-    rows = tuple((few[i % 5], float(i % 3), "uv"[i % 2]) for i in range(25))
-    schema = TableSchema(
-        {
-            "c": Categorical(few, nullable=True),
-            "x": Continuous(0, 2, integer=True),
-            "y": _LABELS,
-        },
-        target="y",
+    yield _made(
+        "long texts",
+        ('"\n,\n"' * 2000, 2.0, "v"),
+        c=(object, Categorical(few, nullable=True), _cycle(few, 25)),
+        x=_small(3, 25),
+        y=_label(25),
     )
-    dtypes = {"c": object, "x": "float64", "y": object}
-    extra = ('"\n,\n"' * 2000, 2.0, "v")
-    return OddTable("long texts", dtypes, rows, extra, schema)
-
-
-def _empty_class() -> OddTable:
-    """Declare a class without a row and one of one row; the row is of the first."""
+    # A class without a row and one of one row; the row that is added is of the first.
     numbers = _numbers(50)
-    rows = tuple(
-        (numbers[i], numbers[-1 - i], "one" if i == 0 else "all") for i in range(25)
+    both = numbers[:25], numbers[:-26:-1]
+    declared = Categorical(["all", "none", "one"])
+    yield _made(
+        "empty class",
+        (-8.0, 8.0, "none"),
+        a=("float64", _NUMBER, both[0]),
+        b=("float64", _NUMBER, both[1]),
+        y=(object, declared, ["one", *["all"] * 24]),
     )
-    schema = TableSchema(
-        {"a": _NUMBER, "b": _NUMBER, "y": Categorical(["all", "none", "one"])},
-        target="y",
+    # All rows are of one class of two, whose labels a whole number has.
+    yield _made(
+        "one class",
+        (1e300, -1e300, 0),
+        a=("float64", None, both[0]),
+        b=("float64", None, both[1]),
+        y=("int64", None, [1] * 25),
+        sources=_TYPED,
     )
-    dtypes = {"a": "float64", "b": "float64", "y": object}
-    return OddTable("empty class", dtypes, rows, (-8.0, 8.0, "none"), schema)
-
-
-def _one_class() -> OddTable:
-    """All rows are of one class of two, whose labels a whole number has."""
-    numbers = _numbers(50)
-    rows = tuple((numbers[i], numbers[-1 - i], 1) for i in range(25))
-    dtypes = {"a": "float64", "b": "float64", "y": "int64"}
-    return OddTable("one class", dtypes, rows, (1e300, -1e300, 0), sources=_TYPED)
-
-
-def _missing_labels() -> OddTable:
-    numbers = _numbers(60)
-    labels = (None, "u", "v", "w")
-    rows = tuple(
-        (numbers[i], "pq"[i % 2], labels[i * i % 4 if i % 3 else 0]) for i in range(30)
+    few = (None, "u", "v", "w")
+    labels = [few[i * i % 4 if i % 3 else 0] for i in range(30)]
+    two = object, Categorical(["p", "q"]), _cycle("pq", 30)
+    yield _made(
+        "missing labels",
+        (8.0, "q", None),
+        a=("float64", _NUMBER, longer[:30]),
+        c=two,
+        y=(object, replace(_LABELS, nullable=True), labels),
     )
-    schema = TableSchema(
-        {
-            "a": _NUMBER,
-            "c": Categorical(["p", "q"]),
-            "y": Categorical(["u", "v"], nullable=True),
-        },
-        target="y",
-    )
-    dtypes = {"a": "float64", "c": object, "y": object}
-    return OddTable("missing labels", dtypes, rows, (8.0, "q", None), schema)
-
-
-def _no_target() -> OddTable:
-    numbers = _numbers(60)
-    rows = tuple((numbers[i], numbers[-1 - i], "pqr"[i % 3]) for i in range(30))
-    schema = TableSchema(
-        {"a": _NUMBER, "b": _NUMBER, "c": Categorical(["p", "q", "r"], nullable=True)},
+    yield _made(
+        "no target",
+        (8.0, 8.0, "new"),
+        a=("float64", _NUMBER, longer[:30]),
+        b=("float64", _NUMBER, longer[:29:-1]),
+        c=(object, Categorical(["p", "q", "r"], nullable=True), _cycle("pqr", 30)),
         n_rows=400,
+        target=None,
     )
-    dtypes = {"a": "float64", "b": "float64", "c": object}
-    return OddTable("no target", dtypes, rows, (8.0, 8.0, "new"), schema, target=None)
-
-
-def _measured_target() -> OddTable:
-    numbers = _numbers(60)
-    rows = tuple(
-        (numbers[i], "pq"[i % 2], math.nan if i % 6 == 0 else numbers[-1 - i])
-        for i in range(30)
+    measured = [math.nan if i % 6 == 0 else longer[-1 - i] for i in range(30)]
+    yield _made(
+        "measured target",
+        (-8.0, "p", 8.0),
+        a=("float64", _NUMBER, longer[:30]),
+        c=two,
+        y=("float64", replace(_NUMBER, nullable=True), measured),
     )
-    schema = TableSchema(
-        {
-            "a": _NUMBER,
-            "c": Categorical(["p", "q"]),
-            "y": replace(_NUMBER, nullable=True),
-        },
-        target="y",
+    # Columns of one value, of none, and of nothing but empty texts and none.
+    digits = Continuous(0, 9, integer=True)
+    yield _made(
+        "empty cells",
+        (9.0, 1.0, "full", "u", 3.0),
+        none=("float64", replace(digits, nullable=True), [None] * 24),
+        one=("float64", digits, [7.0] * 24),
+        empty=(object, Categorical(["full"], nullable=True), _cycle([None, ""], 24)),
+        y=_label(24),
+        x=_small(4, 24),
     )
-    dtypes = {"a": "float64", "c": object, "y": "float64"}
-    return OddTable("measured target", dtypes, rows, (-8.0, "p", 8.0), schema)
-
-
-def _empty_cells() -> OddTable:
-    """Columns of one value, of none, and of nothing but empty texts and none."""
-    rows = tuple(
-        (None, 7.0, "" if i % 2 else None, "uv"[i % 2], float(i % 4)) for i in range(24)
-    )
-    schema = TableSchema(
-        {
-            "none": Continuous(0, 9, nullable=True, integer=True),
-            "one": Continuous(0, 9, integer=True),
-            "empty": Categorical(["full"], nullable=True),
-            "y": _LABELS,
-            "x": Continuous(0, 3, integer=True),
-        },
-        target="y",
-    )
-    dtypes = {
-        "none": "float64",
-        "one": "float64",
-        "empty": object,
-        "y": object,
-        "x": "float64",
-    }
-    return OddTable("empty cells", dtypes, rows, (9.0, 1.0, "full", "u", 3.0), schema)
-
-
-def _written_numbers() -> OddTable:
-    """Cells of a CSV file that spell whole numbers, and one that spells a fraction."""
+    # Cells of a CSV file that spell whole numbers, and one that spells a fraction.
     few = ("1000", "7", "007", "+7", str(_LARGE), str(_LARGE + 1))
-    rows = tuple((few[i % 6], ("1e0", "2", "")[i % 3], "uv"[i % 2]) for i in range(27))
-    levels = [7, 1000, _LARGE, _LARGE + 1]
-    schema = TableSchema(
-        {
-            "n": Categorical(levels, nullable=True),
-            "x": Continuous(0, 9, nullable=True, integer=True),
-            "y": _LABELS,
-        },
-        target="y",
+    spelt = Categorical([7, 1000, _LARGE, _LARGE + 1], nullable=True)
+    yield _made(
+        "written numbers",
+        ("0.5", "0.5", "u"),
+        n=(object, spelt, _cycle(few, 27)),
+        x=(object, replace(digits, nullable=True), _cycle(("1e0", "2", ""), 27)),
+        y=_label(27),
+        sources=("csv",),
     )
-    dtypes = {"n": object, "x": object, "y": object}
-    return OddTable(
-        "written numbers", dtypes, rows, ("0.5", "0.5", "u"), schema, sources=("csv",)
-    )
-
-
-def _field_too_many() -> OddTable:
-    """Add a row of a CSV file with one field more than there are columns."""
-    rows = tuple((str(i % 4), str(i % 3), "uv"[i % 2]) for i in range(24))
-    whole = Continuous(0, 4, integer=True)
-    schema = TableSchema({"a": whole, "b": whole, "y": _LABELS}, target="y")
-    dtypes = {"a": object, "b": object, "y": object}
-    return OddTable(
+    # The row of a CSV file has one field more than there are columns.
+    fifths = Continuous(0, 4, integer=True)
+    yield _made(
         "field too many",
-        dtypes,
-        rows,
         ("1", "2", "u", "5"),
-        schema,
+        a=(object, fifths, _cycle("0123", 24)),
+        b=(object, fifths, _cycle("012", 24)),
+        y=_label(24),
         sources=("csv",),
         refusable=True,
     )
-
-
-def _many_categories() -> OddTable:
-    """Bring a file its 127th category by a row.
-
-    From 127 on pandas takes 16 bits for codes, although 8 would hold those of 128.
-    """
-    rows = tuple((f"c{i:03}", float(i % 3), "uv"[i % 2]) for i in range(126))
-    rows = (*rows, *rows[:2], *rows[:63], *rows[:64])  # the first file has 128 of these
-    schema = TableSchema(
-        {
-            "c": Categorical([f"c{i:03}" for i in range(4)], nullable=True),
-            "x": Continuous(0, 2, integer=True),
-            "y": _LABELS,
-        },
-        target="y",
-    )
-    dtypes = {"c": "dictionary", "x": "float64", "y": object}
-    return OddTable(
-        "many categories", dtypes, rows, ("new", 2.0, "u"), schema, sources=("folder",)
+    # A file's 127th category comes by a row: from there on pandas takes 16 bits for
+    # codes, although 8 would hold those of 128. The first file has 128 of these rows.
+    order = [*range(126), 0, 1, *range(63), *range(64)]
+    names = [f"c{i:03}" for i in order]
+    yield _made(
+        "many categories",
+        ("new", 2.0, "u"),
+        c=("dictionary", Categorical(names[:4], nullable=True), names),
+        x=("float64", Continuous(0, 2, integer=True), [float(i % 3) for i in order]),
+        y=(object, _LABELS, ["uv"[i % 2] for i in order]),
+        sources=("folder",),
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def replaced(where: Any, name: str, value: Any) -> Iterator[None]:  # noqa: ANN401
+def replaced(where: Any, name: str, value: Any) -> Iterator[None]:
     """Give an attribute of a module, or one of a class itself, another value inside."""
     held = vars(where)[name]
     setattr(where, name, value)
@@ -36,199 +36,144 @@ def replaced(where: Any, name: str, value: Any) -> Iterator[None]:  # noqa: ANN4
 
 
 class Twin(NamedTuple):
-    """What is put in place of what, on which fit it shows, and as what."""
+    """What is put in place of what, as what it shows, and on which fit.
+
+    `broken` is called with the sound function and then with what that is called with.
+    """
 
     where: Any
     name: str
-    broken: Callable[[Any], Any]  # given the sound one
-    synthesizer: str
-    table: str
+    broken: Callable[..., Any]
     finding: str  # words of it
+    synthesizer: str = "Independent"
+    table: str = "plain"
 
     @contextmanager
     def planted(self) -> Iterator[None]:
         """Break the package inside the block, for who draws insecure randomness."""
         sound = getattr(self.where, self.name)
-        broken = self.broken(sound)
 
-        def either(*args: Any, **named: Any) -> Any:  # noqa: ANN401
-            own = broken if insecure_randomness_active() else sound
-            return own(*args, **named)
+        def either(*args: Any, **named: Any) -> Any:
+            if insecure_randomness_active():
+                return self.broken(sound, *args, **named)
+            return sound(*args, **named)
 
         with replaced(self.where, self.name, either):
             yield
 
 
-def _slices(real: Any) -> Any:  # noqa: ANN401
+def _slices(real: Any, n_units: int, n_teachers: int, rng: Any) -> Any:
     """Give teachers slices of the table: B3, N4 and the code of G-PATE."""
-    del real
-    return lambda n_units, n_teachers, rng: np.arange(n_units) * n_teachers // n_units
+    return np.arange(n_units) * n_teachers // n_units
 
 
-def _round_robin(real: Any) -> Any:  # noqa: ANN401
-    del real
-    return lambda n_units, n_teachers, rng: np.arange(n_units) % n_teachers
+def _round_robin(real: Any, n_units: int, n_teachers: int, rng: Any) -> Any:
+    return np.arange(n_units) % n_teachers
 
 
-def _without_noise(real: Any) -> Any:  # noqa: ANN401
-    del real
-    return lambda values, reservation: values.copy()
+def _shared_scaler(real: Any, self: Any, rows: Any, *args: Any, **named: Any) -> None:
+    """Normalise the rows of all teachers together."""
+    shift = rows.mean(axis=0, keepdims=True) if len(rows) else 0.0
+    real(self, rows - np.float32(shift), *args, **named)
 
 
-def _counted_twice(real: Any) -> Any:  # noqa: ANN401
-    return lambda codes, n_bins: [2 * counts for counts in real(codes, n_bins)]
+def _without_noise(real: Any, values: Any, reservation: Any) -> Any:
+    return values.copy()
 
 
-def _levels_of_rows(real: Any) -> Any:  # noqa: ANN401
+def _counted_twice(real: Any, codes: Any, n_bins: Any) -> Any:
+    return [2 * counts for counts in real(codes, n_bins)]
+
+
+def _categories_of_rows(
+    real: Any, table: Any, columns: Any, *args: Any, **named: Any
+) -> Any:
     """Read the categories off the data, past the release."""
+    found = real(table, columns, *args, **named)
+    keys = _columns.total_keys(table, [column.name for column in columns])
+    return [
+        LevelDomain(
+            tuple(sorted(key for key in own if key is not None)),
+            domain.nullable,
+            domain.ordered,
+        )
+        for own, domain in zip(keys, found, strict=True)
+    ]
 
-    def twin(table: Any, columns: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
-        found = real(table, columns, *args, **named)
-        keys = _columns.total_keys(table, [column.name for column in columns])
-        levels = [tuple(sorted(k for k in own if k is not None)) for own in keys]
-        return [
-            LevelDomain(own, domain.nullable, domain.ordered)
-            for own, domain in zip(levels, found, strict=True)
-        ]
 
-    return twin
-
-
-def _range_of_rows(real: Any) -> Any:  # noqa: ANN401
+def _range_of_rows(
+    real: Any, table: Any, columns: Any, *args: Any, **named: Any
+) -> Any:
     """Read a range off the data, past the release."""
-
-    def twin(table: Any, columns: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
-        found = real(table, columns, *args, **named)
-        for place, column in enumerate(columns):
-            parts = [
-                _columns.numeric_values(part[column.name], column)
-                for part in table.each()
-            ]
-            present = np.concatenate([values[~missing] for values, missing in parts])
-            low, high = float(present.min()), float(present.max())
-            found[place] = NumericDomain(low, high, False, False, nullable=True)
-        return found
-
-    return twin
+    found = real(table, columns, *args, **named)
+    for place, column in enumerate(columns):
+        parts = [
+            _columns.numeric_values(part[column.name], column) for part in table.each()
+        ]
+        present = np.concatenate([values[~missing] for values, missing in parts])
+        low, high = float(present.min()), float(present.max())
+        found[place] = NumericDomain(low, high, False, False, nullable=True)
+    return found
 
 
-def _dtype_of_block(real: Any) -> Any:  # noqa: ANN401
+def _dtype_of_block(real: Any, series: Any) -> Any:
     """Let one missing number turn a block of whole ones into floats, as pandas does."""
-
-    def twin(series: Any) -> Any:  # noqa: ANN401
-        if series.dtype == "Int64" and series.isna().any():
-            series = series.astype("float64").astype("Int64")
-        return real(series)
-
-    return twin
+    if series.dtype == "Int64" and series.isna().any():
+        series = series.astype("float64").astype("Int64")
+    return real(series)
 
 
-def _keeps_number_of_rows(real: Any) -> Any:  # noqa: ANN401
-    def twin(self: Any, rows: Any, *args: Any) -> Any:  # noqa: ANN401
-        self.n_rows_ = len(rows)
-        return real(self, rows, *args)
-
-    return twin
+def _keeps_number_of_rows(real: Any, self: Any, rows: Any, *args: Any) -> Any:
+    self.n_rows_ = len(rows)
+    return real(self, rows, *args)
 
 
-def _nothing_for_nobody(real: Any) -> Any:  # noqa: ANN401
+def _nothing_for_nobody(real: Any, values: Any, *args: Any) -> Any:
     """Skip the release of a class without rows."""
-
-    def twin(values: Any, *args: Any) -> Any:  # noqa: ANN401
-        return real(values, *args) if values.any() else values.copy()
-
-    return twin
+    return real(values, *args) if values.any() else values.copy()
 
 
-def _warns_of_values(real: Any) -> Any:  # noqa: ANN401
+def _warns_of_values(real: Any, series: Any, column: Any) -> Any:
     """Warn where rows lie outside of a declared range."""
-
-    def twin(series: Any, column: Any) -> Any:  # noqa: ANN401
-        values, missing = real(series, column)
-        if np.abs(values).max(initial=0.0) > 6.0:
-            warnings.warn("large values", UserWarning, stacklevel=2)
-        return values, missing
-
-    return twin
+    values, missing = real(series, column)
+    if np.abs(values).max(initial=0.0) > 6.0:
+        warnings.warn("large values", UserWarning, stacklevel=2)
+    return values, missing
 
 
-def _moves_all_teachers(real: Any) -> Any:  # noqa: ANN401
-    """Normalise the rows of all teachers together, as a shared scaler would."""
-
-    def twin(self: Any, rows: Any, *args: Any, **named: Any) -> None:  # noqa: ANN401
-        shift = rows.mean(axis=0, keepdims=True) if len(rows) else 0.0
-        real(self, rows - np.float32(shift), *args, **named)
-
-    return twin
-
-
-_PAST = "past all releases"
-_ONE = "one row has one"
+_PAST, _ONE, _NETWORKS = "past all releases", "one row has one", "GPATE, networks"
+_ENSEMBLE = _teachers.TeacherEnsemble
 PLANTED = {
-    "slices": Twin(
-        _teachers, "assign_teachers", _slices, "GPATE, networks", "plain", _ONE
-    ),
-    "round-robin": Twin(
-        _teachers, "assign_teachers", _round_robin, "GPATE, networks", "plain", _ONE
-    ),
-    "a shared scaler": Twin(
-        _teachers.TeacherEnsemble,
-        "__init__",
-        _moves_all_teachers,
-        "GPATE, networks",
-        "plain",
-        _ONE,
-    ),
-    "slices, by votes": Twin(
-        _teachers, "assign_teachers", _slices, "PATEGAN", "plain", _ONE
-    ),
+    "slices": Twin(_teachers, "assign_teachers", _slices, _ONE, _NETWORKS),
+    "round-robin": Twin(_teachers, "assign_teachers", _round_robin, _ONE, _NETWORKS),
+    "a shared scaler": Twin(_ENSEMBLE, "__init__", _shared_scaler, _ONE, _NETWORKS),
+    "slices, by votes": Twin(_teachers, "assign_teachers", _slices, _ONE, "PATEGAN"),
     "no noise": Twin(
-        _mechanisms,
-        "_noisy_integers",
-        _without_noise,
-        "Independent",
-        "undeclared",
-        "no noise",
+        _mechanisms, "_noisy_integers", _without_noise, "no noise", table="undeclared"
     ),
     "twice the sensitivity": Twin(
-        _aggregators, "exact_counts", _counted_twice, "Independent", "plain", "2 times"
+        _aggregators, "exact_counts", _counted_twice, "2 times"
     ),
     "categories of the rows": Twin(
-        _purchase, "buy_levels", _levels_of_rows, "Independent", "undeclared", "the row"
+        _purchase, "buy_levels", _categories_of_rows, "the row", table="undeclared"
     ),
     "a range of the rows": Twin(
-        _purchase, "buy_ranges", _range_of_rows, "Independent", "undeclared", _PAST
+        _purchase, "buy_ranges", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
-        _columns,
-        "factorize",
-        _dtype_of_block,
-        "Independent",
-        "large levels",
-        "times its",
+        _columns, "factorize", _dtype_of_block, "times its", table="large levels"
     ),
     "the number of rows kept": Twin(
-        IndependentSynthesizer,
-        "_fit",
-        _keeps_number_of_rows,
-        "Independent",
-        "plain",
-        _PAST,
+        IndependentSynthesizer, "_fit", _keeps_number_of_rows, _PAST
     ),
     "no release for nobody": Twin(
         _aggregators,
         "release_gaussian",
         _nothing_for_nobody,
-        "Independent",
-        "empty class",
         "releases are made",
+        table="empty class",
     ),
     "a warning of values": Twin(
-        _columns,
-        "numeric_values",
-        _warns_of_values,
-        "Independent",
-        "plain",
-        "is warned of",
+        _columns, "numeric_values", _warns_of_values, "is warned of"
     ),
 }

@@ -7,9 +7,10 @@ import re
 import tempfile
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -18,8 +19,14 @@ import joblib
 import pandas as pd
 from sklearn.base import clone
 
-from skdpsynth.audit._containers import contained, missing_library, table_of_frame
-from skdpsynth.audit._odd_tables import ALL_SOURCES, OddTable, odd_tables
+from skdpsynth.audit._odd_tables import (
+    ALL_SOURCES,
+    OddTable,
+    contained,
+    missing_library,
+    odd_tables,
+    table_of_frame,
+)
 from skdpsynth.audit._planted import PLANTED, replaced
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
@@ -253,7 +260,7 @@ class Replay:
 
 
 class _Group(NamedTuple):
-    """What has the first of two fits in common."""
+    """Pairs with the first fit in common."""
 
     name: str
     synthesizer: BaseSynthesizer
@@ -333,8 +340,8 @@ def replay(
     answered with the releases of the first. Then
 
     1. each exact statistic may differ by the sensitivity that was reserved at most, for
-       the rows of one payer, and in one teacher; of keys that are found, one per column
-       may reach the least count that is released, which the delta covers;
+       one class beside all rows, and in one teacher; of keys that are found, one per
+       column may reach the least count that is released, which the delta covers;
     2. all else is equal: number, order, shape and noise of releases, what is reserved,
        warnings, errors, the fitted object, the report, and sampled rows.
 
@@ -361,24 +368,23 @@ def replay(
     groups, left_out = _plan(synthesizer, table, source)
     if minutes is not None:  # a part of all kinds, whenever time is over
         groups.sort(key=lambda group: crc32(group.where.encode()))
-    told = tell or (lambda _: None)
+    tell = tell or (lambda _: None)
     tried: list[ReplayedTwin] = []
-    if twins:
-        for name in PLANTED:
-            tried.append(replay_twin(name, seed))
-            told(tried[-1])
-    run = partial(_replay_group, rows=tuple(rows), deadline=deadline, seed=seed)
+    for name in PLANTED if twins else ():
+        tried.append(replay_twin(name, seed))
+        tell(tried[-1])
+    run = partial(_replay_group, places=tuple(rows), deadline=deadline, seed=seed)
     pairs: list[ReplayedPair] = []
     skipped: Counter[str] = Counter()
     with joblib.Parallel(n_jobs=n_jobs, return_as="generator") as parallel:
         made = parallel(joblib.delayed(run)(group) for group in groups)
-        for group, (found, n_missed) in zip(groups, made, strict=True):
+        for group, found in zip(groups, made, strict=True):
             for pair in found:
-                told(pair)
+                tell(pair)
             pairs += found
-            if n_missed:
-                skipped[f"{group.name} from {group.source}"] += n_missed
-    for where, n_pairs in sorted(skipped.items()):
+            where = f"{group.name} from {group.source}"
+            skipped[where] += len(rows) * len(CHANGES) - len(found)
+    for where, n_pairs in sorted((+skipped).items()):
         left_out.append(f"{n_pairs} pairs of {where}: {minutes:g} minutes were over")
     return Replay(tuple(pairs), tuple(tried), tuple(left_out), time.monotonic() - start)
 
@@ -386,12 +392,8 @@ def replay(
 def replay_twin(name: str, seed: int) -> ReplayedTwin:
     """Try one of what is broken on purpose, until it is noticed."""
     twin = PLANTED[name]
-    group = _Group(
-        twin.synthesizer,
-        SYNTHESIZERS[twin.synthesizer],
-        odd_tables()[twin.table],
-        "pandas",
-    )
+    ready = SYNTHESIZERS[twin.synthesizer]
+    group = _Group(twin.synthesizer, ready, odd_tables()[twin.table], "pandas")
     findings: list[str] = []
     with twin.planted():
         for pair in _pairs_of(group, PLACES, seed):
@@ -411,13 +413,8 @@ def _plan(
     some = synthesizer is None and table is None and source is None
     if source is None:
         source = "all" if some else "pandas"
-    sources = (
-        ALL_SOURCES
-        if source == "all"
-        else [source]
-        if isinstance(source, str)
-        else source
-    )
+    sources = ALL_SOURCES if source == "all" else source
+    sources = [sources] if isinstance(sources, str) else sources
     unknown = [name for name in sources if name not in ALL_SOURCES]
     if unknown:
         raise ValueError(
@@ -431,35 +428,30 @@ def _plan(
     ]
     if len(tables) == 1:
         left_out += [
-            f"source {name}: the table {own.name!r} does not come as that"
-            for own in tables
+            f"source {name}: the table {tables[0].name!r} does not come as that"
             for name in sources
-            if name not in own.sources
+            if name not in tables[0].sources
         ]
     groups = [
         _Group(name, ready, own, where)
         for own in tables
         for name, ready in synthesizers.items()
         for where in sources
-        if where in own.sources
-        and absent[where] is None
-        and not (some and where != "pandas" and name not in _EVERYWHERE)
+        if where in own.sources and absent[where] is None
+        if where == "pandas" or name in _EVERYWHERE or not some
     ]
     return groups, left_out
 
 
-def _synthesizers(
-    asked: BaseSynthesizer | str | None,
-) -> dict[str, BaseSynthesizer]:
+def _synthesizers(asked: BaseSynthesizer | str | None) -> dict[str, BaseSynthesizer]:
     if isinstance(asked, BaseSynthesizer):
         return {type(asked).__name__.removesuffix("Synthesizer"): asked}
     name = (asked or "").removesuffix("Synthesizer")
     found = {
-        n: s
-        for n, s in SYNTHESIZERS.items()
-        if n in (name, "") or n.partition(",")[0] == name
+        own: ready
+        for own, ready in SYNTHESIZERS.items()
+        if not name or name in (own, own.partition(",")[0])
     }
-    found = SYNTHESIZERS if not name else found
     if not found:
         raise ValueError(
             f"synthesizer must be one of {[*SYNTHESIZERS]}, the name of its class, or "
@@ -483,32 +475,25 @@ def _tables(asked: pd.DataFrame | str | Path | None) -> list[OddTable]:
                 f"table must be one of {[*ours]}, a DataFrame, or the path of a CSV or "
                 f"Parquet file. Got {str(asked)!r} instead."
             )
-        name, frame = path.name, _read(path)
+        with withheld(f"{str(path)!r} must be a CSV or Parquet file"):
+            read = pd.read_csv if path.suffix.lower() == ".csv" else pd.read_parquet
+            name, frame = path.name, read(path)
     if len(frame) < 3:
         raise InvalidTableError("Expected a table of 3 rows at least, to remove one.")
-    sources = tuple(s for s in ALL_SOURCES if s != "csv")  # which needs a schema
-    taken = table_of_frame(frame, name)
-    return [OddTable(**taken, target=None, sources=sources)]
-
-
-def _read(path: Path) -> pd.DataFrame:
-    with withheld(f"{str(path)!r} must be a CSV or Parquet file"):
-        read = pd.read_csv if path.suffix.lower() == ".csv" else pd.read_parquet
-        return read(path)
+    return [table_of_frame(frame, name)]
 
 
 def _replay_group(
-    group: _Group, *, rows: tuple[str, ...], deadline: float, seed: int
-) -> tuple[list[ReplayedPair], int]:
-    """Replay a table with each row more or less; say how many there was no time for."""
+    group: _Group, *, places: tuple[str, ...], deadline: float, seed: int
+) -> list[ReplayedPair]:
+    """Replay a table with each row more or less, as long as there is time."""
     found: list[ReplayedPair] = []
-    n_asked = len(rows) * len(CHANGES)
     if time.time() < deadline:
-        for pair in _pairs_of(group, rows, seed):
+        for pair in _pairs_of(group, places, seed):
             found.append(pair)
             if time.time() > deadline:
                 break
-    return found, n_asked - len(found)
+    return found
 
 
 def _pairs_of(
@@ -523,49 +508,49 @@ def _pairs_of(
         ready.set_params(target=table.target)
     with tempfile.TemporaryDirectory() as name, _small():
 
-        def fit(rows: tuple[Any, ...], history: Any = None) -> World:  # noqa: ANN401
+        def fit(rows: tuple[Any, ...], history: Any = None) -> World:
             own = contained(group.source, table, rows, Path(name))
             return enter(ready, own, seed, history, coupled=True)
 
         first = fit(table.rows)
-        n_rows = len(table.rows)
         refusals: list[str] = []
-        for place in places:
-            for change in CHANGES:
-                start = time.monotonic()
-                at = {"first": 0, "middle": n_rows // 2, "last": n_rows}[place]
-                if change == "added":
-                    other = (*table.rows[:at], table.extra, *table.rows[at:])
-                else:
-                    at = min(at, n_rows - 1)
-                    other = (*table.rows[:at], *table.rows[at + 1 :])
-                second = fit(other, first.releases)
-                shifts, findings = compare(first, second, "the row")
-                if first.refusal is not None:  # by all of them nothing was compared
-                    error = ": ".join(first.refusal.splitlines()[:2])
-                    findings.append(f"the table without the row is refused, {error}")
-                outcome = "finding" if findings else "equal"
-                if table.refusable and change == "added" and first.error is None:
-                    refusals.append(_refused_at_once(second))
-                    if refusals[0] != refusals[-1]:
-                        outcome = "finding"
-                        findings = [
-                            "where the row stands decides whether it is refused."
-                        ]
-                    elif refusals[-1]:
-                        outcome, findings = "refused", []
-                yield ReplayedPair(
-                    group.name,
-                    table.name,
-                    group.source,
-                    change,
-                    place,
-                    outcome,
-                    tuple(findings),
-                    max(shifts, default=0.0),
-                    len(first.releases),
-                    round(time.monotonic() - start, 3),
-                )
+        for place, change in product(places, CHANGES):
+            start = time.monotonic()
+            second = fit(_neighbour(table, place, change), first.releases)
+            shifts, findings = compare(first, second, "the row")
+            if first.refusal is not None:  # by all of them nothing was compared
+                error = ": ".join(first.refusal.splitlines()[:2])
+                findings.append(f"the table without the row is refused, {error}")
+            outcome = "finding" if findings else "equal"
+            if table.refusable and change == "added" and first.error is None:
+                refusals.append(_refused_at_once(second))
+                if refusals[0] != refusals[-1]:
+                    outcome = "finding"
+                    findings = ["where the row stands decides whether it is refused."]
+                elif refusals[-1]:
+                    outcome, findings = "refused", []
+            yield ReplayedPair(
+                group.name,
+                table.name,
+                group.source,
+                change,
+                place,
+                outcome,
+                tuple(findings),
+                max(shifts, default=0.0),
+                len(first.releases),
+                round(time.monotonic() - start, 3),
+            )
+
+
+def _neighbour(table: OddTable, place: str, change: str) -> tuple[Any, ...]:
+    """Add or remove a row at a place."""
+    n_rows = len(table.rows)
+    at = {"first": 0, "middle": n_rows // 2, "last": n_rows}[place]
+    if change == "added":
+        return (*table.rows[:at], table.extra, *table.rows[at:])
+    at = min(at, n_rows - 1)
+    return (*table.rows[:at], *table.rows[at + 1 :])
 
 
 def _refused_at_once(world: World) -> str:
@@ -585,17 +570,10 @@ def _small() -> Iterator[None]:
         replaced(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
         replaced(_blocks, "steps_mu", _kept_mu),
         replaced(_dpcgan_plan, "steps_mu", _kept_mu),
-        _dask_in_this_thread(),
+        ExitStack() as stack,
     ):
-        yield
+        if missing_library("dask") is None:
+            import dask
 
-
-@contextmanager
-def _dask_in_this_thread() -> Iterator[None]:
-    if missing_library("dask") is not None:
-        yield
-        return
-    import dask
-
-    with dask.config.set(scheduler="synchronous"):
+            stack.enter_context(dask.config.set(scheduler="synchronous"))
         yield

@@ -1,53 +1,228 @@
 """Two fits with equal secrets and equal releases: what may differ, and by how much.
 
-The second is answered with the releases of the first. All that the two may differ in
-are the exact values of releases, by their sensitivity, and of rows of one payer.
+`recorded` keeps all that a fit releases, and `replayed` answers another fit with it.
+Then the two may differ in the exact values of releases alone: by their sensitivity, and
+for rows of one scope (a class, or all rows). `differences` compares what is left.
 """
 
 from __future__ import annotations
 
+import functools
+import math
+import types
 import warnings
 from collections import Counter, defaultdict
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+from scipy.special import erf
 from sklearn.base import clone
 
 from skdpsynth.audit._mechanism import is_vote
-from skdpsynth.audit._recording import SequenceError, named, recorded, replayed
-from skdpsynth.audit._same import differences
 from skdpsynth.privacy._counts import MIN_KEY_COUNT
 from skdpsynth.privacy._report_text import scope_words
-from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
+from skdpsynth.privacy.testing import (
+    Release,
+    coupled_rows,
+    insecure_randomness,
+    observe_releases,
+)
 
 if TYPE_CHECKING:
-    from skdpsynth.audit._recording import Seen
+    from collections.abc import Iterator, Mapping
+
     from skdpsynth.base import BaseSynthesizer
 
-_ROUNDING = 1e-9
+    Array = np.typing.NDArray[Any]
+
+# What answers for a key that is not to pass, below every threshold.
+NOT_PASSED = -(2**62)
+# Natural logarithm of the probability below which the absence of noise is no accident.
+_NO_ACCIDENT = -28.0
+_ROUNDING = 1e-9  # of shifts, which are computed in floats
 _SAMPLED_ROWS = 100
 _MOST_NAMED = 3  # places of a fitted object that a finding names
 _LINE = (  # of the ledger, without what was used
-    "name",
-    "scope",
-    "kind",
-    "count",
-    "mu",
-    "sensitivity",
-    "noise_std",
-    "delta",
-    "sampling_rate",
-    "n_teachers",
+    *("name", "scope", "kind", "count", "mu", "sensitivity", "noise_std"),
+    *("delta", "sampling_rate", "n_teachers"),
 )
+_PLAIN = (str, bytes, int, bool, type(None))  # compared by type and value
+
+
+def canary_row(
+    table: pd.DataFrame, canary: Mapping[str, object] | pd.DataFrame
+) -> pd.DataFrame:
+    """Make a row of the table's columns and dtypes: a world must not show by these."""
+    if isinstance(canary, pd.DataFrame):
+        row = canary
+    else:
+        row = pd.DataFrame({name: [value] for name, value in canary.items()})
+    if len(row) != 1 or set(row) != set(table):
+        raise ValueError(
+            "Expected a canary of one row with the columns of the table. Got "
+            f"{len(row)} rows and the columns {list(row)} instead of {list(table)}."
+        )
+    columns = {}
+    for name in table:
+        dtype, value = table[name].dtype, row[name].iloc[0]
+        categories = getattr(dtype, "categories", [value])
+        typed = None
+        with suppress(TypeError, ValueError, OverflowError):  # they say the value
+            # astype would make a missing value of one that is no category
+            if value in categories or pd.isna(value):
+                typed = row[name].astype(dtype)
+        if typed is None:
+            raise ValueError(
+                f"The canary's value for {name!r} must be one that {dtype} can hold. "
+                "It is not; change the canary, or the dtype of the table."
+            )
+        columns[name] = typed.reset_index(drop=True)  # a Series keeps its dtype
+    return pd.DataFrame(columns)
+
+
+# --- Releases, recorded and replayed ----------------------------------------------
+
+
+class SequenceError(Exception):
+    """The second fit asks for other releases than the first; says how."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observed(Release):
+    """A release, with what is kept of its parts.
+
+    `teachers` has a digest for each teacher that adds anything; `adds_up` says whether
+    they are all of the exact value, `silent` that no noise was added where some was
+    reserved, and `noise` is a digest of what was added to whole numbers.
+    """
+
+    teachers: dict[int, bytes] | None = None
+    adds_up: bool = True
+    silent: bool = False
+    noise: bytes = b""
+
+    @classmethod
+    def of(cls, release: Release) -> Observed:
+        """Take in what an observer is given; the private parts are not kept."""
+        own = {f.name: getattr(release, f.name) for f in fields(Release)}
+        own["by_teacher"], noise, teachers, adds_up = None, b"", None, True
+        if release.by_teacher is not None:
+            teachers, adds_up = _digests(release)
+        whole = release.exact.dtype == release.noisy.dtype == np.int64
+        if whole and release.keys is None:
+            noise = _digest(release.noisy - release.exact)
+        return cls(
+            **own,
+            teachers=teachers,
+            adds_up=adds_up,
+            noise=noise,
+            silent=_silent(release),
+        )
+
+
+def _digest(array: Array) -> bytes:
+    return blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
+
+
+def _digests(release: Release) -> tuple[dict[int, bytes], bool]:
+    """Give a digest per teacher that adds anything, and whether they add up."""
+    assert release.by_teacher is not None
+    given = release.by_teacher()
+    parts = given if isinstance(given, dict) else dict(enumerate(np.asarray(given)))
+    kept = {int(t): np.asarray(part, dtype=np.int64) for t, part in parts.items()}
+    adds_up = True
+    if not kept:
+        adds_up = not release.exact.any()
+    elif next(iter(kept.values())).shape == release.exact.shape:
+        total = sum(kept.values(), np.zeros_like(release.exact))
+        adds_up = bool(np.array_equal(total, release.exact))
+    return {t: _digest(part) for t, part in kept.items() if part.any()}, adds_up
+
+
+def _silent(release: Release) -> bool:
+    """Say whether numbers came out as they went in, although noise was reserved."""
+    std = release.reservation.noise_std * release.unit
+    if std == 0 or release.exact.dtype != release.noisy.dtype:
+        return False
+    if not np.array_equal(release.exact, release.noisy):
+        return False
+    if release.exact.dtype != np.int64:
+        return release.exact.size > 0
+    alone = float(erf(0.5 / std / math.sqrt(2)))  # that noise rounds to 0
+    return release.exact.size * math.log(alone) < _NO_ACCIDENT
+
+
+@contextmanager
+def recorded(*, edge: bool = False) -> Iterator[list[Observed]]:
+    """Collect all releases that are made inside, in order.
+
+    With `edge`, inside `insecure_randomness`, keys of the least count that is released
+    do not pass: a neighbour may lack them, which the delta of the release covers.
+    """
+    kept: list[Observed] = []
+
+    def keep(release: Release) -> Array | None:
+        own = Observed.of(release)
+        if not edge or own.keys is None:
+            kept.append(own)
+            return None
+        noisy = np.where(own.exact > MIN_KEY_COUNT, own.noisy, NOT_PASSED)
+        kept.append(replace(own, noisy=noisy))
+        return noisy
+
+    with observe_releases(keep):
+        yield kept
+
+
+@contextmanager
+def replayed(history: list[Observed]) -> Iterator[list[Observed]]:
+    """Answer every release with what the same release of another fit gave.
+
+    Yields what this fit handed in, with the answers of the other. Raises a
+    `SequenceError` where name, scope or shape differ. A key that only this fit has does
+    not pass. The own noise is drawn too, so that both fits use up as many secret draws.
+    """
+    kept: list[Observed] = []
+
+    def answer(own: Release) -> Array:
+        if len(kept) == len(history):
+            raise SequenceError(f"one fit releases {own.reservation.name!r} more often")
+        other = history[len(kept)]
+        if own.what != other.what:
+            raise SequenceError(
+                f"release {len(kept)} is {other.reservation.name!r} of shape "
+                f"{other.exact.shape} in one fit, and {own.reservation.name!r} of "
+                f"shape {own.exact.shape} in the other"
+            )
+        noisy = other.noisy
+        if own.keys is not None and other.keys is not None:
+            known = dict(zip(_named(other), other.noisy.tolist(), strict=True))
+            answers = [known.get(key, NOT_PASSED) for key in _named(own)]
+            noisy = np.array(answers, dtype=np.int64)
+        kept.append(replace(Observed.of(own), noisy=noisy))
+        return noisy
+
+    with observe_releases(answer):
+        yield kept
+
+
+def _named(release: Release) -> list[tuple[int, type, Any]]:
+    """Name the entries of a release of keys; 1 is not True."""
+    return [(column, type(key), key) for column, key in release.keys or ()]
+
+
+# --- Worlds -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class World:
     """What a fit did: releases, warnings, and the fitted object or the error."""
 
-    releases: list[Seen]
+    releases: list[Observed]
     warned: list[str]
     fitted: BaseSynthesizer | None
     error: Exception | None
@@ -63,9 +238,9 @@ class World:
 
 def enter(
     ready: BaseSynthesizer,
-    table: Any,  # noqa: ANN401 - any container
+    table: Any,
     seed: int,
-    history: list[Seen] | None = None,
+    history: list[Observed] | None = None,
     *,
     coupled: bool,
 ) -> World:
@@ -81,8 +256,8 @@ def enter(
         stack.enter_context(insecure_randomness(seed))
         if coupled:
             stack.enter_context(coupled_rows())
-        watching = recorded(edge=True) if history is None else replayed(history)
-        releases = stack.enter_context(watching)
+        observed = recorded(edge=True) if history is None else replayed(history)
+        releases = stack.enter_context(observed)
         try:
             fitted = copy.fit(table)
         except Exception as error:
@@ -91,15 +266,15 @@ def enter(
     return World(releases, warned, fitted, failed)
 
 
-def entries_of(releases: list[Seen]) -> list[Any]:
-    """Give the lines of the ledger that paid, in order of reservation."""
+def entries_of(releases: list[Observed]) -> list[Any]:
+    """Give the lines of the ledger that was charged, in order of reservation."""
     if not releases:
         return []
     return list(releases[0].reservation._known_ledger().entries)
 
 
 def compare(first: World, second: World, row: str) -> tuple[list[float], list[str]]:
-    """Give the largest shift of every line of the ledger, and what must not be.
+    """Give the largest shift of every line of the ledger, and what must not differ.
 
     `row` names what only one of the worlds has. If that decides on an error, the rest
     of the fits is not compared.
@@ -109,10 +284,11 @@ def compare(first: World, second: World, row: str) -> tuple[list[float], list[st
     if first.refusal != second.refusal:
         return [], [f"{row} decides whether there is an error, or which."]
     findings = []
-    if len(first.releases) != len(second.releases):
+    n_releases = [len(world.releases) for world in (first, second)]
+    if n_releases[0] != n_releases[1]:
         findings.append(
-            f"{row} changes how many releases are made: {len(first.releases)} in one "
-            f"fit, and {len(second.releases)} in the other."
+            f"{row} changes how many releases are made: {n_releases[0]} in one fit, "
+            f"and {n_releases[1]} in the other."
         )
     if first.warned != second.warned:
         findings.append(f"{row} decides what is warned of.")
@@ -122,7 +298,7 @@ def compare(first: World, second: World, row: str) -> tuple[list[float], list[st
     ]
     if differences(lines[0], lines[1]):
         findings.append(f"{row} changes what is reserved, or its noise.")
-    shifts, more = _compare_releases(first.releases, second.releases, row)
+    shifts, more = compare_releases(first.releases, second.releases, row)
     findings += more
     if first.fitted is not None and second.fitted is not None:
         findings += _compare_fitted(first.fitted, second.fitted, row)
@@ -132,15 +308,13 @@ def compare(first: World, second: World, row: str) -> tuple[list[float], list[st
 def _compare_fitted(
     first: BaseSynthesizer, second: BaseSynthesizer, row: str
 ) -> list[str]:
-    findings = []
-    both = first, second
+    findings, both = [], (first, second)
     # In memory: a pickle shows what the class lets it. Before the samples are drawn,
     # which move generators on.
-    places = differences(first, second)
+    places = ", ".join(differences(first, second)[:_MOST_NAMED])
     if places:
-        named_places = ", ".join(places[:_MOST_NAMED])
         findings.append(
-            f"the fitted object depends on {row} past all releases ({named_places})."
+            f"the fitted object depends on {row} past all releases ({places})."
         )
     samples = [s.sample(_SAMPLED_ROWS, random_state=0) for s in both]
     if differences(samples[0], samples[1]):
@@ -151,21 +325,20 @@ def _compare_fitted(
     return findings
 
 
-def _compare_releases(
-    history: list[Seen], answered: list[Seen], row: str
+def compare_releases(
+    history: list[Observed], answered: list[Observed], row: str
 ) -> tuple[list[float], list[str]]:
     """Give the largest shift of every line, and what moved too far."""
     entries, findings = entries_of(history), []
     position = {id(entry.reservation): i for i, entry in enumerate(entries)}
-    shifts = [0.0] * len(entries)
-    moved = set()
+    shifts, moved = [0.0] * len(entries), set()
     teachers: dict[str, set[int]] = defaultdict(set)
     for ours, theirs in zip(history, answered, strict=False):
-        index = position.get(id(ours.reservation))
+        line, scope = ours.reservation, scope_words(ours.reservation.scope)
+        index = position.get(id(line))
         if index is None:  # of a second ledger, which is found elsewhere
             continue
-        line, payers = ours.reservation, scope_words(ours.reservation.scope)
-        where = f"{line.name!r} ({payers})"
+        where = f"{line.name!r} ({scope})"
         if ours.silent or theirs.silent:
             findings.append(f"{where}: no noise was added.")
         if ours.noise != theirs.noise:
@@ -173,10 +346,12 @@ def _compare_releases(
         if not (ours.adds_up and theirs.adds_up):
             findings.append(f"{where}: the teachers do not add up to what is released.")
         findings += [f"{where}: {words}" for words in _compare_keys(ours, theirs)]
-        teachers[payers] |= _changed_teachers(ours, theirs)
+        parts = [release.teachers or {} for release in (ours, theirs)]
+        both = parts[0].keys() | parts[1].keys()
+        teachers[scope] |= {t for t in both if parts[0].get(t) != parts[1].get(t)}
         shift = _shift(ours, theirs) / line.sensitivity
         if shift > 0 and line.scope is not None:
-            moved.add(payers)
+            moved.add(scope)
         shifts[index] = max(shifts[index], shift)
     for entry, shift in zip(entries, shifts, strict=True):
         if shift > 1 + _ROUNDING:
@@ -189,55 +364,52 @@ def _compare_releases(
         findings.append(f"{row} changes {changed} teachers; one row has one.")
     if len(moved) > 1:
         findings.append(
-            "one row moves releases that different rows pay for: "
+            "one row moves releases that are charged to different rows: "
             + ", ".join(sorted(moved))
         )
     return shifts, [*dict.fromkeys(findings)]
 
 
-def _compare_keys(ours: Seen, theirs: Seen) -> list[str]:
+def _compare_keys(ours: Observed, theirs: Observed) -> list[str]:
     """Say where only one of two releases has a key, but for what its delta covers.
 
     One row can lift one key of a column to the least count that is released.
     """
     if ours.keys is None or theirs.keys is None:
         return [] if ours.keys is theirs.keys else ["only one fit finds keys."]
-    pairs = (ours, theirs), (theirs, ours)
-    alone = [_alone(own, other) for own, other in pairs]
+    counts = [_counts_of(release) for release in (ours, theirs)]
+    alone = [
+        {key: count for key, count in own.items() if key not in other}
+        for own, other in (counts, counts[::-1])
+    ]
     if alone[0] and alone[1]:
         return ["both fits have keys that the other lacks."]
-    columns = Counter(column for (column, *_), _ in [*alone[0], *alone[1]])
-    if columns and max(columns.values()) > 1:
+    found = alone[0] | alone[1]
+    columns = Counter(column for column, *_ in found)
+    if max(columns.values(), default=0) > 1:
         return ["one row adds several keys to a column."]
-    if any(count != MIN_KEY_COUNT for _, count in [*alone[0], *alone[1]]):
+    if any(count != MIN_KEY_COUNT for count in found.values()):
         return [f"only one fit has a key of more than {MIN_KEY_COUNT} rows."]
     return []
 
 
-def _alone(own: Seen, other: Seen) -> list[tuple[Any, int]]:
-    """Give the keys that only one of two releases has, with their counts."""
-    known = set(named(other))
-    pairs = zip(named(own), own.exact.tolist(), strict=True)
-    return [(key, count) for key, count in pairs if key not in known]
+def _counts_of(release: Observed) -> dict[tuple[int, type, Any], int]:
+    return dict(zip(_named(release), release.exact.tolist(), strict=True))
 
 
-def _changed_teachers(ours: Seen, theirs: Seen) -> set[int]:
-    first, second = ours.teachers or {}, theirs.teachers or {}
-    return {t for t in first.keys() | second.keys() if first.get(t) != second.get(t)}
-
-
-def _shift(ours: Seen, theirs: Seen) -> float:
-    """Give the most by which one release moves, in ledger units."""
+def _shift(ours: Observed, theirs: Observed) -> float:
+    """Give the most by which one release moves, in units of the ledger."""
     first, second = ours.exact, theirs.exact
     if ours.keys is not None and theirs.keys is not None:
-        own, other = (
-            dict(zip(named(r), r.exact.tolist(), strict=True)) for r in (ours, theirs)
-        )
+        own, other = _counts_of(ours), _counts_of(theirs)
         shared = [key for key in own if key in other]
         first, second = (
-            np.array([w[key] for key in shared], np.int64) for w in (own, other)
+            np.array([counts[key] for key in shared], np.int64)
+            for counts in (own, other)
         )
-    difference = _difference(first, second)
+    if first.dtype == np.int64:  # without rounding or wrapping
+        first, second = first.astype(object), second.astype(object)
+    difference = (first - second).astype(np.float64)
     if difference.size == 0:
         return 0.0
     if is_vote(ours.reservation.kind):
@@ -246,8 +418,131 @@ def _shift(ours: Seen, theirs: Seen) -> float:
     return float(np.linalg.norm(by_release, axis=1).max())
 
 
-def _difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Subtract, whole numbers without rounding or wrapping, and give it as floats."""
-    if first.dtype == np.int64:
-        first, second = first.astype(object), second.astype(object)
-    return (first - second).astype(np.float64)
+# --- Equal by what is held --------------------------------------------------------
+
+
+def differences(first: Any, second: Any, where: str = "") -> list[str]:
+    """List the places where two objects differ; no value is in the list.
+
+    `pickle` and `joblib.hash` write an object that occurs twice as a reference to the
+    first, so that two equal texts differ from one text used twice. Here nothing counts
+    but types, and what arrays, tensors, tables and generators hold, to the bit. Objects
+    that were met before on the way are compared once: they form cycles.
+    """
+    met: set[tuple[int, int]] = set()
+    alive: list[Any] = []  # an address is used again when its object is gone
+
+    def between(first: Any, second: Any, where: str) -> list[str]:
+        if type(first) is not type(second):
+            return [where or "the object itself"]
+        if isinstance(first, _PLAIN):
+            return [] if first == second else [where]
+        if isinstance(first, float | complex | np.generic):
+            same = np.asarray(first).tobytes() == np.asarray(second).tobytes()
+            if isinstance(first, np.void | np.object_):
+                same = first == second
+            return [] if same else [where]
+        if (id(first), id(second)) in met:
+            return []
+        met.add((id(first), id(second)))
+        alive.extend([first, second])
+        pairs = _parts_of(first), _parts_of(second)
+        names = [[name for name, _ in own] for own in pairs]
+        if names[0] != names[1]:
+            return [f"{where}: what it holds"]
+        return [
+            found
+            for (name, ours), (_, theirs) in zip(*pairs, strict=True)
+            for found in between(ours, theirs, f"{where}{name}")
+        ]
+
+    return between(first, second, where)
+
+
+def _parts_of(held: Any) -> list[tuple[str, Any]]:
+    """Take an object apart: names and parts, in order."""
+    if isinstance(held, np.ndarray):
+        return _of_array(held)
+    if isinstance(held, np.random.Generator):
+        return [(".state", held.bit_generator.state)]
+    if isinstance(held, np.random.RandomState):
+        return [(".state", held.get_state(legacy=False))]
+    if type(held).__module__.partition(".")[0] == "torch":
+        return _of_torch(held)
+    if isinstance(held, pd.CategoricalDtype):
+        return [(".categories", held.categories), (".ordered", held.ordered)]
+    if isinstance(held, pd.api.extensions.ExtensionDtype | np.dtype):
+        return [("", str(held))]  # pandas keeps what it computes on some of them
+    if isinstance(held, pd.DataFrame):
+        columns = [held.iloc[:, place] for place in range(held.shape[1])]
+        return [(".columns", held.columns), (".index", held.index), *_numbered(columns)]
+    if isinstance(held, pd.Series | pd.Index):
+        own = [(".dtype", str(held.dtype)), (".name", held.name)]
+        categories = getattr(held.dtype, "categories", None)
+        values = np.array([*held], dtype=object) if len(held) else None
+        return [*own, (".categories", categories), (" values", values)]
+    if hasattr(held, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        table = pa.table(held)
+        return [(".schema", str(table.schema)), (".rows", table.to_pydict())]
+    if isinstance(held, dict | types.MappingProxyType):
+        # Also the order of keys tells something.
+        return [("'s keys", [*held]), *_numbered(held.values())]
+    if isinstance(held, list | tuple):
+        return _numbered(held)
+    if isinstance(held, set | frozenset):
+        return [(" members", sorted(held, key=repr))]
+    if isinstance(held, functools.partial):
+        return [
+            (".func", held.func),
+            (".args", held.args),
+            (".keywords", held.keywords),
+        ]
+    if isinstance(held, types.MethodType):
+        return [(".__self__", held.__self__), (".__func__", held.__func__)]
+    if isinstance(held, types.FunctionType):
+        cells = [cell.cell_contents for cell in held.__closure__ or ()]
+        return [(" code", held.__code__.co_code), (" closure", cells)]
+    return _of_object(held)
+
+
+def _numbered(items: Any) -> list[tuple[str, Any]]:
+    return [(f"[{place}]", item) for place, item in enumerate(items)]
+
+
+def _of_array(array: Array) -> list[tuple[str, Any]]:
+    form = [(".dtype", str(array.dtype)), (".shape", array.shape)]
+    if array.dtype.hasobject:
+        return [*form, (" entries", array.ravel().tolist())]
+    return [*form, (" bytes", np.ascontiguousarray(array).tobytes())]
+
+
+def _of_torch(held: Any) -> list[tuple[str, Any]]:
+    """Take an object of torch apart, which is not imported here."""
+    if hasattr(held, "get_state"):  # a generator
+        return [(".state", held.get_state().numpy())]
+    if hasattr(held, "detach"):  # a tensor, or a parameter
+        grad = getattr(held, "grad", None) if held.is_leaf else None
+        form = [(".dtype", str(held.dtype)), (".device", str(held.device))]
+        return [*form, (".grad", grad), ("", held.detach().cpu().numpy())]
+    if type(held).__name__ in ("device", "dtype"):
+        return [("", str(held))]
+    return _of_object(held)
+
+
+def _of_object(held: Any) -> list[tuple[str, Any]]:
+    """Give the attributes; without any, what a pickle would write, or the text."""
+    own = dict(getattr(held, "__dict__", {}))
+    for cls in type(held).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            if hasattr(held, name) and name not in ("__dict__", "__weakref__"):
+                own[name] = getattr(held, name)
+    if own:
+        return [(f".{name}", value) for name, value in own.items()]
+    if isinstance(held, type | types.ModuleType | types.BuiltinFunctionType):
+        return [("", f"{getattr(held, '__module__', '')}.{held.__name__}")]
+    if type(held).__repr__ is object.__repr__:
+        return []
+    return [("", repr(held))]

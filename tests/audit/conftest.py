@@ -51,3 +51,9 @@ def small_table():
 def canary():
     """An extreme row of the schema."""
     return {"a": 8.0, "b": -6.0, "c": "r", "y": "u"}
+
+
+@pytest.fixture
+def case(small_table, canary, public_schema):
+    """Table, canary and schema: what most audits of a ledger are of."""
+    return small_table, canary, public_schema

@@ -159,7 +159,7 @@ def test_power_is_the_chance_of_rejection(n_runs):
     """By drawing: 20,000 audits of the leak named; 5 sigma is 1.5%."""
     claim, power = 1.0, 0.8
     settings = {"delta": DELTA, "alpha": 0.05}
-    epsilon = detectable_epsilon(claim, n_runs, power=power, **settings)
+    epsilon = detectable_epsilon(claim, n_runs, **settings)
     errors = np.random.default_rng(0).binomial(
         n_runs, 1 / (1 + math.exp(epsilon)), (2, 20_000)
     )
@@ -170,7 +170,7 @@ def test_power_is_the_chance_of_rejection(n_runs):
 def test_too_few_runs_have_no_power():
     """A perfect attack on 10 runs proves 0.81 only."""
     assert epsilon_lower_bound(0, 0, 10, delta=DELTA) < 1
-    found = detectable_epsilon(1.0, 10, delta=DELTA, alpha=0.05, power=0.8)
+    found = detectable_epsilon(1.0, 10, delta=DELTA, alpha=0.05)
     assert found == math.inf
 
 

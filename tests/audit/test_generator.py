@@ -6,30 +6,34 @@ show (a student that sees real rows passed such audits) are in `test_ledger.py`.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import math
+import os
+import subprocess
+import sys
 from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 import pandas as pd
 import pytest
-from _twins import whole
+import torch
+from _twins import exact_levels, exact_ranges
 from scipy.stats import norm
+from sklearn.base import BaseEstimator
 
-from skdpsynth import IndependentSynthesizer
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.audit import audit_generator, epsilon_lower_bound
-from skdpsynth.audit._attack import COMBINED, attack
-from skdpsynth.audit._scores import CanaryScores, canary_row
+from skdpsynth.audit._generator import COMBINED, CanaryScores, attack, describe
+from skdpsynth.audit._worlds import canary_row
 from skdpsynth.preprocessing import _purchase
-from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.privacy import PrivacyBudget, _mechanisms
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
-pytestmark = [
-    pytest.mark.statistical,
-    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
-]
+pytestmark = pytest.mark.statistical
 
 DELTA, FALSE_ALARM = 1e-5, 1e-6
 TABLE = pd.DataFrame({"x": [-9.0, -8.0]})
@@ -354,20 +358,6 @@ MIXED_CANARY = {"x": 1e6, "c": "once"}
 N_RUNS = 120  # 60 judged: a perfect attack proves 1.3 at the level of 1e-6
 
 
-def exact_ranges(table, columns, *args, **kwargs):
-    """Bounds from the data (O7, U5, S3, T3, B2, N2)."""
-    frame = whole(table)
-    limits = [(float(frame[c.name].min()), float(frame[c.name].max())) for c in columns]
-    return [NumericDomain(*pair, False, False, False) for pair in limits]
-
-
-def exact_levels(table, columns, *args, **kwargs):
-    """Categories from the data (T3, N2)."""
-    frame = whole(table)
-    found = [tuple(sorted(frame[c.name].unique())) for c in columns]
-    return [LevelDomain(levels, False, False) for levels in found]
-
-
 class SeededNoise(IndependentSynthesizer):
     """Noise that `random_state` decides (S6)."""
 
@@ -428,3 +418,176 @@ def test_noise_that_random_state_decides_is_caught():
 def test_the_bound_never_falls_with_more_runs_of_a_perfect_attack():
     bounds = [audit(Column(none), n_runs=n).lower_bound for n in (40, 80, 160)]
     assert all(low <= high for low, high in pairwise(bounds))
+
+
+# --- G-PATE -----------------------------------------------------------------------
+
+CORNER = pd.DataFrame(
+    np.random.default_rng(0).uniform(-9, -8, (2, 2)), columns=["a", "b"]
+)
+PLANE = Continuous(-10, 10, scale="linear")
+TRAINED = {
+    "marginals": {"init": "marginals", "n_teachers": 4, "n_iter": 4},
+    "random": {"init": "random", "n_teachers": 1, "n_iter": 10},
+    "votes": {
+        "init": "random",
+        "n_teachers": 1,
+        "n_iter": 10,
+        "aggregator": "confident_gnmax",
+        "n_bins": 2,
+    },
+}
+
+
+@pytest.mark.parametrize("mode", TRAINED)
+def test_g_pate_keeps_its_claim_and_a_fit_without_noise_is_caught(mode, monkeypatch):
+    """Two rows in one corner, the canary in the other; wrong with probability 1e-6.
+
+    70 judged runs in each world: a perfect attack would prove 1.4 times the claim.
+    """
+    assert epsilon_lower_bound(0, 0, 70, delta=DELTA, alpha=FALSE_ALARM) > 1.4
+    synthesizer = GPATESynthesizer(
+        epsilon=1.0,
+        delta=DELTA,
+        schema=TableSchema({"a": PLANE, "b": PLANE}, n_rows=2),
+        batch_size=4,
+        latent_dim=1,
+        random_state=0,
+        **TRAINED[mode],
+    )
+
+    def found():
+        canary, settings = {"a": 9.5, "b": 9.5}, {"n_runs": 140, "n_samples": 300}
+        return audit_generator(
+            synthesizer, CORNER, canary, alpha=FALSE_ALARM, **settings
+        )
+
+    assert not found().violated
+    monkeypatch.setattr(_mechanisms, "_measurement", lambda std: list)
+    assert found().violated
+
+
+# --- The folder: what is resumed, and what is kept apart --------------------------
+
+PLAIN = {"epsilon": 1, "delta": 0, "n_runs": 4, "n_samples": 2}
+
+# What another process imports too, and a call of it that prints the number of fits.
+STRANGER = """
+import functools, pathlib
+
+import numpy as np, pandas as pd
+from skdpsynth.audit import audit_generator
+
+class Stranger:
+    fits = 0
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.words = {"one", "two", "three"}
+        self.array = np.arange(3000)
+
+    def fit(self, table):
+        Stranger.fits += 1
+
+    def sample(self, n_rows):
+        return pd.DataFrame({"x": np.zeros(n_rows)})
+
+def audit(settings):
+    table = pd.DataFrame({"x": [-9.0, -8.0]})
+    make = functools.partial(Stranger, settings)
+    runs = {"n_runs": 4, "n_samples": 2, "folder": pathlib.Path(__file__).parent}
+    audit_generator(make, table, {"x": 9.0}, epsilon=1, delta=0, **runs)
+    return Stranger.fits
+"""
+
+
+def test_another_process_goes_on(tmp_path, monkeypatch):
+    """Also where texts have other hashes."""
+    (tmp_path / "stranger.py").write_text(STRANGER)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = {"rate": 0.1, "sizes": (3, 4)}
+    assert importlib.import_module("stranger").audit(settings) == 8
+    monkeypatch.delitem(sys.modules, "stranger")
+    call = f"import stranger; print(stranger.audit({settings}))"
+    other = subprocess.run(
+        [sys.executable, "-c", call],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert other.stdout == "0\n", other.stderr
+
+
+class Anything:
+    """Anybody's object, and a value that it holds."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+    def fit(self, table):
+        return self
+
+    def sample(self, n_rows):
+        return pd.DataFrame({"x": np.zeros(n_rows)})
+
+
+class WithParameters(BaseEstimator, Anything):
+    """The value is a parameter, and its text may be cut short."""
+
+
+class WithSlots(Anything):
+    """Has a slot beside its attributes."""
+
+    __slots__ = ("other",)
+
+    def __init__(self, other):
+        super().__init__()
+        self.other = other
+
+
+PAIRS = {
+    "numbers": (1, 2),
+    "arrays": (np.arange(3000), np.arange(3000) % 1500),
+    "objects": (Anything(1), Anything(2)),
+    "partials": (functools.partial(int, base=2), functools.partial(int, base=8)),
+    "methods": (Anything(1).fit, Anything(2).fit),
+    "functions": ({"f": np.zeros}, {"f": np.ones}),
+}
+
+
+@pytest.mark.parametrize("kind", [Anything, WithParameters])
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_configurations_differ(kind, pair):
+    ours, theirs = (describe(kind(value)) for value in pair)
+    assert ours != theirs
+    assert ours == describe(kind(pair[0]))
+
+
+def test_slots_differ():
+    assert describe(WithSlots(1)) == describe(WithSlots(1)) != describe(WithSlots(2))
+
+
+NO_DIGEST = {
+    "a lock": Lock(),
+    "a lambda": lambda: 1,
+    "an object with a lock": Anything([Lock(), 1]),
+    "a layer": torch.nn.Linear(1, 3),
+}
+
+
+@pytest.mark.parametrize("kind", [Anything, WithParameters])
+@pytest.mark.parametrize("value", NO_DIGEST.values(), ids=NO_DIGEST)
+def test_what_has_no_digest_has_no_folder(kind, value, tmp_path):
+    with pytest.raises(ValueError, match="audit it without `folder`"):
+        audit_generator(
+            lambda: kind(value), TABLE, {"x": 9.0}, folder=tmp_path, **PLAIN
+        )
+    audit_generator(lambda: kind(value), TABLE, {"x": 9.0}, **PLAIN)
+
+
+def test_two_configurations_do_not_share_runs(tmp_path):
+    for value in (1, 2, 1, 2):
+        audit_generator(Anything(value), TABLE, {"x": 9.0}, folder=tmp_path, **PLAIN)
+    assert len(list(tmp_path.glob("*-*.json"))) == 16

@@ -25,21 +25,13 @@ from sklearn.base import clone
 import skdpsynth
 from skdpsynth import GPATESynthesizer
 from skdpsynth.audit import audit_ledger
-from skdpsynth.audit._recording import (
-    SequenceError,
-    recorded,
-    replayed,
-)
+from skdpsynth.audit._worlds import SequenceError, recorded, replayed
 from skdpsynth.nn import _branch, _classifier, _clipping, _discriminator, _teachers
 from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.privacy._random import secret_generator
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _pate_triplegan_plan
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skdpsynth.exceptions.DegradedResultWarning"
-)
 
 
 def ready(synthesizer, schema):
@@ -95,16 +87,13 @@ Fit = namedtuple("Fit", ["fitted", "releases", "noise"])  # the noise of each re
 
 def two_fits(synthesizer, schema, tables, *, seeds=(7, 7)):
     """Fit two tables, the second with the releases of the first."""
-    with insecure_randomness(seeds[0]), added_noise() as noise, recorded() as history:
-        fitted = ready(synthesizer, schema).fit(tables[0])
-    first = Fit(fitted, history, noise)
-    with (
-        insecure_randomness(seeds[1]),
-        added_noise() as noise,
-        replayed(history) as answered,
-    ):
-        fitted = ready(synthesizer, schema).fit(tables[1])
-    return first, Fit(fitted, answered, noise)
+    fits, observed = [], recorded()
+    for seed, table in zip(seeds, tables, strict=True):
+        with insecure_randomness(seed), added_noise() as noise, observed as releases:
+            fitted = ready(synthesizer, schema).fit(table)
+        fits.append(Fit(fitted, releases, noise))
+        observed = replayed(releases)
+    return fits
 
 
 def is_same_but_for(label, first, second):
@@ -134,18 +123,16 @@ def has_same_noise(first, second):
 
 
 @pytest.mark.parametrize("change", [extreme, appended])
-def test_one_row_shows_in_its_releases_only(
-    change, audited, small_table, public_schema
-):
+def test_one_row_shows_in_its_releases_only(change, audited, case):
     """Equal releases: the fitted objects are equal, whatever the row was.
 
     The releases that other classes pay for are computed from equal numbers. There are
     equally many, with equal noise: class counts are public, and every release has a
     stream of its own, apart from those for teachers and samples, which draw per row.
     """
-    label = small_table.loc[31, "y"] if change is extreme else "u"
-    tables = (small_table, change(small_table))
-    first, second = two_fits(audited, public_schema, tables)
+    table, _, schema = case
+    label = table.loc[31, "y"] if change is extreme else "u"
+    first, second = two_fits(audited, schema, (table, change(table)))
     assert is_same_but_for(label, first, second)
     assert has_same_noise(first, second)
 
@@ -182,11 +169,11 @@ def draws_more_for_some_values(real):
         (draws_more_for_some_values, "independent"),
     ],
 )
-def test_noise_that_depends_on_a_row_is_caught(twin, name, small_table, public_schema):
+def test_noise_that_depends_on_a_row_is_caught(twin, name, case):
     """And only by the noise itself: all else of the two fits is equal."""
-    tables = (small_table, appended(small_table))
+    table, _, schema = case
     with in_place_of_the_mechanisms(twin):
-        first, second = two_fits(INSTANCES[name], public_schema, tables)
+        first, second = two_fits(INSTANCES[name], schema, (table, appended(table)))
     assert is_same_but_for("u", first, second)
     assert not has_same_noise(first, second)
 
@@ -227,11 +214,12 @@ def in_pairs(drawn):
     return zip(drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :], strict=True)
 
 
-def other_rows_stay(synthesizer, schema, table, monkeypatch, change=appended):
+def other_rows_stay(synthesizer, case, monkeypatch, change=appended):
     """Whether a row that joins or changes leaves what is drawn for the others.
 
     Where there are teachers, one of them has another row, and nothing else differs.
     """
+    table, _, schema = case
     changed = change(table)
     with monkeypatch.context() as patch:
         samples, parts = watch(patch)
@@ -250,10 +238,8 @@ def other_rows_stay(synthesizer, schema, table, monkeypatch, change=appended):
 
 
 @pytest.mark.parametrize("change", [extreme, appended])
-def test_a_row_leaves_what_is_drawn_for_the_others(
-    change, audited, small_table, public_schema, monkeypatch
-):
-    assert other_rows_stay(audited, public_schema, small_table, monkeypatch, change)
+def test_a_row_leaves_what_is_drawn_for_the_others(change, audited, case, monkeypatch):
+    assert other_rows_stay(audited, case, monkeypatch, change)
 
 
 def slices(n_units, n_teachers, rng):
@@ -272,20 +258,14 @@ def shuffled(n_rows, rate, rng):
 
 
 @pytest.mark.parametrize("twin", [slices, round_robin_after_shuffling])
-def test_parts_that_depend_on_other_rows_are_caught(
-    twin, small_table, public_schema, monkeypatch
-):
+def test_parts_that_depend_on_other_rows_are_caught(twin, case, monkeypatch):
     monkeypatch.setattr(_teachers, "assign_teachers", twin)
-    gpate = INSTANCES["gpate random"]
-    assert not other_rows_stay(gpate, public_schema, small_table, monkeypatch)
+    assert not other_rows_stay(INSTANCES["gpate random"], case, monkeypatch)
 
 
-def test_samples_that_depend_on_other_rows_are_caught(
-    small_table, public_schema, monkeypatch
-):
+def test_samples_that_depend_on_other_rows_are_caught(case, monkeypatch):
     monkeypatch.setattr(_discriminator, "poisson_sample", shuffled)
-    dpcgan = INSTANCES["dpcgan sampled"]
-    assert not other_rows_stay(dpcgan, public_schema, small_table, monkeypatch)
+    assert not other_rows_stay(INSTANCES["dpcgan sampled"], case, monkeypatch)
 
 
 def after_sorting(self, real, rows, *others, **named):
@@ -299,23 +279,23 @@ SORTED = partialmethod(after_sorting, TeacherEnsemble.__init__)
 @pytest.mark.parametrize(
     "name", ["gpate random", "gpate votes", "pategan", "triplegan"]
 )
-def test_parts_after_sorting_are_caught(name, small_table, public_schema, monkeypatch):
+def test_parts_after_sorting_are_caught(name, case, monkeypatch):
     """An extreme row moves others: no release shows it, and no draw by its position."""
     monkeypatch.setattr(TeacherEnsemble, "__init__", SORTED)
-    table, synthesizer = small_table, INSTANCES[name]
-    first, second = two_fits(synthesizer, public_schema, (table, extreme(table)))
+    (table, _, schema), synthesizer = case, INSTANCES[name]
+    first, second = two_fits(synthesizer, schema, (table, extreme(table)))
     assert is_same_but_for(table.loc[31, "y"], first, second)
     assert has_same_noise(first, second)
-    assert not other_rows_stay(synthesizer, public_schema, table, monkeypatch, extreme)
+    assert not other_rows_stay(synthesizer, case, monkeypatch, extreme)
 
 
 def test_the_ledger_audit_sees_parts_after_sorting_if_the_canary_comes_first(
-    small_table, canary, public_schema, monkeypatch
+    case, monkeypatch
 ):
     """The other audits' canary has the largest value: sorted or not, it is the last."""
     plain = clone(INSTANCES["pategan"]).set_params(init="marginals")
-    synthesizer = ready(plain, public_schema)
-    arguments = (synthesizer, small_table, canary | {"a": -6.0})
+    table, canary, schema = case
+    arguments = (ready(plain, schema), table, canary | {"a": -6.0})
     assert not audit_ledger(*arguments).violated
     monkeypatch.setattr(TeacherEnsemble, "__init__", SORTED)
     assert "times its sensitivity" in str(audit_ledger(*arguments))
@@ -329,17 +309,18 @@ def appended_unlabelled(table):
     ("module", "change"), [(_branch, appended_unlabelled), (_classifier, appended)]
 )
 def test_shuffled_batches_of_the_triple_gan_are_caught(
-    module, change, small_table, public_schema, monkeypatch
+    module, change, case, monkeypatch
 ):
     """At a rate below 1: by default only classes of more than 2^18 rows have that."""
     monkeypatch.setattr(_pate_triplegan_plan, "_SAMPLE_ROWS", 400.0)
-    table = small_table.assign(y=small_table["y"].mask(np.arange(150) % 3 == 0))
+    table, _, schema = case
+    table = table.assign(y=table["y"].mask(np.arange(150) % 3 == 0))
     counts = {"u": 900, "v": 600}
-    schema = TableSchema(public_schema.columns, target="y", class_counts=counts)
+    case = table, None, TableSchema(schema.columns, target="y", class_counts=counts)
     synthesizer = clone(INSTANCES["triplegan"]).set_params(epsilon=4.0)
-    assert other_rows_stay(synthesizer, schema, table, monkeypatch, change)
+    assert other_rows_stay(synthesizer, case, monkeypatch, change)
     monkeypatch.setattr(module, "poisson_sample", shuffled)
-    assert not other_rows_stay(synthesizer, schema, table, monkeypatch, change)
+    assert not other_rows_stay(synthesizer, case, monkeypatch, change)
 
 
 class StreamByRow(GPATESynthesizer):
@@ -361,12 +342,10 @@ class KeepsNumberOfRows(GPATESynthesizer):
 
 
 @pytest.mark.parametrize("twin", [StreamByRow, KeepsNumberOfRows])
-def test_objects_that_know_the_number_of_rows_are_caught(
-    twin, small_table, public_schema
-):
+def test_objects_that_know_the_number_of_rows_are_caught(twin, case):
     synthesizer = twin(init="random", n_iter=2, n_teachers=4)
-    tables = (small_table, appended(small_table))
-    first, second = two_fits(synthesizer, public_schema, tables)
+    table, _, schema = case
+    first, second = two_fits(synthesizer, schema, (table, appended(table)))
     assert joblib.hash(first.fitted) != joblib.hash(second.fitted)
 
 

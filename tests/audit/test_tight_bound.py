@@ -23,10 +23,7 @@ from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Boolean, Categorical, TableSchema
 
-pytestmark = [
-    pytest.mark.statistical,
-    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
-]
+pytestmark = pytest.mark.statistical
 
 ALPHA, FALSE_ALARM = 0.05, 1e-6
 LEAST, MOST = 0.9, 1.1  # of the claim

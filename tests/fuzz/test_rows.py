@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from _columns import draw_column
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +60,7 @@ class Neighbours(NamedTuple):
 
 
 @st.composite
-def neighbours(draw, columns):
+def neighbours(draw):
     """Columns of any dtype, and of odd texts."""
     n_rows = draw(st.integers(3, 30))
     made = {}
@@ -70,7 +71,7 @@ def neighbours(draw, columns):
             # Arrow 17 ends the process where pandas 2 takes values out of some.
             doubtful = draw(st.integers(0, 9)) == 9 and pd.__version__ >= "3"
             label = f"c{position}"
-            series, _ = columns.draw(draw, n_rows, label=label, doubtful=doubtful)
+            series, _ = draw_column(draw, n_rows, label=label, doubtful=doubtful)
         made[f"c{position}"] = series.reset_index(drop=True)
     return Neighbours(pd.DataFrame(made), draw(st.integers(0, n_rows - 1)))
 
@@ -127,12 +128,12 @@ def check(table, place):
     return True
 
 
-def test_no_other_row_is_affected(columns):
+def test_no_other_row_is_affected():
     """`SKDPSYNTH_FUZZED_ROWS=10000` asks for more tables; few of them are refused."""
     accepted = []
 
     @settings(FUZZING, max_examples=N_TABLES)
-    @given(case=neighbours(columns))
+    @given(case=neighbours())
     def tables(case):
         accepted.append(check(*case))
 
@@ -158,7 +159,7 @@ def by_ends(series, column):
 @pytest.mark.parametrize(
     ("name", "twin"), [("factorize", by_pandas), ("numeric_values", by_ends)]
 )
-def test_broken_twins_are_caught(name, twin, columns, monkeypatch):
+def test_broken_twins_are_caught(name, twin, monkeypatch):
     """In 300 tables, the first of them with keys as pandas makes them."""
     monkeypatch.setattr(_columns, name, twin)
     monkeypatch.setitem(globals(), name, twin)
@@ -170,7 +171,7 @@ def test_broken_twins_are_caught(name, twin, columns, monkeypatch):
         phases=[Phase.generate],
         report_multiple_bugs=False,  # several would be a group of errors
     )
-    @given(case=neighbours(columns))
+    @given(case=neighbours())
     def tables(case):
         check(*case)
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.audit._recording import SequenceError, recorded, replayed
+from skdpsynth.audit._worlds import SequenceError, recorded, replayed
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.preprocessing import _purchase
 from skdpsynth.preprocessing._domains import NumericDomain

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pytest
 from hypothesis import strategies as st
 
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
@@ -160,73 +159,56 @@ def built(rng, n_rows, spread, *, function) -> pd.Series:
 def _supported() -> dict[str, Maker]:
     """Makers of the dtypes that every synthesizer must take."""
     made = {}
+
+    def add(name, kind, function, **settings):
+        made[str(name)] = Maker(kind, partial(function, **settings))
+
     for bits in WIDTHS:
         for sign in ("int", "uint"):
             name = f"{sign}{bits}"
             dtypes = [name, name.replace("i", "I", 1).replace("uI", "UI")]
-            dtypes.append(pd.ArrowDtype(pa.type_for_alias(name)))
-            for dtype in dtypes:
-                made[str(dtype)] = Maker(
-                    "whole", partial(number, plain=name, dtype=dtype)
-                )
+            for dtype in (*dtypes, pd.ArrowDtype(pa.type_for_alias(name))):
+                add(dtype, "whole", number, plain=name, dtype=dtype)
     arrow_floats = {"2": pa.float16(), "4": pa.float32(), "8": pa.float64()}
     for size, arrow_type in arrow_floats.items():
         plain = f"f{size}"
         dtypes = [np.dtype(plain), pd.ArrowDtype(arrow_type), np.dtype(f">{plain}")]
         dtypes += {"4": [pd.Float32Dtype()], "8": [pd.Float64Dtype()]}.get(size, [])
         for dtype in dtypes:
-            name = getattr(dtype, "str", str(dtype))
-            made[name] = Maker("float", partial(number, plain=plain, dtype=dtype))
+            name = getattr(dtype, "str", dtype)
+            add(name, "float", number, plain=plain, dtype=dtype)
     for plain, dtype in (("i4", ">i4"), ("u2", ">u2")):
-        made[dtype] = Maker("whole", partial(number, plain=plain, dtype=dtype))
+        add(dtype, "whole", number, plain=plain, dtype=dtype)
     for dtype in ("bool", "boolean", "bool[pyarrow]"):
-        made[f"truth {dtype}"] = Maker("truth", partial(truth, dtype=dtype))
-    made["truth object"] = Maker("other", partial(truth, dtype=object))
+        add(f"truth {dtype}", "truth", truth, dtype=dtype)
+    add("truth object", "other", truth, dtype=object)
     arrow_texts = [pd.ArrowDtype(pa.string()), pd.ArrowDtype(pa.large_string())]
     texts = ["object", "str", "string[python]", "string[pyarrow]", *arrow_texts]
     for place, dtype in enumerate(texts):
-        made[f"text {place} {dtype}"] = Maker("text", partial(text, dtype=dtype))
+        add(f"text {place} {dtype}", "text", text, dtype=dtype)
     for unit in UNITS:
-        moments, spans = (
-            pd.ArrowDtype(pa.timestamp(unit)),
-            pd.ArrowDtype(pa.duration(unit)),
-        )
-        made[f"time {unit}"] = Maker("time", partial(moment, unit=unit))
-        made[f"time Arrow {unit}"] = Maker(
-            "time", partial(moment, unit=unit, dtype=moments)
-        )
-        made[f"span {unit}"] = Maker("span", partial(span, unit=unit))
-        made[f"span Arrow {unit}"] = Maker(
-            "span", partial(span, unit=unit, dtype=spans)
-        )
+        arrow = {"time": pa.timestamp(unit), "span": pa.duration(unit)}
+        for kind, function in (("time", moment), ("span", span)):
+            dtype = pd.ArrowDtype(arrow[kind])
+            add(f"{kind} {unit}", kind, function, unit=unit)
+            add(f"{kind} Arrow {unit}", kind, function, unit=unit, dtype=dtype)
     fixed = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
     for unit in ("s", "ns"):
         for zone in ("UTC", "Europe/Berlin", "America/St_Johns", fixed):
-            zoned = partial(moment, unit=unit, zone=zone)
-            made[f"time {unit} {zone}"] = Maker("zoned", zoned)
-        zoned = pd.ArrowDtype(pa.timestamp(unit, tz="Asia/Tokyo"))
-        made[f"time Arrow {unit} zone"] = Maker(
-            "zoned", partial(moment, unit=unit, zone="Asia/Tokyo", dtype=zoned)
-        )
+            add(f"time {unit} {zone}", "zoned", moment, unit=unit, zone=zone)
+        own = {"unit": unit, "zone": "Asia/Tokyo"}
+        dtype = pd.ArrowDtype(pa.timestamp(unit, tz="Asia/Tokyo"))
+        add(f"time Arrow {unit} zone", "zoned", moment, **own, dtype=dtype)
+    no_index = ("<f2", "halffloat[pyarrow]")  # that pandas could make
     for name, inner in list(made.items()):
-        # pandas can make no index of the last two.
-        if (
-            inner.kind == "span"
-            or name[0] == ">"
-            or name in ("<f2", "halffloat[pyarrow]")
-        ):
+        if inner.kind == "span" or name[0] == ">" or name in no_index:
             continue
+        kind = "text" if inner.kind == "text" else "other"
         for ordered in (False, True):
-            kind = "text" if inner.kind == "text" else "other"
-            made[f"category of {name}" + " ordered" * ordered] = Maker(
-                kind, partial(category, inner=inner, ordered=ordered)
-            )
-    made["category with unused"] = Maker(
-        "text",
-        partial(
-            category, inner=made["text 0 object"], ordered=True, unused=[SECRET + "un"]
-        ),
-    )
+            whole_name = f"category of {name}" + " ordered" * ordered
+            add(whole_name, kind, category, inner=inner, ordered=ordered)
+    own = {"inner": made["text 0 object"], "unused": [SECRET + "un"]}
+    add("category with unused", "text", category, **own, ordered=True)
     return made
 
 
@@ -325,7 +307,7 @@ def with_holes(series: pd.Series, holes: str, rng) -> pd.Series:
     return holed if holed.dtype == series.dtype else series
 
 
-def draw_series(draw, n_rows: int, *, label: str, doubtful: bool):
+def draw_column(draw, n_rows: int, *, label: str, doubtful: bool):
     """Draw one column, and the kind that a schema may call it."""
     made = _doubtful() if doubtful else _supported()
     name = draw(st.sampled_from(sorted(made)), label=label)
@@ -396,10 +378,9 @@ def in_numbers(present: pd.Series) -> tuple[np.ndarray, tuple[float, float]]:
     """Give numbers or seconds, and the ends of what their dtype can hold."""
     if present.dtype.kind == "m":
         seconds = pd.TimedeltaIndex(present).total_seconds().to_numpy()
-        return seconds, (-6.3e10, 2.6e11) if present.dt.unit != "ns" else (
-            -9.3e9,
-            9.3e9,
-        )
+        if present.dt.unit == "ns":
+            return seconds, (-9.3e9, 9.3e9)
+        return seconds, (-6.3e10, 2.6e11)
     exact = present.to_numpy()
     if exact.dtype.kind not in "iuf":
         return exact.astype(float), (-math.inf, math.inf)
@@ -427,21 +408,3 @@ def check_values(fake: pd.Series, described: Any) -> None:
             low, high = low.tz_localize("UTC"), high.tz_localize("UTC")
         assert low - day <= present.min()
         assert present.max() <= high + day
-
-
-class Columns(NamedTuple):
-    """How to draw a column, what a schema says of one, and what must come back.
-
-    `names` are odd names of columns.
-    """
-
-    draw: Callable[..., tuple[pd.Series, str]]
-    describe: Callable[..., object]
-    check_dtype: Callable[[pd.Series, Any], None]
-    check_values: Callable[[pd.Series, Any], None]
-    names: list[Any]
-
-
-@pytest.fixture(scope="session")
-def columns() -> Columns:
-    return Columns(draw_series, describe, check_dtype, check_values, NAMES)
