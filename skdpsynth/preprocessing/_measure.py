@@ -130,7 +130,7 @@ def measure(
                 accountant,
                 mu=plan.mu_pairs,
                 scope=scope,
-                planned_rows=plan.n_rows,
+                few=plan.few_rows,
                 target=facts.measured,
             )
         if plan.mu_triples:  # 3 columns

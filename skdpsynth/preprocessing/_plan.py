@@ -20,6 +20,7 @@ from skdpsynth.preprocessing._shares import PAIRS_SHARE, TRIPLES_SHARE
 from skdpsynth.preprocessing._tables import (
     all_pairs,
     bins_of_pairs,
+    few_rows,
     moments_share,
     pair_noise_std,
     pairs_affordable,
@@ -63,6 +64,8 @@ class ClassPlan:
     mu_pairs, mu_triples, mu_moments : float
         Gaussian-DP parameters of its tables of two and of three columns, and of second
         moments; 0 if they are not measured.
+    few_rows : bool
+        Whether the pairs are chosen, since even the largest class has few rows.
     n_tables, n_table_cells : int
         Its tables of two columns, and the cells of all of them. In a wide table some
         pairs are chosen, and these are the most that the plan counts on.
@@ -105,6 +108,7 @@ class ClassPlan:
     mu_triples: float = 0.0
     n_groups: int = 0
     mu_moments: float = 0.0
+    few_rows: bool = False
 
     @property
     def signal_to_noise(self) -> float:
@@ -188,14 +192,16 @@ def plan_start(
     largest = n_rows if largest is None else largest
     n_columns = n_continuous + n_discrete
     mu_pairs = mu_triples = mu_moments = 0.0
-    n_groups = 0
+    n_groups, few = 0, False
     if form == "moments" and (share := moments_share(n_rows, n_columns, mu)):
         mu_moments, mu = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
     if form == "pairs":
         of_triples = mu * math.sqrt(TRIPLES_SHARE)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
         left = mu * math.sqrt(1.0 - TRIPLES_SHARE) if n_groups else mu
-        if pairs_affordable(n_rows, n_columns, left * math.sqrt(PAIRS_SHARE)):
+        few = few_rows(largest, n_columns, left * math.sqrt(PAIRS_SHARE))
+        paired = left * math.sqrt(PAIRS_SHARE)
+        if pairs_affordable(n_rows, n_columns, paired, few=few):
             mu_pairs, mu = left * math.sqrt(PAIRS_SHARE), left
             mu *= math.sqrt(1.0 - PAIRS_SHARE)
             mu_triples = of_triples if n_groups else 0.0
@@ -212,6 +218,7 @@ def plan_start(
         mu_pairs=mu_pairs,
         mu_triples=mu_triples,
         n_groups=n_groups,
+        few_rows=few,
         mu_moments=mu_moments,
     )
 
@@ -274,7 +281,8 @@ def table_bins(
 ) -> int:
     """Choose the bins of a column: those that the class with least noise fills."""
     rows = [
-        plan.n_rows / max(pair_noise_std(plan.n_rows, n_columns, plan.mu_pairs), 1.0)
+        plan.n_rows
+        / max(pair_noise_std(n_columns, plan.mu_pairs, few=plan.few_rows), 1.0)
         for plan in plans
         if plan.mu_pairs
     ]
@@ -287,10 +295,10 @@ def _with_tables(
     if not plan.mu_pairs:
         return plan
     n_columns = len(domains)
-    n_tables = planned_tables(plan.n_rows, n_columns, plan.mu_pairs)
+    n_tables = planned_tables(n_columns, few=plan.few_rows)
     sizes = [most_bins(domain, n_bins) for domain in domains]
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
-    noise_std = pair_noise_std(plan.n_rows, n_columns, plan.mu_pairs)
+    noise_std = pair_noise_std(n_columns, plan.mu_pairs, few=plan.few_rows)
     return replace(
         plan,
         n_tables=n_tables,

@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Pairs: all of them are measured, unless they are more or a class has fewer rows than
-# so many noise deviations of a count. Of few rows about so many pairs are then chosen,
-# and a table is worth it if what columns depend is above a part of its noise, since a
-# fit is smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88.
+# Pairs: all of them are measured, unless they are more, or the largest class has fewer
+# rows than so many noise deviations of a count. Of few rows about so many pairs are
+# chosen then, and a table is worth it if what columns depend is above a part of its
+# noise, since a fit is smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to
+# .65, .97 to .88; where only some classes have few rows, classifiers learnt less by it.
 _CHOSEN_FROM, _CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
 _LEAST_BINS = 4  # of a column
 # Of all columns together, by their number. What a fit costs grows with the square; a
@@ -53,7 +54,6 @@ _MOST_BINS = (15, 20), (500, 330)
 # comes from the means of many cells, which few bins know better.
 _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
 _ROWS_FROM = 40.0  # of a class, in noise deviations of a count
-_BEST_FROM = 200.0  # the same, from which pairs say more than second moments do
 # With so many columns, a few coarse cells of each pair say less than factors do.
 _MOST_COLUMNS = 120
 # Rows of a class that borrows dependence, as a share of those of the lender: a class
@@ -121,22 +121,21 @@ def most_tables(n_columns: int) -> int:
     return min(all_pairs(n_columns), _CHOSEN_FROM)
 
 
-def few_rows(n_rows: float, n_columns: int, mu: float) -> bool:
-    """Tell whether too few rows are above the noise of the tables of all pairs."""
+def few_rows(largest: float, n_columns: int, mu: float) -> bool:
+    """Tell whether all pairs are too many for the rows of the largest class."""
     n_pairs = all_pairs(n_columns)
-    scarce = n_rows * mu < _CHOSEN_BELOW * math.sqrt(n_pairs)
+    scarce = largest * mu < _CHOSEN_BELOW * math.sqrt(n_pairs)
     return _FEW_TABLES < n_pairs <= _CHOSEN_FROM and scarce
 
 
-def planned_tables(n_rows: float, n_columns: int, mu: float) -> int:
-    """Give the tables of pairs that a plan counts on, with `mu` for all of them."""
-    most = _FEW_TABLES if few_rows(n_rows, n_columns, mu) else _CHOSEN_FROM
-    return min(all_pairs(n_columns), most)
+def planned_tables(n_columns: int, *, few: bool = False) -> int:
+    """Give the tables of pairs that a plan counts on; `few` says `few_rows`."""
+    return min(all_pairs(n_columns), _FEW_TABLES if few else _CHOSEN_FROM)
 
 
-def pair_noise_std(n_rows: float, n_columns: int, mu: float) -> float:
+def pair_noise_std(n_columns: int, mu: float, *, few: bool = False) -> float:
     """Give the planned noise of a count of a table of two columns, in rows."""
-    n_tables = planned_tables(n_rows, n_columns, mu)
+    n_tables = planned_tables(n_columns, few=few)
     if n_tables < all_pairs(n_columns):
         mu *= math.sqrt(1.0 - CHOICE_SHARE)
     return math.sqrt(n_tables) / mu
@@ -155,18 +154,22 @@ def bins_of_pairs(
     return int(np.clip(math.sqrt(rows_per_noise / least), _LEAST_BINS, most))
 
 
-def pairs_affordable(n_rows: float, n_columns: int, mu: float) -> bool:
+def pairs_affordable(
+    n_rows: float, n_columns: int, mu: float, *, few: bool = False
+) -> bool:
     """Tell whether the planned rows of a class are well above the noise of a count."""
     if not 2 <= n_columns < _MOST_COLUMNS:
         return False
-    n_tables = planned_tables(n_rows, n_columns, mu)
+    n_tables = planned_tables(n_columns, few=few)
     return n_rows * mu >= _ROWS_FROM * math.sqrt(n_tables)
 
 
 def pairs_best(n_rows: float, n_columns: int, mu: float) -> bool:
     """Tell whether pairs say more than second moments, of a table without classes."""
-    share = math.sqrt(PAIRS_SHARE) * _ROWS_FROM / _BEST_FROM
-    return pairs_affordable(n_rows, n_columns, mu * share)
+    if not 2 <= n_columns < _MOST_COLUMNS:
+        return False
+    least = _CHOSEN_BELOW * math.sqrt(most_tables(n_columns))
+    return n_rows * mu * math.sqrt(PAIRS_SHARE) >= least
 
 
 def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
@@ -176,7 +179,8 @@ def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
     can borrow: what all classes know but one, classifiers take for a mark of that one.
     """
     mu *= math.sqrt(PAIRS_SHARE)
-    affordable = [pairs_affordable(n, n_columns, mu) for n in n_rows]
+    few = few_rows(max(n_rows), n_columns, mu)
+    affordable = [pairs_affordable(n, n_columns, mu, few=few) for n in n_rows]
     served = sum(affordable) + len(borrowers(affordable, n_rows))
     return any(affordable) and served == len(affordable)
 
@@ -247,7 +251,7 @@ def measure_pairs(
     *,
     mu: float,
     scope: Hashable,
-    planned_rows: float = math.inf,
+    few: bool = False,
     target: int | None = None,
 ) -> PairTables:
     """Measure the tables of the pairs of columns in one class, for `mu` together.
@@ -255,12 +259,10 @@ def measure_pairs(
     All pairs; in a wide table, or of few rows, those of the column `target`, a number,
     and those that differ most from what independent columns would have, beyond the
     noise that their tables would get. `shares` (D,) are those of the bins in their
-    columns: like `bins` and `n_rows` they are released before. `planned_rows` are the
-    rows that the plan of the class counts on.
+    columns: like `bins` and `n_rows` they are released before; `few` says `few_rows`.
     """
     codes, sizes = Parts.of(rows).map(bins.encode), bins.sizes
     pairs = np.array(list(combinations(range(len(sizes)), 2)), dtype=np.int64)
-    few = few_rows(planned_rows, len(sizes), mu)
     if few or len(pairs) > _CHOSEN_FROM:
         mu_choice = mu * math.sqrt(CHOICE_SHARE)
         reservation = accountant.reserve_gaussian(

@@ -25,6 +25,7 @@ from skdpsynth.preprocessing._tables import (
     all_pairs,
     bins_of_pairs,
     borrowers,
+    few_rows,
     measure_moments,
     measure_pairs,
     measure_triples,
@@ -112,6 +113,24 @@ def test_of_many_columns_those_that_depend_on_each_other_are_measured():
     assert_split(entries, pairs, 0.3)
 
 
+@pytest.mark.statistical
+def test_of_few_rows_those_that_hang_together_are_measured():
+    """10 columns have 45 pairs, of which 2 are equal columns; 5,000 rows at mu 0.1.
+
+    All 45 tables would leave 75 noise deviations. The distance of an equal pair is
+    5,000, the noise of a distance sqrt(45) / (0.1 sqrt(0.1)) = 212 and that of a table
+    at most half of sqrt(2 / pi) 9 sqrt(45) / (0.1 sqrt(0.9)) = 508: a planted pair is
+    left out at a rate below 1e-70.
+    """
+    planted = [(0, 7), (3, 4)]
+    _, found, entries = measure(*table(10, planted), mu=0.1, few=True)
+    assert set(planted) <= {tuple(pair) for pair in found.pairs.tolist()}
+    assert len(found.pairs) < 45
+    choice, tables = entries
+    assert choice.sensitivity == pytest.approx(math.sqrt(45))
+    assert choice.mu_total**2 + tables.mu_total**2 == pytest.approx(0.1**2)
+
+
 def test_all_pairs_with_a_measured_target_are_among_them():
     """Where nothing depends on it, too; a target is public, so this costs nothing."""
     pairs, _, entries = measure(*table(30), mu=0.3, target=4)
@@ -164,7 +183,8 @@ def test_the_choice_gains_most_of_all_choices(distances, sizes, mu, measured):
         return float((np.array(distances)[chosen] - noise).sum())
 
     first = (pairs == measured).any(axis=1)
-    found = _tables._worth(np.array(distances), pairs, np.array(sizes), mu, first)
+    noise = math.sqrt(2 / math.pi) * cells / mu
+    found = _tables._worth(np.array(distances, dtype=float), noise, first)
     assert found.tolist() == sorted(set(found.tolist()))
     subsets = (
         list(chosen)
@@ -260,7 +280,8 @@ def test_all_pairs_of_a_few_columns_are_planned(n_columns, n_pairs):
 
 
 def test_of_many_columns_300_tables_are_planned():
-    assert (all_pairs(26), planned_tables(26), planned_tables(784)) == (325, 300, 300)
+    assert all_pairs(26) == 325
+    assert [planned_tables(n) for n in (26, 784)] == [300, 300]
     # A tenth of the squared mu is for the choice.
     std = math.sqrt(300 / 0.9) / 0.5
     assert pair_noise_std(784, 0.5) == pytest.approx(std)
@@ -269,7 +290,7 @@ def test_of_many_columns_300_tables_are_planned():
 @pytest.mark.parametrize("mu", [0.05, 0.4, math.inf])
 @pytest.mark.parametrize("n_columns", [2, 15, 60])
 def test_pairs_are_affordable_from_40_noise_deviations(n_columns, mu):
-    limit = 40 * math.sqrt(planned_tables(n_columns)) / mu
+    limit = 40 * math.sqrt({2: 1, 15: 105, 60: 300}[n_columns]) / mu
     assert pairs_affordable(max(limit * 1.001, 1.0), n_columns, mu)
     assert not pairs_affordable(limit * 0.999, n_columns, mu)
     assert not pairs_affordable(1e9, 1, mu)
@@ -287,6 +308,36 @@ def test_bins_follow_the_signal(n_columns, most):
     assert numbers[-1] == most
     assert bins_of_pairs(200.0, 20) == 10
     assert bins_of_pairs(400.0, 20, measured=True) == 10
+
+
+def test_of_few_rows_15_tables_are_planned():
+    """Few: under 200 noise deviations of tables of all pairs; never with 15 pairs."""
+    limit = 200 * math.sqrt(105) / 0.5
+    assert not few_rows(limit * 1.001, 15, 0.5)
+    assert few_rows(limit * 0.999, 15, 0.5)
+    assert not few_rows(1.0, 6, 0.5)
+    assert not few_rows(1.0, 7, math.inf)
+    assert (planned_tables(15), planned_tables(15, few=True)) == (105, 15)
+    std = math.sqrt(15 / 0.9) / 0.5
+    assert pair_noise_std(15, 0.5, few=True) == pytest.approx(std)
+    few = plan_start("u", 200.0, 7, 8, 0.8, largest=2000.0, form="pairs")
+    assert few.few_rows
+    assert few.mu_pairs == 0.0
+    rich = plan_start("u", 2000.0, 7, 8, 0.8, largest=4000.0, form="pairs")
+    assert not rich.few_rows
+
+
+def test_the_distances_of_independent_columns_are_those_of_chance():
+    """Multinomial tables of 4,000 rows: mean distances within 5 standard errors."""
+    rng, starts = np.random.default_rng(0), np.array([0, 3, 7])
+    shares = np.concatenate([[0.5, 0.3, 0.2], np.full(4, 0.25)])
+    whole = np.rint(4000 * np.outer(shares, shares)).astype(np.int64)
+    table = whole[:3, 3:]
+    drawn = rng.multinomial(4000, np.outer(shares[:3], shares[3:]).ravel(), 3000)
+    distances = np.abs(drawn.reshape(-1, 3, 4) - table).sum((1, 2))
+    (expected,) = _tables._distances_by_chance(whole, starts)
+    # A count is binomial, so its variance is less than its mean by a twelfth or so.
+    assert distances.mean() == pytest.approx(expected, rel=0.08)
 
 
 def squares(plan):
@@ -466,9 +517,9 @@ def test_few_rows_without_classes_have_moments_and_no_tables(kind):
     ("n_rows", "n_columns", "serve"),
     [
         ([50_000, 20_000], 10, True),
-        ([50_000, 600], 10, True),  # cannot pay, and borrows
-        ([50_000, 300], 10, False),  # can neither pay nor borrow
-        ([1000, 900], 10, False),  # none can pay
+        ([50_000, 600], 10, True),  # the second one borrows
+        ([50_000, 300], 10, False),  # it can do neither
+        ([500, 400], 10, False),  # none can afford tables
         ([50_000, 20_000], 119, True),
         ([5_000_000, 2_000_000], 120, False),
         ([50_000, 20_000], 1, False),
