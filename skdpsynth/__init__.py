@@ -54,9 +54,19 @@ _LAZY_NAMES = {
     "inspect": "skdpsynth.persistence",
 }
 
+# Old names of classes, which warn.
+_RENAMED = {"PairwiseSynthesizer": "MarginalSynthesizer"}
+
 
 def __getattr__(name: str) -> object:
     """Import a public name the first time it is asked for (PEP 562)."""
+    if name in _RENAMED:
+        from skdpsynth.utils import warn_deprecated
+
+        new = _RENAMED[name]
+        remedy = f"Use {new}, which is the same class."
+        warn_deprecated(name, since="0.3", removed_in="0.5", remedy=remedy)
+        name = new
     if name not in _LAZY_NAMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

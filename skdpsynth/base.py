@@ -23,7 +23,12 @@ from skdpsynth.persistence import Savable
 from skdpsynth.preprocessing._convert import features_like, labels_like
 from skdpsynth.preprocessing._degradation import judged
 from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
-from skdpsynth.preprocessing._preview import guess_table, guessed_layout, plan_table
+from skdpsynth.preprocessing._preview import (
+    NO_STEPS,
+    guess_table,
+    guessed_layout,
+    plan_table,
+)
 from skdpsynth.preprocessing._purchase import buy_facts, declared_facts, discovery_share
 from skdpsynth.preprocessing._sampler import Sampler
 from skdpsynth.preprocessing._sampling import public_seed
@@ -73,7 +78,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
     True
     """
 
-    _dependent: ClassVar[bool] = True  # it learns how columns hang together
+    _dependent: ClassVar[bool] = True  # it learns how columns depend on each other
+    _adversarial: ClassVar[bool] = False  # it has the loop of a paper, which may run
     # What a class may pay for as one block, with a tail: see `privacy._blocks`.
     _block: Literal["votes", "sampled steps"] | None = None
 
@@ -160,6 +166,9 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
             poor, notes = judged(
                 model, plans, self.schema, report, dependent=self._dependent
             )
+            if self._adversarial and not any(plan.n_iter for plan in plans):
+                notes.append(NO_STEPS)
+                _LOG.info(NO_STEPS)
             report = replace(report, notes=(*report.notes, *notes))
         except BaseException as error:
             self._forget()
@@ -261,7 +270,9 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
         -------
         DataFrame
             One row per class: its rows, the bins and the noise of its marginals,
-            their signal-to-noise ratio, what training adds, the rows that an
+            their signal-to-noise ratio, the tables of two columns and their noise,
+            whether the dependence between columns will be "kept", "weak", "borrowed"
+            (from a larger class) or "lost", what training adds, the rows that an
             undeclared label or category needs to be found (0 where none is), the least
             of a few epsilons up to 20 at which no budget would improve on its notes,
             dependence aside (NaN if none is), and a note where the result will be poor.
@@ -298,6 +309,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
             self.epsilon,
             guess,
             dependent=self._dependent,
+            adversarial=self._adversarial,
         )
 
     @abstractmethod

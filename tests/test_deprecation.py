@@ -6,9 +6,12 @@ import ast
 import inspect
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import skdpsynth
+from skdpsynth.schema import Continuous
 from skdpsynth.utils import deprecated, warn_deprecated
 
 PACKAGE = Path(skdpsynth.__file__).parent
@@ -76,3 +79,33 @@ def test_what_outlives_its_removal_is_found():
     source = '@deprecated(since="0.2", removed_in="0.4", remedy="")\ndef f(): ...'
     assert outlived(source, "0.3.1") == []
     assert outlived(source, "0.4.0") == ["0.4"]
+
+
+def test_the_old_name_of_the_marginal_synthesizer_is_the_same_class():
+    with pytest.warns(FutureWarning, match="MarginalSynthesizer") as caught:
+        old = skdpsynth.PairwiseSynthesizer
+    assert old is skdpsynth.MarginalSynthesizer
+    assert caught[0].filename == __file__
+
+
+def test_an_old_file_is_read_by_the_new_name(tmp_path):
+    """A file names the class that wrote it."""
+    old = type("PairwiseSynthesizer", (skdpsynth.MarginalSynthesizer,), {})
+    table = pd.DataFrame({"x": np.arange(200) % 7 / 2, "y": np.arange(200) % 2})
+    synth = old(9.0, target="y", random_state=0).fit(table)
+    synth.save(tmp_path / "old")
+    assert skdpsynth.inspect(tmp_path / "old")["synthesizer"] == "PairwiseSynthesizer"
+    again = skdpsynth.MarginalSynthesizer.load(tmp_path / "old")
+    ours, theirs = (own.sample(20, random_state=1) for own in (synth, again))
+    pd.testing.assert_frame_equal(ours, theirs)
+
+
+def test_the_old_initialisation_warns_and_is_the_same():
+    schema = skdpsynth.TableSchema({"x": Continuous(0, 1), "y": Continuous(0, 1)})
+    old, new = (
+        skdpsynth.GPATESynthesizer(schema=schema, init=init)
+        for init in ("pairs", "measured")
+    )
+    with pytest.warns(FutureWarning, match="init='measured'"):
+        plan = old.plan(50_000)
+    pd.testing.assert_frame_equal(plan, new.plan(50_000))

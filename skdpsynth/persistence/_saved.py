@@ -126,6 +126,7 @@ class Savable(BaseEstimator):
         with reading(path):
             document, arrays, _ = read(path)
             name = document["synthesizer"]
+            name = _RENAMED.get(name, name)
             if name != cls.__name__:
                 raise PersistenceError(
                     f"Expected a {cls.__name__}. Got a {name}; load it by"
@@ -357,6 +358,7 @@ def _replace(path: str | os.PathLike[str], data: bytes) -> None:
 # --- What is in it ----------------------------------------------------------------
 
 NEVER_SAVED = ("budget", "schema")  # among the parameters
+_RENAMED = {"PairwiseSynthesizer": "MarginalSynthesizer"}  # classes, by their old names
 _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),
     *("schema_", "report", "table", "generator"),

@@ -32,7 +32,7 @@ _EVEN_GAPS = (0.6, 1.6)
 _LARGE_EPSILON = 20.0
 _FEW_NAMES = 3  # of columns, in a warning
 
-NO_DEPENDENCE = "too few rows to learn how columns hang together"
+NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
 
 
 def judged(
@@ -45,7 +45,7 @@ def judged(
 ) -> tuple[str, list[str]]:
     """Give the warning of a fit, empty if nothing is poor, and notes for its report.
 
-    `dependent` tells whether the synthesizer learns how columns hang together.
+    `dependent` tells whether the synthesizer learns how columns depend on each other.
     """
     parts = [*_of_classes(model, plans, private=report.private, dependent=dependent)]
     warning, details = (
@@ -122,8 +122,8 @@ def _of_classes(
                 f"labels of up to {classes.found_from:.0f} rows are not found (declare "
                 f"all of {facts.layout.target!r} by Categorical([...]))"
             )
-    learns = any(plan.n_tables or plan.n_iter for plan in plans)
-    if dependent and private and not learns and len(facts.columns) > 1:
+    lost = all(plan.dependence == "lost" for plan in plans)
+    if dependent and private and lost and len(facts.columns) > 1:
         yield f"all classes have {NO_DEPENDENCE}"
 
 

@@ -20,6 +20,7 @@ from skdpsynth.preprocessing._shares import PAIRS_SHARE, TRIPLES_SHARE
 from skdpsynth.preprocessing._tables import (
     all_pairs,
     bins_of_pairs,
+    borrowers,
     few_rows,
     moments_share,
     pair_noise_std,
@@ -45,6 +46,9 @@ Form = Literal["pairs", "moments", "marginals", "random"]
 
 _LOG = logging.getLogger("skdpsynth")
 _SIGNAL_FROM = 1.0
+_KEPT_FROM = (
+    200.0  # rows over the noise of a count of a table; as for the choice of pairs
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class ClassPlan:
         moments; 0 if they are not measured.
     few_rows : bool
         Whether the pairs are chosen, since even the largest class has few rows.
+    borrows : bool
+        Whether it takes the dependence of a larger class.
     n_tables, n_table_cells : int
         Its tables of two columns, and the cells of all of them. In a wide table some
         pairs are chosen, and these are the most that the plan counts on.
@@ -109,6 +115,7 @@ class ClassPlan:
     n_groups: int = 0
     mu_moments: float = 0.0
     few_rows: bool = False
+    borrows: bool = False
 
     @property
     def signal_to_noise(self) -> float:
@@ -116,6 +123,21 @@ class ClassPlan:
         if self.noise_std == 0:
             return math.inf
         return self.n_rows / (self.n_bins * self.noise_std)
+
+    @property
+    def dependence(self) -> Literal["kept", "weak", "borrowed", "lost"]:
+        """What is expected to be learnt of how columns depend on each other.
+
+        By the rows over the noise of a table: "kept" from where tables of all pairs
+        are measured, "weak" where pairs are chosen, or where second moments or
+        training alone learn it; "borrowed" from a larger class; else "lost".
+        """
+        if self.mu_pairs:
+            clear = self.n_rows >= _KEPT_FROM * self.table_noise_std
+            return "kept" if clear and not self.few_rows else "weak"
+        if self.mu_moments or self.n_iter:
+            return "weak"
+        return "borrowed" if self.borrows else "lost"
 
     @property
     def note(self) -> str:
@@ -273,7 +295,9 @@ def with_cells(
             n_bins, _, noise_std = fine_plan(domains, plan.n_rows, fine, count_std)
         plan = replace(plan, most_levels=most, n_bins=n_bins, noise_std=noise_std)
         found.append(_with_tables(plan, domains, bins_of_tables))
-    return found
+    known = [bool(plan.mu_pairs or plan.mu_moments or plan.n_iter) for plan in found]
+    lent = borrowers(known, [plan.n_rows for plan in found])
+    return [replace(plan, borrows=c in lent) for c, plan in enumerate(found)]
 
 
 def table_bins(

@@ -52,6 +52,12 @@ _ANY_RANGE = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
 
 
+NO_STEPS = (
+    "No adversarial steps were run: the generator is fitted to the measurements alone. "
+    "Set n_iter to run the loop of the paper after them."
+)
+
+
 @dataclass(frozen=True)
 class Guess:
     """A table that nobody has looked at; its only label is None without a target."""
@@ -177,6 +183,7 @@ def plan_table(
     guess: Guess,
     *,
     dependent: bool,
+    adversarial: bool,
 ) -> pd.DataFrame:
     """Plan every class of a guessed table; the accountant has the whole budget."""
     found = _planned(plan_classes, accountant_of(epsilon), guess)
@@ -188,9 +195,15 @@ def plan_table(
         if clean.all():
             break
     plans, of_all = found.plans, _notes_of_all(guess, found.domains)
-    learns = any(plan.n_tables or plan.n_iter for plan in plans)
-    if dependent and epsilon < math.inf and not learns and len(found.domains) > 1:
-        of_all.append(NO_DEPENDENCE)
+    dependent = dependent and len(found.domains) > 1
+    of_each = [
+        NO_DEPENDENCE if dependent and plan.dependence == "lost" else ""
+        for plan in plans
+    ]
+    notes = [
+        "; ".join(filter(None, (*both, *of_all)))
+        for both in zip(found.notes, of_each, strict=True)
+    ]
     return pd.DataFrame(
         {
             "class": [plan.label for plan in plans],
@@ -201,15 +214,26 @@ def plan_table(
             "table_cells": [plan.n_table_cells for plan in plans],
             "table_noise_std": [plan.table_noise_std for plan in plans],
             "signal_to_noise": [plan.signal_to_noise for plan in plans],
+            "dependence": [plan.dependence if dependent else "" for plan in plans],
             "n_teachers": [plan.n_teachers for plan in plans],
             "n_iter": [plan.n_iter for plan in plans],
+            "training": [_training(plan, adversarial=adversarial) for plan in plans],
             "step_noise_std": [plan.step_noise_std for plan in plans],
             "label_threshold": found.labels_from,
             "category_threshold": found.categories_from,
             "epsilon_needed": needed,
-            "note": ["; ".join(filter(None, (note, *of_all))) for note in found.notes],
+            "note": notes,
         }
     )
+
+
+def _training(plan: ClassPlan, *, adversarial: bool) -> str:
+    """Say in words what is trained after the measurements."""
+    if not adversarial:
+        return "fitted to the measurements"
+    if plan.n_iter == 0:
+        return "fitted to the measurements; no adversarial steps"
+    return f"{plan.n_iter} adversarial steps"
 
 
 @dataclass(frozen=True)

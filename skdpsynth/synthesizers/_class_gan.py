@@ -20,6 +20,7 @@ from skdpsynth.preprocessing._measure import measure
 from skdpsynth.preprocessing._plan import ClassPlan, Form, measured_form, plan_start
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._start import NetworkStart, fitted
+from skdpsynth.utils import warn_deprecated
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
@@ -73,10 +74,12 @@ class ClassGAN(GeneratedSynthesizer):
     asks them, and trains in `_fit`.
     """
 
+    _adversarial = True
+
     # Of all parameters that more than one of them may have.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
-        "init": [StrOptions({"measured", "marginals", "random"})],
+        "init": [StrOptions({"measured", "marginals", "random", "pairs"})],
         "n_iter": ONE_OR_AUTO,
         "noise_multiplier": [*POSITIVE, None],
         "max_grad_norm": POSITIVE,
@@ -116,7 +119,7 @@ class ClassGAN(GeneratedSynthesizer):
     @property
     def _trains(self) -> bool:
         """Whether the loop of the paper may run: "auto" adds nothing to tables."""
-        return self._asked or self.init != "measured"
+        return self._asked or self.init in ("marginals", "random")
 
     def _training_share(
         self, form: Form, n_rows: float, n_columns: int, mu: float
@@ -140,10 +143,10 @@ class ClassGAN(GeneratedSynthesizer):
     ) -> list[ClassPlan]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
         form: Form
-        if self.init == "measured":
-            form = measured_form(labels, rows, sum(columns), mu)
-        else:
+        if self.init in ("marginals", "random"):
             form = self.init
+        else:
+            form = measured_form(labels, rows, sum(columns), mu)
         whole = WholeTable(form, *columns, len(labels), max(rows))
         return [
             self._plan_class(label, n_rows, mu, whole)
@@ -200,6 +203,13 @@ class ClassGAN(GeneratedSynthesizer):
         self.n_iter_ = max(plan.n_iter for plan in plans)
 
     def _check_parameters(self) -> None:
+        if self.init == "pairs":
+            warn_deprecated(
+                "init='pairs'",
+                since="0.3",
+                removed_in="0.5",
+                remedy="Use init='measured', which is the same.",
+            )
         fixed = self.n_iter != "auto" or self.epsilon == math.inf
         if fixed and self.noise_multiplier is not None:
             msg = (

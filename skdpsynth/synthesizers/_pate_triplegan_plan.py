@@ -108,7 +108,7 @@ def plan_class(
     A class whose discriminator does not train has all for its start.
     """
     asked = settings.n_iter != "auto" or settings.noise_multiplier is not None
-    if settings.init == "measured" and not asked:  # the tables know more
+    if settings.init not in ("marginals", "random") and not asked:
         return TriplePlan(**vars(whole.plan_start(label, n_rows, mu)))
     n_columns, started = whole.n_continuous + whole.n_discrete, whole.form != "random"
     # Without a label there is nothing to classify.

@@ -81,10 +81,10 @@ def test_no_dependence(kind):
     text = said(kind(target="y", random_state=0), table)
     # The one that has none by design need not say so.
     expected = kind is MarginalSynthesizer
-    words = "all classes have too few rows to learn how columns hang together"
+    words = "all classes have too few rows to learn how columns depend on each other"
     assert (words in text) == expected
     public = said(kind(epsilon=math.inf, target="y", random_state=0), table)
-    assert "hang together" not in public
+    assert "depend on each other" not in public
 
 
 def test_a_range_that_is_a_guess():
@@ -188,7 +188,7 @@ def test_plan_says_the_same_in_advance_and_which_epsilon_would_do():
     plan = synth.plan(dtypes=wine.dtypes, class_counts=counts)
     assert plan["note"].str.contains("too few rows for its label to be found").all()
     assert plan["note"].str.contains("ranges: some are guesses").all()
-    assert plan["note"].str.contains("hang together").all()
+    assert plan["note"].str.contains("depend on each other").all()
     needed = plan["epsilon_needed"].max()  # a NumPy number, as a grid of them has
     assert 1.0 < needed <= 20.0
     # It is enough in a plan, and the one before it on the list is not.
