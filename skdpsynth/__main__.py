@@ -107,10 +107,10 @@ def _fit(args: argparse.Namespace) -> None:
     if args.infer_dtypes:
         table = _read_table(args.table, _described(args))
     elif args.table.suffix.lower() == ".csv":
-        from skdpsynth.preprocessing._csv import CsvFile
+        from skdpsynth.preprocessing import CsvFile
 
         table = CsvFile(args.table, _described(args), _NO_KINDS)
-    from skdpsynth.privacy._budget import cost_of_failure
+    from skdpsynth.privacy import cost_of_failure
 
     budget = synthesizer.get_params()["budget"]
     cost = cost_of_failure(args.epsilon, args.delta, budget)
@@ -220,7 +220,7 @@ def _read_table(
     A Parquet file has those of its types; what pandas wrote beside them may follow from
     values.
     """
-    from skdpsynth.preprocessing._csv import read_csv
+    from skdpsynth.preprocessing import read_csv
 
     if path.suffix.lower() == ".csv":
         return read_csv(

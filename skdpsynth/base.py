@@ -20,24 +20,33 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.persistence import Savable
-from skdpsynth.preprocessing._convert import features_like, labels_like
-from skdpsynth.preprocessing._degradation import judged
-from skdpsynth.preprocessing._plan import ClassPlan, plan_facts
-from skdpsynth.preprocessing._preview import (
+from skdpsynth.preprocessing import (
     NO_STEPS,
+    TAIL_SHARE,
+    ClassPlan,
+    Sampler,
+    agreed_target,
+    buy_facts,
+    declared_facts,
+    discovery_share,
+    features_like,
     guess_table,
     guessed_layout,
+    is_source,
+    judged,
+    labels_like,
+    open_table,
+    plan_facts,
     plan_table,
+    public_seed,
 )
-from skdpsynth.preprocessing._purchase import buy_facts, declared_facts, discovery_share
-from skdpsynth.preprocessing._sampler import Sampler
-from skdpsynth.preprocessing._sampling import public_seed
-from skdpsynth.preprocessing._shares import TAIL_SHARE
-from skdpsynth.preprocessing._sources import is_source, open_table
-from skdpsynth.preprocessing._table import agreed_target
-from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, PrivacyReport
-from skdpsynth.privacy._budget import cost_of_failure
-from skdpsynth.privacy._report_text import claim
+from skdpsynth.privacy import (
+    PrivacyAccountant,
+    PrivacyBudget,
+    PrivacyReport,
+    claim,
+    cost_of_failure,
+)
 from skdpsynth.schema import TableSchema
 from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, Options, fit_context
 
@@ -48,10 +57,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skdpsynth.preprocessing._columns import TableRows
-    from skdpsynth.preprocessing._layout import TableLayout
-    from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.preprocessing import TableFacts, TableLayout, TableModel, TableRows
 
 __all__ = ["BaseSynthesizer"]
 

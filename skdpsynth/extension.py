@@ -8,16 +8,26 @@ change between minor versions, which the changelog says.
 """
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.preprocessing._bins import TableBins, choose_bins
-from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.preprocessing._measure import Measured, measure
-from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._plan import ClassPlan, plan_start
-from skdpsynth.preprocessing._purchase import TableFacts
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._aggregators import gaussian_sum, noisy_histogram, noisy_votes
-from skdpsynth.privacy._random import secret_generator
-from skdpsynth.privacy._tables import noisy_pair_distances, noisy_pair_tables
+from skdpsynth.preprocessing import (
+    ClassPlan,
+    Measured,
+    PrivateRows,
+    TableBins,
+    TableFacts,
+    TableModel,
+    choose_bins,
+    measure,
+    plan_start,
+)
+from skdpsynth.privacy import (
+    PrivacyAccountant,
+    gaussian_sum,
+    noisy_histogram,
+    noisy_pair_distances,
+    noisy_pair_tables,
+    noisy_votes,
+    secret_generator,
+)
 
 __all__ = [
     "BaseSynthesizer",

@@ -54,7 +54,7 @@ ALLOWED = {
         "preprocessing",
     },
     # The package itself: only the names it offers, lazily.
-    "": {"persistence", "privacy", "schema", "synthesizers"},
+    "": {"persistence", "privacy", "schema", "synthesizers", "utils"},
 }
 
 # Which third party may be imported where. Anything else may be imported anywhere.

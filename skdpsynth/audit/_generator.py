@@ -35,8 +35,8 @@ from skdpsynth.audit._bounds import (
 from skdpsynth.audit._worlds import canary_row
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
-from skdpsynth.privacy._calibration import gdp_epsilon
-from skdpsynth.privacy._report_text import claim as claim_text
+from skdpsynth.privacy import claim as claim_text
+from skdpsynth.privacy import gdp_epsilon
 from skdpsynth.schema import as_moments
 from skdpsynth.utils import RunFolder
 

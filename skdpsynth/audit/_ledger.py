@@ -16,7 +16,7 @@ from skdpsynth.audit._mechanism import is_vote, noise_test, smallest_ratio, vote
 from skdpsynth.audit._worlds import canary_row, compare, enter, entries_of, recorded
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, check_range
-from skdpsynth.privacy._report_text import scope_words
+from skdpsynth.privacy import scope_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

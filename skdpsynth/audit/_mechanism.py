@@ -15,9 +15,7 @@ from skdpsynth.audit._bounds import (
     epsilon_lower_bound,
     guessing_lower_bound,
 )
-from skdpsynth.privacy._calibration import gdp_epsilon
-from skdpsynth.privacy._random import secret_generator
-from skdpsynth.privacy._reservation import Ledger
+from skdpsynth.privacy import Ledger, gdp_epsilon, secret_generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from skdpsynth.privacy import Reservation
-    from skdpsynth.privacy._reservation import Kind
+    from skdpsynth.privacy import Kind, Reservation
 
     Mechanism = Callable[[Any, Reservation], NDArray[Any]]
     Floats = NDArray[np.float64]

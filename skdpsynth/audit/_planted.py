@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skdpsynth.nn import _teachers
-from skdpsynth.preprocessing import _columns, _purchase
-from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
-from skdpsynth.privacy import _aggregators, _mechanisms
-from skdpsynth.privacy._random import insecure_randomness_active
+from skdpsynth.preprocessing import LevelDomain, NumericDomain, _columns, _purchase
+from skdpsynth.privacy import _aggregators, _mechanisms, insecure_randomness_active
 from skdpsynth.synthesizers import IndependentSynthesizer
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from scipy.special import erf
 from sklearn.base import clone
 
 from skdpsynth.audit._mechanism import is_vote
-from skdpsynth.privacy._counts import MIN_KEY_COUNT
-from skdpsynth.privacy._report_text import scope_words
+from skdpsynth.privacy import MIN_KEY_COUNT, scope_words
 from skdpsynth.privacy.testing import (
     Release,
     coupled_rows,

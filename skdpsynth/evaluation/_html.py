@@ -16,7 +16,7 @@ import pandas as pd
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
 from skdpsynth.evaluation._runs import ALL, REAL, REFERENCE, package_version
 from skdpsynth.metrics import averaged
-from skdpsynth.privacy._report_text import claim
+from skdpsynth.privacy import claim
 
 if TYPE_CHECKING:
     import os

@@ -16,8 +16,7 @@ from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._student import StudentDiscriminator, View
-from skdpsynth.privacy._mechanisms import release_float_gaussian
-from skdpsynth.privacy._random import of_rows
+from skdpsynth.privacy import of_rows, release_float_gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,8 +13,7 @@ import torch
 
 from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._private import HoldsPrivateRows
-from skdpsynth.privacy._mechanisms import release_float_gaussian
-from skdpsynth.privacy._random import of_rows
+from skdpsynth.privacy import of_rows, release_float_gaussian
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ from skdpsynth.nn._adam import Adam
 from skdpsynth.nn._clipping import clipped_sums, padded, poisson_sample
 from skdpsynth.nn._private import HoldsPrivateRows
 from skdpsynth.nn._products import Products
-from skdpsynth.privacy._random import of_rows
+from skdpsynth.privacy import of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

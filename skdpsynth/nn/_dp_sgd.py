@@ -15,7 +15,7 @@ import torch
 from opacus.optimizers import DPOptimizer
 
 from skdpsynth.nn._clipping import clipped_sums
-from skdpsynth.privacy._mechanisms import release_float_gaussian
+from skdpsynth.privacy import release_float_gaussian
 
 if TYPE_CHECKING:
     from skdpsynth.privacy import Reservation

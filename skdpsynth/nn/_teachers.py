@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 from skdpsynth.nn._private import HoldsPrivateRows
-from skdpsynth.privacy._random import of_rows
+from skdpsynth.privacy import of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -27,9 +27,7 @@ from skdpsynth.exceptions import (
     InvalidSchemaError,
     PersistenceError,
 )
-from skdpsynth.preprocessing._domains import LevelDomain
-from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._rules import check_rules
+from skdpsynth.preprocessing import LevelDomain, TableModel, check_rules
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import TableSchema, decode_value, encode_value, kind_of_dtype
 from skdpsynth.utils import DAMAGED, MAX_BYTES, parse_json
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._transforms import MarginalTransform
+    from skdpsynth.preprocessing import MarginalTransform
 
 # Those whose arrays and marginals are made with; a reader may have others.
 _LIBRARIES = ("skdpsynth", "numpy", "pandas")

@@ -10,10 +10,13 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from skdpsynth.preprocessing._convert import factorize, place_keys, total_keys
-from skdpsynth.privacy._aggregators import noisy_counts, thresholded_counts
-from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._counts import key_threshold
-from skdpsynth.privacy._integers import clamped_counts
+from skdpsynth.privacy import (
+    clamped_counts,
+    grid_noise_std,
+    key_threshold,
+    noisy_counts,
+    thresholded_counts,
+)
 from skdpsynth.schema import Boolean, Categorical, is_finite
 
 if TYPE_CHECKING:
@@ -23,8 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._layout import ColumnLayout
-    from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.privacy._parts import Parts
+    from skdpsynth.privacy import Parts, PrivacyAccountant
     from skdpsynth.schema import TableSchema
 
     Codes = NDArray[np.int64]

@@ -17,9 +17,7 @@ from skdpsynth.preprocessing._convert import (
     total_keys,
 )
 from skdpsynth.preprocessing._domains import ColumnDomain, LevelDomain, NumericDomain
-from skdpsynth.privacy._aggregators import thresholded_counts
-from skdpsynth.privacy._integers import clamped_counts
-from skdpsynth.privacy._parts import Parts
+from skdpsynth.privacy import Parts, clamped_counts, thresholded_counts
 from skdpsynth.schema import (
     SECONDS_OF,
     Boolean,

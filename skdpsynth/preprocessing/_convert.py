@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.privacy._parts import changed_parts
+from skdpsynth.privacy import changed_parts
 from skdpsynth.schema import (
     as_moments,
     is_date,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._layout import ColumnLayout
-    from skdpsynth.privacy._parts import Parts
+    from skdpsynth.privacy import Parts
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

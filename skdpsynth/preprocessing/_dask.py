@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy._parts import (
+from skdpsynth.privacy import (
     Counted,
     Parts,
     Step,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.preprocessing._classes import Classes
-    from skdpsynth.privacy._counts import CentredCounts
+    from skdpsynth.privacy import CentredCounts
 
     Floats = NDArray[np.float64]
 

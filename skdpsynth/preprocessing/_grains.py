@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.preprocessing._convert import numeric_values, to_wall
-from skdpsynth.privacy._aggregators import noisy_histogram
-from skdpsynth.privacy._parts import Parts
+from skdpsynth.privacy import Parts, noisy_histogram
 from skdpsynth.schema import (
     EXACT,
     MOST_BOUGHT,

@@ -18,10 +18,12 @@ from skdpsynth.preprocessing._density import Histogram, fit_masses
 from skdpsynth.preprocessing._domains import ColumnDomain, NumericDomain, is_continuous
 from skdpsynth.preprocessing._estimates import Counted, Round, known_sizes
 from skdpsynth.preprocessing._shares import COARSE_SHARE
-from skdpsynth.privacy._aggregators import centred_histogram
-from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._counts import centred_sensitivity
-from skdpsynth.privacy._integers import GRID
+from skdpsynth.privacy import (
+    GRID,
+    centred_histogram,
+    centred_sensitivity,
+    grid_noise_std,
+)
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ from skdpsynth.preprocessing._tables import (
     planned_tables,
     triple_groups,
 )
-from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._report_text import scope_words
+from skdpsynth.privacy import grid_noise_std, scope_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

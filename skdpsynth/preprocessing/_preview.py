@@ -32,8 +32,7 @@ from skdpsynth.preprocessing._purchase import (
 from skdpsynth.preprocessing._ranges import RANGES_FROM, range_noise_std
 from skdpsynth.preprocessing._shares import CLASS_SHARE, LEVELS_SHARE, RANGES_SHARE
 from skdpsynth.preprocessing._table import check_schema
-from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._counts import key_threshold
+from skdpsynth.privacy import grid_noise_std, key_threshold
 from skdpsynth.schema import Boolean, Continuous, Datetime, is_object, known_kind
 from skdpsynth.utils.containers import dtypes_of
 

@@ -41,7 +41,7 @@ from skdpsynth.preprocessing._shares import (
     LEVELS_SHARE,
     RANGES_SHARE,
 )
-from skdpsynth.privacy._parts import Parts
+from skdpsynth.privacy import Parts
 from skdpsynth.schema import (
     SECONDS_OF,
     Boolean,

@@ -12,9 +12,7 @@ from scipy.special import ndtr
 
 from skdpsynth.preprocessing._convert import numeric_values
 from skdpsynth.preprocessing._domains import NumericDomain
-from skdpsynth.privacy._aggregators import noisy_histogram
-from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._parts import Parts
+from skdpsynth.privacy import Parts, grid_noise_std, noisy_histogram
 from skdpsynth.schema import SECONDS_OF, Continuous, is_date
 from skdpsynth.utils import in_chunks
 

@@ -29,7 +29,7 @@ from skdpsynth.preprocessing._table import (
     lay_out,
     read_table,
 )
-from skdpsynth.privacy._parts import LocalParts, Parts, Step
+from skdpsynth.privacy import LocalParts, Parts, Step
 from skdpsynth.schema import is_object, type_of_objects
 from skdpsynth.utils import withheld
 from skdpsynth.utils.containers import from_arrow, index_of_pandas, speaks_arrow

@@ -17,11 +17,11 @@ from skdpsynth.preprocessing._shares import (
     MOMENTS_SHARES,
     PAIRS_SHARE,
 )
-from skdpsynth.privacy._integers import GRID
-from skdpsynth.privacy._parts import Parts
-from skdpsynth.privacy._tables import (
+from skdpsynth.privacy import (
+    GRID,
     LENGTH,
     MOMENTS_SENSITIVITY,
+    Parts,
     measured_cells,
     noisy_pair_distances,
     noisy_pair_tables,

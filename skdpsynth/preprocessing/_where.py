@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdpsynth.preprocessing._convert import from_wall, to_wall, zone_of
 from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
@@ -20,8 +21,6 @@ from skdpsynth.schema import ROUNDING, plain
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from skdpsynth.preprocessing._domains import ColumnDomain
     from skdpsynth.preprocessing._layout import ColumnLayout
     from skdpsynth.preprocessing._model import TableModel
@@ -29,8 +28,9 @@ if TYPE_CHECKING:
     from skdpsynth.preprocessing._transforms import MarginalTransform
 
     Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
-    # Ranks of rows of given classes, by a stream.
-    DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
+
+# Ranks of rows of given classes, by a stream.
+DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
 
 _HOUR = 3600.0
 _CHUNK_ROWS = 250_000  # rows drawn at once

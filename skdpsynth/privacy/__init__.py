@@ -1,12 +1,124 @@
 """Privacy: budgets, ledgers, mechanisms. No torch and no pandas here.
 
+A `PrivacyAccountant` hands out reservations, and a mechanism draws one down with every
+release. Mechanisms, each with its sensitivity proved beside it: counts of one column
+(`noisy_counts`, `centred_histogram`, `thresholded_counts`), tables of two and three
+columns and second moments (`noisy_pair_tables`, `noisy_triple_tables`,
+`noisy_second_moments`), sums of clipped vectors (`gaussian_sum`), votes (`noisy_votes`,
+`confident_gnmax`) and steps of DP-SGD (`release_float_gaussian`). `Parts` are private
+rows that need not be in memory together; `testing` is for tests.
+
 Importing this package loads neither dp-accounting nor OpenDP; the first release and
 the first certificate do.
 """
 
 from skdpsynth.privacy._accountant import PrivacyAccountant
-from skdpsynth.privacy._budget import PrivacyBudget
+from skdpsynth.privacy._aggregators import (
+    centred_histogram,
+    confident_gnmax,
+    gaussian_sum,
+    noisy_counts,
+    noisy_histogram,
+    noisy_votes,
+    thresholded_counts,
+)
+from skdpsynth.privacy._blocks import (
+    likely_vote_noise_std,
+    sampled_noise_multiplier,
+    steps_mu,
+    vote_noise_std,
+    votes_mu,
+)
+from skdpsynth.privacy._budget import PrivacyBudget, cost_of_failure
+from skdpsynth.privacy._calibration import gdp_epsilon, grid_noise_std
+from skdpsynth.privacy._counts import (
+    MIN_KEY_COUNT,
+    CentredCounts,
+    centred_sensitivity,
+    key_threshold,
+)
+from skdpsynth.privacy._integers import GRID, clamped_counts
+from skdpsynth.privacy._mechanisms import release_float_gaussian
+from skdpsynth.privacy._observer import telling
+from skdpsynth.privacy._parts import (
+    Counted,
+    LocalParts,
+    Parts,
+    Step,
+    changed_parts,
+    count_part,
+    digest_of,
+    of_both,
+)
+from skdpsynth.privacy._random import (
+    insecure_randomness_active,
+    of_rows,
+    secret_generator,
+)
 from skdpsynth.privacy._report import PrivacyReport
-from skdpsynth.privacy._reservation import Reservation
+from skdpsynth.privacy._report_json import ReportEntry
+from skdpsynth.privacy._report_text import claim, scope_words
+from skdpsynth.privacy._reservation import UNLABELLED, Kind, Ledger, Reservation
+from skdpsynth.privacy._tables import (
+    LENGTH,
+    MOMENTS_SENSITIVITY,
+    measured_cells,
+    noisy_pair_distances,
+    noisy_pair_tables,
+    noisy_second_moments,
+    noisy_triple_tables,
+)
 
-__all__ = ["PrivacyAccountant", "PrivacyBudget", "PrivacyReport", "Reservation"]
+__all__ = [
+    "GRID",
+    "LENGTH",
+    "MIN_KEY_COUNT",
+    "MOMENTS_SENSITIVITY",
+    "UNLABELLED",
+    "CentredCounts",
+    "Counted",
+    "Kind",
+    "Ledger",
+    "LocalParts",
+    "Parts",
+    "PrivacyAccountant",
+    "PrivacyBudget",
+    "PrivacyReport",
+    "ReportEntry",
+    "Reservation",
+    "Step",
+    "centred_histogram",
+    "centred_sensitivity",
+    "changed_parts",
+    "claim",
+    "clamped_counts",
+    "confident_gnmax",
+    "cost_of_failure",
+    "count_part",
+    "digest_of",
+    "gaussian_sum",
+    "gdp_epsilon",
+    "grid_noise_std",
+    "insecure_randomness_active",
+    "key_threshold",
+    "likely_vote_noise_std",
+    "measured_cells",
+    "noisy_counts",
+    "noisy_histogram",
+    "noisy_pair_distances",
+    "noisy_pair_tables",
+    "noisy_second_moments",
+    "noisy_triple_tables",
+    "noisy_votes",
+    "of_both",
+    "of_rows",
+    "release_float_gaussian",
+    "sampled_noise_multiplier",
+    "scope_words",
+    "secret_generator",
+    "steps_mu",
+    "telling",
+    "thresholded_counts",
+    "vote_noise_std",
+    "votes_mu",
+]

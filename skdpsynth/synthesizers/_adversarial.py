@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.nn._adam import Adam
-from skdpsynth.nn._device import resolve_device
-from skdpsynth.nn._discriminator import FAKES, Discriminator, train_generator
-from skdpsynth.privacy._random import secret_generator
+from skdpsynth.nn import FAKES, Adam, Discriminator, resolve_device, train_generator
+from skdpsynth.privacy import secret_generator
 from skdpsynth.synthesizers._class_gan import ONE_OR_AUTO, ClassGAN
 from skdpsynth.synthesizers._dpcgan_plan import (
     StepSettings,
@@ -25,11 +23,14 @@ from skdpsynth.synthesizers._dpcgan_plan import (
 )
 
 if TYPE_CHECKING:
-    from skdpsynth.nn._generator import Trainer
-    from skdpsynth.preprocessing._columns import TableRows
-    from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._plan import ClassPlan, Form
-    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.nn import Trainer
+    from skdpsynth.preprocessing import (
+        ClassPlan,
+        Form,
+        TableFacts,
+        TableModel,
+        TableRows,
+    )
     from skdpsynth.privacy import PrivacyAccountant
 
 

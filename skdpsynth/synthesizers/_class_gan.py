@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.nn._device import resolve_device
-from skdpsynth.preprocessing._measure import measure
-from skdpsynth.preprocessing._plan import ClassPlan, Form, measured_form, plan_start
+from skdpsynth.nn import resolve_device
+from skdpsynth.preprocessing import ClassPlan, Form, measure, measured_form, plan_start
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._start import NetworkStart, fitted
 from skdpsynth.utils import warn_deprecated
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._columns import TableRows
-    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.preprocessing import TableFacts, TableRows
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.synthesizers._start import Start
 

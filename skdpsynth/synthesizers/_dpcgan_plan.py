@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from skdpsynth.preprocessing._shares import DPSGD_SHARES
-from skdpsynth.privacy._blocks import sampled_noise_multiplier, steps_mu
+from skdpsynth.preprocessing import DPSGD_SHARES
+from skdpsynth.privacy import sampled_noise_multiplier, steps_mu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.preprocessing import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
 
 _AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.nn._factors import FactorGenerator
-from skdpsynth.nn._mixture import MixtureGenerator
+from skdpsynth.nn import FactorGenerator, MixtureGenerator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Generator
-    from skdpsynth.preprocessing._where import DrawRanks
+    from skdpsynth.nn import Generator
+    from skdpsynth.preprocessing import DrawRanks
 
 _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
 

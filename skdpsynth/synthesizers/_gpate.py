@@ -11,19 +11,17 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.nn._device import resolve_device
-from skdpsynth.nn._generator import teacher_gradients
-from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.nn._votes import (
+from skdpsynth.nn import (
+    TeacherEnsemble,
     decode_answers,
     projected_ballots,
     projected_votes,
     random_projections,
+    resolve_device,
+    teacher_gradients,
 )
-from skdpsynth.preprocessing._shares import GPATE_SHARES
-from skdpsynth.privacy._aggregators import confident_gnmax, gaussian_sum
-from skdpsynth.privacy._observer import telling
-from skdpsynth.privacy._random import secret_generator
+from skdpsynth.preprocessing import GPATE_SHARES
+from skdpsynth.privacy import confident_gnmax, gaussian_sum, secret_generator, telling
 from skdpsynth.synthesizers._class_gan import AT_LEAST_ONE, ClassGAN, Init
 from skdpsynth.synthesizers._gpate_plan import (
     plan_training,
@@ -35,11 +33,14 @@ from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from skdpsynth.nn._generator import Features, Trainer
-    from skdpsynth.preprocessing._columns import TableRows
-    from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._plan import ClassPlan, Form
-    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.nn import Features, Trainer
+    from skdpsynth.preprocessing import (
+        ClassPlan,
+        Form,
+        TableFacts,
+        TableModel,
+        TableRows,
+    )
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._start import Start

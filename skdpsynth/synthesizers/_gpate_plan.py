@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skdpsynth.privacy._integers import GRID
+from skdpsynth.privacy import GRID
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.preprocessing import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
 
 _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to an answer's

@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.preprocessing._measure import measure
-from skdpsynth.preprocessing._plan import ClassPlan, plan_start
-from skdpsynth.preprocessing._where import drawn_within
+from skdpsynth.preprocessing import ClassPlan, drawn_within, measure, plan_start
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._columns import TableRows
-    from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._purchase import TableFacts
-    from skdpsynth.preprocessing._where import DrawRanks
+    from skdpsynth.preprocessing import DrawRanks, TableFacts, TableModel, TableRows
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
 

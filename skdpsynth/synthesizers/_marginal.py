@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.nn._device import resolve_device
-from skdpsynth.preprocessing._measure import measure
-from skdpsynth.preprocessing._plan import Form, measured_form, plan_start
+from skdpsynth.nn import resolve_device
+from skdpsynth.preprocessing import Form, measure, measured_form, plan_start
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._start import fitted
 from skdpsynth.utils.sklearn_compat import Interval
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._columns import TableRows
-    from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._plan import ClassPlan
-    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.preprocessing import ClassPlan, TableFacts, TableModel, TableRows
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
 

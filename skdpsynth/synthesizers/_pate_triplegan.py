@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.nn._device import resolve_device
+from skdpsynth.nn import resolve_device
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
 from skdpsynth.synthesizers._class_gan import ClassGAN, Init
 from skdpsynth.synthesizers._pate_triplegan_classifier import (
@@ -32,11 +32,8 @@ from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from skdpsynth.nn._branch import UnlabelledBranch
-    from skdpsynth.preprocessing._columns import TableRows
-    from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._plan import ClassPlan
-    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.nn import UnlabelledBranch
+    from skdpsynth.preprocessing import ClassPlan, TableFacts, TableModel, TableRows
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._class_gan import WholeTable

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from skdpsynth.nn._classifier import Classifier, pseudo_label_rows
-from skdpsynth.preprocessing._columns import MISSING, ZERO
-from skdpsynth.preprocessing._domains import NumericDomain
-from skdpsynth.privacy._aggregators import noisy_counts
-from skdpsynth.privacy._random import secret_generator
+from skdpsynth.nn import Classifier, pseudo_label_rows
+from skdpsynth.preprocessing import MISSING, ZERO, NumericDomain
+from skdpsynth.privacy import noisy_counts, secret_generator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing._columns import PrivateRows, TableRows
-    from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._transforms import MarginalTransform
+    from skdpsynth.preprocessing import (
+        MarginalTransform,
+        PrivateRows,
+        TableModel,
+        TableRows,
+    )
     from skdpsynth.privacy import Reservation
 
 _CELLS = 128  # of a numeric column

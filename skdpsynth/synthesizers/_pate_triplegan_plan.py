@@ -10,13 +10,13 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from skdpsynth.preprocessing._plan import ClassPlan
-from skdpsynth.preprocessing._shares import (
+from skdpsynth.preprocessing import (
     CLASSIFIER_SHARE,
     PSEUDO_LABELS_SHARE,
     TRIPLE_SHARES,
+    ClassPlan,
 )
-from skdpsynth.privacy._reservation import UNLABELLED
+from skdpsynth.privacy import UNLABELLED
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
 from skdpsynth.synthesizers._dpcgan_plan import StepSettings
 

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from skdpsynth.nn._adam import Adam
-from skdpsynth.nn._branch import (
+from skdpsynth.nn import (
+    FAKES,
+    Adam,
     BranchedDiscriminator,
     BranchedStudentDiscriminator,
+    GeneratorAscent,
+    LabelBuffer,
+    TeacherEnsemble,
     UnlabelledBranch,
+    View,
+    label_slope,
+    train_generator,
 )
-from skdpsynth.nn._discriminator import FAKES, train_generator
-from skdpsynth.nn._student import GeneratorAscent, LabelBuffer, View, label_slope
-from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.privacy._aggregators import noisy_votes
-from skdpsynth.privacy._observer import telling
-from skdpsynth.privacy._random import secret_generator
+from skdpsynth.privacy import noisy_votes, secret_generator, telling
 from skdpsynth.synthesizers._pate_triplegan_plan import reserve_branch
 from skdpsynth.synthesizers._pategan_plan import (
     TEACHER_BATCH,
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Trainer
-    from skdpsynth.preprocessing._columns import TableRows
+    from skdpsynth.nn import Trainer
+    from skdpsynth.preprocessing import TableRows
     from skdpsynth.privacy import PrivacyAccountant, Reservation
     from skdpsynth.synthesizers._pate_triplegan_plan import TriplePlan, TripleSettings
     from skdpsynth.synthesizers._start import Start

@@ -11,19 +11,17 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.nn._device import resolve_device
-from skdpsynth.nn._student import (
+from skdpsynth.nn import (
     GeneratorAscent,
     LabelBuffer,
     StudentDiscriminator,
+    TeacherEnsemble,
     View,
     label_slope,
+    resolve_device,
 )
-from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.preprocessing._shares import PATEGAN_SHARES
-from skdpsynth.privacy._aggregators import noisy_votes
-from skdpsynth.privacy._observer import telling
-from skdpsynth.privacy._random import secret_generator
+from skdpsynth.preprocessing import PATEGAN_SHARES
+from skdpsynth.privacy import noisy_votes, secret_generator, telling
 from skdpsynth.synthesizers._class_gan import AT_LEAST_ONE, ClassGAN, Init
 from skdpsynth.synthesizers._pategan_plan import (
     TEACHER_BATCH,
@@ -39,11 +37,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Trainer
-    from skdpsynth.preprocessing._columns import TableRows
-    from skdpsynth.preprocessing._model import TableModel
-    from skdpsynth.preprocessing._plan import ClassPlan, Form
-    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.nn import Trainer
+    from skdpsynth.preprocessing import (
+        ClassPlan,
+        Form,
+        TableFacts,
+        TableModel,
+        TableRows,
+    )
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
 

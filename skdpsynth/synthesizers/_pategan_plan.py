@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skdpsynth.nn._student import label_slope, noise_of_moments, view_size
-from skdpsynth.privacy._blocks import (
-    likely_vote_noise_std,
-    vote_noise_std,
-    votes_mu,
-)
+from skdpsynth.nn import label_slope, noise_of_moments, view_size
+from skdpsynth.privacy import likely_vote_noise_std, vote_noise_std, votes_mu
 from skdpsynth.synthesizers._dpcgan_plan import most_that_fits
 from skdpsynth.synthesizers._gpate_plan import at_most_half
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from skdpsynth.preprocessing._plan import ClassPlan
+    from skdpsynth.preprocessing import ClassPlan
     from skdpsynth.privacy import PrivacyAccountant, Reservation
 
 TEACHER_BATCH = 32

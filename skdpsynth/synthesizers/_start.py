@@ -9,17 +9,29 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
-from skdpsynth.nn._fitting import Components, Fit, Heads, ReleasedClass
-from skdpsynth.nn._mixture import Mixture, MixtureGenerator
-from skdpsynth.nn._mixture_trainer import BinScores, MixtureTrainer
-from skdpsynth.nn._moments import factors_above_noise
-from skdpsynth.nn._network_trainer import NetworkTrainer
-from skdpsynth.nn._triples import TripleLoss
-from skdpsynth.preprocessing._bins import choose_bins
-from skdpsynth.preprocessing._estimates import flat_marginals
-from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._tables import PairTables, borrowers, most_tables
+from skdpsynth.nn import (
+    BinScores,
+    Components,
+    FactorGenerator,
+    FactorTrainer,
+    Fit,
+    Heads,
+    Mixture,
+    MixtureGenerator,
+    MixtureTrainer,
+    NetworkTrainer,
+    ReleasedClass,
+    TripleLoss,
+    factors_above_noise,
+)
+from skdpsynth.preprocessing import (
+    PairTables,
+    TableModel,
+    borrowers,
+    choose_bins,
+    flat_marginals,
+    most_tables,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,11 +39,8 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from skdpsynth.nn._generator import Generator, Trainer
-    from skdpsynth.preprocessing._columns import PrivateRows
-    from skdpsynth.preprocessing._measure import Measured
-    from skdpsynth.preprocessing._plan import ClassPlan
-    from skdpsynth.preprocessing._purchase import TableFacts
+    from skdpsynth.nn import Generator, Trainer
+    from skdpsynth.preprocessing import ClassPlan, Measured, PrivateRows, TableFacts
 
 
 _CELLS = 32  # of a number, where nothing is known of it

@@ -27,9 +27,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skdpsynth.exceptions import BudgetExceededError, DegradedResultWarning
-from skdpsynth.privacy import PrivacyBudget, PrivacyReport
-from skdpsynth.privacy._blocks import steps_mu
-from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy import PrivacyBudget, PrivacyReport, gdp_epsilon, steps_mu
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, TableSchema
 
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     import pytest
 
     from skdpsynth.base import BaseSynthesizer
-    from skdpsynth.privacy._report_json import ReportEntry
+    from skdpsynth.privacy import ReportEntry
 
     Check = Callable[[BaseSynthesizer], None]
 
