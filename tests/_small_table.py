@@ -61,7 +61,7 @@ def frozen_start(reference=reference_marginals):
         return PairTables.nothing(int(bins.starts[-1]), 100.0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_model, "buy_marginals", no_purchase)
+        patch.setattr(_model, "measure_marginals", no_purchase)
         patch.setattr(_start, "buy_pairs", no_pairs)
         yield patch
 

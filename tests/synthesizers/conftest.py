@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from skdpsynth.synthesizers import _look_plan
+from skdpsynth.preprocessing import _tables
 
 
 @pytest.fixture
 def pairs_for_all(short_fits, monkeypatch):
-    """Every class can pay for pair tables, and for cells, however small it is."""
-    monkeypatch.setattr(_pairs, "_ROWS_FROM", 0.0)
-    monkeypatch.setattr(_look_plan, "_PER_CELL", 1e-9)
-    monkeypatch.setattr(_look_plan, "_PAYS", 1e-9)
+    """Every class can afford tables of two and of three columns, however small."""
+    monkeypatch.setattr(_tables, "_ROWS_FROM", 0.0)
+    monkeypatch.setattr(_tables, "_TRIPLES_FROM", 1e-9)
+    monkeypatch.setattr(_tables, "_PER_CELL", 1e-9)

@@ -18,7 +18,7 @@ from skdpsynth import (
     MarginalSynthesizer,
 )
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.nn import _discriminator, _dp_sgd, _linear_discriminator
+from skdpsynth.nn import _discriminator, _dp_sgd, _discriminator
 from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.nn._factors import FactorTrainer
 from skdpsynth.nn._mixture_trainer import MixtureTrainer
@@ -67,7 +67,7 @@ def dependence(synthesizer, n_rows=4000):
 
 
 FACTORS = {"init": "marginals"}
-INITS = ["pairs", "marginals", "random"]
+INITS = ["measured", "marginals", "random"]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_dependence_within_each_of_four_classes_is_learnt(mode, n_iter):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("init", ["measured", "marginals"])
 def test_it_beats_independent_columns_at_epsilon_1(init):
     """Secure noise. Independent columns have 0 +- 0.023 in 2,000 rows; six are 0.14."""
     table, schema = make_table(20_000, seed=1), make_schema()
@@ -117,7 +117,7 @@ def test_the_paper_start_learns_means_and_scales():
         assert 0.4 < part["b"].std() < 1.8
 
 
-@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("init", ["measured", "marginals"])
 def test_training_leaves_the_bought_marginals_alone(init):
     table = make_table(3000, seed=4)
     settings = {"epsilon": math.inf, "schema": make_schema(), "random_state": 0}
@@ -296,7 +296,7 @@ def test_samples_at_infinite_epsilon_have_the_batch_size(monkeypatch):
     drawn = {}
     record(
         monkeypatch,
-        _linear_discriminator,
+        _discriminator,
         "poisson_sample",
         lambda given, rows: drawn.setdefault(given[0], []).append(len(rows)),
     )
@@ -345,11 +345,11 @@ def epsilons(monkeypatch, proven_sensitivities, **parameters):
     record(monkeypatch, _dp_sgd, "release_float_gaussian", stepped)
     record(
         monkeypatch,
-        _linear_discriminator,
+        _discriminator,
         "release_gaussian",
         stepped_in_whole_numbers,
     )
-    for home in (_discriminator, _linear_discriminator):
+    for home in (_discriminator, _discriminator):
         record(
             monkeypatch, home, "poisson_sample", lambda given, _: rates.append(given[1])
         )

@@ -24,10 +24,10 @@ from _small_table import (
 )
 from _twins import after_encoding
 from skdpsynth.nn._cells import SeenCells
-from skdpsynth.nn._linear_discriminator import LinearDiscriminator
+from skdpsynth.nn._discriminator import LinearDiscriminator
 
 from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer
-from skdpsynth.nn import _discriminator, _dp_sgd, _linear_discriminator
+from skdpsynth.nn import _discriminator, _dp_sgd, _discriminator
 from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.privacy import _aggregators, _tables
@@ -53,7 +53,7 @@ SMALL = {
 }
 # What makes discriminators look at scores, and not at cells of three columns.
 SCORES = {
-    "pairs": {"init": "pairs", "n_discriminator_steps": 2},
+    "pairs": {"init": "measured", "n_discriminator_steps": 2},
     "marginals": {"init": "marginals", "n_discriminator_steps": 2},
 }
 # What training changes in a generator.
@@ -101,7 +101,7 @@ def sums_of(table, cls, **parameters):
 
     with frozen_start() as patch, insecure_randomness(7):
         patch.setattr(_dp_sgd, "release_float_gaussian", frozen)
-        patch.setattr(_linear_discriminator, "release_gaussian", frozen_whole)
+        patch.setattr(_discriminator, "release_gaussian", frozen_whole)
         fit(table, cls, **parameters)
     return sums
 
@@ -163,7 +163,7 @@ def test_one_row_moves_the_sums_of_its_class_by_the_clipping_norm(mode, cls):
         assert sum(assert_small_influence(*pair, label, clip) for pair in pairs) > 0
 
 
-@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("init", ["measured", "marginals"])
 def test_a_class_without_rows_releases_all_the_same(init):
     """Noise around zeros: whether it has rows is private."""
     table = make_table()
@@ -211,7 +211,7 @@ clipped_sums, release_of_cells = _dp_sgd.clipped_sums, LinearDiscriminator.relea
         (_dp_sgd, "clipped_sums", clipped_pairs, TIGHT | SCORES["pairs"]),
         (_dp_sgd, "clipped_sums", clipped_pairs, TIGHT | SCORES["marginals"]),
         (LinearDiscriminator, "release", twice_the_rows, {"init": "marginals"}),
-        (_linear_discriminator, "poisson_sample", shuffled, {"batch_size": 45}),
+        (_discriminator, "poisson_sample", shuffled, {"batch_size": 45}),
         (
             _discriminator,
             "poisson_sample",
@@ -253,7 +253,7 @@ def samples_of(monkeypatch, init, home):
     return drawn[0], drawn[2]
 
 
-HOMES = [("random", _discriminator), ("pairs", _linear_discriminator)]
+HOMES = [("random", _discriminator), ("pairs", _discriminator)]
 
 
 @pytest.mark.parametrize(("init", "home"), HOMES)
@@ -299,7 +299,7 @@ def fit_twice(monkeypatch, **parameters):
     homes = [
         (_aggregators, "release_gaussian"),
         (_tables, "release_gaussian"),
-        (_linear_discriminator, "release_gaussian"),
+        (_discriminator, "release_gaussian"),
         (_dp_sgd, "release_float_gaussian"),
     ]
     released = []
@@ -474,7 +474,7 @@ def test_every_release_is_in_the_plan_and_used_up(mode, cls, monkeypatch):
 
     for home, name in (
         (_dp_sgd, "release_float_gaussian"),
-        (_linear_discriminator, "release_gaussian"),
+        (_discriminator, "release_gaussian"),
     ):
         monkeypatch.setattr(home, name, keeping(getattr(home, name)))
     synthesizer = fit(make_table(), cls, **mode)

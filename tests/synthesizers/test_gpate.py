@@ -66,7 +66,7 @@ LEARNERS = [
     (HIDDEN, 40, 0.6),
     (FACTORS | {"aggregator": "confident_gnmax"}, 40, 0.3),
 ]
-INITS = ["pairs", "marginals", "random"]
+INITS = ["measured", "marginals", "random"]
 
 
 @pytest.mark.parametrize(("mode", "n_iter", "floor"), LEARNERS, ids=str)
@@ -81,7 +81,7 @@ def test_dependence_within_each_of_four_classes_is_learnt(mode, n_iter, floor):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("init", ["measured", "marginals"])
 def test_it_beats_independent_columns_at_epsilon_1(init):
     """Secure noise. Eight fits of factors had 0.55 +- 0.05 in a class, 0.46 at worst.
 
@@ -117,7 +117,7 @@ def test_the_paper_start_learns_means_and_scales(aggregator):
         assert 0.5 < part["b"].std() < 1.6
 
 
-@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("init", ["measured", "marginals"])
 def test_training_leaves_the_bought_marginals_alone(init):
     """Training brings dependence; the marginal of a column stays what was bought."""
     table = make_table(3000, seed=4)
@@ -143,7 +143,7 @@ def plan_of(n_rows, **parameters):
 
 
 @pytest.mark.parametrize(
-    ("share", "mode"), [(0.05, {"init": "pairs", "n_iter": 10}), (0.3, HIDDEN)]
+    ("share", "mode"), [(0.05, {"init": "measured", "n_iter": 10}), (0.3, HIDDEN)]
 )
 def test_a_plan_spends_what_the_start_leaves(share, mode):
     """Squared mu: 4 % for the counts, a share of the rest for n_iter sums at 2C."""

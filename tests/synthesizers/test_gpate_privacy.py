@@ -108,7 +108,7 @@ def neighbours(table, label):
 
 
 # On pairs, linear teachers look at cells: `test_gpate_looks.py`.
-SCORES = {"init": "pairs", "hidden_dims": (4,)}
+SCORES = {"init": "measured", "hidden_dims": (4,)}
 FACTORS = {"init": "marginals", "hidden_dims": (4,)}
 MANY_VOTES = VOTES | {"batch_size": 64}  # so that some of them move
 NETWORK = {"init": "random", "generator_hidden_dims": (5,), "hidden_dims": (4,)}
@@ -168,7 +168,7 @@ TWINS = [
 )
 def test_broken_twins_move_more(where, name, twin, init, monkeypatch):
     monkeypatch.setattr(where, name, twin)
-    table, mode = make_table(), SCORES if init == "pairs" else FACTORS
+    table, mode = make_table(), SCORES if init == "measured" else FACTORS
     before = what_teachers_say(table, **mode)
     caught = 0
     for other in neighbours(table, "u").values():

@@ -395,7 +395,7 @@ def test_a_public_stream_that_counts_rows_is_caught(monkeypatch):
     )
 
 
-@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("init", ["measured", "marginals"])
 def test_only_teachers_and_mechanisms_see_rows(init, monkeypatch):
     """Taint: rows of one odd value never reach a student's or generator's input."""
     seen = []

@@ -67,7 +67,7 @@ LEARNERS = [
     (FACTORS | {"hidden_dims": (8,)}, 0.5),
     (FACTORS | {"noise": "laplace"}, 0.4),
 ]
-INITS = ["pairs", "marginals", "random"]
+INITS = ["measured", "marginals", "random"]
 
 
 @pytest.mark.parametrize(("mode", "floor"), LEARNERS, ids=str)
@@ -112,7 +112,7 @@ def test_the_paper_start_learns_means_and_scales():
         assert 0.5 < part["b"].std() < 1.6
 
 
-@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("init", ["measured", "marginals"])
 def test_training_leaves_the_bought_marginals_alone(init):
     """Training brings dependence; the marginal of a column stays what was bought."""
     table = make_table(3000, seed=4)

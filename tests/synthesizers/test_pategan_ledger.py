@@ -131,7 +131,7 @@ def test_epsilon_by_own_arithmetic_is_what_was_asked_for(
 
     settings = {"epsilon": epsilon, "noise": noise, "init": init}
     synthesizer, draws = fit_spied(monkeypatch, **settings)
-    assert (init == "pairs") == any("pair tables" in d[0].name for d in draws)
+    assert (init == "measured") == any("pair tables" in d[0].name for d in draws)
     for scope in ("u", "v"):
         paid = [draw for draw in draws if draw[0].scope in (None, scope)]
         # A row is in one cell of the table of each pair of three columns.

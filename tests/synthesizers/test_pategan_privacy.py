@@ -359,7 +359,7 @@ train = _pategan.PATEGANSynthesizer._train
         (PATEGANSynthesizer, "_train", real_rows_in_buffer),
     ],
 )
-@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("init", ["measured", "marginals"])
 def test_flow_round_the_mechanism_is_caught(where, name, twin, init, monkeypatch):
     monkeypatch.setattr(where, name, twin)
     # So many labels that some of them differ, whatever the teachers.
