@@ -142,23 +142,30 @@ def moved_by_a_row(before, after, payer):
     return moved, findings
 
 
-def influence(synthesizer, table):
-    """Fit a table and its neighbours with equal releases: families moved, findings."""
-    first, before = watched(synthesizer, table, secrets=7)
-    public, moved, findings = shown(first), set(), []
+def influence(synthesizer, table, base=None):
+    """Fit a table and its neighbours with equal releases: families moved, findings.
+
+    `base` is what `base_fit` gives of the table, if it is known.
+    """
+    public, before = base or base_fit(synthesizer, table)
+    moved, findings = set(), []
     for name, payer, other in neighbours(table):
         try:
-            second, after = watched(synthesizer, other, history=before, secrets=7)
+            fitted, after = watched(synthesizer, other, history=before, secrets=7)
         except AssertionError:
             findings.append(f"{name}: other releases are made")
             continue
         families, found = moved_by_a_row(before, after, payer)
         moved |= families
+        found += [f"{what} differs" for what in differences(public, shown(fitted))]
         findings += [f"{name}: {words}" for words in found]
-        findings += [f"{name}: {what} past all releases" for what in differences(
-            public, shown(second)
-        )]
-    return moved, findings, before
+    return moved, findings
+
+
+def base_fit(synthesizer, table):
+    """What a fit with frozen secrets shows, and its releases."""
+    fitted, seen = watched(synthesizer, table, secrets=7)
+    return shown(fitted), seen
 
 
 # --- Flow -------------------------------------------------------------------------
@@ -166,8 +173,8 @@ def influence(synthesizer, table):
 
 def shown(fitted):
     """All that a fitted synthesizer holds and shows, each by a digest."""
-    whole = joblib.hash(fitted)
-    _, arrays = fitted.generator_.to_state() if hasattr(fitted, "generator_") else (0, {})
+    whole = joblib.hash(fitted)  # before samples are drawn, which move its stream
+    arrays = fitted.generator_.to_state()[1] if hasattr(fitted, "generator_") else {}
     return {
         "the object": whole,
         "names": sorted(vars(fitted)),

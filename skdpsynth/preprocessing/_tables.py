@@ -289,8 +289,9 @@ def measure_triples(
     groups = bins.groups(shares, n_groups)
     codes = Parts.of(rows).map(bins.encode).map(_grouped, groups, bins.starts[:-1])
     triples = np.array(list(combinations(range(len(bins.sizes)), 3)), dtype=np.int64)
+    tables = "1 table" if len(triples) == 1 else f"{len(triples)} tables"
     reservation = accountant.reserve_gaussian(
-        f"{len(triples)} tables of 3 columns, {len(triples) * n_groups**3} cells",
+        f"{tables} of 3 columns, {len(triples) * n_groups**3} cells",
         mu=mu,
         sensitivity=GRID * math.sqrt(len(triples)),
         scope=scope,
