@@ -229,7 +229,7 @@ def test_one_row_that_moves_several_teachers_is_caught(
     """By their votes on 256 rows; a teacher in a tie does not show."""
     monkeypatch.setattr(where, name, twin)
     synthesizer = clone(WAYS["pategan"]).set_params(
-        init=init, batch_size=256, n_teachers=3
+        init=init, batch_size=256, n_teachers=2
     )
     table = table_of("pategan").iloc[:400]
     _, findings = influence(synthesizer, table)
