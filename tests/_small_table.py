@@ -14,12 +14,13 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.preprocessing import _model
 from skdpsynth.preprocessing._columns import PrivateRows
 from skdpsynth.preprocessing._tables import PairTables
+from skdpsynth.privacy._parts import Parts
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _start
 
 COLUMNS = {
-    "a": Continuous(-6, 8, scale="linear"),
-    "b": Continuous(-6, 6, nullable=True, scale="linear"),
+    "a": Continuous(-6, 8, scale="linear", decimals="any"),
+    "b": Continuous(-6, 6, nullable=True, scale="linear", decimals="any"),
     "c": Categorical(["p", "q", "r"]),
     "y": Categorical(["u", "v"]),
 }
@@ -61,7 +62,7 @@ def frozen_start(reference=reference_marginals):
         return PairTables.nothing(int(bins.starts[-1]), 100.0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_model, "buy_marginals", no_purchase)
+        patch.setattr(_model, "measure_marginals", no_purchase)
         patch.setattr(_start, "buy_pairs", no_pairs)
         yield patch
 
@@ -69,6 +70,11 @@ def frozen_start(reference=reference_marginals):
 def all_rows(rows, position):
     """A twin of `PrivateRows.of_class`: rows of all classes."""
     return PrivateRows(rows.units, rows.category_codes, rows.members)
+
+
+def all_parts(rows, position):
+    """A twin of `PrivateRows.parts_of_class`: the same in parts."""
+    return Parts.of(all_rows(rows, position))
 
 
 def assert_equal_results(ours, theirs):

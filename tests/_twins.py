@@ -67,7 +67,7 @@ def after_encoding(change):
     def twin(real):
         return lambda self, rows, position: change(real(self, rows, position))
 
-    starts = {"pairs": PairStart, "marginals": FactorStart}
+    starts = {"measured": PairStart, "marginals": FactorStart}
     return {
         init: (start, "encode", twin(start.encode)) for init, start in starts.items()
     }

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from sklearn.base import clone
 
 from skdpsynth import DPCGANSynthesizer, GANSynthesizer
-from skdpsynth.nn import _linear_discriminator
+from skdpsynth.nn import _discriminator
 
 
 def make_table(n_rows=2000, seed=0):
@@ -36,7 +36,7 @@ def error(rows, table):
     return missed / total
 
 
-@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("init", ["measured", "marginals"])
 def test_it_learns_the_dependence_of_a_table(init):
     """Independent columns miss all of it."""
     table = make_table()
@@ -50,14 +50,14 @@ def test_its_samples_have_the_batch_size(monkeypatch):
     6 steps on two classes of about 1,000 rows; the rate is computed here. False alarms:
     1e-6 in all.
     """
-    table, drawn, real = make_table(), {}, _linear_discriminator.poisson_sample
+    table, drawn, real = make_table(), {}, _discriminator.poisson_sample
 
     def recorder(n_rows, rate, rng):
         rows = real(n_rows, rate, rng)
         drawn.setdefault(n_rows, []).append(len(rows))
         return rows
 
-    monkeypatch.setattr(_linear_discriminator, "poisson_sample", recorder)
+    monkeypatch.setattr(_discriminator, "poisson_sample", recorder)
     settings = {"batch_size": 200, "n_iter": 6, "n_generator_steps": 1}
     GANSynthesizer(target="y", init="marginals", **settings).fit(table)
     sizes = table["y"].value_counts()

@@ -117,7 +117,7 @@ def test_marginals_are_those_of_the_floor(drawn):
     assert distances.max() < 0.03
 
 
-def test_an_xor_of_three_columns_is_beyond_pairs():
+def test_an_xor_of_three_columns_is_beyond_tables():
     """What no pair table shows is not invented: the columns come out independent."""
     rng = np.random.default_rng(1)
     bits = rng.integers(0, 2, (8000, 2))
@@ -216,7 +216,7 @@ def test_the_plan_is_what_the_fit_does(epsilon):
 
 
 def test_wide_tables_choose_and_pay_for_it(monkeypatch):
-    monkeypatch.setattr(_pairs, "_CHOSEN_FROM", 3)
+    monkeypatch.setattr(_tables, "_CHOSEN_FROM", 3)
     synth = MarginalSynthesizer(8.0, schema=SCHEMA)
     seen = releases(synth, planted(N_ROWS))
     choices = [r for r in seen if r.reservation.name == "choice of pairs"]
@@ -250,7 +250,7 @@ def test_a_class_that_cannot_pay_borrows_and_keeps_its_marginals():
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("columns", [["x", "t"], ["a", "t"]])
-def test_one_column_has_no_pairs(columns):
+def test_one_column_has_no_tables(columns):
     """All is for its marginal."""
     synth = MarginalSynthesizer(1.0, target="t").fit(planted(4000)[columns])
     names = [entry.name for entry in synth.privacy_report().entries]
@@ -315,7 +315,7 @@ def test_a_device_that_is_not_there_is_refused_before_the_budget(device):
     assert budget.spent == (0.0, 0.0)
 
 
-def test_a_declared_count_that_is_far_off_does_not_spoil_the_pairs():
+def test_a_declared_count_that_is_far_off_does_not_spoil_the_tables():
     """As of a whole table in a fit to one of its folds."""
     real = planted(N_ROWS)
     counts = real["t"].value_counts()

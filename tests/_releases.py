@@ -1,0 +1,264 @@
+"""Watched fits: what one row moves, what results follow from, and what noise is.
+
+An independent check of the package's claims, by `skdpsynth.privacy.testing` alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy.stats import chi2
+from sklearn.base import clone
+
+from skdpsynth.privacy.testing import (
+    Release,
+    coupled_rows,
+    insecure_randomness,
+    observe_releases,
+)
+
+GRID = 2**20  # units of a count, or of a clipping norm, in sums of whole numbers
+UNLABELLED = "rows without a label"
+_NEVER = -(2**62)  # for a key that the other fit does not have
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A release, and what each teacher added to it."""
+
+    release: Release
+    teachers: dict[int, bytes]
+
+    @property
+    def line(self):
+        """The reservation."""
+        return self.release.reservation
+
+    @property
+    def family(self):
+        """Its name without the numbers of the table."""
+        return re.sub(r"\d+ tables? of (\d) columns?, .*", r"tables of \1", self.name)
+
+    @property
+    def name(self):
+        """Its name in the ledger."""
+        return re.sub(r"second moments of .*", "second moments", self.line.name)
+
+    @property
+    def payer(self):
+        """Name of the class whose rows pay; None if all do."""
+        scope = self.line.scope
+        return scope if scope is None or isinstance(scope, str) else scope.value
+
+
+def watched(synthesizer, table, *, history=None, secrets=None):
+    """Fit a clone; give it, and its releases in order.
+
+    `secrets` seeds what is secret, equal rows drawing alike. With the releases of
+    another fit as `history`, they are released in place of its own.
+    """
+    seen = []
+
+    def watch(release):
+        parts = release.by_teacher() if release.by_teacher else ()
+        each = parts.items() if isinstance(parts, dict) else enumerate(parts)
+        teachers = {int(t): np.asarray(part).tobytes() for t, part in each}
+        seen.append(Seen(release, teachers))
+        if history is None:
+            return None
+        other = history[len(seen) - 1].release
+        assert release.what == other.what
+        if release.keys is None:
+            return other.noisy
+        known = dict(zip(other.keys, other.noisy.tolist(), strict=True))
+        answers = [known.get(key, _NEVER) for key in release.keys]
+        return np.array(answers, dtype=np.int64)
+
+    with warnings.catch_warnings(), observe_releases(watch):
+        warnings.simplefilter("ignore")
+        if secrets is None:
+            return clone(synthesizer).fit(table), seen
+        with insecure_randomness(secrets), coupled_rows():
+            fitted = clone(synthesizer).fit(table)
+    assert history is None or len(history) == len(seen)
+    return fitted, seen
+
+
+# --- One row ----------------------------------------------------------------------
+
+
+def neighbours(table, target="y"):
+    """Tables with one row more or less: name, whose row it is, and the table."""
+
+    def added(place, label, **values):
+        row = pd.DataFrame({"a": [-5.0], "b": [5.0], "c": ["q"]}).assign(**values)
+        parts = table.iloc[:place], row.assign(**{target: label}), table.iloc[place:]
+        return pd.concat(parts, ignore_index=True)
+
+    extreme, n_rows = {"a": 1e6, "b": np.nan, "c": "never seen"}, len(table)
+    yield "first added", "u", added(0, "u")
+    yield "extreme added", "u", added(n_rows, "u", **extreme)
+    rows = np.flatnonzero(table[target] == "v")
+    yield "removed", "v", table.drop(index=table.index[rows[len(rows) // 2]])
+    if table[target].isna().any():
+        yield "unlabelled added", UNLABELLED, added(n_rows // 2, None)
+        last = table.index[np.flatnonzero(table[target].isna())[-1]]
+        yield "unlabelled removed", UNLABELLED, table.drop(index=last)
+
+
+def moved_by_a_row(before, after, payer):
+    """Give the families that moved, and what no row of this payer may do."""
+    moved, findings, teachers = set(), [], set()
+    for ours, theirs in zip(before, after, strict=True):
+        line, where = ours.line, f"{ours.name} of {ours.payer}"
+        first, second = ours.release.exact, theirs.release.exact
+        # Whole numbers are subtracted as such: they are beyond what doubles hold.
+        change = (first - second).astype(np.float64) / ours.release.unit
+        each = change.reshape(ours.release.n_releases, -1)
+        shift = float(np.linalg.norm(each, axis=1).max(initial=0.0))
+        each_teacher = ours.teachers.keys() | theirs.teachers.keys()
+        changed = {
+            t for t in each_teacher if ours.teachers.get(t) != theirs.teachers.get(t)
+        }
+        if ours.payer not in (None, payer) and (shift > 0 or changed):
+            findings.append(f"{where} moves with a row of {payer}")
+        if shift > line.sensitivity * (1 + 1e-9):
+            findings.append(f"{where} moves by {shift / line.sensitivity:.3g}")
+        if not math.isclose(line.noise_std, theirs.line.noise_std, rel_tol=1e-12):
+            findings.append(f"{where} has other noise")
+        teachers |= {(ours.payer, t) for t in changed}
+        if shift > 1e-3 * line.sensitivity:
+            moved.add(ours.family)
+    if len(teachers) > 1:
+        findings.append(f"{len(teachers)} teachers change")
+    return moved, findings
+
+
+def influence(synthesizer, table, base=None):
+    """Fit a table and its neighbours with equal releases: families moved, findings.
+
+    `base` is what `base_fit` gives of the table, if it is known.
+    """
+    public, before = base or base_fit(synthesizer, table)
+    moved, findings = set(), []
+    for name, payer, other in neighbours(table):
+        try:
+            fitted, after = watched(synthesizer, other, history=before, secrets=7)
+        except AssertionError:
+            findings.append(f"{name}: other releases are made")
+            continue
+        families, found = moved_by_a_row(before, after, payer)
+        moved |= families
+        found += [f"{what} differs" for what in differences(public, shown(fitted))]
+        findings += [f"{name}: {words}" for words in found]
+    return moved, findings
+
+
+def base_fit(synthesizer, table):
+    """What a fit with frozen secrets shows, and its releases."""
+    fitted, seen = watched(synthesizer, table, secrets=7)
+    return shown(fitted), seen
+
+
+# --- Flow -------------------------------------------------------------------------
+
+
+def shown(fitted):
+    """All that a fitted synthesizer holds and shows, each by a digest."""
+    whole = joblib.hash(fitted)  # before samples are drawn, which move its stream
+    arrays = fitted.generator_.to_state()[1] if hasattr(fitted, "generator_") else {}
+    return {
+        "the object": whole,
+        "names": sorted(vars(fitted)),
+        "the generator": {name: array.tobytes() for name, array in arrays.items()},
+        "a sample": joblib.hash(fitted.sample(60, random_state=3)),
+        "the stream": joblib.hash(fitted.sample(20)),
+        "the schema": joblib.hash(fitted.schema_.to_dict()),
+        "the report": repr(fitted.privacy_report().to_dict()),
+    }
+
+
+def differences(ours, theirs):
+    """Name what two fits show differently."""
+    return [what for what in ours if ours[what] != theirs[what]]
+
+
+def flow(synthesizer, table, other):
+    """Fit a table, then another with the releases of the first and other secrets.
+
+    Gives what differs: nothing, if all results follow from releases and public seeds.
+    """
+    first, before = watched(synthesizer, table, secrets=1)
+    second, _ = watched(synthesizer, other, history=before, secrets=2)
+    return differences(shown(first), shown(second))
+
+
+# --- Cost and noise ---------------------------------------------------------------
+
+_STEP = 1e-4  # of losses; what is rounded up adds to the sum
+
+
+def discrete_tails(scale, noise):
+    """P(noise >= j) for all j near 0, summed from the masses."""
+    values = np.arange(-int(60 * scale) - 200, int(60 * scale) + 201)
+    power = (values / scale) ** 2 / 2 if noise == "gaussian" else np.abs(values) / scale
+    mass = np.exp(-power)
+    return dict(zip(values, np.cumsum((mass / mass.sum())[::-1])[::-1], strict=True))
+
+
+def cost(lines, proven, delta):
+    """Epsilon of (reservation, releases, proven sensitivity) by dp-accounting.
+
+    Gaussian costs add up in squares, of sigma^2 less the 4 of whole numbers. A vote is
+    charged as if about a tie, where one more tells most.
+    """
+    squared, parts = 0.0, []
+    for line, n_releases in lines:
+        if line.kind.endswith("vote"):
+            tails = discrete_tails(line.noise_std, line.kind.split()[0])
+            half = line.n_teachers // 2
+            few, many = (tails[half + 1 - n] for n in (half, half + 1))
+            logs = [{1: math.log(p), 0: math.log1p(-p)} for p in (few, many)]
+            one = pld.from_two_probability_mass_functions(
+                *logs, value_discretization_interval=_STEP, symmetric=False
+            )
+            parts.append(one.self_compose(n_releases))
+        elif line.sampling_rate < 1:
+            one = pld.from_gaussian_mechanism(
+                line.noise_std,
+                sampling_prob=line.sampling_rate,
+                value_discretization_interval=_STEP,
+            )
+            parts.append(one.self_compose(n_releases))
+        else:
+            variance = line.noise_std**2 - (4 if line.kind == "gaussian" else 0)
+            squared += n_releases * proven(line) ** 2 / variance
+    if squared:
+        whole = pld.from_gaussian_mechanism(
+            squared**-0.5, value_discretization_interval=_STEP
+        )
+        parts.append(whole)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.compose(part)
+    return total.get_epsilon_for_delta(delta)
+
+
+def noise_is_right(releases, alpha=1e-6):
+    """Two-sided test that the noise of Gaussian releases of a line is the ledger's."""
+    scaled = [
+        (seen.release.noisy - seen.release.exact).astype(np.float64).ravel()
+        / (seen.line.noise_std * seen.release.unit)
+        for seen in releases
+    ]
+    values: Any = np.concatenate(scaled)
+    low, high = chi2.ppf([alpha / 2, 1 - alpha / 2], values.size)
+    return bool(low < (values**2).sum() < high)

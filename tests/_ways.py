@@ -1,0 +1,92 @@
+"""Fits of every private synthesizer in every way of training, on small tables."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from _instances import PRIVATE
+from _small_table import COLUMNS
+from _small_table import make_table as labelled_table
+from sklearn.base import clone
+
+from skdpsynth import (
+    DPCGANSynthesizer,
+    GPATESynthesizer,
+    MarginalSynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+)
+from skdpsynth.schema import TableSchema
+
+DELTA = 1e-5
+
+
+def make_table(n_rows, seed=0):
+    """One row in eight has no label."""
+    table = labelled_table(n_rows, seed).astype({"y": object})
+    table.loc[np.arange(n_rows) % 8 == 3, "y"] = None
+    return table
+
+
+# So much that tables of two and of three columns are affordable.
+EPSILON, TABLE = 4.0, make_table(1990)
+DECLARED = TableSchema(
+    COLUMNS, target="y", class_counts=TABLE["y"].value_counts().to_dict()
+)
+# Too few rows for tables; enough for second moments, of rows that have no classes.
+FEW = TableSchema(COLUMNS, n_rows=500)
+
+_NETWORK = {"init": "random", "generator_hidden_dims": (5,), "hidden_dims": (4,)}
+_FACTORS = {"init": "marginals"}
+_SHORT = {"n_iter": 2, "n_generator_steps": 2}
+_VOTES = _SHORT | {"n_student_steps": 2, "batch_size": 16}
+_MORE = {
+    "gpate factors": GPATESynthesizer(n_iter=2, hidden_dims=(4,), **_FACTORS),
+    "gpate network": GPATESynthesizer(
+        aggregator="confident_gnmax", n_iter=2, batch_size=16, **_NETWORK
+    ),
+    "pategan factors": PATEGANSynthesizer(**_FACTORS, **_VOTES),
+    "pategan network": PATEGANSynthesizer(**_NETWORK, **_VOTES),
+    "dpcgan factors": DPCGANSynthesizer(
+        batch_size=600, n_discriminator_steps=2, **_FACTORS, **_SHORT
+    ),
+    "dpcgan network": DPCGANSynthesizer(**_NETWORK, **_SHORT),
+    "triplegan factors": PATETripleGANSynthesizer(**_FACTORS, **_VOTES),
+    "triplegan network": PATETripleGANSynthesizer(
+        desensitization="dpsgd", **_NETWORK, **_VOTES
+    ),
+}
+_MOMENTS = {
+    "moments": MarginalSynthesizer(),
+    "gpate moments": GPATESynthesizer(n_iter=2),
+    "dpcgan moments": DPCGANSynthesizer(**_SHORT),
+}
+
+
+def _ready(synthesizer, schema, epsilon):
+    settings = {"epsilon": epsilon, "schema": schema, "delta": DELTA, "random_state": 0}
+    return clone(synthesizer).set_params(**settings)
+
+
+WAYS = {n: _ready(s, DECLARED, EPSILON) for n, s in (PRIVATE | _MORE).items()}
+WAYS |= {name: _ready(s, FEW, 1.0) for name, s in _MOMENTS.items()}
+# With more budget samples would be whole classes; most rows are to be drawn.
+WAYS["dpcgan sampled"].set_params(epsilon=1.0, batch_size=600)
+for _name in ("pategan laplace", "pategan network"):  # so that votes move
+    WAYS[_name].set_params(batch_size=64, n_teachers=20)
+del WAYS["pairwise rich"]
+
+
+@functools.cache
+def table_of(way, seed=0, n_rows=None):
+    """The table that a way is fitted to, or another one like it."""
+    if WAYS[way].schema is FEW:
+        return labelled_table(n_rows or 500, seed)
+    return make_table(n_rows or len(TABLE), seed)
+
+
+def without_schema(synthesizer):
+    """The same, with nothing declared but the target."""
+    target = synthesizer.schema.target
+    return clone(synthesizer).set_params(schema=None, target=target)

@@ -1,0 +1,570 @@
+"""What every private synthesizer must satisfy, with broken twins that are caught.
+
+Influence: with equal releases before it, one row moves what is released next by the
+sensitivity in the ledger at most, and only what its own class pays for. Flow: results
+follow from releases and public seeds. Cost: the ledger adds up to epsilon. Noise: it
+has the size of the ledger. `_releases.py` does the sums, `_ways.py` has the fits; twins
+of one algorithm alone are in its own module.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+from _releases import (
+    GRID,
+    base_fit,
+    cost,
+    differences,
+    discrete_tails,
+    flow,
+    influence,
+    noise_is_right,
+    watched,
+)
+from _small_table import all_parts, all_rows
+from _twins import in_place_of_the_mechanisms
+from _ways import DECLARED, DELTA, TABLE, WAYS, table_of, without_schema
+from scipy.stats import binomtest
+from sklearn.base import clone
+
+from skdpsynth import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GPATESynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+)
+from skdpsynth.nn import _teachers
+from skdpsynth.nn._factors import FactorTrainer
+from skdpsynth.nn._mixture_trainer import MixtureTrainer
+from skdpsynth.nn._private import HoldsPrivateRows
+from skdpsynth.preprocessing._bins import TableBins
+from skdpsynth.preprocessing._columns import PrivateRows
+from skdpsynth.privacy import _aggregators, _tables
+from skdpsynth.privacy._parts import Parts
+from skdpsynth.privacy.testing import observe_releases
+from skdpsynth.synthesizers import (
+    _adversarial,
+    _gpate,
+    _pate_triplegan_classifier,
+    _pate_triplegan_players,
+    _pategan,
+)
+from skdpsynth.utils._reachable import reachable
+
+pytestmark = [
+    pytest.mark.usefixtures("hardly_any_fit"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
+]
+
+MEASURED = {"coarse marginals", "marginals", "tables of 2", "tables of 3"}
+SUMS, ANSWERS, TESTS = (
+    "sums of teachers' gradients",
+    "answers by vote",
+    "threshold tests",
+)
+LABELS, STEPS = "labels by vote", "discriminator's gradients"
+CLASSIFIER = "classifier's gradients"
+PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
+of_all_ways = pytest.mark.parametrize("way", WAYS)
+
+
+def trained_of(way):
+    """What the loop of a way releases."""
+    synthesizer = WAYS[way]
+    if isinstance(synthesizer, GPATESynthesizer):
+        votes = synthesizer.aggregator == "confident_gnmax"
+        return {ANSWERS, TESTS} if votes else {SUMS}
+    if isinstance(synthesizer, PATEGANSynthesizer):
+        return {LABELS}
+    if isinstance(synthesizer, PATETripleGANSynthesizer):
+        own = LABELS if synthesizer.desensitization == "hybrid" else STEPS
+        return {own, CLASSIFIER, PSEUDO, BRANCH}
+    return {STEPS} if "n_iter" in synthesizer.get_params() else set()
+
+
+def measured_of(way):
+    """What `measure` releases in a way."""
+    if "moments" in way:
+        return {"coarse marginals", "marginals", "second moments"}
+    init = getattr(WAYS[way], "init", "measured")
+    if init == "random":
+        return set()
+    few = init == "marginals" or way == "independent"
+    return {"coarse marginals", "marginals"} if few else MEASURED
+
+
+# --- Influence and flow -----------------------------------------------------------
+
+
+@functools.cache
+def base(way):
+    """What a fit of a way with frozen secrets shows, and its releases."""
+    return base_fit(WAYS[way], table_of(way))
+
+
+@of_all_ways
+def test_one_row_moves_what_its_class_pays_for_by_the_sensitivity(way):
+    """And nothing past the releases: objects, reports and samples are equal.
+
+    Every release moves with some row, so none is exempt.
+    """
+    moved, findings = influence(WAYS[way], table_of(way), base(way))
+    assert findings == []
+    known = measured_of(way) | trained_of(way)
+    assert moved == {seen.family for seen in base(way)[1]} == known
+
+
+@of_all_ways
+def test_results_follow_from_releases_and_public_seeds(way):
+    """Another table of another size, nothing declared, other secrets: the same bits."""
+    synthesizer, table = without_schema(WAYS[way]), table_of(way)
+    other = table_of(way, seed=2, n_rows=len(table) * 3 // 4)
+    assert flow(synthesizer, table, other) == []
+
+
+@of_all_ways
+def test_a_class_without_rows_releases_all_the_same(way):
+    """Whether it has rows is private."""
+    if WAYS[way].schema.target is None:
+        pytest.skip("there is one class")
+    table = table_of(way)
+    history, rest = base(way)[1], table[table["y"] != "v"]
+    for seen in watched(WAYS[way], rest, history=history, secrets=7)[1]:
+        by_teachers = seen.family in (SUMS, ANSWERS, TESTS, LABELS)  # without rows
+        if seen.payer == "v" and not by_teachers:
+            assert not seen.release.exact.any()
+
+
+# --- Twins of what is measured ----------------------------------------------------
+
+
+def twice(values):
+    """A row counts twice."""
+    return [2 * part for part in values]
+
+
+def also_beside(counts):
+    """A row is in two cells of every table."""
+    return counts + np.roll(counts, 1, axis=-1)
+
+
+def not_shortened(scores, means, unit):
+    """Products of rows of any length."""
+    rows = np.rint((scores.astype(np.float64) - means) / unit)
+    total = (rows.T @ rows).astype(np.int64)[np.triu_indices(len(means), 1)]
+    return np.stack([total >> 32, total & (2**32 - 1)])
+
+
+def by_rank(codes):
+    """Bins by rank among the rows."""
+    ranks = codes.argsort(axis=0).argsort(axis=0)
+    return np.asarray(ranks * 2 // max(len(codes), 1), dtype=np.uint8)
+
+
+def after(real, change):
+    """A function whose result is changed."""
+    return lambda *arguments: change(real(*arguments))
+
+
+INFLUENTIAL = {
+    "marginals": ("pairwise", _aggregators, "exact_counts", twice),
+    "of 2 columns": ("pairwise", _tables, "_pair_counts_of_part", also_beside),
+    "of 3 columns": ("pairwise", _tables, "_triple_counts_of_part", also_beside),
+}
+
+
+@pytest.mark.parametrize("twin", INFLUENTIAL)
+def test_a_row_that_counts_too_much_is_caught(twin, monkeypatch):
+    way, where, name, change = INFLUENTIAL[twin]
+    monkeypatch.setattr(where, name, after(getattr(where, name), change))
+    _, findings = influence(WAYS[way], table_of(way))
+    assert any(twin in words and "moves by" in words for words in findings)
+
+
+def test_bins_by_rank_among_the_rows_are_caught(monkeypatch):
+    monkeypatch.setattr(TableBins, "encode", after(TableBins.encode, by_rank))
+    _, findings = influence(WAYS["pairwise"], TABLE)
+    assert any("columns" in words and "moves by" in words for words in findings)
+
+
+def test_rows_that_are_not_shortened_are_caught(monkeypatch):
+    monkeypatch.setattr(_tables, "_moments_of_part", not_shortened)
+    _, findings = influence(WAYS["moments"], table_of("moments"))
+    assert any("second moments" in words for words in findings)
+
+
+@pytest.mark.parametrize("way", ["pairwise", "gpate", "pategan", "dpcgan", "triplegan"])
+@pytest.mark.parametrize(
+    ("name", "twin"), [("of_class", all_rows), ("parts_of_class", all_parts)]
+)
+def test_rows_of_other_classes_are_caught(name, twin, way, monkeypatch):
+    if way == "pairwise" and name == "of_class":
+        pytest.skip("it asks for parts")
+    monkeypatch.setattr(PrivateRows, name, twin)
+    _, findings = influence(WAYS[way], table_of(way))
+    assert any("moves with a row of" in words for words in findings)
+
+
+@pytest.mark.parametrize(
+    ("way", "name"),
+    [
+        ("pairwise", "marginals"),
+        ("pairwise", "of 2 columns"),
+        ("pairwise", "of 3 columns"),
+        ("moments", "second moments"),
+    ],
+)
+def test_exact_measurements_beside_the_release_are_caught(way, name, monkeypatch):
+    """The twin draws and charges noise, and keeps the exact values."""
+
+    def beside(real):
+        def release(values, line, *others):
+            noisy = real(values, line, *others)
+            return values if name in line.name else noisy
+
+        return release
+
+    for home in (_aggregators, _tables):
+        monkeypatch.setattr(home, "release_gaussian", beside(home.release_gaussian))
+    assert "a sample" in flow(WAYS[way], table_of(way), table_of(way, seed=2))
+
+
+# --- Cost and noise ---------------------------------------------------------------
+
+
+@functools.cache
+def secure_fit(way):
+    """A fit with secure noise, and what it released."""
+    return watched(WAYS[way], table_of(way))
+
+
+def proven(fitted, payer):
+    """Sensitivities by the proofs, in units of the ledger, not the package's numbers.
+
+    A row moves counts of B cells less their mean by ``sqrt(1 - 1/B)``.
+    """
+    cells = {}
+    for own in getattr(fitted, "measurements_", ()):
+        label = None if own.class_label is None else str(own.class_label)
+        if own.order == 1 and label == payer:
+            std = round(GRID * own.noise_std, 3)
+            cells[std] = cells.get(std, 0) + 1 - 1 / own.values.size
+        if own.order == 0 and label == payer and own.noise_std > 0:
+            cells.setdefault("size", own.noise_std)
+
+    def sensitivity(line):
+        name = line.name
+        if name in ("coarse marginals", "marginals"):
+            return GRID * math.sqrt(cells[round(line.noise_std, 3)])
+        found = {
+            "class counts": 1.0,
+            "class labels and counts": 1.0,
+            "other class labels": 1.0,
+            SUMS: 2.0 * GRID,  # from any vector of a teacher to any other
+            ANSWERS: math.sqrt(2.0),
+            TESTS: 1.0,
+            STEPS: 1.0,
+            CLASSIFIER: 1.0,
+            BRANCH: 1.0,
+            PSEUDO: 1.0,
+        }
+        if "columns, " in name:  # a cell of each table
+            return GRID * math.sqrt(int(name.split()[0]))
+        if "second moments" in name:  # half of |r|^4, of rows of length 2^12
+            return 2.0**24 / math.sqrt(2.0)
+        return found[name]
+
+    return sensitivity
+
+
+@of_all_ways
+def test_the_ledger_adds_up_to_epsilon(way):
+    """What each kind of row pays, composed by dp-accounting from the noise drawn.
+
+    Votes are exact against the worst questions, which leaves room; and what no
+    Gaussian curve fits is rounded up.
+    """
+    synthesizer, (fitted, seen) = WAYS[way], secure_fit(way)
+    report = fitted.privacy_report()
+    assert report.epsilon == fitted.epsilon_ <= synthesizer.epsilon
+    assert all(entry.used == entry.releases > 0 for entry in report.entries)
+    found = {}
+    for payer in {own.payer for own in seen}:
+        lines = {}
+        for own in seen:
+            if own.payer in (None, payer):
+                line, n = lines.get(id(own.line), (own.line, 0))
+                lines[id(own.line)] = line, n + own.release.n_releases
+        own_cost = cost(lines.values(), proven(fitted, payer), DELTA)
+        found[payer] = own_cost
+    assert max(found.values()) <= synthesizer.epsilon
+    assert min(found.values()) >= 0.9 * synthesizer.epsilon, found
+
+
+@of_all_ways
+def test_every_number_has_the_noise_of_the_ledger(way):
+    """Chi-square per line of the ledger, two-sided at 1e-6. Bits are tested below."""
+    _, seen = secure_fit(way)
+    for line in {id(own.line): own.line for own in seen}.values():
+        own = [s for s in seen if s.line is line]
+        if not line.kind.endswith("vote"):
+            assert noise_is_right(own), line.name
+            assert not all((s.release.noisy == s.release.exact).all() for s in own)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.7])
+@pytest.mark.parametrize("way", ["moments", "gpate votes", "dpgan random", "triplegan"])
+def test_less_noise_is_caught(way, factor):
+    """On every line without noise, and on those of 300 numbers with 0.7 of it."""
+
+    def weaker(real):
+        def draw(values, line, *others):
+            drawn = real(values, line, *others)
+            if drawn.dtype == bool:
+                return drawn
+            less = values + factor * (drawn - values)
+            return np.rint(less).astype(np.int64) if values.dtype == np.int64 else less
+
+        return draw
+
+    with in_place_of_the_mechanisms(weaker):
+        _, seen = watched(WAYS[way], table_of(way))
+    for line in {id(own.line): own.line for own in seen}.values():
+        own = [s for s in seen if s.line is line]
+        enough = factor == 0 or sum(s.release.exact.size for s in own) > 300
+        if enough and not line.kind.endswith("vote"):
+            few = sum(s.release.exact.size for s in own) < 12
+            assert few or not noise_is_right(own), line.name
+
+
+def near_tie(self, rows, features):
+    """Say yes by 120 of 200 teachers."""
+    said = torch.full((self._n_teachers, len(rows)), -1.0)
+    said[: 3 * self._n_teachers // 5] = 1.0
+    return said
+
+
+VOTES = {
+    "gaussian": PATEGANSynthesizer(noise="gaussian"),
+    "laplace": PATEGANSynthesizer(noise="laplace"),
+    "triplegan": PATETripleGANSynthesizer(),
+}
+LESS = {
+    "all": lambda real: real,
+    "half": lambda real: lambda n, line: real(2 * n - line.n_teachers // 2, line),
+    "none": lambda real: lambda n, line: 2 * n > line.n_teachers,
+    "no threshold": lambda real: lambda n, line: real(n + line.n_teachers // 2, line),
+}
+
+
+@pytest.mark.parametrize("noise", LESS)
+@pytest.mark.parametrize("kind", VOTES)
+def test_a_vote_is_a_majority_with_the_noise_of_the_ledger(kind, noise, monkeypatch):
+    """2,000 labels for 120 of 200 votes; two-sided exact binomial test at 1e-6.
+
+    The probability of a label is summed from the masses of the discrete noise. Twins
+    have half the noise, none, and no threshold: any noisy yes is one.
+    """
+    monkeypatch.setattr(_teachers.TeacherEnsemble, "logits", near_tie)
+    synthesizer = clone(VOTES[kind]).set_params(
+        schema=DECLARED, epsilon=40.0, n_iter=1, n_teachers=200, batch_size=2000
+    )
+    synthesizer.set_params(n_generator_steps=1, n_student_steps=1)
+
+    def changed(real):
+        vote = LESS[noise](real)
+        return lambda n, line, *o: (
+            vote(n, line) if line.n_teachers else real(n, line, *o)
+        )
+
+    with in_place_of_the_mechanisms(changed):
+        _, seen = watched(synthesizer, TABLE)
+    votes = [own for own in seen if own.family == LABELS]
+    assert [own.payer for own in votes] == ["u", "v"]
+    for own in votes:
+        assert set(own.release.exact) == {120}
+        law = own.line.kind.split()[0]
+        expected = discrete_tails(own.line.noise_std, law)[101 - 120]
+        assert 0.55 < expected < 0.95
+        found = binomtest(int(own.release.noisy.sum()), 2000, expected).pvalue
+        assert (found > 1e-6) == (noise == "all")
+
+
+@of_all_ways
+def test_the_plan_is_what_is_released(way):
+    """Steps, noise and tables of `plan`, and all of a run is reserved at first."""
+    synthesizer, (fitted, seen) = WAYS[way], secure_fit(way)
+    plan = synthesizer.plan().set_index("class")
+    for own in seen:
+        row = plan.loc[own.payer] if own.payer in plan.index else None
+        if own.family in (SUMS, ANSWERS, LABELS, STEPS):
+            std = own.line.noise_std / (GRID if own.family == SUMS else 1)
+            if own.family == ANSWERS:  # of whole numbers
+                std = math.sqrt(std**2 - 4)
+            assert std == pytest.approx(row["step_noise_std"], rel=1e-6)
+            assert own.line.count % row["n_iter"] == 0
+            assert own.line.n_teachers in (0, row["n_teachers"])
+        if own.family == "tables of 2":
+            std = own.line.noise_std / GRID
+            assert std == pytest.approx(row["table_noise_std"], rel=1e-6)
+            assert own.name.startswith(f"{row['tables']} table")
+    names = [entry.name for entry in fitted.privacy_report().entries]
+    for name in trained_of(way) - {PSEUDO, BRANCH}:  # whose numbers of rows are noisy
+        assert names.index(name) < (names.index("marginals") if measured_of(way) else 9)
+
+
+# --- Seeds ------------------------------------------------------------------------
+
+
+@of_all_ways
+def test_random_state_fixes_all_but_the_secrets(way):
+    """Equal secrets and seeds: equal to the bit. Global generators are left alone."""
+    table = table_of(way)
+    torch.random.default_generator.manual_seed(5)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    again, _ = base_fit(WAYS[way], table)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+    assert differences(base(way)[0], again) == []
+    other = clone(WAYS[way]).set_params(random_state=1)
+    assert "the stream" in differences(again, base_fit(other, table)[0])
+
+
+@of_all_ways
+def test_random_state_fixes_no_noise(way):
+    """Two fits with one seed: other numbers in every Gaussian release."""
+    once, again = secure_fit(way)[1], watched(WAYS[way], table_of(way))[1]
+    for ours, theirs in zip(once, again, strict=True):
+        if not ours.line.kind.endswith("vote"):
+            noise = [own.release.noisy - own.release.exact for own in (ours, theirs)]
+            assert noise[0].shape != noise[1].shape or (noise[0] != noise[1]).any()
+
+
+SECRETS = {
+    "gpate": [_gpate],
+    "gpate votes": [_gpate],
+    "pategan": [_pategan],
+    "dpcgan sampled": [_adversarial],
+    "triplegan": [_pate_triplegan_players, _pate_triplegan_classifier],
+}
+
+
+@pytest.mark.parametrize("way", SECRETS)
+@pytest.mark.parametrize("seeded", [False, True])
+def test_teachers_and_samples_are_secret(seeded, way, monkeypatch):
+    """With other secrets and the same releases, training releases something else.
+
+    Not with the twin that draws them with a seed that is known: it is caught.
+    """
+    if seeded:
+        for module in SECRETS[way]:
+            twin = lambda: np.random.default_rng(0)  # noqa: E731
+            monkeypatch.setattr(module, "secret_generator", twin)
+    synthesizer, table = WAYS[way], table_of(way)
+    _, before = watched(synthesizer, table, secrets=1)
+    _, other = watched(synthesizer, table, history=before, secrets=2)
+    moved = {
+        ours.family
+        for ours, theirs in zip(before, other, strict=True)
+        if (ours.release.exact != theirs.release.exact).any()
+    }
+    own = trained_of(way) - {CLASSIFIER, PSEUDO, BRANCH, TESTS}
+    assert moved & own == (set() if seeded else own)
+
+
+# --- One place, and nothing left --------------------------------------------------
+
+
+MEASURING = {
+    "independent": WAYS["independent"],
+    "pairwise": WAYS["pairwise"],
+    "moments": WAYS["moments"],
+    **{
+        cls.__name__: cls(epsilon=4.0, schema=DECLARED, random_state=0)
+        for cls in (
+            GPATESynthesizer,
+            PATEGANSynthesizer,
+            DPCGANSynthesizer,
+            DPGANSynthesizer,
+            PATETripleGANSynthesizer,
+        )
+    },
+}
+
+
+def homes_of(name):
+    """The modules of synthesizers that call a function by its name."""
+    found = [
+        m for m in sys.modules.items() if m[0].startswith("skdpsynth.synthesizers")
+    ]
+    return [module for _, module in found if hasattr(module, name)]
+
+
+@pytest.mark.parametrize("name", MEASURING)
+def test_by_default_all_is_released_in_one_place(name, monkeypatch):
+    """In `measure`, once; and `measurements_` has the numbers that were released."""
+    seen, at = [], []
+
+    def noting(real):
+        def measure(*arguments):
+            at.append(len(seen))
+            measured = real(*arguments)
+            at.append(len(seen))
+            return measured
+
+        return measure
+
+    for home in homes_of("measure"):
+        monkeypatch.setattr(home, "measure", noting(home.measure))
+    synthesizer = clone(MEASURING[name])
+    with observe_releases(seen.append):
+        synthesizer.fit(table_of("moments") if name == "moments" else TABLE)
+    assert at == [0, len(seen)]
+    assert getattr(synthesizer, "n_iter_", 0) == 0
+    tables = [m for m in synthesizer.measurements_ if m.order in (2, 3) and m.bins]
+    released = [s for s in seen if "columns, " in s.reservation.name]
+    assert bool(tables) == (name not in ("independent", "moments"))
+    assert sum(m.values.sum() for m in tables) == pytest.approx(
+        sum(float(s.noisy.sum()) for s in released) / GRID, rel=1e-4
+    )
+
+
+@of_all_ways
+def test_nothing_that_is_fitted_holds_a_row(way, monkeypatch):
+    """Neither the initial model, before it is trained, nor the fitted object.
+
+    An array of private rows would have the length of the table, or of a class.
+    """
+    table, models = table_of(way), []
+    lengths = {len(table), *table["y"].value_counts(), table["y"].isna().sum()} - {0}
+
+    def keeping(real):
+        def fitted(*arguments, **settings):
+            models.append(real(*arguments, **settings))
+            for item in reachable(models[-1]):
+                assert_public(item)
+            return models[-1]
+
+        return fitted
+
+    def assert_public(item, *, trained=False):
+        private = PrivateRows, Parts, HoldsPrivateRows
+        trainers = FactorTrainer, MixtureTrainer, torch.Generator, torch.Tensor
+        assert not isinstance(item, private + trainers * trained)
+        if isinstance(item, np.ndarray | torch.Tensor):
+            assert lengths.isdisjoint(item.shape)
+
+    for home in homes_of("fitted"):
+        monkeypatch.setattr(home, "fitted", keeping(home.fitted))
+    synthesizer, _ = watched(WAYS[way], table)
+    for item in reachable(synthesizer):
+        assert_public(item, trained=True)
+    from_network = getattr(WAYS[way], "generator_hidden_dims", ())
+    assert len(models) == (way != "independent" and not from_network)
