@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.persistence import Savable
 from skdpsynth.preprocessing import (
-    NO_STEPS,
     TAIL_SHARE,
     ClassPlan,
     Sampler,
@@ -173,8 +172,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
                 model, plans, self.schema, report, dependent=self._dependent
             )
             if self._adversarial and not any(plan.n_iter for plan in plans):
-                notes.append(NO_STEPS)
-                _LOG.info(NO_STEPS)
+                notes.append(self._no_steps)
+                _LOG.info(self._no_steps)
             report = replace(report, notes=(*report.notes, *notes))
         except BaseException as error:
             self._forget()
@@ -364,6 +363,11 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
 
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""
+
+    @property
+    def _no_steps(self) -> str:
+        """What the report says where no adversarial steps were run."""
+        raise NotImplementedError
 
     def _forget(self) -> None:
         """Take away what a fit set."""

@@ -1,7 +1,7 @@
 """What a synthesizer of your own is made of. The guide has one in full.
 
 A synthesizer is a subclass of `BaseSynthesizer` with three methods. ``_plan_classes``
-says what a budget buys, from public numbers; ``_fit`` releases what it needs through
+says what a budget allows, from public numbers; ``_fit`` releases what it needs through
 the ledger and returns the marginals; ``_ranks`` draws where synthetic rows stand in
 them. Checks, plans, reports, sampling and files come with the base. These names may
 change between minor versions, which the changelog says.
@@ -11,6 +11,8 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.preprocessing import (
     ClassPlan,
     Measured,
+    Measurement,
+    Measurements,
     PrivateRows,
     TableBins,
     TableFacts,
@@ -33,6 +35,8 @@ __all__ = [
     "BaseSynthesizer",
     "ClassPlan",
     "Measured",
+    "Measurement",
+    "Measurements",
     "PrivacyAccountant",
     "PrivateRows",
     "TableBins",

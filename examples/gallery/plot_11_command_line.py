@@ -59,7 +59,7 @@ skdpsynth("plan", "private.csv", "--schema", "schema.json", "--epsilon", "3", *g
 # rows stays where it is.
 
 fit = ["fit", "private.csv", "--schema", "schema.json", "--epsilon", "3"]
-skdpsynth(*fit, "--synthesizer", "Pairwise", "-o", "model.skdp")
+skdpsynth(*fit, "--synthesizer", "Marginal", "-o", "model.skdp")
 skdpsynth("sample", "model.skdp", "-n", "7200", "-o", "synthetic.csv")
 skdpsynth("report", "model.skdp")
 

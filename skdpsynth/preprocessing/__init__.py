@@ -17,6 +17,7 @@ from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.preprocessing._estimates import flat_marginals
 from skdpsynth.preprocessing._layout import TableLayout
 from skdpsynth.preprocessing._measure import Measured, measure
+from skdpsynth.preprocessing._measurements import Measurement, Measurements
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import (
     ClassPlan,
@@ -73,6 +74,8 @@ __all__ = [
     "LevelDomain",
     "MarginalTransform",
     "Measured",
+    "Measurement",
+    "Measurements",
     "NumericDomain",
     "PairTables",
     "PrivateRows",

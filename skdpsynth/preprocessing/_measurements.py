@@ -93,7 +93,8 @@ class Measurement:
         covariances of the normal scores of all columns, of shape (n_columns,
         n_columns), whose diagonal is not measured and NaN.
     noise_std : float
-        Standard deviation of the noise of each value.
+        Standard deviation of the noise of each value; that of the number of rows beside
+        it, which completes the counts of one column, is with that number.
     class_label : hashable, default=None
         The class whose rows were measured; None for all rows.
     """
@@ -264,7 +265,9 @@ def described(
                 yield Measurement((), (), size, released.size_std, scope)
             for j, counts in one.counts(sizes[c]).items():
                 own = _bins_of_cells(facts.domains[j], one.edges.get(j))
-                table = (names[j],), (own,), counts, released.noise_std, scope
+                # Of counts less their mean, with the mean of as many rows as are known.
+                std = released.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
+                table = (names[j],), (own,), counts, float(std), scope
                 yield Measurement(*table)
         if c in pairs:
             yield from _of_pairs(pairs[c], scope)

@@ -18,6 +18,7 @@ from skdpsynth.preprocessing._domains import (
 from skdpsynth.preprocessing._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.preprocessing._shares import PAIRS_SHARE, TRIPLES_SHARE
 from skdpsynth.preprocessing._tables import (
+    CHOSEN_BELOW,
     all_pairs,
     bins_of_pairs,
     borrowers,
@@ -45,9 +46,6 @@ Form = Literal["pairs", "moments", "marginals", "random"]
 
 _LOG = logging.getLogger("skdpsynth")
 _SIGNAL_FROM = 1.0
-_KEPT_FROM = (
-    200.0  # rows over the noise of a count of a table; as for the choice of pairs
-)
 
 
 @dataclass(frozen=True)
@@ -127,12 +125,12 @@ class ClassPlan:
     def dependence(self) -> Literal["kept", "weak", "borrowed", "lost"]:
         """What is expected to be learnt of how columns depend on each other.
 
-        By the rows over the noise of a table: "kept" from where tables of all pairs
-        are measured, "weak" where pairs are chosen, or where second moments or
-        training alone learn it; "borrowed" from a larger class; else "lost".
+        By the rows over the noise of a table: "kept" from 200 noise deviations on,
+        "weak" below, where pairs are chosen, or where second moments or training alone
+        learn it; "borrowed" from a larger class; else "lost".
         """
         if self.mu_pairs:
-            clear = self.n_rows >= _KEPT_FROM * self.table_noise_std
+            clear = self.n_rows >= CHOSEN_BELOW * self.table_noise_std
             return "kept" if clear and not self.few_rows else "weak"
         if self.mu_moments or self.n_iter:
             return "weak"

@@ -228,6 +228,8 @@ def plan_table(
 
 def _training(plan: ClassPlan, *, adversarial: bool) -> str:
     """Say in words what is trained after the measurements."""
+    if plan.mu_marginals == 0 and plan.n_iter == 0:
+        return "nothing is measured or trained"
     if not adversarial:
         return "fitted to the measurements"
     if plan.n_iter == 0:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 # chosen then, and a table is worth it if what columns depend is above a part of its
 # noise, since a fit is smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to
 # .65, .97 to .88; where only some classes have few rows, classifiers learnt less by it.
-_CHOSEN_FROM, _CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
+_CHOSEN_FROM, CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
 _LEAST_BINS = 4  # of a column
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
@@ -124,7 +124,7 @@ def most_tables(n_columns: int) -> int:
 def few_rows(largest: float, n_columns: int, mu: float) -> bool:
     """Tell whether all pairs are too many for the rows of the largest class."""
     n_pairs = all_pairs(n_columns)
-    scarce = largest * mu < _CHOSEN_BELOW * math.sqrt(n_pairs)
+    scarce = largest * mu < CHOSEN_BELOW * math.sqrt(n_pairs)
     return _FEW_TABLES < n_pairs <= _CHOSEN_FROM and scarce
 
 
@@ -168,7 +168,7 @@ def pairs_best(n_rows: float, n_columns: int, mu: float) -> bool:
     """Tell whether pairs say more than second moments, of a table without classes."""
     if not 2 <= n_columns < _MOST_COLUMNS:
         return False
-    least = _CHOSEN_BELOW * math.sqrt(most_tables(n_columns))
+    least = CHOSEN_BELOW * math.sqrt(most_tables(n_columns))
     return n_rows * mu * math.sqrt(PAIRS_SHARE) >= least
 
 

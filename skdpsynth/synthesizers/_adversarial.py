@@ -12,6 +12,7 @@ import torch
 from tqdm.auto import tqdm
 
 from skdpsynth.nn import FAKES, Adam, Discriminator, resolve_device, train_generator
+from skdpsynth.preprocessing import DPSGD_SHARES
 from skdpsynth.privacy import secret_generator
 from skdpsynth.synthesizers._class_gan import ONE_OR_AUTO, ClassGAN
 from skdpsynth.synthesizers._dpcgan_plan import (
@@ -39,6 +40,8 @@ class AdversarialSynthesizer(ClassGAN):
 
     They differ in the loss, and in what they bound.
     """
+
+    _most_training_share = DPSGD_SHARES[1]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ClassGAN._parameter_constraints,

@@ -16,7 +16,15 @@ import torch
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.nn import resolve_device
-from skdpsynth.preprocessing import ClassPlan, Form, measure, measured_form, plan_start
+from skdpsynth.preprocessing import (
+    NO_STEPS,
+    ClassPlan,
+    Form,
+    Measurements,
+    measure,
+    measured_form,
+    plan_start,
+)
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._start import NetworkStart, fitted
 from skdpsynth.utils import warn_deprecated
@@ -96,6 +104,9 @@ class ClassGAN(GeneratedSynthesizer):
         "device": [str, torch.device],
     }
 
+    # Of the squared mu of a class: what training takes at most, after measurements.
+    _most_training_share: ClassVar[float]
+
     init: Init
     n_iter: int | Literal["auto"]
     noise_multiplier: float | None
@@ -113,6 +124,17 @@ class ClassGAN(GeneratedSynthesizer):
     def _network_needs(self) -> dict[str, bool]:
         """What has to be asked for beside a network, and whether it is."""
         return {"init='random'": self.init == "random", "n_iter": self._asked}
+
+    @property
+    def _no_steps(self) -> str:
+        if self.init == "random":
+            return "No column was measured, and no adversarial steps were run."
+        if not self._asked:
+            return NO_STEPS
+        return (
+            "No adversarial steps were run, though n_iter or noise_multiplier asks for "
+            "them: the budget is too small for one, or there is one column only."
+        )
 
     @property
     def _trains(self) -> bool:
@@ -144,7 +166,9 @@ class ClassGAN(GeneratedSynthesizer):
         if self.init in ("marginals", "random"):
             form = self.init
         else:
-            form = measured_form(labels, rows, sum(columns), mu)
+            share = self._most_training_share if self._trains else 0.0
+            left = mu * math.sqrt(1.0 - share)
+            form = measured_form(labels, rows, sum(columns), left)
         whole = WholeTable(form, *columns, len(labels), max(rows))
         return [
             self._plan_class(label, n_rows, mu, whole)
@@ -182,6 +206,7 @@ class ClassGAN(GeneratedSynthesizer):
     ) -> Start:
         """Measure, and fit the initial model; or begin with a network or nothing."""
         if self.init == "random" and len(self.generator_hidden_dims):
+            self.measurements_ = Measurements(())
             return NetworkStart(facts, plans, tuple(self.generator_hidden_dims))
         measured = measure(rows, facts, plans, accountant)
         self.measurements_ = measured.measurements
@@ -189,7 +214,6 @@ class ClassGAN(GeneratedSynthesizer):
             measured,
             plans,
             n_factors=n_factors,
-            most_factors=None if self.latent_dim == "auto" else self.latent_dim,
             seed=seed,
             device=resolve_device(self.device),
         )

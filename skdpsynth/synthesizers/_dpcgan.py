@@ -22,8 +22,9 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
 
     A conditional GAN: every class has a generator and a discriminator. The
     discriminator learns by DP-SGD: the gradient of every real row is clipped, and
-    their sum is noised. Generators learn from discriminators alone, and start from
-    marginals and pair tables bought with the same budget.
+    their sum is noised. Generators learn from discriminators alone. By default they are
+    fitted to the measurements of `MarginalSynthesizer`, and discriminators train them
+    only where `n_iter`, `noise_multiplier` or `init` asks for that.
 
     Parameters
     ----------
@@ -34,17 +35,20 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is bought.
+        Public facts about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
-    init : {"pairs", "marginals", "random"}, default="pairs"
-        Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Tables that pairs do not serve start from marginals.
+    init : {"measured", "marginals", "random"}, default="measured"
+        Initial model. "measured": fitted to all that the budget allows to measure, as
+        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
+        moments). "marginals": fitted to marginals of one column alone. "random":
+        untrained, as in the paper; nothing is measured.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
-        `n_generator_steps` of the generator. "auto": 2 of cells, 1 of products (12
-        of samples), otherwise as many as keep the signal of a step above its noise, up
-        to 12; a class for which training does not pay leaves its budget to the start.
+        `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
+        whose measurements then have the whole budget; otherwise as many as keep the
+        signal of a step above its noise, up to 12. With ``init="marginals"`` a class
+        whose budget allows fewer than 3 runs none and keeps it for its marginals.
     noise_multiplier : float, optional
         Noise of a step in clipping norms, positive. It fixes the number of rounds, so
         it excludes `n_iter`.
@@ -60,9 +64,10 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     n_generator_steps : int, default=40
         Steps of the generator per round, at least 1; they cost no privacy.
     latent_dim : int or "auto", default="auto"
-        Directions in a row along which discriminators look, at least 1; without pairs
-        also the generator's factors. "auto":
-        as many as a class can pay for, up to 8.
+        Directions in a row whose products with its scores are the features of
+        discriminators, at least 1; of a generator of factors also their number. "auto":
+        as many as the budget of a class allows, up to 8; of second moments, as many as
+        are above their noise.
     generator_hidden_dims : tuple of int, default=()
         With ``init="random"``: widths of the hidden layers of the paper's generator, a
         network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
@@ -88,13 +93,16 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the bought facts.
+        The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
+    measurements_ : Measurements
+        All noisy tables that were released; public. Not set where
+        `generator_hidden_dims` trains a network, which measures none.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_iter_ : int
-        Rounds: those of the class with most.
+        Rounds: those of the class with most; 0 where none were run.
     n_features_in_ : int
         Number of columns without the target.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -104,7 +112,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     --------
     DPGANSynthesizer : The Wasserstein GAN trained in the same way.
     GANSynthesizer : The same GAN without privacy.
-    IndependentSynthesizer : The same marginals, without training.
+    MarginalSynthesizer : The same measurements, without a discriminator.
 
     Notes
     -----
@@ -112,16 +120,16 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     removing one row. A row enters the discriminator of its class through one term of
     a sum, its own gradient clipped to the norm C, if its own secret draw puts it in
     the sample of a step. So the sum has L2 sensitivity C, and a step is the sampled
-    Gaussian mechanism. Fakes are clipped alike, without noise: they depend on earlier
-    releases and on public numbers, for their label is that of the class. The sum is
+    Gaussian mechanism. Synthetic rows are clipped alike, without noise: they depend on
+    earlier releases and on public numbers, for their label is the class. The sum is
     divided by a public constant (sampling rate times planned count), and a sample
     without rows is released like any other. Classes are disjoint, have rates of their
     own and compose in parallel. Gradients come from Opacus, and their noise is
-    floating-point Gaussian noise from the operating system's entropy; or, where every
-    row's is a public number times its features (below), from exact sums of whole
-    numbers, whose noise is discrete Gaussian. The report says which. Labels, counts,
-    ranges, decimals, categories, marginals and pair tables (E of them have L2
-    sensitivity ``sqrt(E)``) come out of the same budget.
+    floating-point Gaussian noise from the operating system's entropy; all other noise
+    is discrete Gaussian. The measurements
+    are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
+    as well E of three, have L2 sensitivity ``sqrt(E)`` together. They, labels, counts,
+    ranges, decimals and categories come out of the same budget.
 
     Symbols of the paper ([2]_, Algorithm 1): sigma ``noise_multiplier``, C
     ``max_grad_norm``, B ``batch_size``, m = B (each row is clipped alone), eta
@@ -134,19 +142,14 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     divisor that is the size of the batch; ranges and class shares taken from the data.
 
     The generator is a mixture: a latent code, and given the code a distribution over
-    the bins of each column. It is fitted to the released tables, which stay in its loss
-    (``init="marginals"``, and tables that pairs do not serve: factors). Where that pays
-    the discriminator is linear in coarse cells of three columns, all triples in two
-    rounds, and starts each from zero: the gradient of a row is then its features times
-    a public number, and no fakes are clipped. What it was told stays in the loss; the
-    generator's steps are then those of the start's fit, so that `learning_rate`,
-    `discriminator_learning_rate` and `latent_dim` have no say. Without pairs it
-    looks at products of two scores once, and factors that stand out are the generator.
-    With hidden layers, several steps, or from scratch it looks at products of each
-    score with directions in the row. Between two releases the gradient of the real rows
-    stays what was released, and that of the fakes follows the generator. A class that
-    can pay neither for pairs nor for training takes the dependence of the largest that
-    can, unless it is a hundred times rarer.
+    the bins of each column. It is fitted to the measured tables, which stay in its loss
+    while it trains. With ``init="marginals"`` or ``"random"``, and where second moments
+    are measured instead of tables, it is normal factors. The discriminator's features
+    are the products of each score of a row with directions in the row. Between two
+    releases the gradient of the real rows stays what was released, and that of the
+    synthetic rows follows the generator. A class whose budget allows neither tables nor
+    training takes the dependence of the largest class that has some, unless it is a
+    hundred times rarer.
 
     References
     ----------

@@ -21,8 +21,9 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     """DPGAN for tables: the baseline of several papers.
 
     A Wasserstein GAN with clipped weights, whose critic learns by DP-SGD. Every class
-    has a generator and a critic, and the generator starts from marginals and pair
-    tables of the same budget.
+    has a generator and a critic. By default the generator is fitted to the measurements
+    of `MarginalSynthesizer`, and critics train it only where `n_iter`,
+    `noise_multiplier` or `init` asks for that.
 
     Parameters
     ----------
@@ -33,17 +34,20 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is bought.
+        Public facts about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
-    init : {"pairs", "marginals", "random"}, default="pairs"
-        Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Tables that pairs do not serve start from marginals.
+    init : {"measured", "marginals", "random"}, default="measured"
+        Initial model. "measured": fitted to all that the budget allows to measure, as
+        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
+        moments). "marginals": fitted to marginals of one column alone. "random":
+        untrained, as in the paper; nothing is measured.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the critic, then
-        `n_generator_steps` of the generator. "auto": 2 of cells, 1 of products (12
-        of samples), otherwise as many as keep the signal of a step above its noise, up
-        to 12; a class for which training does not pay leaves its budget to the start.
+        `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
+        whose measurements then have the whole budget; otherwise as many as keep the
+        signal of a step above its noise, up to 12. With ``init="marginals"`` a class
+        whose budget allows fewer than 3 runs none and keeps it for its marginals.
     noise_multiplier : float, optional
         Noise of a step in clipping norms, positive. It fixes the number of rounds, so
         it excludes `n_iter`.
@@ -61,9 +65,10 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     n_generator_steps : int, default=40
         Steps of the generator per round, at least 1; they cost no privacy.
     latent_dim : int or "auto", default="auto"
-        Directions in a row along which discriminators look, at least 1; without pairs
-        also the generator's factors. "auto":
-        as many as a class can pay for, up to 8.
+        Directions in a row whose products with its scores are the features of
+        discriminators, at least 1; of a generator of factors also their number. "auto":
+        as many as the budget of a class allows, up to 8; of second moments, as many as
+        are above their noise.
     generator_hidden_dims : tuple of int, default=()
         With ``init="random"``: widths of the hidden layers of the paper's generator, a
         network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
@@ -89,13 +94,16 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the bought facts.
+        The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
+    measurements_ : Measurements
+        All noisy tables that were released; public. Not set where
+        `generator_hidden_dims` trains a network, which measures none.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_iter_ : int
-        Rounds: those of the class with most.
+        Rounds: those of the class with most; 0 where none were run.
     n_features_in_ : int
         Number of columns without the target.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -104,19 +112,19 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     See Also
     --------
     DPCGANSynthesizer : The conditional GAN trained in the same way.
-    IndependentSynthesizer : The same marginals, without training.
+    MarginalSynthesizer : The same measurements, without a critic.
 
     Notes
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row, by the argument of `DPCGANSynthesizer`: the sum of the clipped
-    gradients of a Poisson sample has L2 sensitivity C, the gradient of the fakes is
-    exact, the divisor is public, and classes compose in parallel. The noise of
-    gradients is floating-point Gaussian noise from the operating system's entropy, that
-    of sums of whole numbers discrete Gaussian.
-
-    Where it pays the critic looks at three columns at once, as in `DPCGANSynthesizer`;
-    `weight_clip`, `latent_dim` and both learning rates have then no say.
+    gradients of a Poisson sample has L2 sensitivity C, the gradient of the synthetic
+    rows is exact, the divisor is public, and classes compose in parallel. The noise of
+    gradients is floating-point Gaussian noise from the operating system's entropy; all
+    other noise is discrete Gaussian. The measurements
+    are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
+    as well E of three, have L2 sensitivity ``sqrt(E)`` together. They, labels, counts,
+    ranges, decimals and categories come out of the same budget.
 
     Symbols of the paper ([1]_, Algorithm 1): sigma_n ``noise_multiplier``, c_g
     ``max_grad_norm``, c_p ``weight_clip``, m ``batch_size``, n_d

@@ -29,13 +29,14 @@ class GANSynthesizer(AdversarialSynthesizer):
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
         Public facts about the table; what it leaves out is measured.
-    init : {"pairs", "marginals", "random"}, default="pairs"
-        Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Tables that pairs do not serve start from marginals.
+    init : {"measured", "marginals", "random"}, default="measured"
+        Initial model. "measured": fitted to the measurements of `MarginalSynthesizer`,
+        without noise. "marginals": fitted to marginals of one column alone. "random":
+        untrained, as in the paper; nothing is measured.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
-        `n_generator_steps` of the generator. "auto": 2 where it looks at cells of three
-        columns (pairs, 3 to 19 columns), 1 at products, otherwise 12.
+        `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
+        otherwise 12.
     batch_size : int or "auto", default="auto"
         Expected rows of a class's sample, at least 1. "auto": 2**18.
     n_discriminator_steps : int, default=1
@@ -43,9 +44,9 @@ class GANSynthesizer(AdversarialSynthesizer):
     n_generator_steps : int, default=50
         Steps of the generator per round, at least 1.
     latent_dim : int or "auto", default=16
-        Directions in a row along which discriminators look, at least 1; without pairs
-        also the generator's factors. "auto":
-        8, or half the columns.
+        Directions in a row whose products with its scores are the features of
+        discriminators, at least 1; of a generator of factors also their number. "auto":
+        8, or half the columns where these are fewer.
     generator_hidden_dims : tuple of int, default=()
         With ``init="random"``: widths of the hidden layers of the paper's generator, a
         network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
@@ -73,10 +74,13 @@ class GANSynthesizer(AdversarialSynthesizer):
         The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
+    measurements_ : Measurements
+        All tables that were counted, without noise. Not set where
+        `generator_hidden_dims` trains a network, which measures none.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes.
     n_iter_ : int
-        Rounds: those of the class with most.
+        Rounds: those of the class with most; 0 where none were run.
     n_features_in_ : int
         Number of columns without the target.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -91,8 +95,8 @@ class GANSynthesizer(AdversarialSynthesizer):
     **Privacy guarantee.** None: `epsilon_` is infinite, and the report says so. Do not
     publish what it makes of private rows.
 
-    Labels, ranges, decimals, categories and marginals are measured by the code that
-    other synthesizers buy them with, at infinite epsilon.
+    Labels, ranges, decimals, categories and tables are measured by the code of the
+    other synthesizers, at infinite epsilon.
 
     References
     ----------

@@ -56,8 +56,9 @@ class GPATESynthesizer(ClassGAN):
 
     Teacher discriminators see disjoint parts of the private rows. They advise one
     student generator, which never sees a row: only the noisy sum of their gradients
-    is released. Each class has its own ensemble, and the generator starts from
-    marginals and pair tables of the same budget.
+    is released. Each class has its own ensemble. By default the generator is fitted to
+    the measurements of `MarginalSynthesizer`, and teachers train it only where
+    `n_iter`, `noise_multiplier` or `init` asks for that.
 
     Parameters
     ----------
@@ -68,37 +69,41 @@ class GPATESynthesizer(ClassGAN):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is bought.
+        Public facts about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     aggregator : {"gaussian_sum", "confident_gnmax"}, default="gaussian_sum"
         How teachers' gradients are released: as one clipped noisy sum, or coordinate
         by coordinate by noisy votes as in the paper.
-    init : {"pairs", "marginals", "random"}, default="pairs"
-        Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Tables that pairs do not serve start from marginals.
+    init : {"measured", "marginals", "random"}, default="measured"
+        Initial model. "measured": fitted to all that the budget allows to measure, as
+        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
+        moments). "marginals": fitted to marginals of one column alone. "random":
+        untrained, as in the paper; nothing is measured.
     n_teachers : int or "auto", default="auto"
-        Teachers of each class. "auto": 16 for each row where teachers look at cells
-        (see Notes), else one for 8 rows of the noisy count, at most 4096.
+        Teachers of each class, never more than half its planned rows. "auto": one for
+        8 rows of the noisy count, at most 4096.
     n_iter : int or "auto", default="auto"
-        Steps of the generator. "auto": 2 where teachers look at cells, none on pairs
-        else; without pairs as many as keep the signal of a step above its noise, up to
-        40. A class that cannot pay for 4 leaves its budget to its start.
+        Steps of the generator. "auto": none with ``init="measured"``, whose
+        measurements then have the whole budget; otherwise as many as keep the signal
+        of a step above its noise, up to 40. With ``init="marginals"`` a class whose
+        budget allows fewer than 4 takes none and keeps it for its marginals; with
+        ``init="random"`` it takes at least one.
     noise_multiplier : float, optional
         Noise of a release over its L2 sensitivity, at most; positive. It fixes the
         number of steps, so it excludes `n_iter`: as many as the budget of a class
-        pays for, at most a million. They spend all of it, so what is left over after
+        allows, at most a million. They spend all of it, so what is left over after
         whole steps lowers the noise. On votes the discrete noise has a variance higher
         by 4, and of at least 9.
     max_grad_norm : float, default=0.01
         Clipping norm of a teacher's vector; for "confident_gnmax" the bound of each
-        projected coordinate. Positive. On cells vectors have norm 1 without clipping,
-        and neither this nor the next six parameters matter.
+        projected coordinate. Positive.
     batch_size : int, default=32
-        Fakes per step of the generator, at least 1.
+        Synthetic rows per step of the generator, at least 1.
     latent_dim : int or "auto", default="auto"
-        Directions in a row along which discriminators look, at least 1; without pairs
-        also the generator's factors. "auto": those that stand out of the noise, or 4.
+        Directions in a row whose products with its scores are the features of teachers,
+        at least 1; of a generator of factors also their number. "auto": 4, or as many
+        factors as the second moments show above their noise.
     generator_hidden_dims : tuple of int, default=()
         With ``init="random"``: widths of the hidden layers of the paper's generator, a
         network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
@@ -132,15 +137,18 @@ class GPATESynthesizer(ClassGAN):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the bought facts.
+        The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
+    measurements_ : Measurements
+        All noisy tables that were released; public. Not set where
+        `generator_hidden_dims` trains a network, which measures none.
     generator_ : MixtureGenerator or FactorGenerator
         The student; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where it did not train.
     n_iter_ : int
-        Steps of the generator: those of the class with most.
+        Steps of the generator: those of the class with most; 0 where none were run.
     n_features_in_ : int
         Number of columns without the target.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -148,37 +156,34 @@ class GPATESynthesizer(ClassGAN):
 
     See Also
     --------
-    IndependentSynthesizer : The same marginals, without training.
+    MarginalSynthesizer : The same measurements, without teachers.
 
     Notes
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row. A row is assigned to one teacher of its class by its own secret
     draw, and can change that teacher's vector from any clipped vector to any other, so
-    the sum has L2 sensitivity 2C, whatever the number of fakes or columns ([1]_,
-    Algorithm 1 calls its aggregator for every fake; here the whole batch is one
-    release). A teacher of cells sends a mean over its rows, which one row more or less
-    moves by its norm C at most (`LinearTeachers` has the proof). With "confident_gnmax"
-    every one of the m*k threshold tests and answers of a step is charged (Lemma 3
-    counts k of them), the test with sensitivity 1 and the answer with ``sqrt(2)``,
-    whether or not it is answered. No cost depends on the data. Classes are disjoint
-    and compose in parallel. Noise is discrete Gaussian. Labels, counts, ranges,
-    decimals, categories, marginals and pair tables (E of them have L2 sensitivity
-    ``sqrt(E)``) come out of the same budget.
+    the sum has L2 sensitivity 2C, whatever the number of synthetic rows or columns
+    ([1]_, Algorithm 1 calls its aggregator for every one of these rows; here the whole
+    batch is one release). With "confident_gnmax" every one of the m*k threshold tests
+    and answers of a step is charged (Lemma 3 counts k of them), the test with
+    sensitivity 1 and the answer with ``sqrt(2)``, whether or not it is answered. No
+    cost depends on the data. Classes are disjoint and compose in parallel. Noise is
+    discrete Gaussian. The measurements
+    are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
+    as well E of three, have L2 sensitivity ``sqrt(E)`` together. They, labels, counts,
+    ranges, decimals and categories come out of the same budget.
 
     Symbols of the paper: N ``n_iter``, n ``n_teachers``, m ``batch_size``, k
     ``projection_dim``, B ``n_bins``, c ``max_grad_norm``, T ``threshold`` times
     n_teachers, sigma_2 ``noise_multiplier * sqrt(2)``, sigma_1 2.5 times that.
 
     The generator is a mixture: a latent code, and given the code a distribution over
-    the bins of each column. It is fitted to the released tables, which stay in its loss
-    (``init="marginals"``, and tables that pairs do not serve: factors). What pairs do
-    not know is in three columns. So in tables of 3 to 19 columns, where it stands out
-    of the noise, teachers without hidden layers look at coarse cells of all triples:
-    a quarter of the class's squared mu buys two sums, which stay in the loss too. Where
-    the paper projects gradients by a random matrix, "gaussian_sum" projects them on
-    moves of the generator: of its cells, of the means that teachers look at, or of the
-    factors. They are public. Rows without a released label train nothing.
+    the bins of each column. It is fitted to the measured tables, which stay in its loss
+    while it trains. With ``init="marginals"`` or ``"random"``, and where second moments
+    are measured instead of tables, it is normal factors. Where the paper projects
+    gradients by a random matrix, "gaussian_sum" projects them on moves of the
+    generator, which are public. Rows without a released label take no part in training.
 
     References
     ----------
@@ -194,6 +199,8 @@ class GPATESynthesizer(ClassGAN):
     >>> synth.fit(load_thyroid()).sample(5).shape
     (5, 22)
     """
+
+    _most_training_share = GPATE_SHARES["measured"]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ClassGAN._parameter_constraints,

@@ -1,4 +1,4 @@
-"""Independent noisy marginals per class: the floor that networks must beat."""
+"""Independent noisy marginals per class: the baseline that networks must beat."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class IndependentSynthesizer(BaseSynthesizer):
     """Synthetic tables from noisy marginals of every column in every class.
 
     No network, and no dependence between columns but through the class. It is hard to
-    beat with a small budget, so it is the floor that everything else is compared with.
+    beat with a small budget, so everything else is compared with this baseline.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class IndependentSynthesizer(BaseSynthesizer):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is bought.
+        Public facts about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     random_state : int, RandomState instance or None, default=None
@@ -49,7 +49,7 @@ class IndependentSynthesizer(BaseSynthesizer):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the bought facts.
+        The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
@@ -61,7 +61,7 @@ class IndependentSynthesizer(BaseSynthesizer):
 
     See Also
     --------
-    GPATESynthesizer : Starts from the same purchase and learns dependence.
+    MarginalSynthesizer : Measures how two and three columns depend on each other too.
 
     Notes
     -----
@@ -70,8 +70,8 @@ class IndependentSynthesizer(BaseSynthesizer):
     class, less the mean of each column of B bins, has L2 sensitivity ``sqrt(sum(1 -
     1/B))``, and the number of rows adds the square of its weight. Classes are disjoint
     and compose in parallel. The noise is the discrete Gaussian. Class labels and
-    counts, ranges, decimals and categories that no schema declares are bought from the
-    same budget. Dtypes and column names are public.
+    counts, ranges, decimals and categories that no schema declares are measured within
+    the same budget. Dtypes and column names are public.
 
     Bins follow the noisy counts: a coarse round finds where the rows are, a second
     round counts as many bins as a class can fill, at quantiles of the first. One smooth

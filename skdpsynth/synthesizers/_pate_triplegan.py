@@ -10,6 +10,7 @@ import torch
 from tqdm.auto import tqdm
 
 from skdpsynth.nn import resolve_device
+from skdpsynth.preprocessing import CLASSIFIER_SHARE, TRIPLE_SHARES
 from skdpsynth.synthesizers import _dpcgan_plan, _pategan_plan
 from skdpsynth.synthesizers._class_gan import ClassGAN, Init
 from skdpsynth.synthesizers._pate_triplegan_classifier import (
@@ -46,7 +47,9 @@ class PATETripleGANSynthesizer(ClassGAN):
     Three players: a classifier gives unlabelled rows a label, a discriminator of every
     class tells labelled rows from the generator's and from those, and the generator
     learns from the discriminator alone. Rows whose target is missing are unlabelled.
-    The generator starts from marginals and pair tables of the same budget.
+    By default the generator is fitted to the measurements of `MarginalSynthesizer`, and
+    the players train it only where `n_iter`, `noise_multiplier` or `init` asks for
+    that.
 
     Parameters
     ----------
@@ -58,24 +61,27 @@ class PATETripleGANSynthesizer(ClassGAN):
         The label column, or a float column, which is a measurement. Without
         labels there is one class and no unlabelled row.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is bought.
+        Public facts about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     desensitization : {"hybrid", "dpsgd"}, default="hybrid"
         How discriminators learn from labelled rows: by noisy votes of teachers on the
         generator's rows, or by DP-SGD. Unlabelled rows come in by DP-SGD always.
-    init : {"pairs", "marginals", "random"}, default="pairs"
-        Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Tables that pairs do not serve start from marginals.
+    init : {"measured", "marginals", "random"}, default="measured"
+        Initial model. "measured": fitted to all that the budget allows to measure, as
+        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
+        moments). "marginals": fitted to marginals of one column alone. "random":
+        untrained, as in the paper; nothing is measured.
     unlabelled_weight : float, default=0.05
         Weight of unlabelled rows among a discriminator's fakes, in [0, 1).
     n_teachers : int or "auto", default="auto"
-        "hybrid": teachers of each class. "auto": one for 4 rows of the noisy count,
-        at most 2048.
+        "hybrid": teachers of each class, never more than half its planned rows. "auto":
+        one for 4 rows of the noisy count, at most 2048.
     n_iter : int or "auto", default="auto"
-        Rounds. "auto": none on pairs, where the tables know more; else as many as keep
-        the signal of a round above its noise. A class that cannot pay for a few leaves
-        its budget to its start.
+        Rounds. "auto": none with ``init="measured"``, whose measurements then have the
+        whole budget; otherwise as many as keep the signal of a round above its noise.
+        With ``init="marginals"`` a class whose budget does not allow a few runs none
+        and keeps it for its marginals.
     batch_size : int, default=512
         "hybrid": generated rows that the teachers vote on in a round, at least 1.
     noise_multiplier : float, optional
@@ -84,9 +90,10 @@ class PATETripleGANSynthesizer(ClassGAN):
     max_grad_norm : float, default=0.5
         Clipping norm of a row's gradient. Positive.
     latent_dim : int or "auto", default="auto"
-        Directions in a row along which discriminators look, at least 1; without pairs
-        also the generator's factors. "auto":
-        4 for "hybrid", and as many as a class can pay for, up to 8, for "dpsgd".
+        Directions in a row whose products with its scores are the features of
+        discriminators, at least 1; of a generator of factors also their number. "auto":
+        4 for "hybrid", and as many as the budget of a class allows, up to 8, for
+        "dpsgd".
     generator_hidden_dims : tuple of int, default=()
         With ``init="random"``: widths of the hidden layers of the paper's generator, a
         network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule.
@@ -97,7 +104,7 @@ class PATETripleGANSynthesizer(ClassGAN):
     n_teacher_steps : int, default=4
         "hybrid": steps of the teachers per round, at least 1.
     n_student_steps : int, default=30
-        "hybrid": steps of the discriminator on all bought labels per round, at least 1.
+        "hybrid": steps of the discriminator on all labels so far per round, at least 1.
     n_generator_steps : int, default=50
         Steps of the generator per round, at least 1.
     teacher_learning_rate : float, default=0.05
@@ -119,15 +126,18 @@ class PATETripleGANSynthesizer(ClassGAN):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the bought facts.
+        The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
+    measurements_ : Measurements
+        All noisy tables that were released; public. Not set where
+        `generator_hidden_dims` trains a network, which measures none.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where none voted.
     n_iter_ : int
-        Rounds: those of the class with most.
+        Rounds: those of the class with most; 0 where none were run.
     n_features_in_ : int
         Number of columns without the target.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -137,40 +147,41 @@ class PATETripleGANSynthesizer(ClassGAN):
     --------
     PATEGANSynthesizer : Votes, and no use of unlabelled rows.
     DPCGANSynthesizer : DP-SGD, and no use of unlabelled rows.
-    IndependentSynthesizer : The same marginals, without training.
+    MarginalSynthesizer : The same measurements, without the three players.
 
     Notes
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
-    removing one row, labelled or not. Labelled rows pay for what their class buys:
-    marginals and pair tables (E of them have L2 sensitivity ``sqrt(E)``); their part in
-    the classifier, one clipped noisy sum per step; and one-bit noisy votes of teachers,
+    removing one row, labelled or not. Labelled rows are charged for the measurements of
+    their class, with the guarantee of `MarginalSynthesizer` (E tables of two columns,
+    and as well E of three, have L2 sensitivity ``sqrt(E)`` together); for their part in
+    the classifier, one clipped noisy sum per step; and for noisy votes of one bit,
     of which a row touches one, charged as one block, or clipped noisy sums ("dpsgd").
-    No vote is on a private row. Unlabelled rows pay for a count and for one clipped
+    No vote is on a private row. Unlabelled rows are charged for a count and one clipped
     noisy sum per round: the classifier is frozen and its weights are released, and
     their target is the constant "fake", so a row is in a sum as its own term only. A
     row is labelled or it is not, and either kind has the whole budget; a person with
-    rows of both kinds pays twice. All is reserved without regard to whether there are
-    unlabelled rows. The noise of gradients is floating-point Gaussian noise from the
-    operating system's entropy; all other noise is discrete.
+    rows of both kinds is charged twice. All is reserved without regard to whether there
+    are unlabelled rows. The noise of gradients is floating-point Gaussian noise from
+    the operating system's entropy; all other noise is discrete.
 
     **What the paper does, and why it is not private.** It shows the discriminator
     unlabelled rows with the teachers' majority on them (``r_c``) and labels by a
     classifier, both without noise. One labelled row can flip every label and every
     term of a sum whose noise covers one: 128 terms move it by up to 256 clipping
-    norms. The threshold test of votes is not paid for, and the best of several runs
+    norms. The threshold test of votes is not charged, and the best of several runs
     is picked by its scores. Here r_c is 0, as in Triple-GAN ([2]_), the classifier
     learns by DP-SGD, and votes are on generated rows and charged each.
 
     Symbols of the paper: S_l rows with and S_d rows without a label, k ``n_teachers``,
     n_g ``batch_size``, n_s ``n_student_steps``, R ``max_grad_norm``, sigma_0 and
     sigma_2 ``noise_multiplier``, alpha ``unlabelled_weight``, mu_0 what (epsilon,
-    delta) allow, rounds until then ``n_iter``, r_g the bought labels, S the
+    delta) allow, rounds until then ``n_iter``, r_g the noisy votes, S the
     discriminator, alpha_p 0.1. The threshold test (T_e, sigma_1) is left out: of two
     answers one always leads, and asking costs as much.
 
     The classifier is a softmax regression on the log odds of each class that the
-    bought marginals give a row. It starts as naive Bayes and learns before the other
+    measured marginals give a row. It starts as naive Bayes and learns before the other
     two, on labelled rows (R_c) of classes that train, each at its own cost and noise,
     and on rows drawn from the marginals (R_p). Where few unlabelled rows have a class
     as pseudo-label, they weigh less.
@@ -193,6 +204,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     >>> synth.fit(table).sample(5).shape
     (5, 22)
     """
+
+    _most_training_share = TRIPLE_SHARES[-1] + CLASSIFIER_SHARE
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ClassGAN._parameter_constraints,

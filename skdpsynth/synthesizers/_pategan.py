@@ -56,8 +56,9 @@ class PATEGANSynthesizer(ClassGAN):
 
     Teacher discriminators see disjoint parts of the private rows and vote on generated
     rows: real or fake. A student discriminator learns from the noisy majorities, and
-    the generator from the student; neither sees a row. Each class has its own teachers,
-    and the generator starts from marginals and pair tables of the same budget.
+    the generator from the student; neither sees a row. Each class has its own teachers.
+    By default the generator is fitted to the measurements of `MarginalSynthesizer`, and
+    votes train it only where `n_iter`, `noise_multiplier` or `init` asks for that.
 
     Parameters
     ----------
@@ -68,23 +69,26 @@ class PATEGANSynthesizer(ClassGAN):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is bought.
+        Public facts about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     noise : {"gaussian", "laplace"}, default="gaussian"
         Law of the discrete noise on a number of votes; the paper's is "laplace".
-    init : {"pairs", "marginals", "random"}, default="pairs"
-        Start from bought marginals and pair tables, from marginals alone, or from
-        scratch as in the paper. Tables that pairs do not serve start from marginals.
+    init : {"measured", "marginals", "random"}, default="measured"
+        Initial model. "measured": fitted to all that the budget allows to measure, as
+        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
+        moments). "marginals": fitted to marginals of one column alone. "random":
+        untrained, as in the paper; nothing is measured.
     n_teachers : int or "auto", default="auto"
-        Teachers of each class. "auto": one for 4 rows of the noisy count, at most
-        2048.
+        Teachers of each class, never more than half its planned rows. "auto": one for
+        4 rows of the noisy count, at most 2048.
     n_iter : int or "auto", default="auto"
-        Rounds in which labels are bought. "auto": none on pairs, where the tables know
-        what labels could tell; else 8 (24 from scratch), and a class in which strong
-        dependence would not stand out of the noise leaves its budget to its start.
+        Rounds of labels. "auto": none with ``init="measured"``, whose measurements then
+        have the whole budget; 8 with "marginals", but none in a class where strong
+        dependence would not be above the noise, which keeps its budget for its
+        marginals; 24 with "random".
     batch_size : int, default=512
-        Labels bought per round and class, at least 1.
+        Labels released per round and class, at least 1.
     noise_multiplier : float, optional
         Noise of a vote, in votes (the sensitivity is 1); positive. It fixes the
         number of rounds, so it excludes `n_iter`.
@@ -95,8 +99,8 @@ class PATEGANSynthesizer(ClassGAN):
     n_generator_steps : int, default=50
         Steps of the generator per round, at least 1.
     latent_dim : int, default=4
-        Directions in a row along which discriminators look, at least 1; without pairs
-        also the generator's factors.
+        Directions in a row whose products with its scores are the features of
+        discriminators, at least 1; of a generator of factors also their number.
     generator_hidden_dims : tuple of int, default=()
         With ``init="random"``: widths of the hidden layers of the paper's generator, a
         network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule.
@@ -123,15 +127,18 @@ class PATEGANSynthesizer(ClassGAN):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the bought facts.
+        The declared and the measured facts.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
+    measurements_ : Measurements
+        All noisy tables that were released; public. Not set where
+        `generator_hidden_dims` trains a network, which measures none.
     generator_ : MixtureGenerator or FactorGenerator
         The generator; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where it did not train.
     n_iter_ : int
-        Rounds: those of the class with most.
+        Rounds: those of the class with most; 0 where none were run.
     n_features_in_ : int
         Number of columns without the target.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -140,7 +147,7 @@ class PATEGANSynthesizer(ClassGAN):
     See Also
     --------
     GPATESynthesizer : Teachers tell more than a vote: a sum of gradients.
-    IndependentSynthesizer : The same marginals, without training.
+    MarginalSynthesizer : The same measurements, without votes.
 
     Notes
     -----
@@ -150,16 +157,17 @@ class PATEGANSynthesizer(ClassGAN):
     one bit, ``votes + noise > n_teachers / 2``. Their number is fixed, all are reserved
     before training, and they are charged as one block: by its exact privacy profile
     against the worst questions, whatever the teachers said before. Classes are disjoint
-    and compose in parallel. Noise is discrete. Labels, counts, ranges, decimals,
-    categories, marginals and pair tables (E of them have L2 sensitivity ``sqrt(E)``)
-    come out of the same budget.
+    and compose in parallel. Noise is discrete. The measurements
+    are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
+    as well E of three, have L2 sensitivity ``sqrt(E)`` together. They, labels, counts,
+    ranges, decimals and categories come out of the same budget.
 
     The paper stops when an epsilon computed from the votes is reached, and publishes
     it. That epsilon is a function of the private votes, as is the time of stopping, so
     no theorem covers either; the bound is also used outside its range of validity, and
     its noise parameter is a scale in Equation 4 and an inverse scale in Algorithm 1.
     Here cost never depends on the data. Bounds and class shares, which the paper takes
-    from the data, are declared or bought.
+    from the data, are declared or measured.
 
     Symbols of the paper: k ``n_teachers``, n ``batch_size``, n_T ``n_teacher_steps``,
     n_S ``n_student_steps``, 1 / lambda (of Algorithm 1) the noise of a vote.
@@ -167,10 +175,11 @@ class PATEGANSynthesizer(ClassGAN):
     In the paper a label teaches once. Here all labels are kept and replayed in every
     round. What makes old labels true still is the student's form: it compares mean
     products of columns that it believes of private rows with those of the generator
-    at the time of purchase, which are public. The generator is a mixture: a
-    latent code, and given the code a distribution over the bins of each column, fitted
-    to the released tables, which stay in its loss (``init="marginals"``, and tables
-    that pairs do not serve: factors). Rows without a released label train nothing.
+    at the time of the vote, which are public. The generator is a mixture: a latent
+    code, and given the code a distribution over the bins of each column, fitted to the
+    measured tables, which stay in its loss. With ``init="marginals"`` or ``"random"``,
+    and where second moments are measured instead of tables, it is normal factors. Rows
+    without a released label take no part in training.
 
     References
     ----------
@@ -189,6 +198,8 @@ class PATEGANSynthesizer(ClassGAN):
 
     _block = "votes"
     latent_dim: int
+
+    _most_training_share = PATEGAN_SHARES["measured"]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ClassGAN._parameter_constraints,

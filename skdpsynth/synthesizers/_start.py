@@ -73,29 +73,26 @@ def fitted(
     plans: Sequence[ClassPlan],
     *,
     n_factors: int = 1,
-    most_factors: int | None = None,
     seed: int,
     device: torch.device,
 ) -> PairStart | FactorStart:
     """Fit a generator to measurements: a mixture to tables, factors to moments."""
     if measured.pairs:
         return PairStart(measured, plans, seed=seed, device=device)
-    return FactorStart(measured, n_factors, most_factors, seed)
+    return FactorStart(measured, n_factors, seed)
 
 
 class FactorStart:
     """Measured or flat marginals, and factors: of second moments, or not known yet."""
 
-    def __init__(
-        self, measured: Measured, n_factors: int, most_factors: int | None, seed: int
-    ) -> None:
+    def __init__(self, measured: Measured, n_factors: int, seed: int) -> None:
         self.model = measured.model
         self._known = set(measured.moments)
         self._trained: tuple[str, ...] = ("loadings",)
         if not any(measured.rounds):
             self._trained += ("location", "log_scale")
         n_classes, n_columns = len(measured.rounds), len(measured.model.facts.columns)
-        found = {c: self._loadings(measured, c, most_factors) for c in measured.moments}
+        found = {c: self._loadings(measured, c) for c in measured.moments}
         most = max([n_factors, *(own.shape[1] for own in found.values())])
         self.generator = FactorGenerator.initial(n_classes, n_columns, most, seed)
         # Where training starts: weak random loadings, or those that are known.
@@ -106,12 +103,10 @@ class FactorStart:
             for into in (self.generator.parameters[c]["loadings"], self._first[c]):
                 into[:, : loadings.shape[1]] = loadings
 
-    def _loadings(
-        self, measured: Measured, position: int, most_factors: int | None
-    ) -> NDArray[np.float64]:
+    def _loadings(self, measured: Measured, position: int) -> NDArray[np.float64]:
         _, stds, slopes = self.model.score_moments(position)
         moments = measured.moments[position]
-        return factors_above_noise(*moments, stds, slopes, most_factors)
+        return factors_above_noise(*moments, stds, slopes)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give the normal scores of the rows of a class."""

@@ -230,7 +230,9 @@ def test_majority_votes_on_unlabelled_rows_are_caught(monkeypatch):
         return real(player, rows[fake]) - real(player, rows[~fake])
 
     monkeypatch.setattr(players.VotePlayer, "clipped_sum", published)
-    assert of_labelled(findings_of(mostly_unlabelled(), n_teachers=3, n_iter=5, **FACTORS))
+    assert of_labelled(
+        findings_of(mostly_unlabelled(), n_teachers=3, n_iter=5, **FACTORS)
+    )
 
 
 def test_one_labelled_row_flips_every_published_label():

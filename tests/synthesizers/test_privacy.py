@@ -56,7 +56,7 @@ from skdpsynth.synthesizers import (
     _pate_triplegan_players,
     _pategan,
 )
-from skdpsynth.utils._reachable import reachable
+from skdpsynth.utils.estimator_checks import reachable
 
 pytestmark = [
     pytest.mark.usefixtures("hardly_any_fit"),
