@@ -16,6 +16,7 @@ WITHOUT_EXAMPLES = {
     "algorithms",
     "changelog",
     "everyday",
+    "glossary",
     "index",
     "install",
     "measured",

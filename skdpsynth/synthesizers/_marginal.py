@@ -86,9 +86,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     removing one row. A row is in one bin of every column, and so in one cell of the
     table of each pair, and of each triple: E tables have L2 sensitivity ``sqrt(E)``
     together. Bins are functions of the marginals released before. In a table of more
-    than 25 columns the pairs are chosen: by the noisy L1 distance of every pair's table
-    to the whole numbers that independent columns would have by the released marginals,
-    of which a row moves each by at most 1. Second moments (below) are sums of products
+    than 25 columns, or of few rows, the pairs are chosen: by the noisy L1 distance of
+    every pair's table to the whole numbers that independent columns would have by the
+    released marginals, of which a row moves each by at most 1. Second moments (below) are sums of products
     of the normal scores of a row, which is shortened to a length of 4096 whole numbers:
     their L2 sensitivity is ``4096**2 / sqrt(2)``. Classes are disjoint and compose in
     parallel. The noise is the discrete Gaussian. Labels, counts, ranges, decimals,
