@@ -45,7 +45,7 @@ def plan_of(synthesizer, n_rows, counts=None):
     trained = {"init": "marginals"} if synthesizer is not IndependentSynthesizer else {}
     plan = synthesizer(schema=WIDE, **trained).plan(n_rows, class_counts=counts)
     assert (plan["note"] == "").all()
-    plan = plan.set_index("class").drop(columns="note")
+    plan = plan.set_index("class").drop(columns=["note", "dependence", "training"])
     if synthesizer is not GANSynthesizer:
         assert np.isfinite(plan.to_numpy(dtype=float)).all()
     return plan

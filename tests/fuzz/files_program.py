@@ -121,7 +121,7 @@ def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     few = {"n_iter": 1, "n_teachers": 3, "epsilon": 4.0}
     hidden = TableSchema({"id": Identifier(), "i": Continuous(0, 99, integer=True)})
     fitted = [
-        GPATESynthesizer(schema=schema, **few, init="pairs").fit(table),
+        GPATESynthesizer(schema=schema, **few, init="measured").fit(table),
         GPATESynthesizer(schema=schema, **few, init="marginals").fit(table),
         IndependentSynthesizer(epsilon=4.0, schema=hidden).fit(odd),
         IndependentSynthesizer(epsilon=4.0, schema=hidden, target="s").fit(arrow),

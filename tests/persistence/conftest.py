@@ -50,7 +50,7 @@ def fitted_and_saved(folder, init):
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory):
     """A fitted synthesizer, and its file."""
-    return fitted_and_saved(tmp_path_factory.mktemp("saved"), "pairs")
+    return fitted_and_saved(tmp_path_factory.mktemp("saved"), "measured")
 
 
 @pytest.fixture(scope="session")
