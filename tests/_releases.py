@@ -142,10 +142,11 @@ def moved_by_a_row(before, after, payer):
     return moved, findings
 
 
-def influence(synthesizer, table, base=None):
+def influence(synthesizer, table, base=None, until=None):
     """Fit a table and its neighbours with equal releases: families moved, findings.
 
-    `base` is what `base_fit` gives of the table, if it is known.
+    `base` is what `base_fit` gives of the table, if it is known. Only findings that
+    match the pattern `until` count, and the first neighbour that has one is the last.
     """
     public, before = base or base_fit(synthesizer, table)
     moved, findings = set(), []
@@ -158,7 +159,10 @@ def influence(synthesizer, table, base=None):
         families, found = moved_by_a_row(before, after, payer)
         moved |= families
         found += [f"{what} differs" for what in differences(public, shown(fitted))]
+        found = [words for words in found if until is None or re.search(until, words)]
         findings += [f"{name}: {words}" for words in found]
+        if until and found:
+            break
     return moved, findings
 
 
@@ -203,7 +207,7 @@ def flow(synthesizer, table, other):
 
 # --- Cost and noise ---------------------------------------------------------------
 
-_STEP = 1e-4  # of losses; what is rounded up adds to the sum
+_STEP = 3e-4  # of losses; what is rounded up adds to the sum
 
 
 def discrete_tails(scale, noise):
