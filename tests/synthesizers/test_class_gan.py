@@ -233,7 +233,7 @@ def test_the_given_noise_fixes_the_number_of_steps(cls, mode, noise, per_release
 @pytest.mark.parametrize("cls", FIVE)
 def test_where_a_class_has_little_signal_it_only_measures(cls):
     """The rare one has all for its marginals."""
-    counts = {"u": 300_000, "v": 30}
+    counts = {"u": 30_000, "v": 30}
     plan = plan_of(cls, counts, **FACTORS)
     alone = plan_of(IndependentSynthesizer, counts)
     assert plan["n_iter"]["v"] == 0 < plan["n_iter"]["u"]
@@ -302,7 +302,7 @@ def quick(cls, **parameters):
     return cls(**(settings | QUICK[cls] | parameters))
 
 
-@pytest.mark.usefixtures("short_fits")
+@pytest.mark.usefixtures("hardly_any_fit")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_saved_fit_is_the_same(way, tmp_path):
     fitted, _ = watched(WAYS[way], table_of(way))

@@ -100,18 +100,6 @@ def test_a_network_learns_a_table_without_noise(name):
     assert fake["c"].isna().mean() == pytest.approx(0.1, abs=0.2)
 
 
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@pytest.mark.parametrize("name", CASES)
-def test_a_saved_network_draws_the_same_rows(name, tmp_path):
-    cls, settings = CASES[name]
-    synthesizer = cls(schema=SCHEMA, **NETWORK, **(settings | {"n_iter": 2}))
-    synthesizer.fit(make_table(300)).save(tmp_path / "network.skdp")
-    loaded = cls.load(tmp_path / "network.skdp")
-    pd.testing.assert_frame_equal(
-        loaded.sample(50, random_state=1), synthesizer.sample(50, random_state=1)
-    )
-
-
 @pytest.mark.parametrize(("high", "zero"), [(9, False), (49, False), (3, True)])
 def test_numbers_survive_the_bins_of_a_network(high, zero):
     """A whole number falls into a bin whose ranks give it back, or a near one."""
