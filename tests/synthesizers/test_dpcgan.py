@@ -32,7 +32,7 @@ from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _adversarial
 from skdpsynth.synthesizers._dpcgan_plan import StepSettings, training_share
 
-pytestmark = pytest.mark.usefixtures("short_fits")
+pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 STEPS = "discriminator's gradients"
 FACTORS = {"init": "marginals"}

@@ -23,7 +23,7 @@ from skdpsynth.privacy import PrivacyAccountant, _aggregators
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.synthesizers import _gpate, _gpate_plan
 
-pytestmark = pytest.mark.usefixtures("short_fits")
+pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 FACTORS = {"init": "marginals"}
 SUMS, ANSWERS, TESTS = (

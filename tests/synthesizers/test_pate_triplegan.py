@@ -28,7 +28,7 @@ from skdpsynth.synthesizers import _pate_triplegan_players as players
 from skdpsynth.synthesizers._class_gan import WholeTable
 from skdpsynth.synthesizers._pate_triplegan_plan import TripleSettings, plan_class
 
-pytestmark = pytest.mark.usefixtures("short_fits")
+pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 FACTORS = {"init": "marginals"}
 MODES = [{}, {"desensitization": "dpsgd"}]

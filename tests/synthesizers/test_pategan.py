@@ -48,7 +48,7 @@ from skdpsynth.nn._mixture_trainer import MixtureTrainer
 from skdpsynth.privacy import _aggregators
 from skdpsynth.synthesizers import _pategan
 
-pytestmark = pytest.mark.usefixtures("short_fits")
+pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 FACTORS = {"init": "marginals"}
 LABELS = "labels by vote"

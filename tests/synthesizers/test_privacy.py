@@ -326,7 +326,6 @@ def test_every_number_has_the_noise_of_the_ledger(way):
         own = [s for s in seen if s.line is line]
         if not line.kind.endswith("vote"):
             assert noise_is_right(own), line.name
-            assert not all((s.release.noisy == s.release.exact).all() for s in own)
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.7])
@@ -449,12 +448,15 @@ def test_random_state_fixes_all_but_the_secrets(way):
 
 @of_all_ways
 def test_random_state_fixes_no_noise(way):
-    """Two fits with one seed: other numbers in every Gaussian release."""
+    """Two fits with one seed: other noise in every release of 8 numbers and more.
+
+    8 whole numbers with sigma 3 are equal with probability 1e-8.
+    """
     once, again = secure_fit(way)[1], watched(WAYS[way], table_of(way))[1]
-    for ours, theirs in zip(once, again, strict=True):
-        if not ours.line.kind.endswith("vote"):
-            noise = [own.release.noisy - own.release.exact for own in (ours, theirs)]
-            assert noise[0].shape != noise[1].shape or (noise[0] != noise[1]).any()
+    for pair in zip(once, again, strict=True):
+        if not pair[0].line.kind.endswith("vote") and pair[0].release.exact.size >= 8:
+            ours, theirs = (own.release.noisy - own.release.exact for own in pair)
+            assert ours.shape != theirs.shape or (ours != theirs).any()
 
 
 SECRETS = {
