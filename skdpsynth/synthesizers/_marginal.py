@@ -88,10 +88,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     together. Bins are functions of the marginals released before. In a table of more
     than 25 columns, or of few rows, the pairs are chosen: by the noisy L1 distance of
     every pair's table to the whole numbers that independent columns would have by the
-    released marginals, of which a row moves each by at most 1. Second moments (below) are sums of products
-    of the normal scores of a row, which is shortened to a length of 4096 whole numbers:
-    their L2 sensitivity is ``4096**2 / sqrt(2)``. Classes are disjoint and compose in
-    parallel. The noise is the discrete Gaussian. Labels, counts, ranges, decimals,
+    released marginals, of which a row moves each by at most 1. Second moments (below)
+    are sums of products of the normal scores of a row, which is shortened to a length
+    of 4096 in whole numbers: their L2 sensitivity is ``4096**2 / sqrt(2)``. Classes are
+    disjoint and compose in parallel. The noise is the discrete Gaussian. Labels, counts, ranges, decimals,
     categories and marginals come out of the same budget. The generator is fitted to
     what was released, so the number of its steps costs nothing.
 
@@ -102,7 +102,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     for tables of pairs has marginals alone, with all of its budget, and its columns
     depend on each other as those of the largest class with tables, unless it is a
     hundred times rarer; then they are independent. Where pairs would not serve all
-    classes, as in tables of 120 columns or more, the second moments of normal scores
+    classes, or the rows are few and without classes, or there are 120 columns and more,
+    the second moments of normal scores
     are measured, and a few normal factors fitted to them; or, with too few rows for
     that, marginals alone.
 

@@ -259,7 +259,9 @@ def proven(fitted, payer):
         std = GRID * measured.noise_std
         if measured.order == 0:
             of_size = std
-        if measured.order == 1:
+        if measured.order == 1 and measured.values.size > 1:
+            # Less the mean of the column, a count keeps so much of the noise.
+            std = round(std / math.sqrt(1 - 1 / measured.values.size), 6)
             own_size = 0.0 if std in cells else (std / of_size) ** 2
             cells[std] = cells.get(std, 0.0) + own_size + 1 - 1 / measured.values.size
             of_size = math.inf
