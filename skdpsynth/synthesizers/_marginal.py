@@ -91,9 +91,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     released marginals, of which a row moves each by at most 1. Second moments (below)
     are sums of products of the normal scores of a row, which is shortened to a length
     of 4096 in whole numbers: their L2 sensitivity is ``4096**2 / sqrt(2)``. Classes are
-    disjoint and compose in parallel. The noise is the discrete Gaussian. Labels, counts, ranges, decimals,
-    categories and marginals come out of the same budget. The generator is fitted to
-    what was released, so the number of its steps costs nothing.
+    disjoint and compose in parallel. The noise is the discrete Gaussian. Labels,
+    counts, ranges, decimals, categories and marginals come out of the same budget. The
+    generator is fitted to what was released, so the number of its steps costs nothing.
 
     The generator draws a code, one of 1,000 at most, and given the code every column
     takes a bin by itself: a softmax per column, which is a network with a one-hot code
@@ -103,9 +103,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     depend on each other as those of the largest class with tables, unless it is a
     hundred times rarer; then they are independent. Where pairs would not serve all
     classes, or the rows are few and without classes, or there are 120 columns and more,
-    the second moments of normal scores
-    are measured, and a few normal factors fitted to them; or, with too few rows for
-    that, marginals alone.
+    the second moments of normal scores are measured, and a few normal factors fitted to
+    them; or, with too few rows for that, marginals alone.
 
     GEM [1]_ fits a network to chosen marginals, RAP [2]_ a table of free rows, MargNet
     [3]_ a network to nearly all pairs; AIM [4]_ chooses by a graphical model. Here
