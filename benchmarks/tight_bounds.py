@@ -96,7 +96,9 @@ CASES = {
     "the same": Case(
         "IndependentSynthesizer", "xy", _DECLARED, "marginals", 1e-2, _TARGET
     ),
-    "pair table": Case("MarginalSynthesizer", "xz", _PAIR, "1 pair table, 9 cells"),
+    "pair table": Case(
+        "MarginalSynthesizer", "xz", _PAIR, "1 table of 2 columns, 9 cells"
+    ),
     "whole fit, rows counted": Case(
         "IndependentSynthesizer", "x", TableSchema(_X), None
     ),

@@ -65,7 +65,7 @@ _SCRATCH: dict[str, Any] = {"init": "random", "hidden_dims": (3,)}
 # Every private synthesizer, and each way of training once.
 SYNTHESIZERS: dict[str, BaseSynthesizer] = {
     "Independent": IndependentSynthesizer(_EPSILON),
-    "Pairwise": MarginalSynthesizer(_EPSILON),
+    "Marginal": MarginalSynthesizer(_EPSILON),
     "GPATE": GPATESynthesizer(**_SHORT),
     "GPATE, networks": GPATESynthesizer(n_teachers=5, **_SHORT, **_SCRATCH),
     "GPATE, votes": GPATESynthesizer(
