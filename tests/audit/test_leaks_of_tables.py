@@ -684,7 +684,7 @@ def for_one_table(monkeypatch):
 
     class OneTable:
         pi = math.pi
-        inf = math.inf
+        inf, comb = math.inf, math.comb
 
         @staticmethod
         def sqrt(value):
