@@ -7,7 +7,6 @@ author: its shape is checked, and nothing is claimed of its privacy.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, product
 from pathlib import Path
@@ -31,7 +30,7 @@ from skdpsynth.utils import DAMAGED, parse_json, read_text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -111,7 +110,7 @@ class Measurement:
         return len(self.columns)
 
 
-class Measurements(Sequence[Measurement]):
+class Measurements:
     """All noisy tables of a fit, in the order of their release.
 
     Parameters
@@ -143,6 +142,10 @@ class Measurements(Sequence[Measurement]):
         if isinstance(place, slice):
             return type(self)(self._all[place])
         return self._all[place]
+
+    def __iter__(self) -> Iterator[Measurement]:
+        """Go through them."""
+        return iter(self._all)
 
     def __len__(self) -> int:
         """Count them."""
