@@ -162,7 +162,7 @@ def test_what_looks_like_classes_is_said():
     """From the bought range and decimals, not from the rows."""
     coded = TABLE.assign(price=(TABLE["price"] > 9).astype(float))
     with pytest.warns(DegradedResultWarning, match=r"'price' is a float.*astype\(int"):
-        IndependentSynthesizer(5.0, target="price").fit(coded)
+        IndependentSynthesizer(20.0, target="price").fit(coded)
     declared = TableSchema({"price": Continuous(0, 1)}, target="price")
     IndependentSynthesizer(5.0, schema=declared).fit(coded)  # no warning
 
