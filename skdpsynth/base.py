@@ -84,7 +84,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
     """
 
     _dependent: ClassVar[bool] = True  # it learns how columns depend on each other
-    _adversarial: ClassVar[bool] = False  # it has the loop of a paper, which may run
+    # What a report says where no adversarial steps were run; empty without such a loop.
+    _no_steps: str = ""
     # What a class may pay for as one block, with a tail: see `privacy._blocks`.
     _block: Literal["votes", "sampled steps"] | None = None
 
@@ -171,7 +172,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
             poor, notes = judged(
                 model, plans, self.schema, report, dependent=self._dependent
             )
-            if self._adversarial and not any(plan.n_iter for plan in plans):
+            if self._no_steps and not any(plan.n_iter for plan in plans):
                 notes.append(self._no_steps)
                 _LOG.info(self._no_steps)
             report = replace(report, notes=(*report.notes, *notes))
@@ -314,7 +315,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
             self.epsilon,
             guess,
             dependent=self._dependent,
-            adversarial=self._adversarial,
+            adversarial=bool(self._no_steps),
         )
 
     @abstractmethod
@@ -363,11 +364,6 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
 
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""
-
-    @property
-    def _no_steps(self) -> str:
-        """What the report says where no adversarial steps were run."""
-        raise NotImplementedError
 
     def _forget(self) -> None:
         """Take away what a fit set."""

@@ -43,7 +43,7 @@ from skdpsynth.privacy._aggregators import gaussian_sum, thresholded_counts
 from skdpsynth.privacy._counts import GRID, MIN_KEY_COUNT
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._observer import telling
-from skdpsynth.privacy._parts import LocalParts, stream_of_part
+from skdpsynth.privacy._parts import LocalParts
 from skdpsynth.privacy._random import of_rows, secret_generator
 from skdpsynth.privacy.testing import (
     coupled_rows,
@@ -87,30 +87,10 @@ def test_a_row_that_comes_leaves_the_draws_of_others(draw, made, place):
         assert not np.array_equal(np.delete(draws(more), place), draws(ROWS))
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_row_draws_the_same_in_another_part(place):
-    more = np.insert(ROWS, place, 7.0, axis=0)
-
-    def draws(rows, size):
-        with insecure_randomness(3), coupled_rows():
-            entropy = int(secret_generator().integers(2**60))
-            parts = [rows[at : at + size] for at in range(0, len(rows), size)]
-            return np.concatenate(
-                [
-                    of_rows(stream_of_part(entropy, number), part).random(len(part))
-                    for number, part in enumerate(parts)
-                ]
-            )
-
-    np.testing.assert_array_equal(np.delete(draws(more, 7), place), draws(ROWS, 5))
-
-
 def test_rows_are_coupled_where_nothing_is_private_only():
     with coupled_rows():
         rng = secret_generator()
         assert of_rows(rng, ROWS) is rng
-        same = [stream_of_part(5, number).random() for number in (0, 1)]
-        assert same[0] != same[1]
 
 
 def test_draws_are_one_for_each_row():
@@ -127,7 +107,7 @@ def test_threads_that_read_parts_are_watched():
     parts = LocalParts(lambda: iter([ROWS[:9], ROWS[9:]]))
 
     def key(number, part):
-        rng = of_rows(stream_of_part(5, number), part)
+        rng = of_rows(np.random.default_rng(5), part)
         return Counter(rng.random(len(part)).tolist())
 
     with insecure_randomness(0), coupled_rows():

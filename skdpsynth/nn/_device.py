@@ -19,9 +19,3 @@ def resolve_device(device: str | torch.device) -> torch.device:
         )
         raise ValueError(msg) from error
     return resolved
-
-
-def here(device: torch.device) -> torch.device:
-    """Give the device, or the CPU on a machine that has no such device."""
-    there = device.type != "cuda" or torch.cuda.is_available()
-    return device if there else torch.device("cpu")

@@ -24,7 +24,6 @@ def factors_above_noise(
     noise_std: float,
     stds: Floats,
     slopes: Floats,
-    most_factors: int | None = None,
 ) -> Floats:
     """Find the factors of measured covariances that are above the noise.
 
@@ -44,13 +43,11 @@ def factors_above_noise(
         Deviations of the scores by the released marginals, and their covariances with
         the normal numbers that they stand for: scores of values that fill intervals
         vary by less.
-    most_factors : int, optional
-        At most; by default 64.
 
     Returns
     -------
     ndarray of shape (n_columns, n_factors), float64
-        Loadings as `FactorGenerator` takes them.
+        Loadings as `FactorGenerator` takes them, of 64 factors at most.
     """
     stds, slopes = (np.nan_to_num(x, posinf=0.0, neginf=0.0) for x in (stds, slopes))
     n = len(stds)
@@ -58,7 +55,7 @@ def factors_above_noise(
     covariance[np.triu_indices(n, 1)] = covariances
     covariance += covariance.T
     edge = 2.0 * noise_std * math.sqrt(n)
-    most = min(n, _MOST_FACTORS if most_factors is None else most_factors)
+    most = min(n, _MOST_FACTORS)
     axes = np.zeros((n, 0))
     for _ in range(_ROUNDS):
         shared = np.minimum(np.square(axes).sum(axis=1), stds**2)

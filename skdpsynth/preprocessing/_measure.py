@@ -18,7 +18,7 @@ from skdpsynth.preprocessing._estimates import (
     known_sizes,
 )
 from skdpsynth.preprocessing._marginals import measure_marginals
-from skdpsynth.preprocessing._measurements import Measurements, described
+from skdpsynth.preprocessing._measurements import Described, Measurements
 from skdpsynth.preprocessing._model import TableModel
 from skdpsynth.preprocessing._plan import table_bins
 from skdpsynth.preprocessing._tables import (
@@ -66,14 +66,9 @@ class Measured:
     @property
     def measurements(self) -> Measurements:
         """The same as a list of tables with names."""
-        return described(
-            self.model.facts,
-            self.rounds,
-            self.bins,
-            self.pairs,
-            self.triples,
-            self.moments,
-        )
+        tables = self.pairs, self.triples, self.moments
+        bins = self.bins if self.pairs else None
+        return Measurements(Described(self.model.facts, self.rounds, bins, *tables))
 
 
 def measure(

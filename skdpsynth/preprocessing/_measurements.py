@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import (
@@ -30,7 +31,7 @@ from skdpsynth.utils import DAMAGED, parse_json, read_text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -54,8 +55,9 @@ _SHOWN = 3  # categories of a bin, in a text
 class Bin(NamedTuple):
     """A bin of one column.
 
-    An interval has its ends, of which the lower one belongs to it; times are in seconds
-    since 1970. Categories in one bin are listed. "other" is any other value. In tables
+    An interval has its ends, of which the lower one belongs to it, and of the last one
+    both; times are in seconds since 1970, on the column's own clock where it has a
+    unit. Categories in one bin are listed. "other" is any other value. In tables
     of three columns zeros, missing and other values may be in a bin of another kind:
     `also` says so.
     """
@@ -116,7 +118,8 @@ class Measurements:
     Parameters
     ----------
     measurements : iterable of Measurement
-        The tables.
+        The tables. They are listed when they are first asked for, since a wide table
+        has many.
 
     Examples
     --------
@@ -128,8 +131,12 @@ class Measurements:
     [0, 1, 2]
     """
 
-    def __init__(self, measurements: Sequence[Measurement]) -> None:
-        self._all = tuple(measurements)
+    def __init__(self, measurements: Iterable[Measurement]) -> None:
+        self._source = measurements
+
+    @cached_property
+    def _all(self) -> tuple[Measurement, ...]:
+        return tuple(self._source)
 
     @overload
     def __getitem__(self, place: int) -> Measurement: ...
@@ -155,7 +162,7 @@ class Measurements:
         """Say how many there are of each order."""
         orders = [measurement.order for measurement in self._all]
         listed = (f"{orders.count(n)} of {n} columns" for n in sorted(set(orders)))
-        return f"<Measurements: {', '.join(listed)}>"
+        return f"<Measurements: {', '.join(listed) or 'none'}>"
 
     def to_frame(self) -> pd.DataFrame:
         """List all values, one per row.
@@ -240,68 +247,81 @@ class Measurements:
             ) from error
 
 
-def described(
-    facts: TableFacts,
-    rounds: Sequence[Sequence[Round]],
-    bins: TableBins,
-    pairs: Mapping[int, PairTables],
-    triples: Mapping[int, TripleTables],
-    moments: Mapping[int, SecondMoments],
-) -> Measurements:
-    """Give names to what was measured of each class (keys are positions)."""
-    names = [column.name for column in facts.columns]
-    sizes = known_sizes(facts.classes, [list(own) for own in rounds])
-    of_tables = [
-        _bins_of_codes(domain, own)
-        for domain, own in zip(facts.domains, bins.columns, strict=True)
-    ]
+@dataclass(frozen=True)
+class Described:
+    """What was measured of each class, with names (keys are positions of classes)."""
 
-    def of_class(c: int) -> Iterator[Measurement]:
-        scope = facts.classes.scopes[c]
-        count = np.array(facts.classes.counts[c])
-        if facts.classes.noise_std:
-            yield Measurement((), (), count, facts.classes.noise_std, scope)
-        for one in rounds[c]:
+    facts: TableFacts
+    rounds: Sequence[Sequence[Round]]
+    bins: TableBins | None  # of tables of two and three columns, if there are any
+    pairs: Mapping[int, PairTables]
+    triples: Mapping[int, TripleTables]
+    moments: Mapping[int, SecondMoments]
+
+    def __iter__(self) -> Iterator[Measurement]:
+        """Go through the tables, class by class, in the order of their release."""
+        sizes = known_sizes(self.facts.classes, [list(own) for own in self.rounds])
+        for c, size in enumerate(sizes.tolist()):
+            yield from self._of_rounds(c, size)
+            yield from self._of_tables(c)
+            yield from self._of_moments(c)
+
+    @property
+    def _names(self) -> list[Hashable]:
+        return [column.name for column in self.facts.columns]
+
+    def _of_rounds(self, c: int, size: float) -> Iterator[Measurement]:
+        """Give the numbers of rows, and the tables of one column."""
+        classes, names = self.facts.classes, self._names
+        scope = classes.scopes[c]
+        if classes.noise_std:
+            count = np.array(classes.counts[c])
+            yield Measurement((), (), count, classes.noise_std, scope)
+        for one in self.rounds[c]:
             released = one.released
             if np.isfinite(released.size_std):
-                size = np.array(released.size)
-                yield Measurement((), (), size, released.size_std, scope)
-            for j, counts in one.counts(sizes[c]).items():
-                own = _bins_of_cells(facts.domains[j], one.edges.get(j))
+                again = np.array(released.size)
+                yield Measurement((), (), again, released.size_std, scope)
+            for j, counts in one.counts(size).items():
+                own = _bins_of_cells(self.facts.domains[j], one.edges.get(j))
                 # Of counts less their mean, with the mean of as many rows as are known.
                 std = released.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
-                table = (names[j],), (own,), counts, float(std), scope
-                yield Measurement(*table)
-        if c in pairs:
-            yield from _of_pairs(pairs[c], scope)
-        if c in triples:
-            yield from _of_triples(triples[c], scope)
-        if c in moments:
+                yield Measurement((names[j],), (own,), counts, float(std), scope)
+
+    def _of_tables(self, c: int) -> Iterator[Measurement]:
+        """Give the tables of two and of three columns."""
+        if self.bins is None:
+            return
+        names, scope = self._names, self.facts.classes.scopes[c]
+        columns = [slice(*ends) for ends in pairwise(self.bins.starts.tolist())]
+        both = zip(self.facts.domains, self.bins.columns, strict=True)
+        bins = [_bins_of_codes(domain, own) for domain, own in both]
+        if (two := self.pairs.get(c)) is not None:
+            for i, j in two.pairs.tolist():
+                values = two.counts[columns[i], columns[j]].astype(np.float64)
+                pair = (names[i], names[j]), (bins[i], bins[j])
+                yield Measurement(*pair, values, two.noise_std, scope)
+        if (three := self.triples.get(c)) is not None:
+            n = three.counts.shape[-1]
+            grouped = [
+                _bins_of_groups(three.groups[place], own, n)
+                for place, own in zip(columns, bins, strict=True)
+            ]
+            each = zip(three.triples.tolist(), three.counts, strict=True)
+            for places, counts in each:
+                columns_of = tuple(names[j] for j in places)
+                bins_of = tuple(grouped[j] for j in places)
+                values = counts.astype(np.float64)
+                yield Measurement(columns_of, bins_of, values, three.noise_std, scope)
+
+    def _of_moments(self, c: int) -> Iterator[Measurement]:
+        """Give the second moments."""
+        if (moments := self.moments.get(c)) is not None:
+            names, scope = self._names, self.facts.classes.scopes[c]
             values = np.full((len(names), len(names)), np.nan)
             above = np.triu_indices(len(names), 1)
-            values[above] = values.T[above] = moments[c].covariances
-            std = moments[c].noise_std
-            yield Measurement(tuple(names), (), values, std, scope)
-
-    def _of_pairs(own: PairTables, scope: Hashable) -> Iterator[Measurement]:
-        columns = [slice(*ends) for ends in pairwise(bins.starts.tolist())]
-        for i, j in own.pairs.tolist():
-            values = own.counts[columns[i], columns[j]].astype(np.float64)
-            both = (names[i], names[j]), (of_tables[i], of_tables[j])
-            yield Measurement(*both, values, own.noise_std, scope)
-
-    def _of_triples(own: TripleTables, scope: Hashable) -> Iterator[Measurement]:
-        grouped = [
-            _bins_of_groups(own.groups[start:end], of_column, own.counts.shape[-1])
-            for (start, end), of_column in zip(
-                pairwise(bins.starts.tolist()), of_tables, strict=True
-            )
-        ]
-        for columns, counts in zip(own.triples.tolist(), own.counts, strict=True):
-            three = tuple(names[j] for j in columns), tuple(grouped[j] for j in columns)
-            yield Measurement(*three, counts.astype(np.float64), own.noise_std, scope)
-
-    return Measurements(list(chain.from_iterable(map(of_class, range(len(sizes))))))
+            values[above] = values.T[above] = moments.covariances
+            yield Measurement(tuple(names), (), values, moments.noise_std, scope)
 
 
 def _bins_of_cells(
@@ -389,11 +409,15 @@ def _bin_from_json(data: Any) -> Bin:  # noqa: ANN401 - JSON
 
 def _from_json(data: Any, bins: list[tuple[Bin, ...]]) -> Measurement:  # noqa: ANN401
     columns = tuple(decode_value(name) for name in data["columns"])
+    if min(data["bins"], default=0) < 0:
+        raise ValueError("bins of no column")
     own = tuple(bins[place] for place in data["bins"])
     values = np.array(data["values"], dtype=np.float64).reshape(data["shape"])
     expected = tuple(map(len, own)) if own or not columns else (len(columns),) * 2
     noise_std = float(data["noise_std"])
     if values.shape != expected or noise_std < 0 or len(own) not in (0, len(columns)):
         raise ValueError("a table of another shape")
+    if np.isnan(values).any() and (own or not columns):
+        raise ValueError("a count that is missing")
     label = decode_value(data["class"])
     return Measurement(columns, own, values, noise_std, label)

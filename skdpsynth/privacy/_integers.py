@@ -60,13 +60,8 @@ def halves(sums: Any) -> list[Any]:  # noqa: ANN401 - of NumPy or torch
     return [sums >> _HALF, sums & (2**_HALF - 1)]
 
 
-def rounded_total(sums: Ints, factor: int, bits: int) -> Ints:
-    """Multiply sums in two halves, (2, ...), and round ``2**bits`` off; then clamp it.
-
-    In Python's integers. A number that moves by x moves by less than ``factor x /
-    2**bits + 1``, so d of them by that and ``sqrt(d)`` in L2 norm.
-    """
+def clamped_total(sums: Ints) -> Ints:
+    """Put sums in two halves, (2, ...), together in Python's integers; clamp them."""
     upper, lower = sums.astype(object)
-    exact = ((upper << _HALF) + lower) * factor
-    rounded = (exact + (1 << bits >> 1)) >> bits
-    return np.asarray(np.clip(rounded, -LARGEST, LARGEST), dtype=np.int64)
+    exact = (upper << _HALF) + lower
+    return np.asarray(np.clip(exact, -LARGEST, LARGEST), dtype=np.int64)

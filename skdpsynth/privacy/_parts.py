@@ -27,7 +27,6 @@ import numpy as np
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy._integers import saturating_sum
-from skdpsynth.privacy._random import coupled
 from skdpsynth.utils import n_threads
 
 if TYPE_CHECKING:
@@ -83,23 +82,6 @@ def count_part(number: int, part: Any, steps: Iterable[Step]) -> Counted:  # noq
     for function, args, numbered in steps:
         value = function(*([number] if numbered else []), value, *args)
     return Counted({number: len(part)}, value)
-
-
-def length_of_part(number: int, part: Any) -> Counter[int]:  # noqa: ANN401
-    """Count the rows of a part, by its number."""
-    return Counter({number: len(part)})
-
-
-def stream_of_part(entropy: int, number: int) -> np.random.Generator:
-    """Make the generator of the secret draws for the rows of a part.
-
-    `entropy` is secret, from `secret_generator`. A part that is taken through the steps
-    once more, for another look or because a worker was lost, draws the same.
-    """
-    if coupled():  # a row of a test draws the same in whatever part it is
-        number = 0
-    seeds = np.random.SeedSequence(entropy, spawn_key=(number,), pool_size=8)
-    return np.random.Generator(np.random.PCG64DXSM(seeds))
 
 
 class Parts(ABC):

@@ -16,8 +16,8 @@ from skdpsynth.privacy._integers import (
     LARGEST,
     MOST_ROWS,
     clamped_counts,
+    clamped_total,
     halves,
-    rounded_total,
 )
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import Parts
@@ -246,6 +246,8 @@ def _triple_counts_of_part(
     """Count the rows of a part in the cells of every triple."""
     if np.any((codes < 0) | (codes >= n_groups)):
         raise ValueError("Expected integer codes in [0, n_groups) in every column.")
+    if triples.max(initial=0) >= codes.shape[1]:
+        raise ValueError("Expected triples of the columns that the codes have.")
     shape = len(triples), n_groups, n_groups, n_groups
     total = np.zeros(math.prod(shape), dtype=np.int64)
     offsets = n_groups**3 * np.arange(len(triples), dtype=np.int64)[:, None]
@@ -296,7 +298,7 @@ def noisy_second_moments(
     """
     require_sensitivity(reservation, MOMENTS_SENSITIVITY)
     sums = Parts.of(scores).total(_moments_of_part, means, unit)
-    noisy = release_gaussian(rounded_total(sums, 1, 0), reservation)
+    noisy = release_gaussian(clamped_total(sums), reservation)
     return noisy.astype(np.float64) * unit**2
 
 

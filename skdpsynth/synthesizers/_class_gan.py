@@ -80,8 +80,6 @@ class ClassGAN(GeneratedSynthesizer):
     asks them, and trains in `_fit`.
     """
 
-    _adversarial = True
-
     # Of all parameters that more than one of them may have.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
@@ -126,7 +124,7 @@ class ClassGAN(GeneratedSynthesizer):
         return {"init='random'": self.init == "random", "n_iter": self._asked}
 
     @property
-    def _no_steps(self) -> str:
+    def _no_steps(self) -> str:  # type: ignore[override]
         if self.init == "random":
             return "No column was measured, and no adversarial steps were run."
         if not self._asked:

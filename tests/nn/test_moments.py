@@ -17,12 +17,12 @@ from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._parts import Parts
 
 
-def found(covariance, std=0.01, *, stds=None, slopes=None, most_factors=None):
+def found(covariance, std=0.01, *, stds=None, slopes=None):
     n_columns = len(covariance)
     stds = np.ones(n_columns) if stds is None else stds
     slopes = stds if slopes is None else slopes
     above = covariance[np.triu_indices(n_columns, 1)]
-    return factors_above_noise(above, std, stds, slopes, most_factors)
+    return factors_above_noise(above, std, stds, slopes)
 
 
 def correlations(loadings):
@@ -125,22 +125,20 @@ def test_a_factor_in_noise_is_shrunk_as_it_is_seen(strength):
     for seed in range(32):
         noise = noise_matrix(np.random.default_rng(seed), n, std)
         factor = strength * edge * np.outer(direction, direction)
-        implied = correlations(found(noise + factor, std, most_factors=1))
+        implied = correlations(found(noise + factor, std))
         np.fill_diagonal(implied, 0.0)
         sizes.append(np.linalg.eigvalsh(implied)[-1] / edge)
     assert np.mean(sizes) == pytest.approx(strength - 1.0 / strength, abs=0.25)
 
 
-@pytest.mark.parametrize("most_factors", [1, 2, 3, 4, None])
-def test_there_are_no_more_factors_than_are_asked_for(most_factors):
-    """The largest ones of three stay."""
+def test_factors_that_differ_in_size_are_found_in_order():
+    """Three orthogonal ones, and no fourth."""
     vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 3)))[0]
     loadings = vectors * [2.0, 1.5, 1.0]
-    theirs = found(loadings @ loadings.T, most_factors=most_factors)
-    assert theirs.shape == (30, min(most_factors or 3, 3))
+    theirs = found(loadings @ loadings.T)
+    assert theirs.shape == (30, 3)
     angles = np.linalg.norm(np.linalg.qr(theirs)[0].T @ vectors, axis=0)
-    kept = theirs.shape[1]
-    np.testing.assert_allclose(angles[:kept], 1.0, atol=0.02)
+    np.testing.assert_allclose(angles, 1.0, atol=0.02)
 
 
 def test_there_are_64_factors_at_most():

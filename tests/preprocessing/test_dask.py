@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from _counting import length_of_part
 
 from skdpsynth import (
     DPCGANSynthesizer,
@@ -24,7 +25,7 @@ from skdpsynth.preprocessing._convert import total_keys
 from skdpsynth.preprocessing._dask import DaskParts
 from skdpsynth.preprocessing._table import lay_out
 from skdpsynth.privacy._counts import exact_counts
-from skdpsynth.privacy._parts import Counted, length_of_part, stream_of_part
+from skdpsynth.privacy._parts import Counted
 from skdpsynth.privacy.testing import insecure_randomness
 
 dask = pytest.importorskip("dask")
@@ -275,20 +276,24 @@ def test_no_partition_has_noise_of_its_own(monkeypatch):
         assert own.tolist() == again.tolist()
 
 
+def draws_of(number):
+    return np.random.default_rng([17, number])
+
+
 def kill_once(number, rows, path):
     """End the worker that gets part 1 first, as if its machine was lost."""
     marker = Path(path, "killed")
     if number == 1 and not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return stream_of_part(17, number).integers(1000, size=1) + len(rows)
+    return draws_of(number).integers(1000, size=1) + len(rows)
 
 
 def test_workers_of_a_cluster_count(cluster, tmp_path):
     """A worker that dies changes no sum and no draw."""
     assert len(cluster.scheduler_info(n_workers=-1)["workers"]) == 2
     parts = parts_of(np.array_split(CODES, 6))
-    drawn = sum(stream_of_part(17, number).integers(1000) for number in range(6))
+    drawn = sum(draws_of(number).integers(1000) for number in range(6))
     assert parts.total(kill_once, str(tmp_path), numbered=True) == drawn + 90
     assert Path(tmp_path, "killed").exists()
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from _counting import length_of_part
 from pyarrow import csv, dataset, parquet
 
 from skdpsynth import (
@@ -27,7 +28,6 @@ from skdpsynth.preprocessing import _csv, _sources
 from skdpsynth.preprocessing._csv import CsvFile
 from skdpsynth.preprocessing._sources import open_table
 from skdpsynth.privacy import _mechanisms
-from skdpsynth.privacy._parts import length_of_part
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (
     Boolean,

@@ -25,8 +25,8 @@ from skdpsynth.privacy._integers import (
     LARGEST,
     MOST_ROWS,
     clamped_counts,
+    clamped_total,
     halves,
-    rounded_total,
     saturating_sum,
 )
 from skdpsynth.privacy._mechanisms import release_gaussian
@@ -117,7 +117,7 @@ def test_of_both_signs_the_order_would_make_a_difference():
     total = saturating_sum(saturating_sum(stopped[0], stopped[1]), stopped[2])
     assert int(total[0]) == LARGEST - 5 != sum(steps)
     added = sum(np.array(halves(own)) for own in stopped)
-    assert rounded_total(added, 1, 0).tolist() == [LARGEST]
+    assert clamped_total(added).tolist() == [LARGEST]
 
 
 vectors = st.lists(
@@ -125,32 +125,27 @@ vectors = st.lists(
 )
 
 
-@given(vectors, st.integers(1, 2**13), st.integers(0, 20))
-def test_a_total_is_rounded_and_clamped_as_python_s_integers_are(rows, factor, bits):
+@given(vectors)
+def test_a_total_is_clamped_as_python_s_integers_are(rows):
     arrays = [np.array(row) for row in [[0, 0, 0], *rows]]
     added = sum(np.array(halves(own)) for own in arrays)
-    exact = [factor * sum(row[i] for row in rows) for i in range(3)]
-    unit = 2**bits
-    rounded = [(2 * value + unit) // (2 * unit) for value in exact]
-    expected = [max(clamp(value), -LARGEST) for value in rounded]  # so has its negative
-    assert rounded_total(added, factor, bits).tolist() == expected
+    exact = [sum(row[i] for row in rows) for i in range(3)]
+    expected = [max(clamp(value), -LARGEST) for value in exact]  # so has its negative
+    assert clamped_total(added).tolist() == expected
 
 
 @given(
     st.lists(st.integers(-(2**80), 2**80), min_size=3, max_size=3),
     st.lists(st.integers(-(2**36), 2**36), min_size=3, max_size=3),
-    st.integers(0, 20),
 )
-def test_rounding_moves_by_a_unit_more_at_most(total, row, bits):
-    """Where it is clamped too; without the unit the bound would be wrong."""
-
+def test_a_row_moves_a_clamped_total_by_what_it_adds_at_most(total, row):
     def released(values):
         upper, lower = zip(*(divmod(value, 2**32) for value in values), strict=True)
-        return rounded_total(np.array([upper, lower]), 1, bits).tolist()
+        return clamped_total(np.array([upper, lower])).tolist()
 
     after = released([a + b for a, b in zip(total, row, strict=True)])
     for a, b, x in zip(after, released(total), row, strict=True):
-        assert abs(a - b) <= abs(x) / 2**bits + (bits > 0)
+        assert abs(a - b) <= abs(x)
         assert (a - b) * x >= 0
 
 

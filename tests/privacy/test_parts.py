@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from _counting import length_of_part
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +20,6 @@ from skdpsynth.privacy._parts import (
     Counted,
     LocalParts,
     Parts,
-    length_of_part,
-    stream_of_part,
 )
 from skdpsynth.privacy._tables import exact_pair_counts
 
@@ -143,14 +142,3 @@ def test_few_parts_are_in_memory_at_a_time():
 def test_an_error_in_a_part_comes_through():
     with pytest.raises(ValueError, match="integer codes"):
         exact_counts(cut(CODES, 20, 90), [5, 5, 4])
-
-
-def test_a_part_draws_the_same_whenever_it_is_asked():
-    """And parts draw apart, as do fits."""
-    first, again, other, fit = (
-        stream_of_part(entropy, number).integers(2**62, size=4).tolist()
-        for entropy, number in ((7, 0), (7, 0), (7, 1), (8, 0))
-    )
-    assert first == again
-    assert not set(first) & set(other)
-    assert not set(first) & set(fit)

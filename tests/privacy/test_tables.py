@@ -279,6 +279,7 @@ def test_what_is_no_pair_is_refused(pairs):
         ([[0, 1]], "i < j < k"),
         ([0, 1, 2], "i < j < k"),
         ([[0, 1, 2], [0, 1, 2]], "once"),
+        ([[0, 1, 4]], "columns that the codes have"),
     ],
 )
 def test_what_is_no_triple_is_refused(triples, words):

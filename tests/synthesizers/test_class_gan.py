@@ -401,3 +401,95 @@ def test_a_device_may_be_an_object(cls):
     device = torch.device("cpu")
     synthesizer = quick(cls, device=device, schema=make_schema())
     assert len(synthesizer.fit(make_table(300)).sample(3)) == 3
+
+
+# --- What is measured, and what is said of it -----------------------------------------
+
+NUMBERS = {f"x{j}": Continuous(0, 1) for j in range(5)}
+LABELLED = TableSchema(NUMBERS | {"y": Categorical(["u", "v"])}, target="y")
+
+
+@pytest.mark.parametrize("kind", FIVE)
+def test_training_that_is_asked_for_leaves_something_to_be_measured(kind):
+    """565 rows can afford tables just so, but not beside training: then moments."""
+    counts = {"u": 565, "v": 565}
+    schema = TableSchema(LABELLED.columns, target="y", class_counts=counts)
+    assert (kind(schema=schema).plan()["tables"] == 10).all()
+    table = pd.DataFrame(np.random.default_rng(0).random((1130, 5)), columns=[*NUMBERS])
+    table["y"] = ["u", "v"] * 565
+    fitted = kind(schema=schema, n_iter=2).fit(table)
+    assert fitted.n_iter_ == 2
+    orders = {measured.order for measured in fitted.measurements_}
+    assert orders in ({0, 1, 2}, {0, 1, 5}, {1, 2}, {1, 5})
+
+
+@pytest.mark.parametrize("kind", FIVE)
+def test_the_factors_of_measured_moments_are_not_cut_to_those_of_a_loop(kind):
+    """Three blocks of four columns that are nearly equal: three factors."""
+    rng = np.random.default_rng(0)
+    shared = np.repeat(rng.normal(size=(3000, 3)), 4, axis=1)
+    values = np.clip(shared + 0.1 * rng.normal(size=(3000, 12)), -4, 4)
+    table = pd.DataFrame(values, columns=[f"x{j}" for j in range(12)])
+    bounds = dict.fromkeys(table.columns, Continuous(-4, 4, scale="linear"))
+    schema = TableSchema(bounds, n_rows=3000)
+    fits = []
+    for synthesizer in (kind(latent_dim=1), MarginalSynthesizer()):
+        with insecure_randomness(0):
+            fits.append(synthesizer.set_params(schema=schema).fit(table))
+    ours, theirs = (own.generator_.parameters[0]["loadings"] for own in fits)
+    assert theirs.any(axis=0).sum() == 3
+    np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, rtol=0.3, atol=0.3)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "counts", "dependence", "tables"),
+    [
+        (1.0, (90_000, 90_000), ["kept", "kept"], [10, 10]),
+        (1.0, (2000, 2000), ["weak", "weak"], [10, 10]),
+        (0.3, (90_000, 950), ["kept", "borrowed"], [10, 0]),
+        (1.0, (20, 20), ["lost", "lost"], [0, 0]),
+    ],
+)
+@pytest.mark.parametrize("kind", [*FIVE, MarginalSynthesizer])
+def test_a_plan_says_what_becomes_of_dependence(
+    kind, epsilon, counts, dependence, tables
+):
+    """By the rows over the noise of a table, some 14 at epsilon 1: 40 and 200 of it."""
+    given = dict(zip(["u", "v"], counts, strict=True))
+    plan = kind(epsilon, schema=LABELLED).plan(class_counts=given)
+    assert plan["dependence"].tolist() == dependence
+    assert plan["tables"].tolist() == tables
+    lost = plan["note"].str.contains("depend on each other")
+    assert lost.tolist() == [own == "lost" for own in dependence]
+
+
+def test_marginals_alone_promise_no_dependence():
+    plan = IndependentSynthesizer(schema=LABELLED).plan(class_counts={"u": 9, "v": 9})
+    assert plan["dependence"].tolist() == ["", ""]
+
+
+@pytest.mark.parametrize("kind", FIVE)
+def test_that_no_steps_run_is_said_in_words(kind, caplog):
+    """By the plan, the log and the report; and nothing of it where steps run."""
+    table, schema = make_table(400), make_schema()
+    synthesizer = kind(4.0, schema=schema)
+    with caplog.at_level("INFO", logger="skdpsynth"):
+        notes = synthesizer.fit(table).privacy_report().notes
+    words = "No adversarial steps were run"
+    assert any(words in note and "n_iter" in note for note in notes)
+    assert words in caplog.text
+    training = synthesizer.plan(class_counts=dict(table["y"].value_counts()))
+    assert training["training"].str.contains("no adversarial steps").all()
+    asked = kind(4.0, schema=schema, n_iter=2)
+    assert not any(words in note for note in asked.fit(table).privacy_report().notes)
+    training = asked.plan(class_counts=dict(table["y"].value_counts()))
+    assert training["training"].tolist() == ["2 adversarial steps"] * len(training)
+
+
+@pytest.mark.parametrize("kind", FIVE)
+def test_steps_that_were_asked_for_in_vain_are_explained(kind):
+    """Of one column there is no dependence to learn."""
+    table = pd.DataFrame({"x": np.random.default_rng(0).random(300)})
+    schema = TableSchema({"x": Continuous(0, 1)})
+    notes = kind(4.0, schema=schema, n_iter=2).fit(table).privacy_report().notes
+    assert any("one column only" in note for note in notes)
