@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 import torch
 
-from skdpsynth.nn._discriminator import Discriminator
-from skdpsynth.nn._factors import FactorGenerator, FactorTrainer
+from skdpsynth.models._factors import FactorGenerator, FactorTrainer
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.training._discriminator import Discriminator
 
 _FAKES, _FACTORS, _REPEATS = 512, 8, 5
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.privacy._random import secret_generator
+from skdpsynth.privacy import secret_generator
+from skdpsynth.training import TeacherEnsemble
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -107,7 +107,7 @@ def _fit(args: argparse.Namespace) -> None:
     if args.infer_dtypes:
         table = _read_table(args.table, _described(args))
     elif args.table.suffix.lower() == ".csv":
-        from skdpsynth.preprocessing import CsvFile
+        from skdpsynth.table import CsvFile
 
         table = CsvFile(args.table, _described(args), _NO_KINDS)
     from skdpsynth.privacy import cost_of_failure
@@ -220,7 +220,7 @@ def _read_table(
     A Parquet file has those of its types; what pandas wrote beside them may follow from
     values.
     """
-    from skdpsynth.preprocessing import read_csv
+    from skdpsynth.table import read_csv
 
     if path.suffix.lower() == ".csv":
         return read_csv(

@@ -19,26 +19,18 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.persistence import Savable
-from skdpsynth.preprocessing import (
+from skdpsynth.measure import (
     TAIL_SHARE,
     ClassPlan,
-    Sampler,
-    agreed_target,
     buy_facts,
-    declared_facts,
     discovery_share,
-    features_like,
     guess_table,
     guessed_layout,
-    is_source,
     judged,
-    labels_like,
-    open_table,
     plan_facts,
     plan_table,
-    public_seed,
 )
+from skdpsynth.persistence import Savable
 from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
@@ -46,7 +38,16 @@ from skdpsynth.privacy import (
     claim,
     cost_of_failure,
 )
+from skdpsynth.sampling import Sampler, public_seed
 from skdpsynth.schema import TableSchema
+from skdpsynth.table import (
+    agreed_target,
+    declared_facts,
+    features_like,
+    is_source,
+    labels_like,
+    open_table,
+)
 from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, Options, fit_context
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skdpsynth.preprocessing import TableFacts, TableLayout, TableModel, TableRows
+    from skdpsynth.measure import TableModel
+    from skdpsynth.table import TableFacts, TableLayout, TableRows
 
 __all__ = ["BaseSynthesizer"]
 

@@ -8,14 +8,12 @@ change between minor versions, which the changelog says.
 """
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.preprocessing import (
+from skdpsynth.measure import (
     ClassPlan,
     Measured,
     Measurement,
     Measurements,
-    PrivateRows,
     TableBins,
-    TableFacts,
     TableModel,
     choose_bins,
     measure,
@@ -30,6 +28,7 @@ from skdpsynth.privacy import (
     noisy_votes,
     secret_generator,
 )
+from skdpsynth.table import PrivateRows, TableFacts
 
 __all__ = [
     "BaseSynthesizer",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.privacy._parts import Parts
+from skdpsynth.privacy import Parts
 from skdpsynth.schema import Categorical, Continuous
+from skdpsynth.table import PrivateRows
 
 COLUMNS = {
     "a": Continuous(-6, 8, scale="linear", decimals="any"),

@@ -10,9 +10,9 @@ import pytest
 from sklearn.base import clone
 
 from skdpsynth.audit import audit_ledger
-from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
 from skdpsynth.privacy import _mechanisms
-from skdpsynth.synthesizers._start import FactorStart, PairStart
+from skdpsynth.synthesizers._base import FactorStart, PairStart
+from skdpsynth.table import LevelDomain, NumericDomain
 
 
 def whole(parts):

@@ -38,7 +38,7 @@ def proven_sensitivities(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
     Not the package's numbers: a row moves the counts of B cells less their mean by
     ``sqrt(1 - 1/B)``, and the number of rows by its weight, in units of 2^-20 rows.
     """
-    from skdpsynth.preprocessing import _marginals
+    from skdpsynth.measure import _marginals
 
     real, found = _marginals.centred_histogram, {}
 
@@ -55,10 +55,10 @@ def proven_sensitivities(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
 @pytest.fixture
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make fits to pair tables short, for what holds however good they are."""
-    from skdpsynth.nn import _fitting, _mixture_trainer
+    from skdpsynth.models import _mixture, _mixture_trainer
 
-    monkeypatch.setattr(_fitting, "_STEPS", (20, 20))
-    monkeypatch.setattr(_fitting, "_COMPONENTS", (60, 60))
+    monkeypatch.setattr(_mixture, "_STEPS", (20, 20))
+    monkeypatch.setattr(_mixture, "_COMPONENTS", (60, 60))
     monkeypatch.setattr(_mixture_trainer, "_HELD_LAST", 5)
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.privacy._reservation import Ledger
+from skdpsynth.privacy import Ledger
 
 
 def table(n_rows, n_columns=6):

@@ -22,11 +22,11 @@ from skdpsynth.exceptions import (
     InvalidTableError,
     ReservationError,
 )
-from skdpsynth.preprocessing._purchase import TableFacts, buy_facts
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._aggregators import noisy_counts
+from skdpsynth.measure._discovery import buy_facts
+from skdpsynth.privacy import PrivacyAccountant, noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
+from skdpsynth.table import TableFacts
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 

@@ -176,7 +176,7 @@ def test_code_is_that_of_the_synthesizer_alone(bench, tmp_path, monkeypatch):
     assert len(set(states())) == 3
     assert change("base.py", "\n# A comment.\n") == [False, False, False]
     assert change("synthesizers/_gpate.py", "\nx = 1\n") == [False, False, True]
-    assert change("nn/_generator.py", "\nx = 1\n") == [False, False, True]
+    assert change("models/_generator.py", "\nx = 1\n") == [False, False, True]
     assert change("privacy/_accountant.py", "\nx = 1\n") == [False, True, True]
     assert change("metrics/_encode.py", "\nx = 1\n") == [True, True, True]
     bench.code_of.cache_clear()

@@ -22,7 +22,7 @@ from skdpsynth import IndependentSynthesizer, PrivacyBudget, TableSchema, __main
 from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.preprocessing import _drawing, _sources
+from skdpsynth.sampling import _sampler
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -31,6 +31,7 @@ from skdpsynth.schema import (
     Identifier,
     Ordered,
 )
+from skdpsynth.table import _sources
 from skdpsynth.utils.containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
@@ -244,9 +245,9 @@ def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
     )
     assert main(["fit", table, "--schema", "s.json", *FAST, "-o", "m"]) == 0
     assert blocks == [100] * 10
-    batches, drawn = [], _drawing.DrawnTable
+    batches, drawn = [], _sampler.DrawnTable
     monkeypatch.setattr(
-        _drawing,
+        _sampler,
         "DrawnTable",
         lambda facts, n, first: batches.append((first, n)) or drawn(facts, n, first),
     )

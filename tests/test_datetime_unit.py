@@ -10,10 +10,8 @@ import pytest
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.preprocessing._columns import declared_domain
-from skdpsynth.preprocessing._convert import from_wall, to_wall
-from skdpsynth.preprocessing._layout import ColumnLayout
 from skdpsynth.schema import Datetime, TableSchema
+from skdpsynth.table import ColumnLayout, declared_domain, from_wall, to_wall
 
 N = 600
 RNG = np.random.default_rng(0)

@@ -99,7 +99,7 @@ def functions_of(error: BaseException) -> list[str]:
 
 def seen(monkeypatch) -> list[object]:
     """Note every draw of noise from a reservation."""
-    from skdpsynth.privacy._reservation import Ledger
+    from skdpsynth.privacy import Ledger
 
     drawn: list[object] = []
     draw_down = Ledger._draw_down

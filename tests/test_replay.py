@@ -35,21 +35,26 @@ from skdpsynth.audit._worlds import (
     replayed,
 )
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.nn._clipping import poisson_sample
-from skdpsynth.nn._teachers import assign_teachers
-from skdpsynth.preprocessing import _table
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._aggregators import gaussian_sum, thresholded_counts
-from skdpsynth.privacy._counts import GRID, MIN_KEY_COUNT
+from skdpsynth.privacy import (
+    GRID,
+    MIN_KEY_COUNT,
+    LocalParts,
+    PrivacyAccountant,
+    gaussian_sum,
+    of_rows,
+    secret_generator,
+    telling,
+    thresholded_counts,
+)
 from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._observer import telling
-from skdpsynth.privacy._parts import LocalParts
-from skdpsynth.privacy._random import of_rows, secret_generator
 from skdpsynth.privacy.testing import (
     coupled_rows,
     insecure_randomness,
     observe_releases,
 )
+from skdpsynth.table import _sources
+from skdpsynth.training._clipping import poisson_sample
+from skdpsynth.training._teachers import assign_teachers
 
 ROWS = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
 PLACES = (0, 9, 20)
@@ -509,8 +514,8 @@ def test_a_row_may_be_refused_if_it_is_so_wherever_it_stands(monkeypatch):
     found = replay(ready, "infinite floats", rows=["first", "last"], twins=False)
     outcomes = {(pair.change, pair.outcome) for pair in found.pairs}
     assert outcomes == {("added", "refused"), ("removed", "equal")}
-    real = _table.count_infinite
+    real = _sources.count_infinite
     monkeypatch.setattr(
-        _table, "count_infinite", lambda frame, layout: real(frame[1:], layout)
+        _sources, "count_infinite", lambda frame, layout: real(frame[1:], layout)
     )
     assert replay(ready, "infinite floats", twins=False).violated

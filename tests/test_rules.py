@@ -206,7 +206,7 @@ def test_classes_are_those_that_are_asked_for(fitted, strategy):
 
 
 def test_rows_of_many_chunks_keep_the_rules(fitted, monkeypatch):
-    monkeypatch.setattr("skdpsynth.preprocessing._drawing._CHUNK_ROWS", 60)
+    monkeypatch.setattr("skdpsynth.sampling._sampler._CHUNK_ROWS", 60)
     rows = fitted["pairs"].sample(200, random_state=1)
     assert keeps_all(rows)
     assert (

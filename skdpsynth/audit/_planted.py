@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.nn import _teachers
-from skdpsynth.preprocessing import LevelDomain, NumericDomain, _columns, _purchase
+from skdpsynth.measure import _discovery
 from skdpsynth.privacy import _aggregators, _mechanisms, insecure_randomness_active
 from skdpsynth.synthesizers import IndependentSynthesizer
+from skdpsynth.table import (
+    LevelDomain,
+    NumericDomain,
+    _rows,
+    numeric_values,
+    total_keys,
+)
+from skdpsynth.training import _teachers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,7 +95,7 @@ def _categories_of_rows(
 ) -> Any:
     """Read the categories off the data, past the release."""
     found = real(table, columns, *args, **named)
-    keys = _columns.total_keys(table, [column.name for column in columns])
+    keys = total_keys(table, [column.name for column in columns])
     return [
         LevelDomain(
             tuple(sorted(key for key in own if key is not None)),
@@ -105,9 +112,7 @@ def _range_of_rows(
     """Read a range off the data, past the release."""
     found = real(table, columns, *args, **named)
     for place, column in enumerate(columns):
-        parts = [
-            _columns.numeric_values(part[column.name], column) for part in table.each()
-        ]
+        parts = [numeric_values(part[column.name], column) for part in table.each()]
         present = np.concatenate([values[~missing] for values, missing in parts])
         low, high = float(present.min()), float(present.max())
         found[place] = NumericDomain(low, high, False, False, nullable=True)
@@ -153,13 +158,13 @@ PLANTED = {
         _aggregators, "exact_counts", _counted_twice, "2 times"
     ),
     "categories of the rows": Twin(
-        _purchase, "buy_levels", _categories_of_rows, "the row", table="undeclared"
+        _discovery, "buy_levels", _categories_of_rows, "the row", table="undeclared"
     ),
     "a range of the rows": Twin(
-        _purchase, "buy_ranges", _range_of_rows, _PAST, table="undeclared"
+        _discovery, "buy_ranges", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
-        _columns, "factorize", _dtype_of_block, "times its", table="large levels"
+        _rows, "factorize", _dtype_of_block, "times its", table="large levels"
     ),
     "the number of rows kept": Twin(
         IndependentSynthesizer, "_fit", _keeps_number_of_rows, _PAST
@@ -172,6 +177,6 @@ PLANTED = {
         table="empty class",
     ),
     "a warning of values": Twin(
-        _columns, "numeric_values", _warns_of_values, "is warned of"
+        _rows, "numeric_values", _warns_of_values, "is warned of"
     ),
 }

@@ -31,9 +31,8 @@ from skdpsynth.audit._planted import PLANTED, replaced
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.nn import _fitting, _mixture_trainer
-from skdpsynth.preprocessing import _sources
-from skdpsynth.privacy import _blocks, _parts
+from skdpsynth.models import _mixture, _mixture_trainer
+from skdpsynth.privacy import _calibration, _parts
 from skdpsynth.synthesizers import (
     DPCGANSynthesizer,
     DPGANSynthesizer,
@@ -42,8 +41,9 @@ from skdpsynth.synthesizers import (
     MarginalSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
-    _dpcgan_plan,
+    _dpcgan,
 )
+from skdpsynth.table import _sources
 from skdpsynth.utils import withheld
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ _EVERYWHERE = ("Independent", "GPATE")
 # rows are to be read in several parts, and what follows releases is post-processing.
 _BLOCK_ENTRIES, _FEW_STEPS = 48, 20
 # What sampled steps cost takes seconds to compute, and all plans of a table ask for it.
-_kept_mu = lru_cache(maxsize=1024)(_blocks.steps_mu)
+_kept_mu = lru_cache(maxsize=1024)(_calibration.steps_mu)
 
 
 @dataclass(frozen=True)
@@ -566,10 +566,10 @@ def _small() -> Iterator[None]:
     with (
         replaced(_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
         replaced(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        replaced(_fitting, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
+        replaced(_mixture, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
         replaced(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
-        replaced(_blocks, "steps_mu", _kept_mu),
-        replaced(_dpcgan_plan, "steps_mu", _kept_mu),
+        replaced(_calibration, "steps_mu", _kept_mu),
+        replaced(_dpcgan, "steps_mu", _kept_mu),
         ExitStack() as stack,
     ):
         if missing_library("dask") is None:

@@ -14,38 +14,39 @@ the first certificate do.
 
 from skdpsynth.privacy._accountant import PrivacyAccountant
 from skdpsynth.privacy._aggregators import (
+    MIN_KEY_COUNT,
+    CentredCounts,
     centred_histogram,
+    centred_sensitivity,
     confident_gnmax,
     gaussian_sum,
+    key_threshold,
     noisy_counts,
     noisy_histogram,
     noisy_votes,
     thresholded_counts,
 )
-from skdpsynth.privacy._blocks import (
+from skdpsynth.privacy._budget import PrivacyBudget, cost_of_failure
+from skdpsynth.privacy._calibration import (
+    gdp_epsilon,
+    grid_noise_std,
     likely_vote_noise_std,
     sampled_noise_multiplier,
     steps_mu,
     vote_noise_std,
     votes_mu,
 )
-from skdpsynth.privacy._budget import PrivacyBudget, cost_of_failure
-from skdpsynth.privacy._calibration import gdp_epsilon, grid_noise_std
-from skdpsynth.privacy._counts import (
-    MIN_KEY_COUNT,
-    CentredCounts,
-    centred_sensitivity,
-    key_threshold,
-)
-from skdpsynth.privacy._integers import GRID, clamped_counts
-from skdpsynth.privacy._mechanisms import release_float_gaussian
-from skdpsynth.privacy._observer import telling
+from skdpsynth.privacy._ledger import UNLABELLED, Kind, Ledger, Reservation
+from skdpsynth.privacy._mechanisms import release_float_gaussian, telling
 from skdpsynth.privacy._parts import (
+    GRID,
     Counted,
+    HoldsPrivateRows,
     LocalParts,
     Parts,
     Step,
     changed_parts,
+    clamped_counts,
     count_part,
     digest_of,
     of_both,
@@ -55,10 +56,7 @@ from skdpsynth.privacy._random import (
     of_rows,
     secret_generator,
 )
-from skdpsynth.privacy._report import PrivacyReport
-from skdpsynth.privacy._report_json import ReportEntry
-from skdpsynth.privacy._report_text import claim, scope_words
-from skdpsynth.privacy._reservation import UNLABELLED, Kind, Ledger, Reservation
+from skdpsynth.privacy._report import PrivacyReport, ReportEntry, claim, scope_words
 from skdpsynth.privacy._tables import (
     LENGTH,
     MOMENTS_SENSITIVITY,
@@ -77,6 +75,7 @@ __all__ = [
     "UNLABELLED",
     "CentredCounts",
     "Counted",
+    "HoldsPrivateRows",
     "Kind",
     "Ledger",
     "LocalParts",

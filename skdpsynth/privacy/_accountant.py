@@ -13,19 +13,27 @@ import math
 import operator
 from typing import TYPE_CHECKING
 
-from skdpsynth.privacy._blocks import sampled_noise_multiplier, vote_noise_std
-from skdpsynth.privacy._calibration import grid_noise_std
-from skdpsynth.privacy._report import PrivacyReport, build_report
-from skdpsynth.privacy._report_text import scope_words
-from skdpsynth.privacy._reservation import Entry, Ledger, Reservation
-from skdpsynth.privacy._spending import Spending, check_request, fixed_cap
+from skdpsynth.privacy._calibration import (
+    grid_noise_std,
+    sampled_noise_multiplier,
+    vote_noise_std,
+)
+from skdpsynth.privacy._ledger import (
+    Entry,
+    Ledger,
+    Reservation,
+    Spending,
+    check_request,
+    fixed_cap,
+)
+from skdpsynth.privacy._report import PrivacyReport, build_report, scope_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from skdpsynth.privacy._blocks import VoteNoise
     from skdpsynth.privacy._budget import PrivacyBudget
-    from skdpsynth.privacy._reservation import Kind
+    from skdpsynth.privacy._calibration import VoteNoise
+    from skdpsynth.privacy._ledger import Kind
 
 
 _LOG = logging.getLogger("skdpsynth")

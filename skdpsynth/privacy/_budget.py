@@ -17,7 +17,7 @@ from skdpsynth.exceptions import (
     PersistenceError,
     check_range,
 )
-from skdpsynth.privacy._report_text import claim
+from skdpsynth.privacy._report import claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,32 +1,42 @@
-"""From (epsilon, delta) to noise and back.
+"""Blocks of releases that cost less than their noise says: votes, and sampled steps.
 
-One number describes any composition of Gaussian releases: its Gaussian-DP parameter
-``mu`` (sensitivity over standard deviation; squares add up). The exact curve is
+A block is a number of releases that is fixed before its first. Its privacy profile
+``delta(epsilon)`` is computed as a whole, and then bounded by that of one Gaussian
+release: the smallest ``mu`` is taken with
 
-    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+    delta(epsilon) <= tail + (1 - tail) delta_mu(epsilon)    for all epsilon >= 0,
 
-The closed form plans, dp-accounting's privacy loss distributions certify.
+in both directions. Such a block is a post-processing of a mechanism that shows all with
+probability ``tail`` and is a Gaussian release of parameter mu else. So blocks, counts
+and sums add up as ``mu^2``, tails add up in delta, and all may be planned from earlier
+releases: the caps on both sums are fixed before. The tail is what makes the rest small:
+the rarest answers of a block cost as much as full Gaussian releases.
 
 References
 ----------
-Dong, Roth, Su (2022), "Gaussian Differential Privacy", J. R. Stat. Soc. B 84(1),
-Corollary 1 (https://doi.org/10.1111/rssb.12454).
-Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy"
-(https://arxiv.org/abs/2004.00010).
+Zhu, Dong, Wang (2022), "Optimal Accounting of Differential Privacy via Characteristic
+Function", Section 3: dominating pairs (https://arxiv.org/abs/2106.08567).
+Doroshenko et al. (2022), "Connect the Dots: Tighter Discrete Approximations of Privacy
+Loss Distributions" (https://arxiv.org/abs/2207.04380).
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from scipy.special import log_ndtr
+import numpy as np
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from skdpsynth.exceptions import check_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    from numpy.typing import NDArray
+
 
 # `gdp_delta` is a difference of nearly equal numbers. Over epsilon in [1e-4, 1e3] and
 # delta in [1e-15, 0.5] its relative error stays below a tenth of this; the inverses
@@ -188,3 +198,325 @@ def replace_one_epsilon(
         if epsilon < _EXPONENT_LIMIT and (1 + math.exp(epsilon)) * smaller <= delta:
             best = min(best, 2 * epsilon)
     return best
+
+
+VoteNoise = Literal["gaussian", "laplace"]
+
+# Outside of these the arithmetic is too coarse, and every release is charged alone.
+_LEAST_MU, _MOST_MU, _LEAST_TAIL = 1e-3, 8.0, 1e-13
+_LEAST_SCALE = 1e-4
+_VOTES_AT_ONCE = 64  # sets of so many votes compose
+_CELLS_OF_A_VOTE = 8.0  # of the grid of losses; a vote's loss is about 1 / noise
+_CELLS_OF_ALL_STEPS = 200.0  # the same, in what all steps together would lose,
+_CELLS_OF_A_STEP = 4000.0  # and at most, in what one step can lose
+_REACH = 8.0  # of the grid, in standard deviations of the loss
+_CORNERS = 48
+_LOG_RAREST = -42.0  # of an answer that is looked at
+_TAIL_STDS = 50.0  # how far a discrete noise is summed: rarer than any answer above
+_CLOSE = 1e-4  # relative distance from the cost aimed at
+_MOST_TRIALS = 100
+# Of a block of many votes with Gaussian noise, over that of as many Gaussian releases.
+_LIMIT = {"gaussian": 2.0 / math.pi, "laplace": 1.0}
+
+
+def votes_mu(noise_std: float, count: int, noise: VoteNoise, tail: float) -> float:
+    """Bound the mu of a block of noisy one-bit votes; inf where no bound is known.
+
+    `noise_std` is the sigma or scale of the discrete noise on the number of votes,
+    `tail` the delta beside the Gaussian curve.
+
+    A vote tells whether ``n + noise > k / 2``, and a row changes n by at most 1. Who
+    asks chooses n anew at every vote. Let ``w_t(r)`` be the largest ``P(S) - r Q(S)``
+    over all events S of t votes and all ways of choosing, where P and Q differ in one
+    row. Then ``w_0(r) = max(0, 1 - r)``, and over the pairs (p, q) of the probabilities
+    of a yes for n and n + 1 votes, or n + 1 and n,
+
+        w_(t+1)(r) = max  p w_t(r q / p) + (1 - p) w_t(r (1 - q) / (1 - p)).
+
+    That is exact against an adversary who sees every answer before the next question,
+    with ``delta(epsilon) = w(e^epsilon)``. It is approximated from above: w is convex
+    and interpolated linearly, and the right side is convex in (p, q), so that its
+    maximum over all pairs is at most that over the corners of a polygon around them.
+    The number of teachers makes no difference: n may be anything.
+    """
+    alone = _vote_alone_mu(noise_std, noise) * math.sqrt(count)
+    if tail < _LEAST_TAIL or math.sqrt(count) / noise_std > 3 * _MOST_MU:
+        return alone
+    cell = 1.0 / (noise_std * _CELLS_OF_A_VOTE)
+    at_once = min(count, _VOTES_AT_ONCE)
+    profiles = _profiles(_corners(noise_std, noise), at_once, noise_std, cell)
+    losses = _as_losses(profiles[-1], cell).self_compose(count // at_once)
+    if count % at_once:
+        losses = losses.compose(_as_losses(profiles[count % at_once - 1], cell))
+    return _dominating_mu(losses, tail, cell, math.sqrt(count) / noise_std, alone)
+
+
+def steps_mu(
+    noise_multiplier: float, sampling_rate: float, count: int, tail: float
+) -> float:
+    """Bound the mu of a block of Gaussian steps on Poisson samples.
+
+    Noise is in clipping norms. `tail` is the delta beside the Gaussian curve; without
+    any, sampling is charged as if every row were in every step.
+    """
+    from dp_accounting.pld import privacy_loss_distribution
+
+    alone = math.sqrt(count) / noise_multiplier
+    if sampling_rate == 1.0 or tail < _LEAST_TAIL:
+        return alone
+    # What many steps together would cost by the central limit theorem: a scale.
+    spread = math.expm1(min(noise_multiplier**-2, 50.0))
+    scale = min(sampling_rate * math.sqrt(count * spread), alone)
+    if scale > 3 * _MOST_MU:
+        return alone
+    if scale < _LEAST_SCALE:  # the same noise on a larger sample costs more
+        sampling_rate = min(1.0, sampling_rate * _LEAST_SCALE / scale)
+        scale = min(_LEAST_SCALE, alone)
+    largest = (_REACH * noise_multiplier + 0.5) / noise_multiplier**2  # loss of a step
+    largest = math.log1p(sampling_rate * math.expm1(min(largest, 700.0)))
+    cell = max(min(scale, 2.0) / _CELLS_OF_ALL_STEPS, largest / _CELLS_OF_A_STEP)
+    losses = privacy_loss_distribution.from_gaussian_mechanism(
+        noise_multiplier,
+        sampling_prob=sampling_rate,
+        value_discretization_interval=cell,
+    ).self_compose(count)
+    return _dominating_mu(losses, tail, cell, scale, alone)
+
+
+def likely_vote_noise_std(mu: float, count: int, noise: VoteNoise) -> float:
+    """Give about the noise of a vote, at once: for decisions, not for charges.
+
+    Within some per cent for blocks of 100 votes and more; 0 for an infinite mu.
+    """
+    return math.sqrt(_LIMIT[noise] * count) / mu
+
+
+@lru_cache(maxsize=256)
+def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> float:
+    """Give the noise, in votes, with which a block of votes costs no more than mu.
+
+    Sigma of the discrete Gaussian or scale of the discrete Laplace; 0 for an infinite
+    mu.
+    """
+    if noise not in _LIMIT or count < 1:
+        raise ValueError(
+            'Expected noise "gaussian" or "laplace" and at least 1 vote. Got '
+            f"{noise!r} and {count!r} instead."
+        )
+    if mu == math.inf:
+        return 0.0
+    alone = _vote_alone_std(mu / math.sqrt(count), noise)
+    if tail < _LEAST_TAIL or not _LEAST_MU <= mu <= _MOST_MU:
+        return alone
+    start = likely_vote_noise_std(mu, count, noise)
+    return min(_least(lambda std: votes_mu(std, count, noise, tail), mu, start), alone)
+
+
+@lru_cache(maxsize=256)
+def sampled_noise_multiplier(
+    mu: float, sampling_rate: float, count: int, tail: float
+) -> float:
+    """Give the noise, in clipping norms, with which a block of steps costs at most mu.
+
+    It is 0 for an infinite mu. The sampling rate is public.
+    """
+    check_range("sampling_rate", sampling_rate, 0 < sampling_rate <= 1, "in (0, 1]")
+    alone = math.sqrt(count) / mu
+    if sampling_rate == 1.0 or tail < _LEAST_TAIL or not _LEAST_MU <= mu <= _MOST_MU:
+        return alone
+    start = (math.log1p((mu / sampling_rate) ** 2 / count)) ** -0.5
+    found = _least(lambda s: steps_mu(s, sampling_rate, count, tail), mu, start)
+    return min(found, alone)
+
+
+# --- Votes --------------------------------------------------------------------------
+
+
+def _vote_alone_mu(noise_std: float, noise: VoteNoise) -> float:
+    """Give the mu of one noisy count, which a vote is a post-processing of."""
+    if noise == "laplace":
+        # A pure 1/b guarantee is dominated by the Gaussian whose curve touches it.
+        return -2.0 * float(ndtri_exp(-np.logaddexp(0.0, 1 / noise_std)))
+    return (noise_std**2 - 4.0) ** -0.5 if noise_std >= 3.0 else math.inf
+
+
+def _vote_alone_std(mu: float, noise: VoteNoise) -> float:
+    """Undo `_vote_alone_mu`."""
+    if noise == "gaussian":
+        return grid_noise_std(mu, 1.0)
+    return 1.0 / (float(log_ndtr(mu / 2)) - float(log_ndtr(-mu / 2)))
+
+
+def _corners(noise_std: float, noise: VoteNoise) -> tuple[NDArray[np.float64], ...]:
+    """Give a polygon around all pairs (p, q), as logs of p, q, 1 - p and 1 - q.
+
+    The pairs are points ``(P(Z >= j), P(Z >= j - 1))`` for all integers j and, by the
+    symmetry of the noise, it is enough to take j >= 1 and to exchange p and q. They
+    lie on a concave curve, whose slopes are ratios of masses; so the lines through
+    some neighbours meet outside of it. Near p = q = 0 or 1 the polygon is open: there
+    a vote tells nothing, ``w_t(r)``, which by convexity is no more than at any corner.
+    """
+    reach = int(_TAIL_STDS * noise_std) + 2
+    values = np.arange(-reach, reach + 1, dtype=np.float64)
+    if noise == "gaussian":
+        log_mass = -0.5 * (values / noise_std) ** 2
+    else:
+        log_mass = -np.abs(values) / noise_std
+    log_mass -= logsumexp(log_mass)
+    above = np.logaddexp.accumulate(log_mass[::-1])[::-1][reach:]  # of j = 0, 1, ...
+    n_points = max(int((above > _LOG_RAREST).sum()) - 1, 1)
+    log_p, log_q = above[1 : n_points + 1], above[:n_points]
+    if n_points > _CORNERS:
+        edges = np.unique(np.linspace(0, n_points - 2, _CORNERS).round().astype(int))
+        mass = log_mass[reach:]
+        slopes = np.exp(mass[edges] - mass[edges + 1])
+        p, q = np.exp(log_p[edges]), np.exp(log_q[edges])
+        bends = np.diff(slopes) > 1e-12 * slopes[1:]  # Laplace noise has none
+        edges, slopes, p, q = (
+            part[np.concatenate(([True], bends))] for part in (edges, slopes, p, q)
+        )
+        move = -np.diff(q) + slopes[1:] * np.diff(p)
+        move /= np.diff(slopes)
+        ends = np.array([0, n_points - 1])
+        log_p = np.concatenate((log_p[ends], np.log(p[:-1] + move)))
+        log_q = np.concatenate((log_q[ends], np.log(q[:-1] + slopes[:-1] * move)))
+    # What is rarer than all of these: a yes in one world only.
+    log_p = np.append(log_p, -math.inf)
+    log_q = np.append(log_q, above[n_points])
+    log_p, log_q = np.append(log_p, log_q), np.append(log_q, log_p)
+    with np.errstate(divide="ignore"):
+        rest_p, rest_q = (np.log1p(-np.exp(part)) for part in (log_p, log_q))
+    return log_p, log_q, rest_p, rest_q
+
+
+def _profiles(
+    corners: tuple[NDArray[np.float64], ...], count: int, noise_std: float, cell: float
+) -> list[NDArray[np.float64]]:
+    """Iterate ``w_t`` for t = 1, ..., count, at ``log r`` = -half, ..., half cells."""
+    whole = math.sqrt(count) / noise_std
+    half = math.ceil((whole**2 / 2 + _REACH * whole) / cell)
+    log_p, log_q, rest_p, rest_q = corners
+    moves, sure = [], np.zeros(len(log_p))
+    for log_chance, log_other in ((log_p, log_q), (rest_p, rest_q)):
+        with np.errstate(invalid="ignore"):  # an answer that neither world gives
+            loss = np.nan_to_num(log_other - log_chance, nan=0.0)
+        chance = np.exp(log_chance)
+        # Right of the grid w is no larger than at its end, left of it no larger than 1.
+        beyond = loss < -half * cell
+        sure += np.where(beyond, chance, 0.0)
+        loss = np.clip(loss, -half * cell, half * cell)
+        place = np.clip(np.floor(loss / cell), -half, half)
+        upper = np.expm1(loss - place * cell) / math.expm1(cell)  # linear in r
+        chance = np.where(beyond, 0.0, chance) * np.stack([1.0 - upper, upper])
+        moves.append((chance, place.astype(np.int64) + half))
+    n = 2 * half + 1
+    fraction = np.exp(cell * np.arange(-half, 0.0))  # of r, over the grid's first
+    w = np.maximum(0.0, -np.expm1(cell * np.arange(-half, half + 1)))
+    profiles = []
+    for _ in range(count):
+        # Left of the grid w is below its chord from w(0) = 1.
+        left, right = 1.0 + (w[0] - 1.0) * fraction, np.full(half + 1, w[-1])
+        padded = np.concatenate((left, w, right))
+        w = np.zeros(n)
+        for i in range(len(log_p)):
+            value = np.full(n, sure[i])
+            for chance, place in moves:
+                start = place[i]
+                value += chance[0, i] * padded[start : start + n]
+                value += chance[1, i] * padded[start + 1 : start + 1 + n]
+            np.maximum(w, value, out=w)
+        profiles.append(w)
+    return profiles
+
+
+def _as_losses(profile: NDArray[np.float64], cell: float) -> PrivacyLossDistribution:
+    """Turn a profile that is linear between multiples of a cell into its losses.
+
+    The slope of ``w(r) = P(S) - r Q(S)`` changes at r by the mass that Q has where the
+    ratio of P and Q is r.
+    """
+    from dp_accounting.pld import privacy_loss_distribution
+
+    half = len(profile) // 2
+    losses = cell * np.arange(-half, half + 1)
+    ratio = np.exp(losses)
+    inner = np.diff(profile) / np.diff(ratio)
+    slopes = np.concatenate(([(profile[0] - 1.0) / ratio[0]], inner, [0.0]))
+    mass = ratio * np.maximum(np.diff(slopes), 0.0)
+    used = np.flatnonzero(mass)
+    upper = dict(zip(used.tolist(), np.log(mass[used]).tolist(), strict=True))
+    # A hair less, so that rounding up to the grid leaves the losses where they are.
+    lower = {i: log - losses[i] + 1e-7 * cell for i, log in upper.items()}
+    upper[-1] = math.log(max(profile[-1], 1.0 - float(mass.sum()), 1e-300))
+    return privacy_loss_distribution.from_two_probability_mass_functions(
+        lower, upper, value_discretization_interval=cell
+    )
+
+
+# --- Both ---------------------------------------------------------------------------
+
+
+def _dominating_mu(
+    losses: PrivacyLossDistribution,
+    tail: float,
+    cell: float,
+    scale: float,
+    alone: float,
+) -> float:
+    """Find the least mu whose profile, with the tail, is above that of the losses.
+
+    Both are compared at multiples of the cell. Between them the profile of the losses
+    is linear in r = e^epsilon, and that of the Gaussian, which is convex, lies below
+    its chord. Its second derivative there is ``density / (mu r)``, convex itself where
+    it counts, so the gap is at most a sixth of it times the squared distance.
+    """
+    top = losses.get_epsilon_for_delta(tail)
+    if top == math.inf:
+        return alone
+    epsilon = cell * np.arange(math.ceil(top / cell) + 1)
+    needed = (np.asarray(losses.get_delta_for_epsilon(epsilon)) - tail) / (1.0 - tail)
+    epsilon, needed = epsilon[needed > 0], needed[needed > 0]
+    gap = math.expm1(cell) ** 2 / 6
+
+    def above(mu: float) -> bool:
+        upper = log_ndtr(mu / 2 - epsilon / mu)
+        lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+        delta = np.exp(upper) * -np.expm1(np.minimum(lower - upper, 0.0))
+        density = np.exp(-0.5 * (epsilon / mu - mu / 2) ** 2) / math.sqrt(2 * math.pi)
+        return bool(np.all(needed <= delta - gap * density / mu))
+
+    high = scale
+    while not above(high):
+        if high >= min(alone, 100 * _MOST_MU):
+            return alone
+        high = min(1.5 * high, alone)
+    low = high / 1.5
+    while above(low) and low > 1e-9:
+        low /= 1.5
+    while high > low * (1 + _CLOSE / 10):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if above(middle) else (middle, high)
+    return min(high, alone)
+
+
+def _least(cost: Callable[[float], float], mu: float, start: float) -> float:
+    """Find the noise that costs mu, or a little less, from a guess of it; inf if none.
+
+    The secant method on the logs of noise and cost, which are about on a line.
+    """
+    low, high, x, last = -math.inf, math.inf, math.log(start), None
+    for _ in range(_MOST_TRIALS):
+        y = math.log(cost(math.exp(x)) / mu)
+        low, high = (x, high) if y > 0 else (low, x)
+        if y <= 0 and (y >= -2 * _CLOSE or high - low < _CLOSE):
+            return math.exp(x)
+        slope = -1.0
+        if last is not None and math.isfinite(y - last[1]):
+            slope = min((y - last[1]) / (x - last[0]), -0.1)
+        last = x, y
+        x = max(x - 1.0, min(x - (y + _CLOSE) / slope, x + 1.0))
+        if high - low < _CLOSE:
+            x = high
+        elif math.isfinite(high - low) and not low < x < high:
+            x = (low + high) / 2
+    return math.inf

@@ -1,12 +1,4 @@
-"""Private rows in parts: what leaves a part is a count, and noise is drawn for the sum.
-
-A table is cut into parts because it is larger than memory, because its rows are on
-several machines, or so that several threads count. Which part a row is in changes no
-result: nothing is clipped, ordered or normalised within a part.
-
-Every count carries the numbers of the parts it is of, and how many rows each had. A
-part that is lost, or counted twice, is an error before any noise is drawn.
-"""
+"""What holds private rows, and is not to leave the memory of a fit."""
 
 from __future__ import annotations
 
@@ -21,17 +13,64 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial, reduce
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy._integers import saturating_sum
 from skdpsynth.utils import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+# Rows that all statistics have room for; exact counts are clamped to it. It would take
+# a core hours to read so many.
+MOST_ROWS = 2**40
+
+# Grid cells per clipping norm, or per row: what one row adds to a number at most. So
+# MOST_ROWS rows add up to 2**60; the rest of an int64 is for weights and noise.
+GRID = 2**20
+
+LARGEST = 2**63 - 1
+
+_HALF = 32  # bits of the lower half of a sum
+
+
+def saturating_sum(first: Ints, second: Ints) -> Ints:
+    """Add two arrays; what passes an end of int64 stays there."""
+    with np.errstate(over="ignore"):
+        total = np.asarray(first + second)
+    # Two numbers of one sign, and their sum has the other.
+    wrapped = ((first ^ total) & (second ^ total)) < 0
+    return np.where(wrapped, np.where(first < 0, -LARGEST - 1, LARGEST), total)
+
+
+def clamped_counts(counts: Iterable[int] | Ints) -> Ints:
+    """Clamp exact counts to MOST_ROWS, so that a row moves one by 1 or 0."""
+    if not isinstance(counts, np.ndarray):  # of any size
+        counts = np.array([min(n, MOST_ROWS) for n in counts], dtype=np.int64)
+    return np.minimum(counts, MOST_ROWS)
+
+
+def halves(sums: Any) -> list[Any]:  # noqa: ANN401 - of NumPy or torch
+    """Split int64 sums into an upper and a lower half; halves may be added up.
+
+    There is room for 2**31 of them, and for totals below 2**94.
+    """
+    return [sums >> _HALF, sums & (2**_HALF - 1)]
+
+
+def clamped_total(sums: Ints) -> Ints:
+    """Put sums in two halves, (2, ...), together in Python's integers; clamp them."""
+    upper, lower = sums.astype(object)
+    exact = (upper << _HALF) + lower
+    return np.asarray(np.clip(exact, -LARGEST, LARGEST), dtype=np.int64)
+
 
 _BLOCK_ENTRIES = 2**20  # of a table in memory: cells of a part
 
@@ -278,3 +317,13 @@ def changed_parts() -> InvalidTableError:
         "source that gives the same rows whenever it is read, such as Parquet files "
         "that nobody writes to."
     )
+
+
+class HoldsPrivateRows:
+    """Base of what cannot be pickled, copied or saved: a TypeError says so."""
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError(
+            "What holds private rows cannot be pickled, copied or saved. Keep what was "
+            "released instead."
+        )

@@ -18,6 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+
 _SEED_BITS = 256
 
 # The default pool of a SeedSequence keeps 128 bits only; eight words keep all 256.

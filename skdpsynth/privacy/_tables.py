@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.privacy._aggregators import require_sensitivity
-from skdpsynth.privacy._integers import (
+from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth.privacy._parts import (
     LARGEST,
     MOST_ROWS,
+    Parts,
     clamped_counts,
     clamped_total,
     halves,
 )
-from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._parts import Parts
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.privacy._reservation import Reservation
+    from skdpsynth.privacy._ledger import Reservation
+
 
 # Rows that are worked on at a time: of pairs at least; of triples so that their codes
 # stay in cache; of moments so that doubles hold the sums of 2**24 exactly.

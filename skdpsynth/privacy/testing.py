@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.privacy._observer import Release, _observer
+from skdpsynth.privacy._mechanisms import Release, _observer
 from skdpsynth.privacy._random import _coupled, _insecure_seeds
 
 if TYPE_CHECKING:

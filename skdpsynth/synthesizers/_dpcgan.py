@@ -2,19 +2,309 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
+import torch
+from tqdm.auto import tqdm
+
+from skdpsynth.measure import DPSGD_SHARES
+from skdpsynth.models import Adam, resolve_device
+from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
+from skdpsynth.synthesizers._base import ONE_OR_AUTO, ClassGAN
+from skdpsynth.training import FAKES, Discriminator, train_generator
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     import numpy as np
-    import torch
 
-    from skdpsynth.privacy import PrivacyBudget
+    from skdpsynth.measure import ClassPlan, Form, TableModel
+    from skdpsynth.models import Trainer
+    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._class_gan import Init
+    from skdpsynth.synthesizers._base import Init
+    from skdpsynth.table import TableFacts, TableRows
+
+
+_AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide
+_LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
+_MAX_FACTORS = 8
+_MAX_ROUNDS = 12
+_MIN_ROUNDS = 3  # what cannot pay for so many leaves its budget to the marginals
+_COHERENCE = 0.15  # nominal norm of the mean gradient, in clipping norms
+_STEPS_LIMIT = 10**6
+# Of the squared mu of a class that starts from marginals: what training may take. It
+# takes no more than the least where a step has this squared signal-to-noise ratio.
+(_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
+
+
+class StepSettings(NamedTuple):
+    """The parameters of a synthesizer that a plan of steps reads."""
+
+    latent_dim: int | Literal["auto"]
+    n_iter: int | Literal["auto"]
+    noise_multiplier: float | None
+    batch_size: int | Literal["auto"] = "auto"
+    n_discriminator_steps: int = 1
+
+
+def n_factors(
+    n_rows: float, n_columns: int, mu: float, latent_dim: int | Literal["auto"]
+) -> int:
+    """Give the number of factors that a class can pay for, at least 1."""
+    if latent_dim != "auto":
+        return latent_dim
+    most = max(1, min(_MAX_FACTORS, n_columns // 2))
+    return max(1, int(min(_rounds(n_rows, n_columns, mu) / _MIN_ROUNDS, most)))
+
+
+def training_share(
+    n_rows: float, n_columns: int, mu: float, settings: StepSettings
+) -> float:
+    """Give the share of its squared mu, in (0, 1), that a class may train with.
+
+    Marginals are worth more than dependence, so training gets little; and a large class
+    pays only for steps whose signal is clearly above their noise. `mu` is for marginals
+    and training together.
+    """
+    if settings.noise_multiplier is not None or mu == math.inf:
+        return _MOST_SHARE
+    most = mu * math.sqrt(_MOST_SHARE)
+    factors = n_factors(n_rows, n_columns, most, settings.latent_dim)
+    rounds = _MAX_ROUNDS if settings.n_iter == "auto" else settings.n_iter
+    wanted = _CLEAR * factors * rounds * settings.n_discriminator_steps
+    available = _rounds(n_rows, n_columns, mu)
+    share = wanted / max(available, wanted)
+    return min(max(share, _LEAST_SHARE), _MOST_SHARE)
+
+
+def plan_training(
+    n_rows: float,
+    n_columns: int,
+    mu: float,
+    settings: StepSettings,
+    *,
+    tail_delta: float,
+    optional: bool,
+) -> dict[str, Any]:
+    """Plan the training of one class: fields of `ClassPlan`, none if it does not train.
+
+    Training may use `mu`, and `tail_delta` beside it; 0 to charge a step as if it saw
+    every row. `optional`: the class starts from marginals, so that training only adds
+    dependence between columns.
+    """
+    if n_columns < (2 if optional else 1):
+        return {}
+    latent_dim, n_iter, noise_multiplier, batch_size, n_discriminator_steps = settings
+    wanted_rows = _AUTO_BATCH if batch_size == "auto" else float(batch_size)
+    rate = min(1.0, wanted_rows / max(n_rows, 1.0))
+    if noise_multiplier is not None:
+        std = noise_multiplier
+        count = most_that_fits(
+            lambda count: steps_mu(std, rate, count, tail_delta) <= mu, _STEPS_LIMIT
+        )
+        n_iter = count // n_discriminator_steps
+    elif n_iter == "auto":
+        each = n_factors(n_rows, n_columns, mu, latent_dim) + (0 if optional else 2)
+        rounds = _rounds(n_rows, n_columns, mu) / each / n_discriminator_steps
+        n_iter = int(min(rounds, _MAX_ROUNDS))
+        if n_iter < _MIN_ROUNDS:
+            n_iter = 0 if optional else _MIN_ROUNDS
+    if n_iter == 0:
+        return {}
+    count = n_iter * n_discriminator_steps
+    if noise_multiplier is None and mu < math.inf:
+        # More rows instead of less noise: the mean is as good, the accounting better.
+        while rate < 1 and steps_mu(_LEAST_NOISE, rate, count, tail_delta) < mu:
+            rate = min(1.0, 2.0 * rate)
+    noise = sampled_noise_multiplier(mu, rate, count, tail_delta)
+    return {
+        "n_iter": n_iter,
+        "n_queries": n_discriminator_steps,
+        "mu_step": mu / math.sqrt(count),
+        "sampling_rate": rate,
+        "step_noise_std": noise,
+    }
+
+
+def reserve_steps(
+    plan: ClassPlan,
+    scope: Hashable,
+    accountant: PrivacyAccountant,
+    tail_delta: float,
+) -> Reservation:
+    """Set aside the noisy sums of all steps of a class: sensitivity C each."""
+    return accountant.reserve_sampled_gaussian(
+        "discriminator's gradients",
+        mu=plan.mu_step,
+        sampling_rate=plan.sampling_rate,
+        count=plan.n_iter * plan.n_queries,
+        scope=scope,
+        tail_delta=tail_delta,
+    )
+
+
+def _rounds(n_rows: float, n_columns: int, mu: float) -> float:
+    """Give the steps whose signal is above their noise, for one factor."""
+    return (_COHERENCE * mu * n_rows) ** 2 / n_columns
+
+
+def most_that_fits(fits: Callable[[int], bool], limit: int) -> int:
+    """Find the largest number that fits, 0 if 1 does not; about `limit` at most."""
+    low, high = 0, 1
+    while high < limit and fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+class AdversarialSynthesizer(ClassGAN):
+    """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`.
+
+    They differ in the loss, and in what they bound.
+    """
+
+    _most_training_share = DPSGD_SHARES[1]
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ClassGAN._parameter_constraints,
+        "batch_size": ONE_OR_AUTO,
+    }
+
+    max_grad_norm: float
+    batch_size: int | Literal["auto"]
+    n_discriminator_steps: int
+    n_generator_steps: int
+    learning_rate: float
+    discriminator_learning_rate: float
+
+    _loss: ClassVar[Literal["logistic", "wasserstein"]] = "logistic"
+    _weight_bound: float = math.inf
+
+    @property
+    def _block(self) -> Literal["sampled steps"] | None:  # type: ignore[override]
+        # Amplification by sampling pays where the user asks for small batches. "auto"
+        # takes whole classes where it can, and a Gaussian release is exact for them.
+        return None if self.batch_size == "auto" else "sampled steps"
+
+    def _fit(
+        self,
+        rows: TableRows,
+        facts: TableFacts,
+        plans: list[ClassPlan],
+        accountant: PrivacyAccountant,
+        seed: int,
+    ) -> TableModel:
+        device = resolve_device(self.device)
+        public = torch.Generator().manual_seed(seed)
+        scopes = facts.classes.scopes
+        # The whole run is reserved before anything is trained.
+        reserved = {
+            c: reserve_steps(plan, scopes[c], accountant, self._tail_delta)
+            for c, plan in enumerate(plans)
+            if plan.n_iter
+        }
+        factors = [self._n_factors(plan, len(facts.columns)) for plan in plans]
+        start = self._initial(
+            rows, facts, plans, accountant, n_factors=max(factors), seed=seed
+        )
+        settings: dict[int, dict[str, Any]] = {
+            c: {
+                "loss": self._loss,
+                "max_grad_norm": self.max_grad_norm,
+                "expected_batch_size": plans[c].sampling_rate
+                * max(plans[c].n_rows, 1.0),
+                "reservation": reservation,
+                "rng": secret_generator(),
+                "device": device,
+            }
+            for c, reservation in reserved.items()
+        }
+        total = sum(plan.n_iter for plan in plans)
+        name = type(self).__name__.removesuffix("Synthesizer")
+        with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
+            for c, own in settings.items():
+                generator = start.trainer(
+                    c,
+                    n_factors=factors[c],
+                    n_steps=plans[c].n_iter * self.n_generator_steps,
+                    learning_rate=self.learning_rate,
+                    generator=public,
+                    device=device,
+                    dtype=torch.float64,
+                )
+                discriminator = Discriminator(
+                    start.encode(rows.of_class(c), c),
+                    n_features=generator.n_features,
+                    hidden_dims=tuple(self.hidden_dims),
+                    learning_rate=self.discriminator_learning_rate,
+                    weight_bound=self._weight_bound,
+                    generator=public,
+                    **own,
+                )
+                self._train_class(generator, discriminator, plans[c].n_iter, progress)
+                start.keep(c, generator.result())
+        self._collect(start, plans)
+        return start.model
+
+    def _train_class(
+        self,
+        generator: Trainer,
+        discriminator: Discriminator,
+        n_iter: int,
+        progress: tqdm[Any],
+    ) -> None:
+        """Train the generator of one class: Algorithm 1 of both papers, by the loss."""
+        adam = Adam(momentum=0.5)
+        for _ in range(n_iter):  # for iter in [iterations]; for t_1 = 1 ... n_g
+            features = generator.features()
+            discriminator.renew()
+            for _ in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
+                # Z^t; the label batch L^t is the class, whatever the rows drawn.
+                fakes = generator.rows(generator.draw(FAKES))
+                # Sample X^t; clip the gradients of real rows; add noise to their sum.
+                discriminator.release(features)
+                # Add the gradient of the fakes; step; DPGAN clips w to (-c_p, c_p).
+                discriminator.follow(fakes, features)
+            # gen_loss, its gradient, and ADAM on theta_g.
+            train_generator(
+                generator, discriminator, features, adam, self.n_generator_steps
+            )
+            progress.update()
+
+    @property
+    def _settings(self) -> StepSettings:
+        names = StepSettings._fields
+        return StepSettings(**{name: getattr(self, name) for name in names})
+
+    @property
+    def _network_needs(self) -> dict[str, bool]:
+        return super()._network_needs | {"hidden_dims": len(self.hidden_dims) > 0}
+
+    def _n_factors(self, plan: ClassPlan, n_columns: int) -> int:
+        mu = plan.mu_step * math.sqrt(plan.n_iter * plan.n_queries)
+        return n_factors(plan.n_rows, n_columns, mu, self.latent_dim)
+
+    def _training_share(
+        self, form: Form, n_rows: float, n_columns: int, mu: float
+    ) -> float:
+        del form
+        return training_share(n_rows, n_columns, mu, self._settings)
+
+    def _plan_training(
+        self, form: Form, n_rows: float, n_columns: int, mu: float
+    ) -> dict[str, Any]:
+        return plan_training(
+            n_rows,
+            n_columns,
+            mu,
+            self._settings,
+            tail_delta=self._tail_delta,
+            optional=form != "random",
+        )
 
 
 class DPCGANSynthesizer(AdversarialSynthesizer):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
-from skdpsynth.synthesizers._class_gan import POSITIVE, Init
+from skdpsynth.synthesizers._base import POSITIVE, Init
+from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
-from skdpsynth.synthesizers._adversarial import AdversarialSynthesizer
+from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._class_gan import Init
+    from skdpsynth.synthesizers._base import Init
 
 
 class GANSynthesizer(AdversarialSynthesizer):

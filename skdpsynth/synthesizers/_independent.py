@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.preprocessing import ClassPlan, drawn_within, measure, plan_start
+from skdpsynth.measure import ClassPlan, measure, plan_start
+from skdpsynth.sampling import drawn_within
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing import DrawRanks, TableFacts, TableModel, TableRows
+    from skdpsynth.measure import TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
+    from skdpsynth.sampling import DrawRanks
     from skdpsynth.schema import TableSchema
+    from skdpsynth.table import TableFacts, TableRows
 
 
 class IndependentSynthesizer(BaseSynthesizer):

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.nn import resolve_device
-from skdpsynth.preprocessing import Form, measure, measured_form, plan_start
-from skdpsynth.synthesizers._generated import GeneratedSynthesizer
-from skdpsynth.synthesizers._start import fitted
+from skdpsynth.measure import Form, measure, measured_form, plan_start
+from skdpsynth.models import resolve_device
+from skdpsynth.synthesizers._base import GeneratedSynthesizer, fitted
 from skdpsynth.utils.sklearn_compat import Interval
 
 if TYPE_CHECKING:
@@ -20,9 +19,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.preprocessing import ClassPlan, TableFacts, TableModel, TableRows
+    from skdpsynth.measure import ClassPlan, TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
+    from skdpsynth.table import TableFacts, TableRows
 
 
 class MarginalSynthesizer(GeneratedSynthesizer):

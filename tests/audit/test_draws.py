@@ -19,10 +19,10 @@ from sklearn.base import clone
 
 from skdpsynth import DPCGANSynthesizer, GPATESynthesizer
 from skdpsynth.audit._worlds import recorded
-from skdpsynth.nn import _discriminator
-from skdpsynth.nn._clipping import poisson_sample
 from skdpsynth.privacy import PrivacyAccountant, _mechanisms
 from skdpsynth.schema import TableSchema
+from skdpsynth.training import _discriminator
+from skdpsynth.training._clipping import poisson_sample
 
 pytestmark = pytest.mark.statistical
 

@@ -28,7 +28,7 @@ from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.audit import audit_generator, epsilon_lower_bound
 from skdpsynth.audit._generator import COMBINED, CanaryScores, attack, describe
 from skdpsynth.audit._worlds import canary_row
-from skdpsynth.preprocessing import _purchase
+from skdpsynth.measure import _discovery
 from skdpsynth.privacy import PrivacyBudget, _mechanisms
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -397,7 +397,7 @@ def test_the_sound_fit_keeps_its_claim(situation):
 def test_facts_from_the_data_are_caught(situation, monkeypatch):
     """No false alarm; no miss, or 0.45 of 220: 0.69 of them would be too many."""
     schema, name, twin, n_runs = SITUATIONS[situation]
-    monkeypatch.setattr(_purchase, name, twin)
+    monkeypatch.setattr(_discovery, name, twin)
     assert twin_audit(n_runs=n_runs, **schema).violated
 
 

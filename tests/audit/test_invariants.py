@@ -26,12 +26,17 @@ import skdpsynth
 from skdpsynth import GPATESynthesizer
 from skdpsynth.audit import audit_ledger
 from skdpsynth.audit._worlds import SequenceError, recorded, replayed
-from skdpsynth.nn import _branch, _classifier, _clipping, _discriminator, _teachers
-from skdpsynth.nn._teachers import TeacherEnsemble
-from skdpsynth.privacy._random import secret_generator
+from skdpsynth.privacy import secret_generator
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import TableSchema
-from skdpsynth.synthesizers import _pate_triplegan_plan
+from skdpsynth.synthesizers import _pate_triplegan
+from skdpsynth.training import (
+    TeacherEnsemble,
+    _clipping,
+    _discriminator,
+    _teachers,
+    _unlabelled,
+)
 
 
 def ready(synthesizer, schema):
@@ -203,7 +208,7 @@ def watch(patch):
         for start, count in zip(self._starts, self._counts, strict=True):
             parts.append(Counter(map(bytes, self._rows.numpy()[start : start + count])))
 
-    for module in (_clipping, _discriminator, _branch, _classifier):
+    for module in (_clipping, _discriminator, _unlabelled, _unlabelled):
         if real := getattr(module, "poisson_sample", None):
             patch.setattr(module, "poisson_sample", partial(keep_sample, real))
     patch.setattr(TeacherEnsemble, "__init__", keep_parts)
@@ -306,13 +311,13 @@ def appended_unlabelled(table):
 
 
 @pytest.mark.parametrize(
-    ("module", "change"), [(_branch, appended_unlabelled), (_classifier, appended)]
+    ("module", "change"), [(_unlabelled, appended_unlabelled), (_unlabelled, appended)]
 )
 def test_shuffled_batches_of_the_triple_gan_are_caught(
     module, change, case, monkeypatch
 ):
     """At a rate below 1: by default only classes of more than 2^18 rows have that."""
-    monkeypatch.setattr(_pate_triplegan_plan, "_SAMPLE_ROWS", 400.0)
+    monkeypatch.setattr(_pate_triplegan, "_SAMPLE_ROWS", 400.0)
     table, _, schema = case
     table = table.assign(y=table["y"].mask(np.arange(150) % 3 == 0))
     counts = {"u": 900, "v": 600}

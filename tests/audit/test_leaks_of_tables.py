@@ -29,21 +29,17 @@ from skdpsynth import (
 from skdpsynth.audit._worlds import recorded, replayed
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
-from skdpsynth.preprocessing import (
-    _bins,
-    _classes,
-    _columns,
-    _convert,
+from skdpsynth.measure import (
+    _discovery,
     _marginals,
-    _purchase,
     _tables,
 )
-from skdpsynth.preprocessing._bins import TableBins
-from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.privacy import _aggregators, _counts, _mechanisms
-from skdpsynth.privacy import _tables as _exact_tables
+from skdpsynth.measure._tables import TableBins
+from skdpsynth.privacy import _aggregators, _mechanisms
+from skdpsynth.privacy import _tables as _mechanisms_of_tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
+from skdpsynth.table import PrivateRows, _convert, _rows
 
 pytestmark = pytest.mark.statistical  # each audit errs with probability 1e-6
 
@@ -60,8 +56,8 @@ DECLARED = TableSchema(NUMBER | LABEL, target="y", class_counts=COUNTS)
 BOTH = pytest.mark.parametrize("schema", [DECLARED, UNCOUNTED], ids=["public", "noisy"])
 CANARY = {"a": 8.0, "y": "u"}
 INDEPENDENT = IndependentSynthesizer()
-_real_counts, _real_histogram = _classes.noisy_counts, _marginals.centred_histogram
-_real_ranges, _real_levels = _purchase.buy_ranges, _purchase.buy_levels
+_real_counts, _real_histogram = _discovery.noisy_counts, _marginals.centred_histogram
+_real_ranges, _real_levels = _discovery.buy_ranges, _discovery.buy_levels
 
 
 @pytest.fixture
@@ -147,7 +143,7 @@ def caught(module, name, twin, schema, table, canary, words, monkeypatch):
 
 def test_exact_class_counts_are_caught(table, monkeypatch):
     """Labels are declared, and their counts are not: the canary is one more."""
-    twin = _classes, "noisy_counts", exact_counts
+    twin = _discovery, "noisy_counts", exact_counts
     caught(*twin, UNCOUNTED, table, CANARY, PAST, monkeypatch)
 
 
@@ -155,7 +151,7 @@ def test_exact_class_counts_are_caught(table, monkeypatch):
     ("module", "name", "twin", "schema", "words"),
     [
         # A cell for missing values.
-        (_purchase, "buy_ranges", exact_flags, LABELLED, RELEASES),
+        (_discovery, "buy_ranges", exact_flags, LABELLED, RELEASES),
         (
             _marginals,
             "centred_histogram",
@@ -212,7 +208,7 @@ def test_a_row_that_renames_a_category_is_caught(declared, monkeypatch):
     """The rule is in `preprocessing/test_keys.py`; this is what breaking it does."""
     table, canary = texts([TEA, "coffee"] * 60), {"c": SPELT, "n": 9.0}
     assert findings_of_texts(table, canary, declared) == ""
-    monkeypatch.setattr(_columns, "factorize", by_pandas)
+    monkeypatch.setattr(_rows, "factorize", by_pandas)
     found = findings_of_texts(table, canary, declared)
     assert MOVED in found or PAST in found
 
@@ -226,7 +222,7 @@ def test_a_kept_subclass_is_caught(monkeypatch):
     secret.luggage = "the canary's"
     table, canary = texts(["tea", "coffee"] * 60), texts([secret])
     assert findings_of_texts(table, canary) == ""
-    monkeypatch.setattr(_columns, "factorize", by_pandas)
+    monkeypatch.setattr(_rows, "factorize", by_pandas)
     monkeypatch.setattr(_convert, "factorize", by_pandas)
     assert RELEASES in findings_of_texts(table, canary)
 
@@ -329,7 +325,7 @@ def test_the_order_of_rows_is_caught(name, twin, small_table, monkeypatch):
     if name is None:
         known = twin(**known.get_params())
     else:
-        monkeypatch.setattr(_purchase, name, twin)
+        monkeypatch.setattr(_discovery, name, twin)
     assert order_shows(known, small_table)
 
 
@@ -501,7 +497,7 @@ EITHER = pytest.mark.parametrize(
 IN_A_CELL = {"a": 8.0, "b": -6.0, "c": "r", "f": True, "y": "u"}
 # Missing where no missing value is declared, and a category that is not.
 IN_NO_CELL = IN_A_CELL | {"a": np.nan, "b": np.nan, "c": "never seen"}
-_real_numbers = _counts.centred_numbers
+_real_numbers = _aggregators.centred_numbers
 
 
 @pytest.fixture
@@ -532,14 +528,14 @@ def uncentred(counts, n_rows, weight):
 
     Of 4 columns with 3 to 12 cells: 1.2 times what was reserved.
     """
-    plain = np.concatenate([_counts.GRID * column for column in counts])
+    plain = np.concatenate([_aggregators.GRID * column for column in counts])
     return np.concatenate([plain, _real_numbers([], n_rows, weight)])
 
 
 def heavier_size(counts, n_rows, weight):
     """The number of rows weighs as much as a column, charged as little as it should."""
     numbers = _real_numbers(counts, n_rows, weight)
-    numbers[-1] = _counts.GRID * n_rows
+    numbers[-1] = _aggregators.GRID * n_rows
     return numbers
 
 
@@ -554,7 +550,7 @@ def test_centred_counts_that_move_too_far_are_caught(twin, cells, monkeypatch):
 @EITHER
 def test_full_entries_of_rows_in_no_cell_are_caught(schema, cells, monkeypatch):
     """A missing value and a new category: 1 each, where others move 1 - 1/B."""
-    twin = _counts, "_apart_entry", lambda n_cells: _counts.GRID
+    twin = _aggregators, "_apart_entry", lambda n_cells: _aggregators.GRID
     caught(*twin, schema, cells, IN_NO_CELL, MOVED, monkeypatch)
     # It must be such a row.
     assert findings(INDEPENDENT, schema, cells, IN_A_CELL) == ()
@@ -702,7 +698,7 @@ def test_the_sensitivity_of_one_table_is_caught_without_the_check(
     for_one_table, case, monkeypatch
 ):
     """A row moves three tables by sqrt(3)."""
-    monkeypatch.setattr(_exact_tables, "require_sensitivity", lambda *_: None)
+    monkeypatch.setattr(_mechanisms_of_tables, "require_sensitivity", lambda *_: None)
     found = audit_of(RICH, *case)
     assert_caught(found, MOVED)
     assert max(line.shift for line in found.lines) == pytest.approx(math.sqrt(3))
@@ -737,7 +733,7 @@ def test_rows_in_other_bins_are_caught(twin, case, monkeypatch):
 
 def test_kept_bins_from_true_counts_are_caught(case, monkeypatch):
     """The last edge is the largest value, which the canary has: the model shows it."""
-    kept, real_fit, real_bins = [], type(RICH)._fit, _bins._bins_of_numbers
+    kept, real_fit, real_bins = [], type(RICH)._fit, _tables._bins_of_numbers
 
     def fit(self, rows, *others):
         kept[:] = [rows]
@@ -751,7 +747,7 @@ def test_kept_bins_from_true_counts_are_caught(case, monkeypatch):
         return replace(found, edges=edges)
 
     monkeypatch.setattr(type(RICH), "_fit", fit)
-    monkeypatch.setattr(_bins, "_bins_of_numbers", at_the_largest)
+    monkeypatch.setattr(_tables, "_bins_of_numbers", at_the_largest)
     table, canary, schema = case
     no_zero = table.assign(a=table["a"].clip(-3, 3), b=1.0)
     assert_caught(audit_of(RICH, no_zero, canary, schema), PAST)
@@ -760,7 +756,7 @@ def test_kept_bins_from_true_counts_are_caught(case, monkeypatch):
 def exact_distances(codes, n_bins, expected, reservation):
     """Choose by exact distances, charged like noisy ones."""
     _real_distances(codes, n_bins, expected, reservation)
-    off = np.abs(_exact_tables.exact_pair_counts(codes, n_bins) - expected)
+    off = np.abs(_mechanisms_of_tables.exact_pair_counts(codes, n_bins) - expected)
     starts = np.cumsum(n_bins)[:-1]
     rows = np.split(off, starts, axis=0)
     blocks = [[part.sum() for part in np.split(row, starts, axis=1)] for row in rows]
@@ -783,7 +779,7 @@ def test_choices_by_exact_distances_are_caught(case, monkeypatch):
 
 def to_true_marginals(codes, n_bins, expected, reservation):
     """What is expected follows the rows: one more moves many cells of it."""
-    shares = np.diag(_exact_tables.exact_pair_counts(codes, n_bins))
+    shares = np.diag(_mechanisms_of_tables.exact_pair_counts(codes, n_bins))
     own = 40 * np.outer(shares, shares) // max(shares.sum() // len(n_bins), 1)
     return _real_distances(codes, n_bins, own, reservation)
 
@@ -797,8 +793,10 @@ def test_distances_to_true_counts_are_caught(case, monkeypatch):
 def exact_tables(codes, n_bins, pairs, reservation, scale):
     """Tables without noise, charged like noisy ones."""
     released = _real_tables(codes, n_bins, pairs, reservation, scale)
-    counts = scale * _exact_tables.exact_pair_counts(codes, n_bins)
-    return np.where(_exact_tables.measured_cells(n_bins, pairs), counts, 0 * released)
+    counts = scale * _mechanisms_of_tables.exact_pair_counts(codes, n_bins)
+    return np.where(
+        _mechanisms_of_tables.measured_cells(n_bins, pairs), counts, 0 * released
+    )
 
 
 def test_tables_without_noise_are_caught(choosing, case, monkeypatch):

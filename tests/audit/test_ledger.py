@@ -24,9 +24,7 @@ from skdpsynth import (
 from skdpsynth.audit import audit_ledger
 from skdpsynth.audit._worlds import recorded
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.nn import _dp_sgd
-from skdpsynth.preprocessing import _purchase
-from skdpsynth.preprocessing._columns import PrivateRows
+from skdpsynth.measure import _discovery
 from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
@@ -36,8 +34,14 @@ from skdpsynth.privacy import (
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import TableSchema
-from skdpsynth.synthesizers import _adversarial, _gpate, _pate_triplegan_players
-from skdpsynth.synthesizers import _pategan as _pategan_module
+from skdpsynth.synthesizers import (
+    _dpcgan,
+    _gpate,
+    _pate_triplegan,
+    _pategan,
+)
+from skdpsynth.table import PrivateRows
+from skdpsynth.training import _dp_sgd
 
 pytestmark = pytest.mark.statistical
 
@@ -255,8 +259,8 @@ def votes_read_first(votes, n_teachers, reservation):
 @pytest.mark.parametrize(
     ("where", "cls"),
     [
-        (_pategan_module, PATEGANSynthesizer),
-        (_pate_triplegan_players, PATETripleGANSynthesizer),
+        (_pategan, PATEGANSynthesizer),
+        (_pate_triplegan, PATETripleGANSynthesizer),
     ],
     ids=["PATE-GAN", "PATE-TripleGAN"],
 )
@@ -289,7 +293,7 @@ def test_noise_that_nobody_pays_for(case, monkeypatch):
     assert any(line.drawn < line.reserved for line in found.lines)
 
 
-class RealisedDivisor(_adversarial.Discriminator):
+class RealisedDivisor(_dpcgan.Discriminator):
     """Divides by the number of rows, as Opacus's make_private does."""
 
     def __init__(self, rows, *, expected_batch_size, **settings):
@@ -297,7 +301,7 @@ class RealisedDivisor(_adversarial.Discriminator):
 
 
 def test_divisor_from_the_number_of_rows(case, monkeypatch):
-    monkeypatch.setattr(_adversarial, "Discriminator", RealisedDivisor)
+    monkeypatch.setattr(_dpcgan, "Discriminator", RealisedDivisor)
     # A signal above the noise: steps that are all noise are discounted to nothing.
     synthesizer = DPCGANSynthesizer(50.0, **SHORT, **FACTORS, n_discriminator_steps=2)
     assert_caught(audit_of(synthesizer, *case), PAST)
@@ -328,7 +332,7 @@ def test_facts_from_the_data(name, twin, declared, case, monkeypatch):
     table = table.dropna().reset_index(drop=True)
     new = canary | {"a": 1e6, "c": "never seen"}
     assert not audit_of(IndependentSynthesizer(), table, new, schema).violated
-    monkeypatch.setattr(_purchase, name, twin)
+    monkeypatch.setattr(_discovery, name, twin)
     assert audit_of(IndependentSynthesizer(), table, new, schema).violated
 
 

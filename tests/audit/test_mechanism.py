@@ -20,21 +20,18 @@ from skdpsynth.audit._mechanism import (
     smallest_ratio,
     vote_test,
 )
-from skdpsynth.nn._clipping import clipped_sums
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._aggregators import (
+from skdpsynth.privacy import (
     GRID,
-    _on_grid,
+    PrivacyAccountant,
     gaussian_sum,
+    gdp_epsilon,
     noisy_histogram,
     noisy_votes,
-)
-from skdpsynth.privacy._calibration import gdp_epsilon
-from skdpsynth.privacy._mechanisms import (
     release_float_gaussian,
-    release_gaussian,
-    release_votes,
 )
+from skdpsynth.privacy._aggregators import _on_grid
+from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
+from skdpsynth.training._clipping import clipped_sums
 
 pytestmark = pytest.mark.statistical
 

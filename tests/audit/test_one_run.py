@@ -16,10 +16,9 @@ from scipy.optimize import brentq
 from scipy.stats import beta, binom, norm
 
 from skdpsynth.audit import one_run_lower_bound
-from skdpsynth.nn import _dp_sgd
-from skdpsynth.nn._discriminator import Discriminator
-from skdpsynth.privacy import PrivacyAccountant, _mechanisms
-from skdpsynth.privacy._random import secret_generator
+from skdpsynth.privacy import PrivacyAccountant, _mechanisms, secret_generator
+from skdpsynth.training import _dp_sgd
+from skdpsynth.training._discriminator import Discriminator
 
 pytestmark = [pytest.mark.nightly, pytest.mark.statistical]
 

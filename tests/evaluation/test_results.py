@@ -14,7 +14,7 @@ from _comparisons import chosen
 from matplotlib.figure import Figure
 
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.privacy._report_text import claim
+from skdpsynth.privacy import claim
 
 
 def test_the_flag_is_on_everything(result):

@@ -45,7 +45,7 @@ from skdpsynth.exceptions import (
     PersistenceError,
     SkdpsynthError,
 )
-from skdpsynth.persistence._saved import _signed
+from skdpsynth.persistence import _signed
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
 
@@ -86,9 +86,9 @@ COLUMNS = {
 
 def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     """Fit some synthesizers whose files have all forms of facts and arrays."""
-    from skdpsynth.nn import _fitting, _mixture_trainer
+    from skdpsynth.models import _mixture, _mixture_trainer
 
-    _fitting._STEPS, _fitting._COMPONENTS = (20, 20), (20, 20)
+    _mixture._STEPS, _mixture._COMPONENTS = (20, 20), (20, 20)
     _mixture_trainer._HELD_LAST = 5
     rng = np.random.default_rng(0)
     table = pd.DataFrame(

@@ -14,16 +14,21 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from _columns import draw_column
+from _rows import draw_column
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import SkdpsynthError
-from skdpsynth.preprocessing import _columns, _convert
-from skdpsynth.preprocessing._columns import encode_rows
-from skdpsynth.preprocessing._convert import factorize, numeric_values
-from skdpsynth.preprocessing._domains import LevelDomain, NumericDomain
-from skdpsynth.preprocessing._table import read_table
+from skdpsynth.table import (
+    LevelDomain,
+    NumericDomain,
+    _convert,
+    _rows,
+    encode_rows,
+    factorize,
+    numeric_values,
+)
+from skdpsynth.table._sources import read_table
 
 PARTS = ("§", "\0", "\ud800", "\\ud800", "e\u0301", "\u00e9", "'")
 FUZZING = settings(
@@ -161,7 +166,7 @@ def by_ends(series, column):
 )
 def test_broken_twins_are_caught(name, twin, monkeypatch):
     """In 300 tables, the first of them with keys as pandas makes them."""
-    monkeypatch.setattr(_columns, name, twin)
+    monkeypatch.setattr(_rows, name, twin)
     monkeypatch.setitem(globals(), name, twin)
 
     @settings(

@@ -19,8 +19,7 @@ from sklearn.base import clone
 import skdpsynth
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget, inspect
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.preprocessing._model import TableModel
-from skdpsynth.preprocessing._rules import RowRules
+from skdpsynth.measure import TableModel
 from skdpsynth.schema import (
     Categorical,
     Continuous,
@@ -29,6 +28,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
+from skdpsynth.table import RowRules
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 

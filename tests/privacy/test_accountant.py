@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
-from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
-from skdpsynth.privacy._calibration import gdp_epsilon, gdp_mu
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, gdp_epsilon
+from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.privacy.testing import insecure_randomness
 
 

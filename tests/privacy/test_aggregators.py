@@ -12,15 +12,18 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant, Reservation, _aggregators, _parts
-from skdpsynth.privacy._aggregators import (
+from skdpsynth.privacy import (
     GRID,
-    _on_grid,
+    PrivacyAccountant,
+    Reservation,
+    _aggregators,
+    _parts,
     confident_gnmax,
     gaussian_sum,
     noisy_counts,
     noisy_histogram,
 )
+from skdpsynth.privacy._aggregators import _on_grid
 
 ROOT2 = math.sqrt(2)
 SMALL = settings(max_examples=60, deadline=None)

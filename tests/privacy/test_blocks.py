@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.privacy import _blocks
-from skdpsynth.privacy._blocks import (
+from skdpsynth.privacy import (
+    _calibration,
+    gdp_epsilon,
     likely_vote_noise_std,
     sampled_noise_multiplier,
     steps_mu,
     vote_noise_std,
     votes_mu,
 )
-from skdpsynth.privacy._calibration import gdp_delta, gdp_epsilon, gdp_mu
+from skdpsynth.privacy._calibration import gdp_delta, gdp_mu
 
 TAIL = 1e-7
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
@@ -145,12 +146,12 @@ def only_adding(noise_std, noise):
     return tuple(part[: len(part) // 2] for part in _corners(noise_std, noise))
 
 
-_corners = _blocks._corners
+_corners = _calibration._corners
 
 
 @pytest.mark.parametrize("twin", [only_the_middle, only_adding])
 def test_a_profile_of_fewer_questions_is_caught(twin, monkeypatch):
-    monkeypatch.setattr(_blocks, "_corners", twin)
+    monkeypatch.setattr(_calibration, "_corners", twin)
     pairs = pairs_of(1.0, "gaussian", rarest=1e-6)
     dense = np.linspace(0, 6, 60)
     exact = by_game_tree(pairs, 3, np.exp(dense))
@@ -255,12 +256,12 @@ def only_removing(losses, *others):
     return _dominating_mu(one, *others)
 
 
-_dominating_mu = _blocks._dominating_mu
+_dominating_mu = _calibration._dominating_mu
 
 
 def test_a_profile_of_one_direction_is_caught(monkeypatch):
     rate, noise, count = BLOCKS[0]
-    monkeypatch.setattr(_blocks, "_dominating_mu", only_removing)
+    monkeypatch.setattr(_calibration, "_dominating_mu", only_removing)
     mu = steps_mu(noise, rate, count, TAIL)
     epsilons = np.linspace(0.0, 8.0, 97)
     exact = losses_of(rate, noise, count).get_delta_for_epsilon(epsilons)

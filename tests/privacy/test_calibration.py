@@ -21,13 +21,8 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.privacy._calibration import (
-    certified_epsilon,
-    gdp_delta,
-    gdp_epsilon,
-    gdp_mu,
-    grid_noise_std,
-)
+from skdpsynth.privacy import gdp_epsilon, grid_noise_std
+from skdpsynth.privacy._calibration import certified_epsilon, gdp_delta, gdp_mu
 
 EPSILONS = (1e-4, 1e-2, 0.1, 1.0, 3.0, 10.0, 50.0, 1e3)
 DELTAS = (1e-15, 1e-9, 1e-5, 1e-3, 0.5)

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant, Reservation
-from skdpsynth.privacy._aggregators import centred_histogram, noisy_histogram
-from skdpsynth.privacy._counts import (
+from skdpsynth.privacy import (
     GRID,
     CentredCounts,
-    centred_numbers,
+    PrivacyAccountant,
+    Reservation,
+    centred_histogram,
     centred_sensitivity,
-    exact_counts,
+    noisy_histogram,
 )
+from skdpsynth.privacy._aggregators import centred_numbers, exact_counts
 from skdpsynth.privacy.testing import insecure_randomness
 
 SMALL = settings(max_examples=60, deadline=None)

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant, Reservation, _counts
-from skdpsynth.privacy._aggregators import thresholded_counts
-from skdpsynth.privacy._counts import discovery_threshold
+from skdpsynth.privacy import (
+    PrivacyAccountant,
+    Reservation,
+    _aggregators,
+    thresholded_counts,
+)
+from skdpsynth.privacy._aggregators import discovery_threshold
 from skdpsynth.privacy.testing import observe_releases
 
 
@@ -110,14 +114,14 @@ def test_the_share_of_a_column_is_the_delta_over_the_columns(
         shares.append(delta)
         return discovery_threshold(std, delta)
 
-    monkeypatch.setattr(_counts, "discovery_threshold", spy)
+    monkeypatch.setattr(_aggregators, "discovery_threshold", spy)
     thresholded_counts([np.array([5])] * 4, noisy(2.0, delta=1e-6), 1e-6)
     assert shares == [pytest.approx(0.9e-6 / 4)]
 
 
 def test_the_room_in_the_threshold_covers_removing_a_row() -> None:
     # d = 0.9 t in total must have d / (1 - d) <= t for every t the accountant allows.
-    room = _counts._THRESHOLD_ROOM
+    room = _aggregators._THRESHOLD_ROOM
     for t in np.geomspace(1e-12, 0.1, 50):
         d = room * t
         assert d / (1 - d) <= t

@@ -10,33 +10,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._aggregators import (
+from skdpsynth.privacy import (
+    GRID,
+    MOMENTS_SENSITIVITY,
+    Counted,
+    LocalParts,
+    Parts,
+    PrivacyAccountant,
     centred_histogram,
+    centred_sensitivity,
+    clamped_counts,
+    count_part,
     gaussian_sum,
     noisy_counts,
     noisy_histogram,
-    noisy_votes,
-    thresholded_counts,
-)
-from skdpsynth.privacy._counts import centred_sensitivity
-from skdpsynth.privacy._integers import (
-    GRID,
-    LARGEST,
-    MOST_ROWS,
-    clamped_counts,
-    clamped_total,
-    halves,
-    saturating_sum,
-)
-from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._parts import Counted, LocalParts, Parts, _sum, count_part
-from skdpsynth.privacy._tables import (
-    MOMENTS_SENSITIVITY,
     noisy_pair_distances,
     noisy_pair_tables,
     noisy_second_moments,
     noisy_triple_tables,
+    noisy_votes,
+    thresholded_counts,
+)
+from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth.privacy._parts import (
+    LARGEST,
+    MOST_ROWS,
+    _sum,
+    clamped_total,
+    halves,
+    saturating_sum,
 )
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 

@@ -14,13 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy import _parts
-from skdpsynth.privacy._counts import exact_counts
-from skdpsynth.privacy._parts import (
-    Counted,
-    LocalParts,
-    Parts,
-)
+from skdpsynth.privacy import Counted, LocalParts, Parts, _parts
+from skdpsynth.privacy._aggregators import exact_counts
 from skdpsynth.privacy._tables import exact_pair_counts
 
 CODES = np.random.default_rng(0).integers(0, 5, (200, 3))

@@ -7,12 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from skdpsynth.privacy._random import (
-    _insecure_seeds,
-    insecure_randomness_active,
-    rounded_normal,
-    secret_generator,
-)
+from skdpsynth.privacy import insecure_randomness_active, secret_generator
+from skdpsynth.privacy._random import _insecure_seeds, rounded_normal
 from skdpsynth.privacy.testing import insecure_randomness
 
 

@@ -12,8 +12,7 @@ import pytest
 
 import skdpsynth
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
-from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy import PrivacyAccountant, PrivacyReport, gdp_epsilon
 from skdpsynth.privacy.testing import insecure_randomness
 
 

@@ -10,13 +10,17 @@ from dataclasses import replace
 import pytest
 from scipy.stats import norm
 
-from skdpsynth.preprocessing._purchase import declared_facts
-from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-from skdpsynth.privacy._calibration import gdp_epsilon
-from skdpsynth.privacy._report_text import _won_bets, claim
-from skdpsynth.privacy._reservation import UNLABELLED
+from skdpsynth.privacy import (
+    UNLABELLED,
+    PrivacyAccountant,
+    PrivacyReport,
+    claim,
+    gdp_epsilon,
+)
+from skdpsynth.privacy._report import _won_bets
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.table._metadata import declared_facts
 
 
 def spend(

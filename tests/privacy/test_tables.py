@@ -14,19 +14,20 @@ from hypothesis.extra import numpy as arrays
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant, Reservation
-from skdpsynth.privacy._integers import GRID
-from skdpsynth.privacy._parts import LocalParts
-from skdpsynth.privacy._tables import (
+from skdpsynth.privacy import (
+    GRID,
     LENGTH,
     MOMENTS_SENSITIVITY,
-    exact_pair_counts,
+    LocalParts,
+    PrivacyAccountant,
+    Reservation,
     measured_cells,
     noisy_pair_distances,
     noisy_pair_tables,
     noisy_second_moments,
     noisy_triple_tables,
 )
+from skdpsynth.privacy._tables import exact_pair_counts
 from skdpsynth.privacy.testing import observe_releases
 
 SMALL = settings(max_examples=80, deadline=None)

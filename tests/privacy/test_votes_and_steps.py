@@ -10,13 +10,19 @@ import pytest
 from scipy import stats
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
-from skdpsynth.privacy import PrivacyAccountant, _accountant
+from skdpsynth.privacy import (
+    UNLABELLED,
+    PrivacyAccountant,
+    _accountant,
+    gdp_epsilon,
+    noisy_votes,
+    release_float_gaussian,
+    steps_mu,
+    votes_mu,
+)
 from skdpsynth.privacy import _mechanisms as mechanisms
-from skdpsynth.privacy._aggregators import noisy_votes
-from skdpsynth.privacy._blocks import steps_mu, votes_mu
-from skdpsynth.privacy._calibration import gdp_epsilon, gdp_mu
-from skdpsynth.privacy._mechanisms import release_float_gaussian, release_gaussian
-from skdpsynth.privacy._reservation import UNLABELLED
+from skdpsynth.privacy._calibration import gdp_mu
+from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import insecure_randomness
 
 FALSE_ALARM = 1e-6

@@ -3,7 +3,8 @@
 The twins are the defects of the published versions (DP-CGAN as in the thesis and its
 notebook): labels and numbers of the fakes from the real batch, clipped means of
 several rows, shuffled batches, the realised size as divisor, scaling by the data,
-seeded noise. Each is caught here, in `test_privacy.py` or in `tests/nn/test_dp_sgd.py`.
+seeded noise. Each is caught here, in `test_privacy.py` or in
+`tests/training/test_dp_sgd.py`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from scipy.stats import binomtest
 from sklearn.base import clone
 
 from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer, GANSynthesizer
-from skdpsynth.nn import _discriminator, _dp_sgd
-from skdpsynth.nn._discriminator import Discriminator
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.schema import TableSchema
-from skdpsynth.synthesizers import _adversarial
-from skdpsynth.synthesizers._dpcgan_plan import StepSettings, training_share
+from skdpsynth.synthesizers import _dpcgan
+from skdpsynth.synthesizers._dpcgan import StepSettings, training_share
+from skdpsynth.training import _discriminator, _dp_sgd
+from skdpsynth.training._discriminator import Discriminator
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
@@ -168,7 +169,7 @@ def test_epsilon_by_opacus_is_that_of_the_dearest_class(twin, monkeypatch):
     room for what no Gaussian curve fits, 10 % at most. The twin passes it.
     """
     rates = []
-    monkeypatch.setattr(_adversarial, "Discriminator", twin)
+    monkeypatch.setattr(_dpcgan, "Discriminator", twin)
     recorded(
         monkeypatch,
         _discriminator,
@@ -213,7 +214,7 @@ def test_the_divisor_is_rate_times_the_planned_count(way, monkeypatch):
                 **settings,
             )
 
-    monkeypatch.setattr(_adversarial, "Discriminator", Seen)
+    monkeypatch.setattr(_dpcgan, "Discriminator", Seen)
     schema = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
     settings = {"batch_size": 75, "n_iter": 3, "epsilon": 0.5, "schema": schema}
     clone(WAYS[way]).set_params(n_discriminator_steps=1, **settings).fit(TABLE[:150])
@@ -341,7 +342,7 @@ class ExactSums(Discriminator):
 )
 @pytest.mark.parametrize("way", ["dpcgan", "dpcgan factors"])
 def test_flow_round_the_mechanism_is_caught(twin, way, monkeypatch):
-    monkeypatch.setattr(_adversarial, "Discriminator", twin)
+    monkeypatch.setattr(_dpcgan, "Discriminator", twin)
     synthesizer = without_schema(WAYS[way]).set_params(epsilon=20.0)
     other = table_of(way, seed=2, n_rows=1500)
     assert "the generator" in flow(synthesizer, table_of(way), other)

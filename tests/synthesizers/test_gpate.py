@@ -18,10 +18,10 @@ from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, ReservationError
-from skdpsynth.nn import _teachers
 from skdpsynth.privacy import PrivacyAccountant, _aggregators
 from skdpsynth.privacy._calibration import gdp_mu
-from skdpsynth.synthesizers import _gpate, _gpate_plan
+from skdpsynth.synthesizers import _gpate
+from skdpsynth.training import _teachers
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
@@ -130,7 +130,7 @@ def test_the_threshold_is_a_share_of_the_planned_teachers(monkeypatch):
 @pytest.mark.parametrize("way", ["gpate", "gpate votes"])
 def test_a_plan_without_the_factor_m_or_2_cannot_run(way, monkeypatch):
     """Twins: k queries instead of m * k, and sensitivity C instead of 2C."""
-    plan = _gpate_plan.plan_training
+    plan = _gpate.plan_training
 
     def without_factor(*args, **kwargs):
         planned = plan(*args, **kwargs)
@@ -139,7 +139,7 @@ def test_a_plan_without_the_factor_m_or_2_cannot_run(way, monkeypatch):
     if way == "gpate votes":
         monkeypatch.setattr(_gpate, "plan_training", without_factor)
     else:
-        monkeypatch.setattr(_gpate_plan, "GRID", GRID // 2)
+        monkeypatch.setattr(_gpate, "GRID", GRID // 2)
     with pytest.raises((ReservationError, ValueError)):
         clone(WAYS[way]).fit(TABLE)
 

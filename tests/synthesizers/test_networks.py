@@ -16,7 +16,7 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers._start import NetworkStart
+from skdpsynth.synthesizers._base import NetworkStart
 
 SCHEMA = TableSchema(
     {

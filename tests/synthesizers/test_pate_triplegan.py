@@ -19,14 +19,13 @@ from sklearn.base import clone
 
 from skdpsynth import PATETripleGANSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, ReservationError
-from skdpsynth.nn import _branch, _classifier
-from skdpsynth.nn._teachers import TeacherEnsemble
 from skdpsynth.privacy import _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import TableSchema
-from skdpsynth.synthesizers import _pate_triplegan_players as players
-from skdpsynth.synthesizers._class_gan import WholeTable
-from skdpsynth.synthesizers._pate_triplegan_plan import TripleSettings, plan_class
+from skdpsynth.synthesizers import _pate_triplegan as players
+from skdpsynth.synthesizers._base import WholeTable
+from skdpsynth.synthesizers._pate_triplegan import TripleSettings, plan_class
+from skdpsynth.training import TeacherEnsemble, _unlabelled
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
@@ -210,7 +209,7 @@ def test_parts_after_sorting_by_value_are_caught(monkeypatch):
 def test_the_classifier_without_noise_is_caught(mode, monkeypatch):
     """The published C: a labelled row moves the labels of unlabelled ones."""
     monkeypatch.setattr(
-        _classifier,
+        _unlabelled,
         "release_float_gaussian",
         lambda total, clip, reservation: 100 * total,  # of a twentieth of the rows
     )
@@ -245,7 +244,7 @@ def test_one_labelled_row_flips_every_published_label():
     }
     assert np.count_nonzero(target[26] != target[25]) == n_rows
     sums = [
-        _classifier.clipped_sums([terms * torch.tensor(sign)[:, None]], clip)[0]
+        _unlabelled.clipped_sums([terms * torch.tensor(sign)[:, None]], clip)[0]
         for sign in target.values()
     ]
     assert float((sums[0] - sums[1]).norm()) == pytest.approx(2 * n_rows * clip)
@@ -262,7 +261,7 @@ def centred(gradients, clip):
 
 @pytest.mark.parametrize("twin", [unclipped, centred])
 def test_terms_without_a_bound_are_caught(twin, monkeypatch):
-    monkeypatch.setattr(_branch, "clipped_sums", twin)
+    monkeypatch.setattr(_unlabelled, "clipped_sums", twin)
     assert findings_of(TABLE, f"{BRANCH}.* moves by")
 
 
@@ -304,7 +303,7 @@ def test_only_teachers_and_mechanisms_see_rows(way, monkeypatch):
     seen, private, init = [], [], WAYS[way].init
     for owner, name in (
         (players.LabelBuffer, "add"),
-        (_branch.StudentDiscriminator, "train"),
+        (_unlabelled.StudentDiscriminator, "train"),
     ):
         real = getattr(owner, name)
 

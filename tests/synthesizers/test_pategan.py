@@ -42,11 +42,11 @@ from sklearn.base import clone
 
 from skdpsynth import MarginalSynthesizer, PATEGANSynthesizer
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.nn import _teachers
-from skdpsynth.nn._factors import FactorTrainer
-from skdpsynth.nn._mixture_trainer import MixtureTrainer
+from skdpsynth.models._factors import FactorTrainer
+from skdpsynth.models._mixture_trainer import MixtureTrainer
 from skdpsynth.privacy import _aggregators
 from skdpsynth.synthesizers import _pategan
+from skdpsynth.training import _teachers
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 

@@ -40,22 +40,19 @@ from skdpsynth import (
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
-from skdpsynth.nn import _teachers
-from skdpsynth.nn._factors import FactorTrainer
-from skdpsynth.nn._mixture_trainer import MixtureTrainer
-from skdpsynth.nn._private import HoldsPrivateRows
-from skdpsynth.preprocessing._bins import TableBins
-from skdpsynth.preprocessing._columns import PrivateRows
-from skdpsynth.privacy import _aggregators, _tables
-from skdpsynth.privacy._parts import Parts
+from skdpsynth.measure._tables import TableBins
+from skdpsynth.models._factors import FactorTrainer
+from skdpsynth.models._mixture_trainer import MixtureTrainer
+from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators, _tables
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.synthesizers import (
-    _adversarial,
+    _dpcgan,
     _gpate,
-    _pate_triplegan_classifier,
-    _pate_triplegan_players,
+    _pate_triplegan,
     _pategan,
 )
+from skdpsynth.table import PrivateRows
+from skdpsynth.training import _teachers
 from skdpsynth.utils.estimator_checks import reachable
 
 pytestmark = [
@@ -463,8 +460,8 @@ SECRETS = {
     "gpate": [_gpate],
     "gpate votes": [_gpate],
     "pategan": [_pategan],
-    "dpcgan sampled": [_adversarial],
-    "triplegan": [_pate_triplegan_players, _pate_triplegan_classifier],
+    "dpcgan sampled": [_dpcgan],
+    "triplegan": [_pate_triplegan, _pate_triplegan],
 }
 
 

@@ -1,0 +1,98 @@
+"""Everything that a fit releases of its rows, but for training.
+
+In the order of a fit: `discover` releases what the schema leaves out (labels,
+categories, ranges, decimals) and encodes the rows; `allocate` divides the budget of
+every class, a pure function that `plan` shares; `measure` releases tables of one, two
+and three columns and second moments. A `TableModel` has the marginals and turns ranks
+into values.
+"""
+
+from skdpsynth.measure._allocation import (
+    NO_STEPS,
+    ClassPlan,
+    Form,
+    guess_table,
+    guessed_layout,
+    measured_form,
+    plan_facts,
+    plan_start,
+    plan_table,
+)
+from skdpsynth.measure._discovery import (
+    buy_classes,
+    buy_facts,
+    buy_levels,
+    class_share,
+    discovery_share,
+    public_labels,
+)
+from skdpsynth.measure._marginals import flat_marginals
+from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
+from skdpsynth.measure._model import TableModel
+from skdpsynth.measure._ranges import buy_grains, buy_ranges
+from skdpsynth.measure._remarks import judged
+from skdpsynth.measure._shares import (
+    CLASS_SHARE,
+    CLASSIFIER_SHARE,
+    DISCOVERY_SHARE,
+    DPSGD_SHARES,
+    GPATE_SHARES,
+    GRAINS_SHARE,
+    LEVELS_SHARE,
+    PATEGAN_SHARES,
+    PSEUDO_LABELS_SHARE,
+    RANGES_SHARE,
+    TAIL_SHARE,
+    TRIPLE_SHARES,
+)
+from skdpsynth.measure._tables import (
+    PairTables,
+    TableBins,
+    borrowers,
+    choose_bins,
+    most_tables,
+)
+
+__all__ = [
+    "CLASSIFIER_SHARE",
+    "CLASS_SHARE",
+    "DISCOVERY_SHARE",
+    "DPSGD_SHARES",
+    "GPATE_SHARES",
+    "GRAINS_SHARE",
+    "LEVELS_SHARE",
+    "NO_STEPS",
+    "PATEGAN_SHARES",
+    "PSEUDO_LABELS_SHARE",
+    "RANGES_SHARE",
+    "TAIL_SHARE",
+    "TRIPLE_SHARES",
+    "ClassPlan",
+    "Form",
+    "Measured",
+    "Measurement",
+    "Measurements",
+    "PairTables",
+    "TableBins",
+    "TableModel",
+    "borrowers",
+    "buy_classes",
+    "buy_facts",
+    "buy_grains",
+    "buy_levels",
+    "buy_ranges",
+    "choose_bins",
+    "class_share",
+    "discovery_share",
+    "flat_marginals",
+    "guess_table",
+    "guessed_layout",
+    "judged",
+    "measure",
+    "measured_form",
+    "most_tables",
+    "plan_facts",
+    "plan_start",
+    "plan_table",
+    "public_labels",
+]

@@ -1,0 +1,625 @@
+"""Per-class marginals of every column, measured in two rounds of noisy counts.
+
+Round 1 counts coarse bins of the public or bought range. It shows where the rows are,
+and so where round 2 should look: each class gets as many bins as its noisy count can
+fill, placed at the quantiles of round 1. Both rounds together give one density.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdpsynth.measure._density import (
+    Histogram,
+    fit_masses,
+    fit_smooth,
+    fit_spiked,
+    shrunk_distributions,
+)
+from skdpsynth.measure._shares import COARSE_SHARE
+from skdpsynth.privacy import (
+    GRID,
+    centred_histogram,
+    centred_sensitivity,
+    grid_noise_std,
+)
+from skdpsynth.table import (
+    MISSING,
+    ZERO,
+    ColumnDomain,
+    LevelDomain,
+    MarginalTransform,
+    NumericDomain,
+    is_continuous,
+)
+from skdpsynth.utils import in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy import CentredCounts, PrivacyAccountant
+    from skdpsynth.table import Classes, PrivateRows, TableRows
+
+    Floats = NDArray[np.float64]
+
+_BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
+# Rows, in noise deviations of a count, from which a class's shares of a few numbers are
+# drawn to those of all. With fewer rows no difference could stand out, and the noise of
+# other columns would decide instead.
+_POOLED_FROM = 5.0
+# Numbers of a bought range so short that its ends are cut off where they may be noise:
+# codes. Of more numbers, such as ages, the ends are a thin tail that would be lost.
+_CODES = 32
+# Share of the rows that stands out in one number where ends are cut off: with more
+# noise it hides numbers that many rows have.
+_SEEN = 0.02
+_WIDE = 120  # numeric columns, from which on densities are smooth
+# Noise deviations from which an exact zero is real, and a declared count is not; and
+# from which numbers at an end of a bought range are.
+_ZERO_FROM, _DECLARED_UNTIL, _END_FROM = 3.0, 3.0, 2.5
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A noisy histogram of one numeric column: its bins, and what is in none."""
+
+    histogram: Histogram
+    zero: float
+    missing: float
+
+    @classmethod
+    def of(
+        cls, domain: ColumnDomain, edges: Floats, counts: Floats, noise_std: float
+    ) -> Counted:
+        """Read counts of bins, of zeros where the domain has them, and of missing."""
+        n_bins = len(edges) - 1
+        rest = counts[n_bins:].tolist()
+        missing = rest.pop() if domain.nullable else 0.0
+        histogram = Histogram(edges, counts[:n_bins], noise_std)
+        return cls(histogram, rest.pop() if rest else 0.0, missing)
+
+    @property
+    def total(self) -> float:
+        """Number of rows that were counted."""
+        return float(self.histogram.counts.sum()) + self.zero + self.missing
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round released of one class."""
+
+    columns: list[int]  # positions of those that were counted
+    edges: dict[int, Floats]  # (n_bins + 1,) of each numeric one among them
+    released: CentredCounts
+
+    def counts(self, size: float) -> dict[int, Floats]:
+        """Give the counts of each column, for a number of rows."""
+        return dict(zip(self.columns, self.released.counts(size), strict=True))
+
+    def counted(
+        self, domains: Sequence[ColumnDomain], size: float
+    ) -> dict[int, Counted]:
+        """Give the histograms of the numeric columns, for a number of rows."""
+        noise_std = self.released.noise_std
+        return {
+            j: Counted.of(domains[j], self.edges[j], counts, noise_std)
+            for j, counts in self.counts(size).items()
+            if j in self.edges
+        }
+
+
+def flat_marginals(
+    domains: Sequence[ColumnDomain], n_classes: int, n_cells: int = 1
+) -> list[list[MarginalTransform]]:
+    """Give the marginals of a fit that measures none: uniform on every domain.
+
+    With more than one cell exact zeros and missing values have a part of their own,
+    where a domain allows them, as if they were a quarter each.
+    """
+    part = 0.25 if n_cells > 1 else 0.0
+    columns = []
+    for domain in domains:
+        missing = part * domain.nullable
+        if isinstance(domain, NumericDomain):
+            cells = domain.snap(np.linspace(0.0, 1.0, n_cells + 1))
+            own = MarginalTransform.numeric(
+                domain,
+                cells,
+                np.diff(cells),
+                zero=part * (domain.zero is not None),
+                missing=missing,
+            )
+        else:
+            even = np.ones(len(domain.levels))
+            own = MarginalTransform.of_levels(domain, even, missing=missing)
+        columns.append(own)
+    return [list(columns) for _ in range(n_classes)]
+
+
+def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
+    """Give the number of rows of each class, at least 1, as well as it is known by now.
+
+    Bought counts are averaged by precision with those of the rounds, which counted the
+    rows again. Declared ones stay, unless the others surely differ.
+    """
+    sizes = classes.counts.copy()
+    for c, own in enumerate(rounds):
+        parts = [part.released for part in own if part.released.size_std < math.inf]
+        if not parts:
+            continue
+        weights = [max(part.size_std, 1e-9) ** -2 for part in parts]
+        again = float(np.average([part.size for part in parts], weights=weights))
+        change, variance = again - sizes[c], 1.0 / sum(weights)
+        if classes.noise_std > 0:
+            kept = classes.noise_std**2 / (classes.noise_std**2 + variance)
+        else:
+            doubt = _DECLARED_UNTIL**2 * variance
+            kept = 1.0 - doubt / max(change**2, doubt)
+        sizes[c] += kept * change
+    return np.maximum(sizes, 1.0)
+
+
+def estimate(
+    domains: Sequence[ColumnDomain],
+    classes: Classes,
+    rounds: list[list[Round]],
+    cells: dict[int, Floats],
+) -> list[list[MarginalTransform]]:
+    """Turn all noisy counts into marginals, one list of columns per class.
+
+    The last round of each class counted all columns. `cells` are the edges of the final
+    density of each numeric column, (n_cells + 1,).
+    """
+    last = [own[-1] for own in rounds]
+    sizes = known_sizes(classes, rounds)
+    stds = np.array([part.released.noise_std for part in last])
+    levels = [part.counts(size) for part, size in zip(last, sizes, strict=True)]
+    counted = [
+        [part.counted(domains, size) for part in own]
+        for own, size in zip(rounds, sizes, strict=True)
+    ]
+    parts = {
+        j: [[part[j] for part in own if j in part] for own in counted] for j in cells
+    }
+    atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
+    masses = _masses(parts, atoms, cells)
+    sure = np.flatnonzero(sizes >= _POOLED_FROM * stds)
+    columns = []
+    for j, domain in enumerate(domains):
+        if isinstance(domain, LevelDomain):
+            marginals = _level_marginals(domain, [own[j] for own in levels], stds)
+        else:
+            if not is_continuous(domain):
+                few = _few_numbers([own[-1] for own in parts[j]])
+                for c in sure:
+                    masses[c][j] = few[c]
+            if domain.bought and domain.n_numbers <= _CODES:
+                last_parts = [own[-1].histogram for own in parts[j]]
+                first, end = _ends(last_parts, cells[j])
+                for own, part in zip(masses, last_parts, strict=True):
+                    own[j] = _between(own[j], *_own_ends(part, cells[j], first, end))
+            marginals = [
+                MarginalTransform.numeric(
+                    domain, cells[j], own[j], zero=zero, missing=missing
+                )
+                for own, (zero, missing) in zip(masses, atoms[j].tolist(), strict=True)
+            ]
+        columns.append(marginals)
+    return [list(of_class) for of_class in zip(*columns, strict=True)]
+
+
+def _masses(
+    parts: dict[int, list[list[Counted]]],
+    atoms: dict[int, Floats],
+    cells: dict[int, Floats],
+) -> list[dict[int, Floats]]:
+    """Fit the densities of the numeric columns of each class.
+
+    Of many columns what stands out is left in the density: its noise, which differs by
+    class in every column, is more than a classifier gains.
+    """
+    fit = fit_spiked if len(cells) < _WIDE else fit_smooth
+    fitted = []
+    for c in range(max(map(len, parts.values()), default=0)):
+        own = [parts[j][c] for j in cells]
+        shares = np.array([1.0 - atoms[j][c].sum() for j in cells])
+        totals = np.array([rounds[-1].total for rounds in own]) * shares
+        masses = fit(
+            [[part.histogram for part in rounds] for rounds in own],
+            list(cells.values()),
+            np.maximum(totals, 1.0),
+        )
+        fitted.append(dict(zip(cells, masses, strict=True)))
+    return fitted
+
+
+def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
+    """Find the first cell that has rows of all classes together, and the end of these.
+
+    Beyond, the counts together are no more than noise, of which there is little. A
+    range that was bought has such numbers, and codes such as 1 to 5 should have no 0
+    and no 6.
+    """
+    n_cells = len(cells) - 1
+    full = [part for part in parts if len(part.counts) == n_cells]
+    if not full:  # every class is too small for bins of a number each
+        return 0, n_cells
+    counts = np.sum([part.counts for part in full], axis=0)
+    noise_std = math.sqrt(sum(part.noise_std**2 for part in full))
+    if _END_FROM * noise_std > _SEEN * counts.sum():
+        return 0, n_cells
+    first = _noise_at_end(counts, noise_std)
+    end = n_cells - _noise_at_end(counts[::-1], noise_std)
+    return (first, end) if first < end else (0, n_cells)
+
+
+def _own_ends(part: Histogram, cells: Floats, first: int, end: int) -> tuple[int, int]:
+    """Add what one class has beyond the ends: a rare one may be where no other is."""
+    below = part.counts[part.edges[1:] <= cells[first]]
+    n_noise = _noise_at_end(below, part.noise_std)
+    if n_noise < len(below):
+        first = int(np.searchsorted(cells, part.edges[n_noise]))
+    above = part.counts[part.edges[:-1] >= cells[end]][::-1]
+    n_noise = _noise_at_end(above, part.noise_std)
+    if n_noise < len(above):
+        last_edge = part.edges[len(part.counts) - n_noise]
+        end = int(np.searchsorted(cells, last_edge))
+    return first, end
+
+
+def _noise_at_end(counts: Floats, noise_std: float) -> int:
+    """Count the first bins that together may be noise; all, if nothing stands out."""
+    stds = noise_std * np.sqrt(np.arange(1, len(counts) + 1))
+    real = np.cumsum(counts) > _END_FROM * stds
+    return int(real.argmax()) if real.any() else len(counts)
+
+
+def _between(masses: Floats, first: int, end: int) -> Floats:
+    """Leave the masses of some cells, if there are any."""
+    kept = np.zeros_like(masses)
+    kept[first:end] = masses[first:end]
+    total = float(kept.sum())
+    return kept / total if total > 0 else masses
+
+
+def _few_numbers(counted: list[Counted]) -> Floats:
+    """Shares of whole numbers with a bin each in each class, drawn to those of all."""
+    counts = np.array([part.histogram.counts for part in counted])
+    stds = np.array([part.histogram.noise_std for part in counted])
+    return shrunk_distributions(counts, stds * _centred(counts.shape[1]))
+
+
+def _centred(n_cells: int) -> float:
+    """Share of the noise of a count that is left when the mean is taken off."""
+    return math.sqrt(1.0 - 1.0 / n_cells)
+
+
+def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
+    """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
+
+    All classes together say whether there are zeros, and draw uncertain shares to them.
+    """
+    seen, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
+    counts = np.array([parts[-1].total for parts in rounds])
+    for c, parts in enumerate(rounds):
+        weights = [1.0 / max(part.histogram.noise_std, 0.5) ** 2 for part in parts]
+        atoms = [(part.zero, part.missing) for part in parts]
+        seen[c] = np.average(atoms, axis=0, weights=weights)
+        variances[c] = 1.0 / sum(weights)
+    pooled = np.maximum(seen.sum(axis=0), 0.0) / counts.sum()
+    pooled /= max(float(pooled.sum()), 1.0)
+    precision = counts**2 / variances
+    kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
+    shares = np.maximum(kept * seen / counts[:, None] + (1.0 - kept) * pooled, 0.0)
+    real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
+    shares[:, 0] *= (
+        isinstance(domain, NumericDomain) and domain.zero is not None and real
+    )
+    shares[:, 1] *= domain.nullable
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
+
+
+def _level_marginals(
+    domain: LevelDomain, counts: list[Floats], stds: Floats
+) -> list[MarginalTransform]:
+    """Marginals of a level column; what is in none is spread over the levels."""
+    n_levels = len(domain.levels)
+    stacked = np.array(counts)
+    if stacked.size == 0:
+        return [MarginalTransform.of_levels(domain, np.empty(0)) for _ in counts]
+    shares = shrunk_distributions(stacked, stds * _centred(stacked.shape[1]))
+    missing = shares[:, n_levels:].sum(axis=1)
+    order = _level_order(shares[:, :n_levels], ordered=domain.ordered)
+    return [
+        MarginalTransform.of_levels(domain, row[:n_levels], missing=gone, order=order)
+        for row, gone in zip(shares, missing, strict=True)
+    ]
+
+
+def _level_order(shares: Floats, *, ordered: bool) -> NDArray[np.int64]:
+    """Order levels along the direction in which the classes differ most."""
+    n_classes, n_levels = shares.shape
+    if ordered or n_classes < 2 or n_levels < 3:
+        return np.arange(n_levels)
+    profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), 1e-12)
+    centred = profile - profile.mean(axis=1, keepdims=True)
+    direction = np.linalg.svd(centred, full_matrices=False)[2][0]
+    return np.argsort(direction, kind="stable")
+
+
+N_CELLS = 256  # cells of the final density of a numeric column, at most
+_TWO_ROUNDS_FROM = 20.0  # bins that the largest class must be able to fill
+_COARSE_BINS = (4, 16)
+_FINE_BINS = (4, N_CELLS)
+_WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell edges
+_QUANTILE_WARP = 0.1  # the same for scale="quantile"
+_SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
+_GRID = np.linspace(0.0, 1.0, 65)  # of the first look at a column
+# Squared weight of a declared count, against that of all columns. A schema that is
+# wrong about it, as one of a larger table may be, must not spoil the marginals.
+_CHECK_SHARE = 0.02
+# Noise deviations from which a bin, and the bin next to it, are real.
+_CORE_FROM, _GROWTH_FROM = 5.0, 2.0
+
+
+def coarse_share(
+    largest: float, n_continuous: int, n_discrete: int, mu: float
+) -> float:
+    """Share of the squared mu of the marginals of a class that round 1 gets.
+
+    0 where even the largest class of the table could fill only a few bins.
+    """
+    n_columns = max(n_continuous + n_discrete, 1)
+    if largest * mu < _TWO_ROUNDS_FROM * 2.0 * math.sqrt(n_columns):
+        return 0.0
+    return COARSE_SHARE * n_continuous / n_columns
+
+
+def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
+    """Choose the bins per numeric column that so many rows can fill against noise."""
+    low, high = _COARSE_BINS if coarse else _FINE_BINS
+    rows_per_bin = max((1.0 if coarse else 2.0) * noise_std, 1.0)
+    return int(np.clip(count / rows_per_bin, low, high))
+
+
+def size_weight(n_cells: Sequence[int], count_std: float, mu: float) -> float:
+    """Choose the weight with which a round counts the rows of a class once more.
+
+    A count of a cell has weight 1. `count_std` is the noise of the known count; where
+    it is declared (0) the weight is small: enough to notice that it is wrong.
+
+    With squared weight x and ``D = sum(1 - 1/B)`` for columns of B cells, a release
+    that costs `mu` has noise of variance ``(D + x) / mu^2`` per cell. The number of
+    rows is then known up to a variance of ``v / mu^2`` with ``1/v = 1 / (count_std
+    mu)^2 + x / (D + x)``. The squared errors of all cells add up to ``C (D + x) + E v``
+    in units of ``1 / mu^2``, with ``C = sum(B - 1)`` and E from 0, where all columns
+    are even, to D, where they are constant. The weight is best for ``E = D / 2``.
+    """
+    cells = np.maximum(np.asarray(n_cells, dtype=np.float64), 1.0)
+    spread, free = float((1.0 - 1.0 / cells).sum()), float((cells - 1.0).sum())
+    if count_std == 0:
+        return math.sqrt(_CHECK_SHARE * spread)
+    if free == 0:
+        return 0.0
+    known = (count_std * mu) ** -2
+    return math.sqrt(spread * max((2.0 * free) ** -0.5 - known, 0.0) / (1.0 + known))
+
+
+def fine_plan(
+    domains: Sequence[ColumnDomain | None], n_rows: float, mu: float, count_std: float
+) -> tuple[int, float, float]:
+    """Plan round 2 of one class; a domain is None for levels that are not known yet.
+
+    The result is the number of bins of each numeric column whose rows round 1 has found
+    (some may turn out to be empty for sure, and are left out), the weight of the number
+    of rows, and the noise of a count at most.
+    """
+
+    def planned(n_bins: int) -> tuple[float, float]:
+        cells = [_most_cells(domain, n_bins) for domain in domains]
+        # Levels that are not known are two for the weight and many for the noise.
+        likely = [2 if a is None else n for a, n in zip(domains, cells, strict=True)]
+        weight = size_weight(likely, count_std, mu)
+        return weight, _count_noise(cells, mu, weight)
+
+    n_bins = bins_for(n_rows, planned(_FINE_BINS[1])[1], coarse=False)
+    return n_bins, *planned(n_bins)
+
+
+def _count_noise(n_cells: Sequence[int], mu: float, weight: float = 0.0) -> float:
+    """Noise of a count before the mean is taken off, in rows."""
+    return grid_noise_std(mu, centred_sensitivity(n_cells, weight)) / GRID
+
+
+def _most_cells(domain: ColumnDomain | None, n_bins: int) -> int:
+    """Give the most cells that a column can have if continuous ones have `n_bins`."""
+    if domain is None:
+        return GRID
+    if isinstance(domain, NumericDomain) and not is_continuous(domain):
+        n_bins = int(domain.high - domain.low) + 1
+    return _n_cells(domain, n_bins)
+
+
+def _n_cells(domain: ColumnDomain, n_bins: int) -> int:
+    """Count the cells of a column: what its domain models."""
+    if isinstance(domain, NumericDomain):
+        return n_bins + (domain.zero is not None) + domain.nullable
+    return len(domain.levels) + domain.nullable
+
+
+def measure_marginals(
+    rows: TableRows,
+    domains: Sequence[ColumnDomain],
+    classes: Classes,
+    accountant: PrivacyAccountant,
+    *,
+    mus: Floats,
+) -> tuple[list[list[Round]], dict[int, Floats]]:
+    """Measure the distribution of every column in every class.
+
+    `mus` are the Gaussian-DP parameters that the classes may use for both rounds
+    together. Classes compose in parallel: a row is in one class.
+
+    Returns the rounds of every class, and the edges of the cells of each numeric
+    column, which `estimate` turns into marginals.
+    """
+    continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
+    numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
+    largest, n_discrete = float(classes.planned.max()), len(domains) - len(continuous)
+    shares = [
+        coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus
+    ]
+    members = [rows.parts_of_class(c) for c in range(len(classes))]
+    rounds: list[list[Round]] = [[] for _ in members]
+
+    def measure(
+        name: str,
+        c: int,
+        columns: list[int],
+        edges: dict[int, Floats],
+        mu: float,
+        weight: float | None = None,
+    ) -> None:
+        n_cells = [
+            _n_cells(domains[j], len(edges[j]) - 1 if j in edges else 0)
+            for j in columns
+        ]
+        codes = members[c].map(_cell_codes, domains, edges, columns, n_cells)
+        if weight is None:
+            weight = size_weight(n_cells, classes.noise_std, mu)
+        norm, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
+        line = accountant.reserve_gaussian(name, mu=mu, sensitivity=norm, scope=scope)
+        released = centred_histogram(codes, n_cells, line, weight)
+        rounds[c].append(Round(columns, edges, released))
+
+    for c, share in enumerate(shares):
+        if share == 0:
+            continue
+        mu = float(mus[c]) * math.sqrt(share)
+        most_cells = [_n_cells(domains[j], _COARSE_BINS[1]) for j in continuous]
+        noise_std = _count_noise(most_cells, mu)
+        n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
+        edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
+        measure("coarse marginals", c, continuous, edges, mu)
+    seen: list[dict[int, Counted]] = [
+        own[0].counted(domains, size) if own else {}
+        for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
+    ]
+    cdfs = _coarse_cdfs(seen, list(numbers))
+    cells = {
+        j: _warped_cells(
+            domain,
+            [of_class[j] for of_class in cdfs],
+            _support([of_class[j].histogram for of_class in seen if j in of_class]),
+        )
+        for j, domain in numbers.items()
+    }
+    for c, share in enumerate(shares):
+        mu = float(mus[c]) * math.sqrt(1.0 - share)
+        count, std = classes.planned[c], classes.noise_std
+        n_bins, weight, _ = fine_plan(domains, count, mu, std)
+        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
+        edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
+        measure("marginals", c, list(range(len(domains))), edges, mu, weight)
+    return rounds, cells
+
+
+def _coarse_cdfs(
+    coarse: list[dict[int, Counted]], columns: list[int]
+) -> list[dict[int, Floats]]:
+    """Give the distribution functions of round 1 at `_GRID`; even without a round."""
+    evenly, found = dict.fromkeys(columns, _GRID), []
+    for counted in coarse:
+        histograms = [part.histogram for part in counted.values()]
+        totals = np.array([max(float(part.counts.sum()), 1.0) for part in histograms])
+        cells = [_GRID] * len(histograms)
+        masses = fit_masses([[part] for part in histograms], cells, totals)
+        cdfs = [np.concatenate(([0.0], np.cumsum(mass))) for mass in masses]
+        found.append(evenly | dict(zip(counted, cdfs, strict=True)))
+    return found
+
+
+def _cell_codes(
+    rows: PrivateRows,
+    domains: Sequence[ColumnDomain],
+    edges: dict[int, Floats],
+    columns: list[int],
+    n_cells: list[int],
+) -> NDArray[np.unsignedinteger]:
+    """Give the cell of every row in every column; there are `n_cells` of each.
+
+    What a domain does not model is in no cell: the code after the last. These are other
+    values than the levels, and missing ones where it is not nullable.
+    """
+    shape, dtype = (len(rows), len(columns)), np.min_scalar_type(max(n_cells))
+    codes = np.empty(shape, dtype=dtype)
+    for (position, j), own in product(enumerate(columns), in_chunks(len(rows))):
+        domain, kind, n = domains[j], rows.category_codes[own, j], n_cells[position]
+        missing = n - 1 if domain.nullable else n
+        if isinstance(domain, NumericDomain):
+            inner = edges[j][1:-1].astype(np.float32)
+            binned = np.searchsorted(inner, rows.units[own, j], side="right")
+            if domain.zero is not None:
+                binned[kind == ZERO] = len(edges[j]) - 1
+            binned[kind == MISSING] = missing
+            codes[own, position] = binned
+        else:
+            known = np.arange(len(domain.levels))
+            codes[own, position] = np.append(known, (n, missing))[kind]
+    return codes
+
+
+def _support(parts: list[Histogram]) -> tuple[float, float]:
+    """Find where round 1 saw rows of any class: beyond it a density would fit noise."""
+    ends = []
+    for part in parts:
+        core = np.flatnonzero(part.counts > _CORE_FROM * part.noise_std)
+        if len(core) == 0:
+            continue
+        first, last = int(core[0]), int(core[-1])
+        likely = part.counts > _GROWTH_FROM * part.noise_std
+        while first > 0 and likely[first - 1]:
+            first -= 1
+        while last + 1 < len(likely) and likely[last + 1]:
+            last += 1
+        # One bin more: half of a small class may be beyond the large one's rows.
+        first, last = max(first - 1, 0), min(last + 1, len(likely) - 1)
+        ends.append((float(part.edges[first]), float(part.edges[last + 1])))
+    if not ends:
+        return 0.0, 1.0
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _warped_cells(
+    domain: NumericDomain, cdfs: list[Floats], support: tuple[float, float]
+) -> Floats:
+    """Place the cells of a column: narrow where any class has many rows."""
+    low, high = support
+    grid = np.linspace(low, high, 2 * N_CELLS + 1)
+    pooled = np.interp(grid, _GRID, np.mean(cdfs, axis=0))
+    pooled = (pooled - pooled[0]) / max(pooled[-1] - pooled[0], 1e-12)
+    weight = _QUANTILE_WARP if domain.quantile else _WARP
+    warped = (1 - weight) * pooled + weight * np.linspace(0.0, 1.0, len(grid))
+    cells = domain.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
+    inner = cells[(cells > low + 1e-9) & (cells < high - 1e-9)]
+    return np.concatenate(([low], inner, [high]))
+
+
+def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:
+    """Choose bins of round 2: unions of cells with about equal expected counts."""
+    if n_bins >= len(cells) - 1:
+        return cells
+    share = np.interp(cells, _GRID, cdf)
+    share = (share - share[0]) / max(share[-1] - share[0], 1e-12)
+    mixed = (1 - _SPREAD) * share + _SPREAD * np.linspace(0.0, 1.0, len(cells))
+    inner = np.searchsorted(mixed, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
+    last = len(cells) - 1
+    chosen = np.unique(np.concatenate(([0], np.minimum(inner, last), [last])))
+    return cells[chosen]

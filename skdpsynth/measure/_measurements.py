@@ -1,0 +1,542 @@
+"""All that a fit measures of the rows once the metadata is known, in one place.
+
+Tables of one, two and three columns per class, and second moments of scores where the
+columns are too many for tables. Everything else is fitted to these: post-processing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args, overload
+
+import numpy as np
+
+from skdpsynth.exceptions import PersistenceError
+from skdpsynth.measure._allocation import table_bins
+from skdpsynth.measure._marginals import (
+    estimate,
+    flat_marginals,
+    known_sizes,
+    measure_marginals,
+)
+from skdpsynth.measure._model import TableModel
+from skdpsynth.measure._tables import (
+    PairTables,
+    SecondMoments,
+    TripleTables,
+    choose_bins,
+    measure_moments,
+    measure_pairs,
+    measure_triples,
+)
+from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.table import NumericDomain
+from skdpsynth.utils import DAMAGED, parse_json, read_text
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from skdpsynth.measure._allocation import ClassPlan
+    from skdpsynth.measure._marginals import Round
+    from skdpsynth.measure._tables import ColumnBins, TableBins
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.table import ColumnDomain, PrivateRows, TableFacts, TableRows
+
+    Floats = NDArray[np.float64]
+
+Kind = Literal["interval", "categories", "zero", "missing", "other"]
+
+_FORMAT = "skdpsynth measurements 1"
+_SHOWN = 3  # categories of a bin, in a text
+
+
+class Bin(NamedTuple):
+    """A bin of one column.
+
+    An interval has its ends, of which the lower one belongs to it, and of the last one
+    both; times are in seconds since 1970, on the column's own clock where it has a
+    unit. Categories in one bin are listed. "other" is any other value. In tables
+    of three columns zeros, missing and other values may be in a bin of another kind:
+    `also` says so.
+    """
+
+    kind: Kind
+    ends: tuple[float, float] | None = None
+    categories: tuple[Hashable, ...] = ()
+    also: tuple[Kind, ...] = ()
+
+    def __str__(self) -> str:
+        """Write it as one would in a table."""
+        first, more = self.categories[:_SHOWN], len(self.categories) - _SHOWN
+        text = ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")
+        if self.ends is not None:  # of times all digits count
+            text = "[{:.12g}, {:.12g})".format(*self.ends)
+        elif self.kind != "categories":
+            text = "0" if self.kind == "zero" else self.kind
+        return ", ".join([text or "(nothing)", *map(str, map(Bin, self.also))])
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """One noisy table that a fit released.
+
+    Parameters
+    ----------
+    columns : tuple of column names
+        None for the number of rows; one, two or three for a table of counts; all for
+        second moments.
+    bins : tuple of tuple of Bin
+        Of each column; none for second moments.
+    values : ndarray
+        Noisy counts, of one axis per column, which may be negative; or the noisy
+        covariances of the normal scores of all columns, of shape (n_columns,
+        n_columns), whose diagonal is not measured and NaN.
+    noise_std : float
+        Standard deviation of the noise of each value; that of the number of rows beside
+        it, which completes the counts of one column, is with that number.
+    class_label : hashable, default=None
+        The class whose rows were measured; None for all rows.
+    """
+
+    columns: tuple[Hashable, ...]
+    bins: tuple[tuple[Bin, ...], ...]
+    values: NDArray[np.float64]
+    noise_std: float
+    class_label: Hashable = None
+
+    @property
+    def order(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+
+class Measurements:
+    """All noisy tables of a fit, in the order of their release.
+
+    Parameters
+    ----------
+    measurements : iterable of Measurement
+        The tables. They are listed when they are first asked for, since a wide table
+        has many.
+
+    Examples
+    --------
+    >>> from skdpsynth import MarginalSynthesizer
+    >>> from skdpsynth.datasets import load_thyroid
+    >>> synth = MarginalSynthesizer(epsilon=3.0, target="class", random_state=0)
+    >>> measurements = synth.fit(load_thyroid()).measurements_
+    >>> sorted({measurement.order for measurement in measurements})
+    [0, 1, 2]
+    """
+
+    def __init__(self, measurements: Iterable[Measurement]) -> None:
+        self._source = measurements
+
+    @cached_property
+    def _all(self) -> tuple[Measurement, ...]:
+        return tuple(self._source)
+
+    @overload
+    def __getitem__(self, place: int) -> Measurement: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Self: ...
+
+    def __getitem__(self, place: int | slice) -> Measurement | Self:
+        """Give one of them, or some."""
+        if isinstance(place, slice):
+            return type(self)(self._all[place])
+        return self._all[place]
+
+    def __iter__(self) -> Iterator[Measurement]:
+        """Go through them."""
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._all)
+
+    def __repr__(self) -> str:
+        """Say how many there are of each order."""
+        orders = [measurement.order for measurement in self._all]
+        listed = (f"{orders.count(n)} of {n} columns" for n in sorted(set(orders)))
+        return f"<Measurements: {', '.join(listed) or 'none'}>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """List all values, one per row.
+
+        Returns
+        -------
+        DataFrame
+            With columns ``class``, ``columns`` and ``bins``, which are texts, ``value``
+            and ``noise_std``.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                (own.class_label, ", ".join(map(str, own.columns)), bins, value, std)
+                for own in self._all
+                for std in [own.noise_std]
+                for bins, value in _cells(own)
+            ],
+            columns=["class", "columns", "bins", "value", "noise_std"],
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write them to a JSON file.
+
+        Parameters
+        ----------
+        path : path-like
+            The file; one that is there is replaced.
+        """
+        places: dict[str, int] = {}  # as texts: True and 1 are equal
+
+        def place(bins: tuple[Bin, ...]) -> int:
+            text = json.dumps([_bin_to_json(one) for one in bins])
+            return places.setdefault(text, len(places))
+
+        listed = [
+            {
+                "class": encode_value(own.class_label),
+                "columns": [encode_value(name) for name in own.columns],
+                "bins": [place(bins) for bins in own.bins],
+                "shape": own.values.shape,
+                "values": [None if np.isnan(x) else x for x in own.values.ravel()],
+                "noise_std": float(own.noise_std),
+            }
+            for own in self._all
+        ]
+        bins = [json.loads(text) for text in places]
+        document = {"format": _FORMAT, "bins": bins, "measurements": listed}
+        Path(path).write_text(json.dumps(document), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+
+        Returns
+        -------
+        Measurements
+            Public data of the file's author. It proves nothing of its privacy: that
+            claim is in the report of the fit which made it.
+
+        Raises
+        ------
+        PersistenceError
+            If the file is no such file, or damaged.
+        """
+        try:
+            document = parse_json(read_text(path))
+            if document["format"] != _FORMAT:
+                raise ValueError("another format")
+            bins = [tuple(map(_bin_from_json, own)) for own in document["bins"]]
+            return cls([_from_json(own, bins) for own in document["measurements"]])
+        except DAMAGED as error:
+            raise PersistenceError(
+                f"Expected a file that Measurements.save wrote. Got {Path(path).name!r}"
+                ", which is another or damaged; save it again."
+            ) from error
+
+
+@dataclass(frozen=True)
+class Described:
+    """What was measured of each class, with names (keys are positions of classes)."""
+
+    facts: TableFacts
+    rounds: Sequence[Sequence[Round]]
+    bins: TableBins | None  # of tables of two and three columns, if there are any
+    pairs: Mapping[int, PairTables]
+    triples: Mapping[int, TripleTables]
+    moments: Mapping[int, SecondMoments]
+
+    def __iter__(self) -> Iterator[Measurement]:
+        """Go through the tables, class by class, in the order of their release."""
+        sizes = known_sizes(self.facts.classes, [list(own) for own in self.rounds])
+        for c, size in enumerate(sizes.tolist()):
+            yield from self._of_rounds(c, size)
+            yield from self._of_tables(c)
+            yield from self._of_moments(c)
+
+    @property
+    def _names(self) -> list[Hashable]:
+        return [column.name for column in self.facts.columns]
+
+    def _of_rounds(self, c: int, size: float) -> Iterator[Measurement]:
+        """Give the numbers of rows, and the tables of one column."""
+        classes, names = self.facts.classes, self._names
+        scope = classes.scopes[c]
+        if classes.noise_std:
+            count = np.array(classes.counts[c])
+            yield Measurement((), (), count, classes.noise_std, scope)
+        for one in self.rounds[c]:
+            released = one.released
+            if np.isfinite(released.size_std):
+                again = np.array(released.size)
+                yield Measurement((), (), again, released.size_std, scope)
+            for j, counts in one.counts(size).items():
+                own = _bins_of_cells(self.facts.domains[j], one.edges.get(j))
+                # Of counts less their mean, with the mean of as many rows as are known.
+                std = released.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
+                yield Measurement((names[j],), (own,), counts, float(std), scope)
+
+    def _of_tables(self, c: int) -> Iterator[Measurement]:
+        """Give the tables of two and of three columns."""
+        if self.bins is None:
+            return
+        names, scope = self._names, self.facts.classes.scopes[c]
+        columns = [slice(*ends) for ends in pairwise(self.bins.starts.tolist())]
+        both = zip(self.facts.domains, self.bins.columns, strict=True)
+        bins = [_bins_of_codes(domain, own) for domain, own in both]
+        if (two := self.pairs.get(c)) is not None:
+            for i, j in two.pairs.tolist():
+                values = two.counts[columns[i], columns[j]].astype(np.float64)
+                pair = (names[i], names[j]), (bins[i], bins[j])
+                yield Measurement(*pair, values, two.noise_std, scope)
+        if (three := self.triples.get(c)) is not None:
+            n = three.counts.shape[-1]
+            grouped = [
+                _bins_of_groups(three.groups[place], own, n)
+                for place, own in zip(columns, bins, strict=True)
+            ]
+            each = zip(three.triples.tolist(), three.counts, strict=True)
+            for places, counts in each:
+                columns_of = tuple(names[j] for j in places)
+                bins_of = tuple(grouped[j] for j in places)
+                values = counts.astype(np.float64)
+                yield Measurement(columns_of, bins_of, values, three.noise_std, scope)
+
+    def _of_moments(self, c: int) -> Iterator[Measurement]:
+        """Give the second moments."""
+        if (moments := self.moments.get(c)) is not None:
+            names, scope = self._names, self.facts.classes.scopes[c]
+            values = np.full((len(names), len(names)), np.nan)
+            above = np.triu_indices(len(names), 1)
+            values[above] = values.T[above] = moments.covariances
+            yield Measurement(tuple(names), (), values, moments.noise_std, scope)
+
+
+def _bins_of_cells(
+    domain: ColumnDomain, edges: NDArray[np.float64] | None
+) -> tuple[Bin, ...]:
+    """Give the bins of a table of one column."""
+    found: list[Bin]
+    if isinstance(domain, NumericDomain):
+        assert edges is not None
+        found = _intervals(domain, edges)
+        found += [Bin("zero")] * (domain.zero is not None)
+    else:
+        found = [Bin("categories", None, (level,)) for level in domain.levels]
+    return (*found, *[Bin("missing")] * domain.nullable)
+
+
+def _bins_of_codes(domain: ColumnDomain, own: ColumnBins) -> tuple[Bin, ...]:
+    """Give the bins of a column in tables of two columns."""
+    if isinstance(domain, NumericDomain):
+        found = _intervals(domain, own.edges)
+        found += [Bin("zero")] * (own.zero is not None)
+        return (*found, *[Bin("missing")] * (own.n_bins - len(found)))
+    together: list[list[Hashable]] = [[] for _ in range(own.n_bins)]
+    for level, place in zip(domain.levels, own.of_code, strict=False):
+        together[place].append(level)
+    found = [Bin("categories", None, tuple(levels)) for levels in together]
+    if not together[own.rest]:
+        found[own.rest] = Bin("other")
+    return (*found[: own.rest + 1], *[Bin("missing")] * domain.nullable)
+
+
+def _bins_of_groups(
+    groups: NDArray[np.int64], bins: Sequence[Bin], n_groups: int
+) -> tuple[Bin, ...]:
+    """Give the bins of a column in tables of three columns: unions of others."""
+    found = []
+    for group in range(n_groups):
+        own = [bins[place] for place in np.flatnonzero(groups == group).tolist()]
+        ends = [end for one in own for end in one.ends or ()]
+        levels = tuple(chain.from_iterable(one.categories for one in own))
+        also = [one.kind for one in own if one.kind in ("zero", "missing", "other")]
+        if ends:
+            found.append(Bin("interval", (ends[0], ends[-1]), (), tuple(also)))
+        elif levels or not also:
+            found.append(Bin("categories", None, levels, tuple(also)))
+        else:
+            found.append(Bin(also[0], None, (), tuple(also[1:])))
+    return tuple(found)
+
+
+def _intervals(domain: NumericDomain, edges: NDArray[np.float64]) -> list[Bin]:
+    """Give the intervals between positions in a domain."""
+    values = domain.edges(edges).tolist()
+    return [Bin("interval", ends) for ends in pairwise(values)]
+
+
+def _cells(own: Measurement) -> Iterator[tuple[str, float]]:
+    """Give the bins of every value, as a text, and the value."""
+    if own.bins or not own.columns:
+        texts = ("; ".join(map(str, bins)) for bins in product(*own.bins))
+        yield from zip(texts, own.values.ravel().tolist(), strict=True)
+        return
+    for i, j in zip(*np.triu_indices(own.order, 1), strict=True):
+        yield f"{own.columns[i]}; {own.columns[j]}", float(own.values[i, j])
+
+
+def _bin_to_json(own: Bin) -> list[Any]:
+    return [
+        own.kind,
+        own.ends,
+        [encode_value(level) for level in own.categories],
+        own.also,
+    ]
+
+
+def _bin_from_json(data: Any) -> Bin:  # noqa: ANN401 - JSON
+    kind, ends, categories, also = data
+    if not {kind, *also} <= {*get_args(Kind)}:
+        raise ValueError("an unknown kind of bin")
+    if ends is not None:
+        low, high = map(float, ends)
+        ends = low, high
+    return Bin(kind, ends, tuple(map(decode_value, categories)), tuple(also))
+
+
+def _from_json(data: Any, bins: list[tuple[Bin, ...]]) -> Measurement:  # noqa: ANN401
+    columns = tuple(decode_value(name) for name in data["columns"])
+    if min(data["bins"], default=0) < 0:
+        raise ValueError("bins of no column")
+    own = tuple(bins[place] for place in data["bins"])
+    values = np.array(data["values"], dtype=np.float64).reshape(data["shape"])
+    expected = tuple(map(len, own)) if own or not columns else (len(columns),) * 2
+    noise_std = float(data["noise_std"])
+    if values.shape != expected or noise_std < 0 or len(own) not in (0, len(columns)):
+        raise ValueError("a table of another shape")
+    if np.isnan(values).any() and (own or not columns):
+        raise ValueError("a count that is missing")
+    label = decode_value(data["class"])
+    return Measurement(columns, own, values, noise_std, label)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of every class; all of it is public.
+
+    `model` has the marginals, estimated from the tables of one column; `ranks` and
+    `shares` say of each class where its bins lie, and the others what was measured of
+    the classes that could afford it.
+    """
+
+    model: TableModel
+    rounds: list[list[Round]]
+    bins: TableBins
+    ranks: list[Floats]  # (2, D)
+    shares: list[Floats]  # (D,)
+    pairs: dict[int, PairTables]
+    triples: dict[int, TripleTables]
+    moments: dict[int, SecondMoments]
+
+    @property
+    def measurements(self) -> Measurements:
+        """The same as a list of tables with names."""
+        tables = self.pairs, self.triples, self.moments
+        bins = self.bins if self.pairs else None
+        return Measurements(Described(self.model.facts, self.rounds, bins, *tables))
+
+
+def measure(
+    rows: TableRows,
+    facts: TableFacts,
+    plans: Sequence[ClassPlan],
+    accountant: PrivacyAccountant,
+) -> Measured:
+    """Measure every class as planned; classes compose in parallel.
+
+    Parameters
+    ----------
+    rows : TableRows
+        The encoded rows; private.
+    facts : TableFacts
+        What is public of the table.
+    plans : sequence of n_classes ClassPlan
+        How much of the budget each measurement has.
+    accountant : PrivacyAccountant
+        The ledger, which each release draws down.
+
+    Returns
+    -------
+    Measured
+        Public.
+    """
+    domains, prior = facts.domains, facts.classes.prior
+    mus = np.array([plan.mu_marginals for plan in plans])
+    rounds: list[list[Round]] = [[] for _ in plans]
+    marginals = flat_marginals(domains, len(plans))
+    if mus.any():  # 1 column
+        rounds, cells = measure_marginals(
+            rows, domains, facts.classes, accountant, mus=mus
+        )
+        marginals = estimate(domains, facts.classes, rounds, cells)
+    n_bins = table_bins(plans, len(domains), measured=facts.layout.measured)
+    bins, in_order = choose_bins(domains, marginals, prior, n_bins)
+    together = any(plan.mu_pairs for plan in plans)
+    model = TableModel(facts, in_order if together else marginals)
+    ranks = [bins.ranks(own) for own in in_order]
+    shares = [bins.shares(own) for own in ranks]
+    pairs: dict[int, PairTables] = {}
+    triples: dict[int, TripleTables] = {}
+    moments: dict[int, SecondMoments] = {}
+    sizes = known_sizes(facts.classes, rounds)
+    for c, plan in enumerate(plans):
+        own, scope = rows.parts_of_class(c), facts.classes.scopes[c]
+        if plan.mu_pairs:  # 2 columns
+            pairs[c] = measure_pairs(
+                own,
+                bins,
+                shares[c],
+                facts.classes.counts[c],
+                accountant,
+                mu=plan.mu_pairs,
+                scope=scope,
+                few=plan.few_rows,
+                target=facts.measured,
+            )
+        if plan.mu_triples:  # 3 columns
+            triples[c] = measure_triples(
+                own,
+                bins,
+                shares[c],
+                plan.n_groups,
+                accountant,
+                mu=plan.mu_triples,
+                scope=scope,
+            )
+        if plan.mu_moments:  # all columns
+            means, stds, _ = np.nan_to_num(model.score_moments(c), posinf=0, neginf=0)
+            scores = own.map(_scores, model, c)
+            moments[c] = measure_moments(
+                scores,
+                means,
+                stds,
+                sizes[c],
+                accountant,
+                mu=plan.mu_moments,
+                scope=scope,
+            )
+    return Measured(model, rounds, bins, ranks, shares, pairs, triples, moments)
+
+
+def _scores(rows: PrivateRows, model: TableModel, position: int) -> NDArray[np.float32]:
+    """Give the normal scores of the rows of a class; private."""
+    return model.score_rows(rows.units, rows.category_codes, position)

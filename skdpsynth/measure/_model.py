@@ -1,0 +1,206 @@
+"""The public half of a fitted synthesizer: from ranks back to a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.table import (
+    Classes,
+    LevelDomain,
+    MarginalTransform,
+    TableFacts,
+    TableLayout,
+    domain_from_dict,
+    from_wall,
+    to_category_series,
+    to_series,
+)
+from skdpsynth.utils import in_order_of_class
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from skdpsynth.schema import TableSchema
+    from skdpsynth.table import Cells
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """The released marginals of every column, as `marginals[class][column]`."""
+
+    facts: TableFacts
+    marginals: list[list[MarginalTransform]]
+
+    def columns(
+        self, ranks: NDArray[np.float64], members: NDArray[np.int64]
+    ) -> list[pd.Series | None]:
+        """Turn ranks in [0, 1], (n_rows, n_modelled_columns), into columns.
+
+        Their order and dtypes are those of the training table. Identifiers are None:
+        `DrawnTable` numbers them.
+        """
+        cells = self.cells(ranks, members)
+        series: dict[Any, pd.Series] = {}
+        for name, (column, domain) in self.facts.drawn.items():
+            values, missing = cells[name]
+            if isinstance(domain, LevelDomain):
+                codes = values.astype(np.int64)
+                series[column.name] = to_category_series(codes, domain.levels, column)
+                continue
+            if domain.step is not None:
+                values = from_wall(values, column)
+            series[column.name] = to_series(values, missing, column)
+        for column in self.facts.layout.columns:
+            if column is self.facts.layout.label_column:
+                levels = self.facts.classes.levels
+                codes = members if levels else np.full(len(members), -1)
+                series[column.name] = to_category_series(codes, levels, column)
+        return [series.get(column.name) for column in self.facts.layout.columns]
+
+    def check_levels(self) -> None:
+        """Raise what libraries do where a column's dtype does not hold all its levels.
+
+        A file may state others; and a sample may have the rarest one of them.
+        """
+        pairs = [
+            (column, domain.levels)
+            for column, domain in self.facts.drawn.values()
+            if isinstance(domain, LevelDomain)
+        ]
+        label = self.facts.layout.label_column
+        if label is not None:
+            pairs.append((label, self.facts.classes.levels))
+        for column, levels in pairs:
+            first = -1 if column.can_be_missing else 0
+            to_category_series(np.arange(first, len(levels)), levels, column)
+
+    def cells(
+        self,
+        ranks: NDArray[np.float64],
+        members: NDArray[np.int64],
+        names: Collection[Hashable] | None = None,
+    ) -> dict[Hashable, Cells]:
+        """Turn ranks into numbers and codes of levels that keep all rules, by column.
+
+        Of the columns `names` at least, None for all. Of times that are whole units
+        the numbers are on the clock of the column's zone.
+        """
+        rules = self.facts.rules
+        wanted = None if names is None else set(names)
+        if wanted is not None and wanted & rules.names:
+            wanted |= rules.names
+        cells: dict[Hashable, Cells] = {}
+        order, places = in_order_of_class(members, len(self.marginals))
+        by_class = order, places, np.ascontiguousarray(ranks[order].T)
+        for j, column in enumerate(self.facts.columns):
+            if wanted is None or column.name in wanted:
+                cells[column.name] = self._decoded(j, *by_class)
+        if not rules.rules or not (wanted is None or wanted & rules.names):
+            return cells
+        if self.facts.layout.label_column is not None:
+            known = bool(self.facts.classes.levels)
+            codes = members.astype(np.float64) if known else np.full(len(members), -1.0)
+            cells[self.facts.layout.target] = codes, codes < 0
+        place_of = {column.name: j for j, column in enumerate(self.facts.columns)}
+        for first, *others in rules.together:
+            gone = cells[first][1]
+            for name in others:
+                j = place_of[name]
+                cells[name] = self._decoded(j, *by_class, gone)
+        rules.keep(cells)
+        return cells
+
+    def _decoded(
+        self,
+        j: int,
+        order: NDArray[np.intp],
+        places: list[slice],
+        ranks: NDArray[np.float64],
+        gone: NDArray[np.bool_] | None = None,
+    ) -> Cells:
+        """Decode a column by the marginals of the rows' classes.
+
+        The ranks (n_columns, n_rows) are in the order of the classes, and each class at
+        its place. `gone` says where the column is missing, if that is known.
+        """
+        found = np.empty(len(order))
+        lost = np.zeros(len(order), dtype=bool) if gone is None else gone[order]
+        for own, place in zip(self.marginals, places, strict=True):
+            if gone is None:
+                found[place], lost[place] = own[j].decode(ranks[j, place])
+            else:
+                found[place] = own[j].decode_where(ranks[j, place], lost[place])
+        values, missing = np.empty_like(found), np.empty_like(lost)
+        values[order], missing[order] = found, lost
+        return values, missing
+
+    def score_rows(
+        self,
+        units: NDArray[np.floating],
+        category_codes: NDArray[np.integer],
+        position: int,
+    ) -> NDArray[np.float32]:
+        """Give the normal scores of a class's rows; private if the rows are.
+
+        `units` and `category_codes` are those of `PrivateRows`.
+        """
+        scores = np.empty(units.shape, dtype=np.float32)
+        for j, column in enumerate(self.marginals[position]):
+            scores[:, j] = column.encode(units[:, j], category_codes[:, j])
+        return scores
+
+    def score_moments(self, position: int) -> NDArray[np.float64]:
+        """Give means, deviations and slopes of a class's scores, (3, n_columns)."""
+        return np.array([own.score_moments() for own in self.marginals[position]]).T
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+        """Split into JSON-safe facts and arrays, for saving."""
+        facts = self.facts
+        places = {column.name: n for n, column in enumerate(facts.layout.columns)}
+        document = {
+            "layout": facts.layout.to_dict(),
+            "columns": [places[column.name] for column in facts.columns],
+            "axes": [domain.to_dict() for domain in facts.domains],
+            "levels": [encode_value(level) for level in facts.classes.levels],
+            "missing": [[column.missing for column in row] for row in self.marginals],
+        }
+        arrays = {"class_counts": facts.classes.counts}
+        for c, row in enumerate(self.marginals):
+            for j, column in enumerate(row):
+                arrays[f"points.{c}.{j}"] = column.points
+                arrays[f"cumulative.{c}.{j}"] = column.cumulative
+        return document, arrays
+
+    @classmethod
+    def from_state(
+        cls,
+        document: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[np.float64]],
+        schema: TableSchema | None = None,
+    ) -> TableModel:
+        """Rebuild what `to_state` split; rules are those of `schema`."""
+        layout = TableLayout.from_dict(document["layout"])
+        domains = tuple(domain_from_dict(domain) for domain in document["axes"])
+        levels = tuple(decode_value(level) for level in document["levels"])
+        classes = Classes(levels, arrays["class_counts"])
+        columns = tuple(layout.columns[place] for place in document["columns"])
+        marginals = [
+            [
+                MarginalTransform(
+                    domain,
+                    arrays[f"points.{c}.{j}"],
+                    arrays[f"cumulative.{c}.{j}"],
+                    gone,
+                )
+                for j, (domain, gone) in enumerate(zip(domains, row, strict=True))
+            ]
+            for c, row in enumerate(document["missing"])
+        ]
+        return cls(TableFacts.of(layout, columns, domains, classes, schema), marginals)

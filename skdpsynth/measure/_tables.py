@@ -1,0 +1,657 @@
+"""Measurements of several columns together: tables of two and three, second moments.
+
+What is measured, and how finely, follows from public numbers and earlier releases: a
+table is worth measuring where its counts are above their noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpsynth.measure._shares import CHOICE_SHARE, MOMENTS_SHARES, PAIRS_SHARE
+from skdpsynth.privacy import (
+    GRID,
+    LENGTH,
+    MOMENTS_SENSITIVITY,
+    Parts,
+    measured_cells,
+    noisy_pair_distances,
+    noisy_pair_tables,
+    noisy_second_moments,
+    noisy_triple_tables,
+)
+from skdpsynth.table import MISSING, ZERO, LevelDomain, MarginalTransform, NumericDomain
+from skdpsynth.utils import in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.table import ColumnDomain, PrivateRows
+
+    Floats = NDArray[np.float64]
+
+_SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
+_FAR = 1e-6  # rank of what counts as the end of a column
+_LEAST_INTERVALS = 3  # beside an exact zero
+_LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
+
+
+@dataclass(frozen=True)
+class ColumnBins:
+    """The bins of one column."""
+
+    # (n_intervals + 1,): edges of the intervals of numbers, from 0 to 1. Levels: empty.
+    edges: NDArray[np.float64]
+    # Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric columns
+    # have the codes value, exact zero and missing; level columns those of
+    # `LevelDomain`, and 'other' is in one bin with the rare levels.
+    of_code: NDArray[np.int64]
+    n_bins: int
+    zero: float | None = None  # edge where an exact zero has a bin of its own
+
+    @property
+    def rest(self) -> int:
+        """Bin of the rare levels and of 'other'; -1 in a numeric column."""
+        return -1 if len(self.edges) else int(self.of_code[-2])
+
+    def encode(
+        self, units: NDArray[np.floating], category_codes: NDArray[np.integer]
+    ) -> NDArray[np.int64]:
+        """Give the bin of every row; private if the rows are."""
+        bins = self.of_code[category_codes]
+        if len(self.edges):
+            inner = self.edges[1:-1].astype(np.float32)
+            of_value = np.searchsorted(inner, units, side="right")
+            bins = np.where(bins < 0, of_value, bins)
+        return bins
+
+    def ranks(self, marginal: MarginalTransform) -> NDArray[np.float64]:
+        """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
+        ends = np.zeros((2, self.n_bins))
+        if len(self.edges):
+            left, right = marginal.cdf(self.edges)
+            n_intervals = len(self.edges) - 1
+            ends[:, :n_intervals] = right[:-1], left[1:]
+            if self.of_code[ZERO] >= 0:
+                place = np.flatnonzero(self.edges == self.zero)[0]
+                ends[:, self.of_code[ZERO]] = left[place], right[place]
+            missing = self.of_code[MISSING]
+        else:
+            in_order = self.of_code[marginal.points.astype(np.int64)]
+            ends[:, self.rest] = 0.0, 1.0  # 'other' alone stands for any level
+            # Of a bin of several levels the last end stays, and the first beginning.
+            ends[1, in_order] = marginal.cumulative[1:]
+            ends[0, in_order[::-1]] = marginal.cumulative[-2::-1]
+            missing = self.of_code[-1] if self.of_code[-1] > self.rest else -1
+        ends = marginal.missing + (1.0 - marginal.missing) * ends
+        if missing >= 0:
+            ends[:, missing] = 0.0, marginal.missing
+        return ends
+
+
+@dataclass(frozen=True)
+class TableBins:
+    """The bins of all columns, one after the other.
+
+    Parameters
+    ----------
+    columns : list of n_columns ColumnBins
+        The bins of each.
+    """
+
+    columns: list[ColumnBins]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of bins of each column."""
+        return [column.n_bins for column in self.columns]
+
+    @property
+    def levels(self) -> list[bool]:
+        """Which columns have levels, and no order."""
+        return [column.rest >= 0 for column in self.columns]
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each column begins and the last one ends, shape (n_columns + 1,)."""
+        return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
+
+    def encode(self, rows: PrivateRows) -> NDArray[np.unsignedinteger]:
+        """Give the bin of every row in every column; private."""
+        codes = np.empty(rows.shape, dtype=np.min_scalar_type(max(self.sizes)))
+        for own in in_chunks(len(rows)):
+            units, category_codes = rows.units[own].T, rows.category_codes[own].T
+            for j, column in enumerate(self.columns):
+                codes[own, j] = column.encode(units[j], category_codes[j])
+        return codes
+
+    def ranks(self, marginals: list[MarginalTransform]) -> NDArray[np.float64]:
+        """Give the ranks where each bin begins and ends in a class, (2, D)."""
+        both = zip(self.columns, marginals, strict=True)
+        return np.concatenate([bins.ranks(own) for bins, own in both], axis=1)
+
+    def shares(self, ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the share of each bin in its column, from `ranks`, shape (D,)."""
+        shares = ranks[1] - ranks[0]
+        starts = self.starts
+        for start, column in zip(starts, self.columns, strict=False):
+            if column.rest >= 0 and not (column.of_code[:-2] == column.rest).any():
+                shares[start + column.rest] = 0.0
+        totals = np.repeat(np.add.reduceat(shares, starts[:-1]), self.sizes)
+        even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without levels
+        return np.where(totals > 0, shares / np.maximum(totals, 1e-12), even)
+
+    def groups(self, shares: NDArray[np.float64], n_groups: int) -> NDArray[np.int64]:
+        """Put the bins of every column into a few groups, of shape (D,).
+
+        Intervals at quantiles of the shares (D,), and of levels the most frequent
+        alone. Exact zeros and missing values are a group where they are many.
+        """
+        found = np.zeros(len(shares), dtype=np.int64)
+        starts = self.starts
+        for start, end, column in zip(starts, starts[1:], self.columns, strict=False):
+            own, n_intervals = shares[start:end], max(len(column.edges) - 1, 0)
+            beside = n_intervals and own[n_intervals:].sum() > 0.5 / n_groups
+            if n_intervals:
+                present = own[:n_intervals] if beside else own
+                n_inside = max(n_groups - 1, 1) if beside else n_groups
+                total = max(present.sum(), 1e-12)  # a class may have no value here
+                middles = (np.cumsum(present) - 0.5 * present) / total
+                of_bin = np.minimum((n_inside * middles).astype(np.int64), n_inside - 1)
+                found[start : start + len(present)] = of_bin
+                found[start + len(present) : end] = n_groups - 1
+            else:
+                order = np.argsort(-own, kind="stable")
+                found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
+        return found
+
+    def normal_scores(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the normal score of the middle of each interval; NaN elsewhere.
+
+        Of the shares of all classes together, shape (D,), as the result.
+        """
+        found = np.full(len(shares), np.nan)
+        for start, column in zip(self.starts, self.columns, strict=False):
+            own = slice(start, start + max(len(column.edges) - 1, 0))
+            ends = np.concatenate(([0.0], np.cumsum(shares[own])))
+            if len(ends) > _SMOOTH_FROM:
+                middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], 1e-12)
+                found[own] = ndtri(np.clip(middles, _FAR, 1.0 - _FAR))
+        return found
+
+
+def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
+    """Give the bins that a column can have, before its marginals are known."""
+    if domain is None:
+        return n_bins + 1
+    if isinstance(domain, LevelDomain):
+        return min(len(domain.levels), n_bins) + 1 + domain.nullable
+    if domain.integer:
+        n_bins = min(n_bins, int(domain.high - domain.low) + 1)
+    return n_bins + (domain.zero is not None) + domain.nullable
+
+
+def choose_bins(
+    domains: list[ColumnDomain] | tuple[ColumnDomain, ...],
+    marginals: list[list[MarginalTransform]],
+    prior: NDArray[np.float64],
+    n_bins: int,
+) -> tuple[TableBins, list[list[MarginalTransform]]]:
+    """Choose the bins of every column by its released marginals.
+
+    Parameters
+    ----------
+    domains : sequence of ColumnDomain
+        One per column.
+    marginals : list of n_classes lists of MarginalTransform
+        What was released.
+    prior : ndarray of shape (n_classes,), float64
+        Shares of the classes.
+    n_bins : int
+        Intervals of a numeric column, or levels with a bin of their own, at most;
+        exact zeros, missing values and the rest have bins beside.
+
+    Returns
+    -------
+    bins : TableBins
+        Numeric columns are cut at quantiles of all classes together.
+    marginals : list of n_classes lists of MarginalTransform
+        The same, with the levels of a bin side by side.
+    """
+    columns, changed = [], []
+    for j, domain in enumerate(domains):
+        own = [of_class[j] for of_class in marginals]
+        if isinstance(domain, NumericDomain):
+            columns.append(_bins_of_numbers(domain, own, prior, n_bins))
+        else:
+            bins, own = _bins_of_levels(domain, own, prior, n_bins)
+            columns.append(bins)
+        changed.append(own)
+    return TableBins(columns), [list(row) for row in zip(*changed, strict=True)]
+
+
+def _bins_of_numbers(
+    domain: NumericDomain,
+    marginals: list[MarginalTransform],
+    prior: NDArray[np.float64],
+    n_bins: int,
+) -> ColumnBins:
+    points = np.unique(np.concatenate([own.points for own in marginals]))
+    # What lies between points: an exact zero, which has a bin of its own, is left out.
+    limits = [own.cdf(points) for own in marginals]
+    masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
+    below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
+    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
+    heavy = np.flatnonzero(masses > present / n_bins)
+    if len(points) <= n_bins + 1:
+        inner = np.arange(len(points))
+    else:
+        steps = present * np.linspace(0, 1, n_bins + 1)[1:-1]
+        # A number that many rows share has a bin to itself.
+        inner = np.concatenate((np.searchsorted(below, steps), heavy, heavy + 1))
+    # Edges are some of the marginals': no whole number lies there. What no class has,
+    # beyond an end, is no bin.
+    if present > 0:
+        first, last = np.flatnonzero(masses > 0)[[0, -1]]
+        inner = inner[(inner > first) & (inner <= last)]
+    edges = np.concatenate(([0.0], points[inner], [1.0]))
+    exact = any((np.diff(own.points) == 0).any() for own in marginals)
+    zero = domain.zero if exact else None
+    edges = np.unique(edges if zero is None else np.append(edges, zero))
+    n_intervals = len(edges) - 1
+    missing = n_intervals + (zero is not None)
+    of_code = [
+        -1,
+        -1 if zero is None else n_intervals,
+        missing if domain.nullable else -1,
+    ]
+    return ColumnBins(edges, np.array(of_code), missing + domain.nullable, zero)
+
+
+def _bins_of_levels(
+    domain: LevelDomain,
+    marginals: list[MarginalTransform],
+    prior: NDArray[np.float64],
+    n_bins: int,
+) -> tuple[ColumnBins, list[MarginalTransform]]:
+    shares = np.array([own.level_shares() for own in marginals])
+    pooled = prior @ shares
+    frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
+    of_code = np.full(domain.n_codes, len(frequent))
+    of_code[frequent] = np.arange(len(frequent))
+    of_code[-1] = len(frequent) + domain.nullable
+    bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
+    order = np.argsort(of_code[:-2], kind="stable")
+    return bins, [
+        MarginalTransform.of_levels(
+            domain, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
+        )
+        for row, own in zip(shares, marginals, strict=True)
+    ]
+
+
+# Pairs: all of them are measured, unless they are more, or the largest class has fewer
+# rows than so many noise deviations of a count. Of few rows about so many pairs are
+# chosen then, and a table is worth it if what columns depend is above a part of its
+# noise, since a fit is smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to
+# .65, .97 to .88; where only some classes have few rows, classifiers learnt less by it.
+_CHOSEN_FROM, CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
+_LEAST_BINS = 4  # of a column
+# Of all columns together, by their number. What a fit costs grows with the square; a
+# wide table is learnt better by more components of fewer bins.
+_MOST_BINS = (15, 20), (500, 330)
+# Mean count of a cell over its noise; what regressors learn of a measured target
+# comes from the means of many cells, which few bins know better.
+_CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
+_ROWS_FROM = 40.0  # of a class, in noise deviations of a count
+# With so many columns, a few coarse cells of each pair say less than factors do.
+_MOST_COLUMNS = 120
+# Rows of a class that borrows dependence, as a share of those of the lender: a class
+# that is rarer is taken for something else than the rest.
+_ALIKE = 0.01
+_DENIED = 4.0  # noise deviations from which a number of rows is not that of the tables
+
+TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured
+# Groups of a column in tables of three, and of all columns together.
+_MOST_GROUPS, _ALL_GROUPS = 6, 84
+# Rows of a mean cell, in noise deviations: with 3 groups, to measure any triple at all;
+# and with more groups.
+_TRIPLES_FROM, _PER_CELL = 12.0, 8.0
+
+MOMENT_COLUMNS = range(2, 2001)
+_STRONGEST = 0.12  # nominal share of the variance that the strongest factor has
+# Of the strongest factor over the noise: from which moments are measured, and enough.
+_VISIBLE, _CLEAR = 1.0, 20.0
+_CLIP = 2.0  # squared length at which rows are shortened, over the mean one
+
+
+class PairTables(NamedTuple):
+    """The tables of pairs of columns that were measured in one class."""
+
+    counts: NDArray[np.float32]  # (D, D), above the diagonal; 0 if not measured
+    measured: NDArray[np.bool_]  # (D, D)
+    noise_std: float  # of a count, in rows
+    n_rows: float  # as known, or that of the tables if they deny it
+    pairs: NDArray[np.int64]  # (n_pairs, 2), columns i < j
+
+    @classmethod
+    def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
+        """Stand for a class of which none was measured."""
+        shape, none = (n_bins, n_bins), np.empty((0, 2), np.int64)
+        empty = np.zeros(shape, np.float32), np.zeros(shape, bool)
+        return cls(*empty, 1.0, n_rows, none)
+
+
+class TripleTables(NamedTuple):
+    """The tables of triples of columns that were measured in one class."""
+
+    groups: NDArray[np.int64]  # (D,), of each bin
+    triples: NDArray[np.int64]  # (T, 3), columns i < j < k
+    counts: NDArray[np.float32]  # (T, G, G, G)
+    noise_std: float  # of a count, in rows
+
+
+class SecondMoments(NamedTuple):
+    """The covariances of the scores of all columns that were measured in one class."""
+
+    covariances: Floats  # (n_pairs,), in the order of ``triu_indices``
+    noise_std: float  # of each
+
+
+# --- Pairs: plans -----------------------------------------------------------------
+
+
+def all_pairs(n_columns: int) -> int:
+    """Give the number of pairs of columns."""
+    return n_columns * (n_columns - 1) // 2
+
+
+def most_tables(n_columns: int) -> int:
+    """Give the number of tables of pairs that are measured at most."""
+    return min(all_pairs(n_columns), _CHOSEN_FROM)
+
+
+def few_rows(largest: float, n_columns: int, mu: float) -> bool:
+    """Tell whether all pairs are too many for the rows of the largest class."""
+    n_pairs = all_pairs(n_columns)
+    scarce = largest * mu < CHOSEN_BELOW * math.sqrt(n_pairs)
+    return _FEW_TABLES < n_pairs <= _CHOSEN_FROM and scarce
+
+
+def planned_tables(n_columns: int, *, few: bool = False) -> int:
+    """Give the tables of pairs that a plan counts on; `few` says `few_rows`."""
+    return min(all_pairs(n_columns), _FEW_TABLES if few else _CHOSEN_FROM)
+
+
+def pair_noise_std(n_columns: int, mu: float, *, few: bool = False) -> float:
+    """Give the planned noise of a count of a table of two columns, in rows."""
+    n_tables = planned_tables(n_columns, few=few)
+    if n_tables < all_pairs(n_columns):
+        mu *= math.sqrt(1.0 - CHOICE_SHARE)
+    return math.sqrt(n_tables) / mu
+
+
+def bins_of_pairs(
+    rows_per_noise: float, n_columns: int, *, measured: bool = False
+) -> int:
+    """Choose the bins of a column: so that the mean count of a cell is twice the noise.
+
+    Four times where the target is measured. A few columns may have more bins: what a
+    generator costs grows with all of them.
+    """
+    least = _MEASURED_CELL_FROM if measured else _CELL_FROM
+    most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, _LEAST_BINS)
+    return int(np.clip(math.sqrt(rows_per_noise / least), _LEAST_BINS, most))
+
+
+def pairs_affordable(
+    n_rows: float, n_columns: int, mu: float, *, few: bool = False
+) -> bool:
+    """Tell whether the planned rows of a class are well above the noise of a count."""
+    if not 2 <= n_columns < _MOST_COLUMNS:
+        return False
+    n_tables = planned_tables(n_columns, few=few)
+    return n_rows * mu >= _ROWS_FROM * math.sqrt(n_tables)
+
+
+def pairs_best(n_rows: float, n_columns: int, mu: float) -> bool:
+    """Tell whether pairs say more than second moments, of a table without classes."""
+    if not 2 <= n_columns < _MOST_COLUMNS:
+        return False
+    least = CHOSEN_BELOW * math.sqrt(most_tables(n_columns))
+    return n_rows * mu * math.sqrt(PAIRS_SHARE) >= least
+
+
+def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
+    """Tell whether a table is better off with tables of pairs, from public numbers.
+
+    Some class can afford them, with `mu` for all its measurements, and every other one
+    can borrow: what all classes know but one, classifiers take for a mark of that one.
+    """
+    mu *= math.sqrt(PAIRS_SHARE)
+    few = few_rows(max(n_rows), n_columns, mu)
+    affordable = [pairs_affordable(n, n_columns, mu, few=few) for n in n_rows]
+    served = sum(affordable) + len(borrowers(affordable, n_rows))
+    return any(affordable) and served == len(affordable)
+
+
+def borrowers(known: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
+    """Say which classes take the dependence of the largest that knows its own.
+
+    Dependence in one class and none in another is a difference between the classes
+    that the rows do not have, and classifiers learn it. Keys are the positions of the
+    borrowers, values those of the lender; `n_rows` are planned, so public.
+    """
+    lenders = [c for c, own in enumerate(known) if own]
+    if not lenders:
+        return {}
+    lender = max(lenders, key=lambda c: n_rows[c])
+    least = _ALIKE * n_rows[lender]
+    rest = [c for c, own in enumerate(known) if not own and n_rows[c] >= least]
+    return dict.fromkeys(rest, lender)
+
+
+# --- Triples and moments: plans -----------------------------------------------------
+
+
+def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
+    """Give the groups of a column in the tables of all triples, 0 to measure none.
+
+    As many as leave a mean cell well above the noise, with `mu` for all triples.
+    """
+    if n_columns not in TRIPLE_COLUMNS or mu == 0:
+        return 0
+    noise_std = max(triple_noise_std(n_columns, mu), 1.0)
+    clear = int((n_rows / (_PER_CELL * noise_std)) ** (1 / 3))
+    found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
+    affordable = found >= 3 and n_rows >= 3**3 * _TRIPLES_FROM * noise_std
+    return found if affordable else 0
+
+
+def triple_noise_std(n_columns: int, mu: float) -> float:
+    """Give the noise of a count of the tables of all triples, in rows."""
+    return math.sqrt(math.comb(n_columns, 3)) / mu
+
+
+def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
+    """Give the share of the squared mu of a class that second moments get, maybe 0.
+
+    As much as makes the strongest factor clear of the noise. Rows are shortened to
+    twice their mean squared length, and their products have half the squared norm of a
+    matrix; see `factors_above_noise` for what noise alone would show.
+    """
+    if n_columns not in MOMENT_COLUMNS:
+        return 0.0
+    noise = 2.0 * math.sqrt(n_columns) * _CLIP / math.sqrt(2.0)
+    clear = _STRONGEST * n_rows * mu / noise
+    least, most = MOMENTS_SHARES
+    share = min(max((_CLEAR / max(clear, 1e-9)) ** 2, least), most)
+    return share if clear * math.sqrt(share) >= _VISIBLE else 0.0
+
+
+# --- Measurements --------------------------------------------------------------------
+
+
+def measure_pairs(
+    rows: PrivateRows | Parts,
+    bins: TableBins,
+    shares: Floats,
+    n_rows: float,
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    scope: Hashable,
+    few: bool = False,
+    target: int | None = None,
+) -> PairTables:
+    """Measure the tables of the pairs of columns in one class, for `mu` together.
+
+    All pairs; in a wide table, or of few rows, those of the column `target`, a number,
+    and those that differ most from what independent columns would have, beyond the
+    noise that their tables would get. `shares` (D,) are those of the bins in their
+    columns: like `bins` and `n_rows` they are released before; `few` says `few_rows`.
+    """
+    codes, sizes = Parts.of(rows).map(bins.encode), bins.sizes
+    pairs = np.array(list(combinations(range(len(sizes)), 2)), dtype=np.int64)
+    if few or len(pairs) > _CHOSEN_FROM:
+        mu_choice = mu * math.sqrt(CHOICE_SHARE)
+        reservation = accountant.reserve_gaussian(
+            "choice of pairs",
+            mu=mu_choice,
+            sensitivity=math.sqrt(len(pairs)),
+            scope=scope,
+        )
+        expected = np.rint(n_rows * np.outer(shares, shares)).astype(np.int64)
+        distances = noisy_pair_distances(codes, sizes, expected, reservation)
+        mu = mu * math.sqrt(1.0 - CHOICE_SHARE)
+        # Of a count, in the L1 distance of a table.
+        noise_std = math.sqrt(2.0 / math.pi) / mu
+        beyond = distances.astype(np.float64)
+        if few:
+            noise_std *= _FEW_NOISE
+            beyond -= _distances_by_chance(expected, bins.starts)
+        first = np.any(pairs == (-1 if target is None else target), axis=1)
+        noise = noise_std * np.array(sizes)[pairs].prod(axis=1)
+        pairs = pairs[_worth(beyond, noise, first)]
+    measured = measured_cells(sizes, pairs)
+    reservation = accountant.reserve_gaussian(
+        f"{_tables(len(pairs))} of 2 columns, {measured.sum()} cells",
+        mu=mu,
+        sensitivity=GRID * math.sqrt(len(pairs)),
+        scope=scope,
+    )
+    counts = noisy_pair_tables(codes, sizes, pairs, reservation, GRID) / GRID
+    noise_std = reservation.noise_std / GRID
+    # Every table counts all rows of the class. What was declared of another table, as
+    # one of its folds would be, must not spoil the fit.
+    counted = counts.sum() / max(len(pairs), 1)
+    std = noise_std * math.sqrt(measured.sum()) / max(len(pairs), 1)
+    if abs(counted - n_rows) > _DENIED * std + 1.0:
+        n_rows = float(max(counted, 1.0))
+    return PairTables(counts.astype(np.float32), measured, noise_std, n_rows, pairs)
+
+
+def measure_triples(
+    rows: PrivateRows | Parts,
+    bins: TableBins,
+    shares: Floats,
+    n_groups: int,
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    scope: Hashable,
+) -> TripleTables:
+    """Measure the tables of all triples of columns in one class, for `mu` together.
+
+    The bins of a column are put into `n_groups` by their `shares` (D,), which are
+    released before.
+    """
+    groups = bins.groups(shares, n_groups)
+    codes = Parts.of(rows).map(bins.encode).map(_grouped, groups, bins.starts[:-1])
+    triples = np.array(list(combinations(range(len(bins.sizes)), 3)), dtype=np.int64)
+    reservation = accountant.reserve_gaussian(
+        f"{_tables(len(triples))} of 3 columns, {len(triples) * n_groups**3} cells",
+        mu=mu,
+        sensitivity=GRID * math.sqrt(len(triples)),
+        scope=scope,
+    )
+    counts = noisy_triple_tables(codes, n_groups, triples, reservation, GRID) / GRID
+    noise_std = reservation.noise_std / GRID
+    return TripleTables(groups, triples, counts.astype(np.float32), noise_std)
+
+
+def _tables(number: int) -> str:
+    """Give a number of tables in words."""
+    return "1 table" if number == 1 else f"{number} tables"
+
+
+def _grouped(
+    codes: NDArray[np.integer], groups: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.uint8]:
+    """Give the groups of the bins of rows; private."""
+    return groups.astype(np.uint8)[codes + starts]
+
+
+def measure_moments(
+    scores: Parts,
+    means: Floats,
+    stds: Floats,
+    n_rows: float,
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    scope: Hashable,
+) -> SecondMoments:
+    """Measure the covariances of the scores of all columns in one class.
+
+    `means` and `stds` (n_columns,) are those of the scores by released marginals.
+    """
+    unit = math.sqrt(max(_CLIP * float((stds**2).sum()), 1e-12)) / LENGTH
+    reservation = accountant.reserve_gaussian(
+        f"second moments of {len(means)} columns",
+        mu=mu,
+        sensitivity=MOMENTS_SENSITIVITY,
+        scope=scope,
+    )
+    sums = noisy_second_moments(scores, means, unit, reservation)
+    noise_std = reservation.noise_std * unit**2
+    return SecondMoments(sums / n_rows, float(noise_std / n_rows))
+
+
+def _distances_by_chance(
+    expected: NDArray[np.int64], starts: NDArray[np.int64]
+) -> Floats:
+    """Give the mean L1 distance of the tables of independent columns, of all pairs."""
+    off = np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
+    blocks = np.add.reduceat(np.add.reduceat(off, starts[:-1], 0), starts[:-1], 1)
+    return np.asarray(blocks[np.triu_indices(len(starts) - 1, 1)])
+
+
+def _worth(
+    distances: Floats, noise: Floats, first: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Choose the pairs whose distances exceed the noise of their tables by most.
+
+    The `noise` of a table, as it is if it is the only one, grows with the root of the
+    number of tables, so the gain of the best ones together has a maximum. Those that
+    are `first` are all among them.
+    """
+    found, best = np.empty(0, dtype=np.int64), -math.inf
+    least = max(int(first.sum()), 1)
+    most = max(min(len(distances), _CHOSEN_FROM), least)
+    for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
+        gains = distances - noise * math.sqrt(n_tables)
+        chosen = np.lexsort((-gains, ~first))[:n_tables]
+        total = float(gains[chosen].sum())
+        if total > best:
+            found, best = chosen, total
+    return np.sort(found)

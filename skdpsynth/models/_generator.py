@@ -1,0 +1,301 @@
+"""What training sees of a generator, whatever its form.
+
+The forms are the mixture, which holds the dependence of a table, the factors, for those
+that pairs do not serve, and the network of the papers. A generator draws ranks, and the
+bought marginals turn them into values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch.optim.adam import adam
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """Give the device to train on; a ValueError where PyTorch cannot use it here."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+        torch.zeros(1, device=resolved).item()  # fails where nothing is computed
+    except (RuntimeError, AssertionError, TypeError) as error:
+        msg = (
+            f"device must be 'auto' or a device that PyTorch can use here. "
+            f"Got {device!r} instead; 'cpu' always works."
+        )
+        raise ValueError(msg) from error
+    return resolved
+
+
+_SQUARES = 0.99
+
+
+class AdamSteps:
+    """Moves parameters in place against their gradients (Kingma, Ba 2015)."""
+
+    def __init__(
+        self,
+        parameters: Sequence[torch.Tensor],
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        floor: float = 1e-8,
+    ) -> None:
+        self._parameters = list(parameters)
+        self._means = [torch.zeros_like(p) for p in self._parameters]
+        self._squares = [torch.zeros_like(p) for p in self._parameters]
+        self._counts = [torch.zeros(()) for _ in self._parameters]
+        self._betas, self._floor = betas, floor
+
+    @torch.no_grad()
+    def __call__(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
+        """Take one step."""
+        adam(
+            self._parameters,
+            list(gradients),
+            self._means,
+            self._squares,
+            [],
+            self._counts,
+            amsgrad=False,
+            beta1=self._betas[0],
+            beta2=self._betas[1],
+            lr=rate,
+            weight_decay=0.0,
+            eps=self._floor,
+            maximize=False,
+        )
+
+
+class Adam:
+    """Turns gradients into the direction of the next step, of about unit size.
+
+    `floor` is the size of a gradient that counts as nothing. `momentum`, in [0, 1), is
+    what is left of the last direction; networks that play against each other take less.
+    """
+
+    def __init__(self, floor: float = 1e-12, momentum: float = 0.9) -> None:
+        self._floor, self._betas = floor, (momentum, _SQUARES)
+        self._place: torch.Tensor | None = None
+
+    def __call__(self, gradient: torch.Tensor) -> torch.Tensor:
+        """Give the direction of the next step, of the shape of `gradient`."""
+        if self._place is None:
+            self._place = torch.zeros_like(gradient)
+            self._step = AdamSteps([self._place], betas=self._betas, floor=self._floor)
+        self._place.zero_()
+        self._step([-gradient], rate=1.0)
+        return self._place.clone()
+
+
+@dataclass(frozen=True)
+class Products:
+    """The features that `FactorTrainer.features` describes; public.
+
+    Directions are of shape (n_columns, n_factors). With `location` and `scales`, scores
+    are standardised, and they and their squares are looked at too.
+    """
+
+    directions: torch.Tensor
+    location: torch.Tensor | None = None
+    scales: torch.Tensor | None = None
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """Form the features (..., n_features), row by row; all else agrees with it.
+
+        Scores and their squares less 1, if they are standardised, and the products.
+        """
+        values = self._standardised(rows)
+        column = values.unsqueeze(-1)
+        seen = (values @ self.directions).unsqueeze(-2) - column * self.directions
+        pairs = (column * seen).flatten(-2)
+        if self.scales is None:
+            return pairs
+        return torch.cat([values, values**2 - 1.0, pairs], dim=-1)
+
+    def scores(self, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Give ``features @ weights``, one per row of scores."""
+        values = self._standardised(rows)
+        squares = values**2
+        n_pairs = self.directions.numel()
+        pairs = weights[-n_pairs:].reshape(self.directions.shape)
+        total = ((values @ pairs) * (values @ self.directions)).sum(dim=1)
+        total = total - squares @ (pairs * self.directions).sum(dim=1)
+        if self.scales is not None:
+            first, second = weights[:-n_pairs].split(rows.shape[1])
+            total = total + values @ first + (squares - 1.0) @ second
+        return total
+
+    def norms(self, rows: torch.Tensor) -> torch.Tensor:
+        """Give the L2 norm of every row's features, of shape (n_rows,)."""
+        values = self._standardised(rows)
+        squares, seen = values**2, values @ self.directions
+        # sum_jk x_j^2 (s_k - x_j D_jk)^2, multiplied out
+        total = (seen**2).sum(dim=1) * squares.sum(dim=1)
+        total = total - 2.0 * (seen * ((squares * values) @ self.directions)).sum(dim=1)
+        total = total + squares**2 @ (self.directions**2).sum(dim=1)
+        if self.scales is not None:
+            total = total + squares.sum(dim=1) + ((squares - 1.0) ** 2).sum(dim=1)
+        return total.clamp_min(0.0).sqrt()
+
+    def weighted_sum(self, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Give ``weights @ features``, with one weight per row of scores."""
+        values = self._standardised(rows)
+        weighted = weights.unsqueeze(1) * values
+        second = (weighted * values).sum(dim=0)
+        pairs = weighted.T @ (values @ self.directions)
+        pairs = (pairs - second.unsqueeze(1) * self.directions).flatten()
+        if self.scales is None:
+            return pairs
+        return torch.cat([weighted.sum(dim=0), second - weights.sum(), pairs])
+
+    def _standardised(self, rows: torch.Tensor) -> torch.Tensor:
+        if self.location is None or self.scales is None:
+            return rows
+        return (rows - self.location) / self.scales
+
+
+Parameters = dict[str, torch.Tensor]
+Features = Callable[[torch.Tensor], torch.Tensor]
+Score = Callable[[torch.Tensor], torch.Tensor]
+Pull = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Generator(Protocol):
+    """The generators of all classes: public, made of releases alone."""
+
+    def draw(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw the ranks of rows of given classes, (n_rows, n_columns), in [0, 1]."""
+
+    def within(
+        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
+    ) -> tuple[Generator, NDArray[np.float64]]:
+        """Restrict the ranks of some columns, class by class, to spans (n, 2).
+
+        Of each class the share of rows that are left is given too. Rows outside may be
+        left, and are then part of the share.
+        """
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Split into JSON-safe facts and arrays, for saving."""
+
+
+class Trainer(ABC):
+    """The generator of one class while it is trained. It never sees a private row.
+
+    Rows are vectors of `n_columns` scores; what discriminators look at are features.
+    Gradients and updates have a number per trained parameter.
+
+    The learning rate is a step per unit of update, and falls linearly to 0 over the
+    planned steps; the result is the mean over their second half. `generator` is a
+    public stream of latent draws, on the CPU.
+    """
+
+    n_columns: int
+    n_features: int  # of a row
+    only_pairs: bool  # whether means and scales of the scores are right already
+    location: torch.Tensor  # present mean of each score, (n_columns,)
+    scales: torch.Tensor  # present scale of each score, (n_columns,)
+    directions: torch.Tensor  # of unit length in the scores, (n_columns, n_factors)
+
+    def __init__(
+        self,
+        *,
+        n_steps: int,
+        learning_rate: float,
+        generator: torch.Generator,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self._step, self._n_steps, self._learning_rate = 0, n_steps, learning_rate
+        self._generator, self._device, self._dtype = generator, device, dtype
+        self._sum = torch.zeros(())
+
+    def latent(self, *shape: int) -> torch.Tensor:
+        """Draw standard normal numbers from the public stream."""
+        drawn = torch.randn(shape, generator=self._generator)
+        return drawn.to(self._device, self._dtype)
+
+    @abstractmethod
+    def draw(self, n_rows: int) -> Any:  # noqa: ANN401 - each form has its own
+        """Draw what `n_rows` fakes are made of."""
+
+    @abstractmethod
+    def rows(self, draws: Any) -> torch.Tensor:  # noqa: ANN401
+        """Make fakes of shape (n_rows, n_columns)."""
+
+    @abstractmethod
+    def features(self) -> Features:
+        """Say what discriminators look at now; public, row by row."""
+
+    @abstractmethod
+    def moments(self) -> torch.Tensor:
+        """Give the mean of ``r r^T`` over rows r = (1, scores)."""
+
+    @abstractmethod
+    def gradient(self, draws: Any, score: Score) -> torch.Tensor:  # noqa: ANN401
+        """Differentiate the mean score of fakes by the trained parameters."""
+
+    def pull(self, draws: Any, features: Features) -> Pull:  # noqa: ANN401
+        """Give the map from gradients by the features of fakes to what teachers send.
+
+        From shape (n_teachers, n_rows, n_features) to (n_teachers, n_pulled): here to
+        the means over the fakes, since there are too many parameters.
+        """
+        del draws, features
+        return lambda wanted: wanted.mean(dim=1)
+
+    def push(
+        self,
+        draws: Any,  # noqa: ANN401
+        features: Features,
+        pulled: torch.Tensor,
+    ) -> torch.Tensor:
+        """Turn a sum of what teachers send, (n_pulled,), into an update."""
+        along = pulled.to(self._device, self._dtype)
+        return self.gradient(draws, lambda rows: features(rows) @ along)
+
+    def pull_back(self, draws: Any, directions: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        """Turn a wanted change of every fake into one of the parameters."""
+        return self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
+
+    def ascend(self, update: torch.Tensor) -> None:
+        """Take one step along a released update of about unit size."""
+        rate = self._learning_rate * (1.0 - self._step / self._n_steps)
+        self._step += 1
+        self._move(update, rate)
+        if 2 * self._step > self._n_steps:
+            self._sum = self._sum + self._flat()
+
+    def result(self) -> Any:  # noqa: ANN401
+        """Give the generator of the mean parameters over the second half."""
+        self._set(self._sum / (self._step - self._n_steps // 2))
+        return self.present()
+
+    @abstractmethod
+    def present(self) -> Any:  # noqa: ANN401
+        """Give the generator as it is."""
+
+    @abstractmethod
+    def _move(self, update: torch.Tensor, rate: float) -> None:
+        """Move the parameters along an update."""
+
+    @abstractmethod
+    def _flat(self) -> torch.Tensor:
+        """Give all parameters as one vector."""
+
+    @abstractmethod
+    def _set(self, flat: torch.Tensor) -> None:
+        """Take all parameters from one vector."""

@@ -1,0 +1,227 @@
+"""The mixture of one class while it is trained by an adversary."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from skdpsynth.models._generator import Adam, Products, Trainer
+from skdpsynth.models._mixture import Components, slopes_of_loss
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skdpsynth.models._generator import Features, Score
+    from skdpsynth.models._mixture import Heads, Mixture, ReleasedClass
+
+
+# Of a bin: rarer ones would be noise, and no other bin had a score beside theirs.
+_LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
+_UPDATE = 0.2  # of an update of unit size, for logits
+_MOST_LOGIT = 30.0
+_HELD_EVERY = 5  # steps of an adversary, for one step on the measured tables
+_HELD_RATE = 0.05  # of those steps
+_HELD_LAST = 150  # of them at the end
+
+
+class BinScores:
+    """Bins as numbers that discriminators can look at: public.
+
+    Every column gets a score of its bins: the one that says most about the other
+    columns in the rows of the start, `mixture` (correspondence analysis), so the order
+    of categories has no meaning. There its mean is 0 and its variance 1, but for bins
+    so rare that their scores are cut off. `starts` are those of `Heads`.
+    """
+
+    def __init__(self, mixture: Mixture, starts: NDArray[np.int64]) -> None:
+        probabilities = mixture.probabilities.astype(np.float64)
+        shares = mixture.weights @ probabilities
+        weighted = probabilities * np.sqrt(mixture.weights)[:, None]
+        roots = np.sqrt(np.maximum(shares, _LEAST_SHARE))
+        joint = weighted.T @ weighted - np.outer(shares, shares)
+        joint /= np.outer(roots, roots)
+        self.table = np.zeros((starts[-1], len(starts) - 1))
+        for j, (start, end) in enumerate(pairwise(starts.tolist())):
+            if end - start == 1:
+                continue
+            others = joint[start:end].copy()
+            others[:, start:end] = 0.0
+            share, root = shares[start:end] / shares[start:end].sum(), roots[start:end]
+            mean = share / root
+            centred = np.eye(end - start) - np.outer(mean, mean) / (mean @ mean)
+            # Where nothing is told, the score that varies most.
+            told = centred @ (others @ others.T + 1e-9 * np.diag(mean / root)) @ centred
+            scores = np.linalg.eigh(told)[1][:, -1] / root
+            scores -= share @ scores
+            scores /= max(np.sqrt(share @ scores**2), 1e-9)
+            self.table[start:end, j] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
+        self.starts = starts
+
+    def encode(self, bins: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Give the scores of rows of bins; private if the rows are."""
+        columns = np.arange(bins.shape[1])
+        return self.table[bins + self.starts[:-1], columns].astype(np.float32)
+
+
+class Draws(NamedTuple):
+    """What some rows are made of: codes, and a uniform number per column."""
+
+    codes: torch.Tensor
+    uniforms: torch.Tensor
+
+
+class MixtureTrainer(Trainer):
+    """The mixture of one class while it is trained.
+
+    What was measured of the class, `released`, stays in the loss. The features look in
+    `n_factors` directions. All of it is public. Fakes are rows of bins; gradients pass
+    through them as if they were their expectation given the code (straight through),
+    and to the weights of the codes by the score function.
+    """
+
+    only_pairs = True
+
+    def __init__(
+        self,
+        components: Components,
+        heads: Heads,
+        ranks: NDArray[np.float64],
+        scores: BinScores,
+        released: ReleasedClass,
+        *,
+        n_factors: int,
+        **training: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(**training)
+        self._table = torch.from_numpy(scores.table).to(self._device, self._dtype)
+        self._starts, ends = torch.from_numpy(
+            np.array([scores.starts[:-1], scores.starts[1:]])
+        ).to(self._device)
+        self._last = ends - 1
+        self._columns = torch.arange(len(ends), device=self._device)
+        self._heads, self._ranks, self._released = heads, ranks, released
+        self._log_weights = components.log_weights.float()
+        self._parameters = components.parameters.float()
+        self._home, self._n_classes = components.home.float(), components.n_classes
+        self._made: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+        self._adam = Adam()
+        self.n_columns = self._table.shape[1]
+        self.location = torch.zeros_like(self._table[0])
+        self.scales = torch.ones_like(self.location)
+        moments = self.moments()[1:, 1:]
+        moments.diagonal().zero_()
+        values, vectors = torch.linalg.eigh(moments)
+        order = values.abs().argsort(descending=True)
+        self.directions = vectors[:, order[:n_factors]]
+        self.n_features = self.directions.numel()
+
+    def draw(self, n_rows: int) -> Draws:
+        """Draw what `n_rows` fakes are made of."""
+        weights = self._log_weights.softmax(0).cpu()
+        codes = torch.multinomial(
+            weights, n_rows, replacement=True, generator=self._generator
+        )
+        uniforms = torch.rand((n_rows, self.n_columns), generator=self._generator)
+        return Draws(codes.to(self._device), uniforms.to(self._device))
+
+    def rows(self, draws: Draws) -> torch.Tensor:
+        """Make fakes: bins by inversion, the columns behind each other on one line."""
+        given = self._bins()[2].detach()[draws.codes]
+        ends = given.double().cumsum(1)
+        places = draws.uniforms.double() + self._columns
+        bins = torch.searchsorted(ends, places, right=True)
+        bins = bins.clamp_(self._starts, self._last)
+        return self._table[bins, self._columns]
+
+    def features(self) -> Products:
+        """Say what discriminators look at: products of scores with directions."""
+        return Products(self.directions)
+
+    def moments(self) -> torch.Tensor:
+        """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
+        weights = self._log_weights.softmax(0).to(self._dtype)
+        probabilities = self._bins()[2].detach().to(self._dtype)
+        means = probabilities @ self._table
+        second = (weights[:, None] * means).T @ means
+        second.diagonal().copy_(weights @ probabilities @ self._table.square())
+        mean = (weights @ means)[None]
+        corner = torch.ones((1, 1)).to(mean)
+        return torch.cat(
+            [torch.cat([corner, mean], 1), torch.cat([mean.T, second], 1)], 0
+        )
+
+    def gradient(self, draws: Draws, score: Score) -> torch.Tensor:
+        """Differentiate the mean score of fakes by the trained parameters."""
+        log_weights, parameters, probabilities = self._bins()
+        rows = self.rows(draws)
+        with torch.enable_grad():
+            means = (probabilities @ self._table.float())[draws.codes]
+            scores = score(rows + (means - means.detach()))
+            # The score function of the codes, less a baseline.
+            beyond = scores.detach() - scores.detach().mean()
+            by_code = log_weights.log_softmax(0)[draws.codes]
+            mean = (scores + beyond * by_code).mean()
+            found = torch.autograd.grad(
+                mean, (log_weights, parameters), retain_graph=True
+            )
+        return torch.cat([part.flatten() for part in found])
+
+    def push(
+        self, draws: Draws, features: Features, pulled: torch.Tensor
+    ) -> torch.Tensor:
+        """Change the parameters as much as the mean features are to change."""
+        found = super().push(draws, features, pulled)
+        size = pulled.to(found).square().mean() / found.square().mean().clamp_min(1e-18)
+        return size.sqrt() * found
+
+    def _move(self, update: torch.Tensor, rate: float) -> None:
+        """Take one step along an update, and now and then one on what was released."""
+        moved = self._flat() + _UPDATE * rate * update.to(self._device)
+        self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
+        if self._step % _HELD_EVERY == 0:
+            self._hold()
+
+    def present(self) -> Mixture:
+        """Give the mixture as it is, fitted to the released tables again."""
+        for step in range(_HELD_LAST):
+            self._hold(1.0 - step / _HELD_LAST)
+        kept = Components(
+            self._log_weights, self._parameters, self._home, self._n_classes
+        )
+        return kept.mixture(self._heads, self._ranks)
+
+    def _hold(self, share: float = 1.0) -> None:
+        """Take one step towards the released tables."""
+        _, by_parameters, by_log_weights = slopes_of_loss(
+            [self._released],
+            self._heads,
+            self._parameters,
+            self._log_weights[None],
+            self._home,
+            self._n_classes,
+        )
+        found = by_log_weights[0], by_parameters
+        step = self._adam(-torch.cat([part.flatten() for part in found]))
+        self._set(self._flat() + share * _HELD_RATE * step)
+
+    def _bins(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Give what is trained, and the probabilities of bins, until it changes."""
+        if self._made is None:
+            log_weights = self._log_weights.detach().requires_grad_()
+            parameters = self._parameters.detach().requires_grad_()
+            with torch.enable_grad():
+                probabilities = self._heads(parameters, self._home)
+            self._made = log_weights, parameters, probabilities
+        return self._made
+
+    def _flat(self) -> torch.Tensor:
+        return torch.cat([self._log_weights, self._parameters.flatten()])
+
+    def _set(self, flat: torch.Tensor) -> None:
+        n_components = len(self._log_weights)
+        self._log_weights = flat[:n_components].clone()
+        self._parameters = flat[n_components:].reshape(self._parameters.shape).clone()
+        self._made = None

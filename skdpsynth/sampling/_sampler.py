@@ -1,0 +1,416 @@
+"""Synthetic rows of a fitted synthesizer: at once, or batch by batch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth.sampling._where import Condition, rows_where
+from skdpsynth.schema import SECONDS_OF, is_date, plain
+from skdpsynth.table import (
+    ColumnLayout,
+    largest_remainder,
+    to_category_series,
+    to_series,
+)
+from skdpsynth.utils import n_threads
+from skdpsynth.utils.containers import converter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.measure import TableModel
+    from skdpsynth.sampling._where import DrawRanks
+    from skdpsynth.table import Classes, TableFacts
+
+
+def in_random_order(
+    counts: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Give the class of every synthetic row, so many of each."""
+    members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    rng.shuffle(members)
+    return members
+
+
+def checked_number(number: int, name: str = "n_samples") -> int:
+    """Give a number of rows to sample; raise ValueError if it is none."""
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        msg = f"{name} must be an int >= 1. Got {type(number).__name__} instead."
+        raise ValueError(msg)
+    if number < 1:
+        raise ValueError(f"{name} must be an int >= 1. Got {number} instead.")
+    return int(number)
+
+
+def public_seed(random_state: int | np.random.RandomState | None) -> int:
+    """Turn a `random_state` into a seed >= 0; no global generator is read."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    if random_state is np.random:
+        msg = "random_state must be an int, a RandomState or None, not a module."
+        raise ValueError(msg)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def class_counts(
+    n_samples: int, strategy: str | Mapping[Hashable, float] | None, classes: Classes
+) -> NDArray[np.int64]:
+    """Choose how many rows each class has; `strategy` is as in `sample`."""
+    if strategy is None:
+        return largest_remainder(classes.prior, n_samples)
+    if isinstance(strategy, str) and strategy == "balanced":
+        return largest_remainder(np.full(len(classes), 1 / len(classes)), n_samples)
+    if not isinstance(strategy, Mapping):
+        raise ValueError(
+            "sampling_strategy must be None, 'balanced' or a dict from class to share "
+            f"or count. Got {type(strategy).__name__} instead."
+        )
+    unknown = [key for key in strategy if key not in classes.levels]
+    if unknown:
+        raise ValueError(
+            f"sampling_strategy names {unknown!r}, but the fitted classes are "
+            f"{list(classes.levels)!r}."
+        )
+    values = [strategy.get(level, 0) for level in classes.levels]
+    if not all(
+        isinstance(v, Real) and not isinstance(v, bool) and v >= 0 for v in values
+    ):
+        raise ValueError("sampling_strategy must hold numbers >= 0.")
+    if all(isinstance(value, Integral) for value in values) and sum(values) != 1:
+        if sum(values) != n_samples:
+            raise ValueError(
+                f"The counts of sampling_strategy add up to {sum(values)}, but "
+                f"n_samples is {n_samples}."
+            )
+        return np.array(values, dtype=np.int64)
+    total = float(sum(values))
+    if abs(total - 1.0) > 1e-9:
+        msg = f"The shares of sampling_strategy add up to {total!r} instead of 1."
+        raise ValueError(msg)
+    return largest_remainder(np.array(values, dtype=np.float64), n_samples)
+
+
+class DrawnTable:
+    """So many rows of a table, with identifiers from the number `first`.
+
+    Of a column of NumPy numbers or times a part is written where it stays; pieces of
+    others are joined at the end.
+    """
+
+    def __init__(self, facts: TableFacts, n_rows: int, first: int = 0) -> None:
+        self._columns, self._n_rows, self._first = facts.layout.columns, n_rows, first
+        self._whole: dict[int, NDArray[Any]] = {}
+        self._pieces: dict[int, dict[int, pd.Series]] = {}
+        for place, column in enumerate(self._columns):
+            # A name may be pandas.NA, so columns are not compared.
+            is_label = column is facts.layout.label_column
+            if column.name not in facts.drawn and not is_label:
+                continue  # an identifier
+            if isinstance(column.dtype, np.dtype) and column.dtype.kind != "O":
+                self._whole[place] = np.empty(n_rows, column.dtype)
+            else:
+                self._pieces[place] = {}
+
+    def put(self, start: int, columns: Sequence[pd.Series | None]) -> None:
+        """Put what `TableModel.columns` gave where its rows start; threads may."""
+        for place, whole in self._whole.items():
+            part = columns[place]
+            assert part is not None
+            whole[start : start + len(part)] = part.to_numpy()
+        for place, pieces in self._pieces.items():
+            part = columns[place]
+            assert part is not None
+            if len(part):
+                pieces[start] = part
+
+    def frame(self) -> pd.DataFrame:
+        """Give the table, once all rows are there."""
+        found: dict[int, NDArray[Any] | pd.Series] = {}
+        for place, column in enumerate(self._columns):
+            if place in self._whole:
+                found[place] = self._whole[place]
+            elif place in self._pieces:
+                found[place] = _joined(self._pieces.pop(place))
+            else:
+                found[place] = _fresh_identifiers(self._first, self._n_rows, column)
+        frame = pd.DataFrame(found, copy=False)
+        # Of names of several types pandas would read None as NaN. What a file holds of
+        # a NumPy name is the plain one, which must not change the answer.
+        names = [column.name for column in self._columns]
+        mixed = object if len({type(plain(name)) for name in names}) > 1 else None
+        frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
+        return frame
+
+
+def _joined(pieces: dict[int, pd.Series]) -> pd.Series:
+    """Join pieces in the order of their rows."""
+    ordered = [pieces[start] for start in sorted(pieces)]
+    return ordered[0] if len(ordered) == 1 else pd.concat(ordered, ignore_index=True)
+
+
+def _fresh_identifiers(first: int, n_rows: int, column: ColumnLayout) -> pd.Series:
+    """Make row numbers from `first` on, in the dtype of the column or of its levels."""
+    if column.kind != "categorical":
+        nothing = np.zeros(n_rows, dtype=bool)
+        step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
+        numbers = np.arange(first, first + n_rows, dtype=np.float64)
+        return to_series(numbers * step, nothing, column)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        levels = pd.Series(column.dtype.categories)
+        inner = ColumnLayout.of(column.name, levels)
+        if inner.kind != "categorical":
+            values = _fresh_identifiers(first, n_rows, inner)
+            listed = pd.Index(values.unique(), dtype=inner.dtype)
+            dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
+            return values.astype(dtype)
+    names = [str(number) for number in range(first, first + n_rows)]
+    return to_category_series(np.arange(n_rows), names, column)
+
+
+_CHUNK_ROWS = 250_000  # rows drawn at once; with another number a seed draws others
+_BLOCK_ROWS = 50_000  # rows decoded at once
+_MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Where the rows of one call of `sample` or `sample_batches` come from.
+
+    `ranks` draws ranks of rows of given classes; with a `condition` it leaves the share
+    `left` of each class's rows. `convert` makes the container asked for.
+    """
+
+    model: TableModel
+    ranks: DrawRanks
+    rng: np.random.Generator
+    strategy: str | Mapping[Hashable, float] | None
+    condition: Condition | None
+    left: NDArray[np.float64]
+    convert: Callable[[pd.DataFrame], Any]
+
+    def table(self, n_samples: int) -> Any:  # noqa: ANN401 - of the library asked for
+        """Draw all rows at once."""
+        n_samples = checked_number(n_samples)
+        (table,) = self._batches(n_samples, n_samples, self._counts(n_samples))
+        return table
+
+    def batches(self, n_samples: int, batch_size: int) -> Iterator[Any]:
+        """Check the numbers, and give a generator of tables."""
+        n_samples = checked_number(n_samples)
+        batch_size = checked_number(batch_size, "batch_size")
+        if n_samples >= _MOST_ROWS:
+            raise ValueError(
+                f"Expected n_samples below {_MOST_ROWS:,}. Got {n_samples:,}; take"
+                " several calls."
+            )
+        return self._batches(n_samples, batch_size, self._counts(n_samples))
+
+    def _counts(self, n_samples: int) -> NDArray[np.int64]:
+        """Say how many rows each class has; a condition leaves that open."""
+        if self.condition is not None:
+            return np.zeros(0, dtype=np.int64)
+        return class_counts(n_samples, self.strategy, self.model.facts.classes)
+
+    def _batches(
+        self, n_samples: int, batch_size: int, counts: NDArray[np.int64]
+    ) -> Iterator[Any]:
+        for first in range(0, n_samples, batch_size):
+            n_rows = min(batch_size, n_samples - first)
+            table = DrawnTable(self.model.facts, n_rows, first)
+            if self.condition is None:
+                own = counts
+                if first + n_rows < n_samples:
+                    # As many of each class as if all rows were shuffled together.
+                    own = self.rng.multivariate_hypergeometric(counts, n_rows)
+                counts = counts - own
+                self._fill(table, in_random_order(own, self.rng))
+            else:
+                within = self.condition, self.model, self.ranks, self.left
+                for start, columns in rows_where(*within, n_rows, self.rng):
+                    table.put(start, columns)
+            yield self.convert(table.frame())
+
+    def _fill(self, table: DrawnTable, members: NDArray[np.int64]) -> None:
+        """Draw rows of given classes.
+
+        One chunk is decoded while the next one is drawn, so the ranks of two are there
+        at most. Nothing random happens in a thread.
+        """
+
+        def decode(start: int, ranks: NDArray[np.float64]) -> None:
+            own = members[start : start + len(ranks)]
+            table.put(start, self.model.columns(ranks, own))
+
+        jobs: list[Future[None]] = []
+        with ThreadPoolExecutor(n_threads()) as pool:
+            for first in range(0, len(members), _CHUNK_ROWS):
+                ranks = self.ranks(members[first : first + _CHUNK_ROWS], self.rng)
+                wait(jobs)
+                for place in range(0, len(ranks), _BLOCK_ROWS):
+                    block = ranks[place : place + _BLOCK_ROWS]
+                    jobs.append(pool.submit(decode, first + place, block))
+        for job in jobs:
+            job.result()
+
+
+class Sampler:
+    """What has `sample`: a model, a stream, and ranks that a subclass draws."""
+
+    _model: TableModel
+    _stream: np.random.Generator
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        *,
+        sampling_strategy: str | Mapping[Hashable, float] | None = None,
+        where: Mapping[Hashable, Any] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        output: Literal["pandas", "arrow", "polars"] = "pandas",
+    ) -> Any:  # noqa: ANN401 - a table of the library asked for
+        """Draw synthetic rows. It costs no privacy, however much is drawn.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows, at least 1.
+        sampling_strategy : {"balanced"}, dict or None, default=None
+            Class shares: None for the bought ones, "balanced" for equal ones, or a
+            dict from class to share (floats with sum 1) or to count (integers with
+            sum `n_samples`). Only None where there are no classes but a measurement.
+        where : dict, optional
+            Draw only rows that satisfy all of it, from their distribution given that
+            they do. From column name (the target too) to a value, to a list of which
+            any will do, or, for numbers and times, to a tuple ``(low, high)``, both
+            included, where None is an open end. Outside a tuple None is a missing
+            value. It sets the class shares, so give no `sampling_strategy`.
+        random_state : int, RandomState instance or None, default=None
+            None continues the stream of the fitted object, an int repeats.
+        output : {"pandas", "arrow", "polars"}, default="pandas"
+            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars.
+
+        Returns
+        -------
+        DataFrame or Table of shape (n_samples, n_columns)
+            Columns, order and dtypes of the training table, in random row order. Of one
+            that came through Arrow, pandas has Arrow's dtypes.
+
+        Raises
+        ------
+        MissingDependencyError
+            If polars is asked for and not installed.
+        ValueError
+            If `n_samples`, `sampling_strategy`, `where` or `output` is out of range, or
+            rows that satisfy `where` are not found.
+        """
+        source = self._source(sampling_strategy, where, random_state, output)
+        return source.table(n_samples)
+
+    def sample_batches(
+        self,
+        n_samples: int,
+        batch_size: int = 100_000,
+        *,
+        sampling_strategy: str | Mapping[Hashable, float] | None = None,
+        where: Mapping[Hashable, Any] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        output: Literal["pandas", "arrow", "polars"] = "pandas",
+    ) -> Iterator[Any]:
+        """Draw synthetic rows batch by batch, in the memory of one batch.
+
+        Together the batches are a table as `sample` draws: they have the same
+        distribution, the same number of rows of each class, and identifiers that are
+        distinct. One batch for all rows is, for a seed, the very table of `sample`;
+        several are other rows, which depend on `batch_size` too.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows of all batches, at least 1 and below 10**9.
+        batch_size : int, default=100_000
+            Rows of a batch, at least 1; the last one may have fewer.
+        sampling_strategy : {"balanced"}, dict or None, default=None
+            Class shares, or counts, of all batches together, as in `sample`.
+        where : dict, optional
+            Draw only rows that satisfy all of it, as in `sample`.
+        random_state : int, RandomState instance or None, default=None
+            None continues the stream of the fitted object as each batch is drawn, an
+            int repeats.
+        output : {"pandas", "arrow", "polars"}, default="pandas"
+            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars.
+
+        Returns
+        -------
+        generator of DataFrame or Table of shape (n_rows, n_columns)
+            Tables as of `sample`. The categories of an identifier that is categorical
+            are those of its batch.
+
+        Raises
+        ------
+        MissingDependencyError
+            If polars is asked for and not installed.
+        ValueError
+            If an argument is out of range, at the call; as the batches are drawn, if
+            rows that satisfy `where` are not found.
+        """
+        source = self._source(sampling_strategy, where, random_state, output)
+        return source.batches(n_samples, batch_size)
+
+    def _source(
+        self,
+        sampling_strategy: str | Mapping[Hashable, float] | None,
+        where: Mapping[Hashable, Any] | None,
+        random_state: int | np.random.RandomState | None,
+        output: str,
+    ) -> RowSource:
+        """Read the arguments that `sample` and `sample_batches` share."""
+        check_is_fitted(self)
+        convert = converter(output)
+        layout = self._model.facts.layout
+        if layout.measured and sampling_strategy is not None:
+            raise ValueError(
+                f"The target {layout.target!r} is a number, and sampling_strategy is "
+                "about classes. Leave it out, or ask for rows by where."
+            )
+        rng = self._stream
+        if random_state is not None:
+            rng = np.random.default_rng(public_seed(random_state))
+        condition, left = None, np.ones(len(self._model.marginals))
+        draw: DrawRanks = self._ranks
+        if where is not None:
+            if sampling_strategy is not None:
+                msg = "where sets the class shares: leave out sampling_strategy."
+                raise ValueError(msg)
+            condition = Condition.of(where, self._model.facts)
+            draw, left = self._within(condition.spans(self._model))
+        return RowSource(
+            self._model, draw, rng, sampling_strategy, condition, left, convert
+        )
+
+    @abstractmethod
+    def _ranks(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw the ranks of synthetic rows of the given classes, in [0, 1]."""
+
+    def _within(
+        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
+    ) -> tuple[DrawRanks, NDArray[np.float64]]:
+        """Give `_ranks` restricted to spans of ranks, class by class and column.
+
+        With it the share of each class's rows that are left. A subclass that can draw
+        such rows says how; here all are drawn, and those outside are left out.
+        """
+        return self._ranks, np.ones(len(spans))

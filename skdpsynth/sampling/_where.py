@@ -1,0 +1,333 @@
+"""Conditions on synthetic rows: what they allow of each column, as values and ranks.
+
+All is public: the marginals are released, and a condition is the user's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdpsynth.schema import ROUNDING, plain
+from skdpsynth.table import LevelDomain, NumericDomain, from_wall, to_wall, zone_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    from skdpsynth.measure import TableModel
+    from skdpsynth.table import (
+        ColumnDomain,
+        ColumnLayout,
+        MarginalTransform,
+        TableFacts,
+    )
+
+    Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
+
+# Ranks of rows of given classes, by a stream.
+DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
+
+_HOUR = 3600.0
+_CHUNK_ROWS = 250_000  # rows drawn at once
+_MOST_TRIED = 5_000_000  # rows drawn in all, beside a thousand for each that is wanted
+_COLUMNS = pd.Series | pd.Index
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a condition allows of one column: numbers or codes of levels.
+
+    `ranges` (n, 2) are inclusive, in order and apart. Of times that are whole units on
+    the clock of a zone, `zoned` is the column, and they are seconds since 1970 UTC.
+    """
+
+    ranges: NDArray[np.float64]
+    missing: bool
+    zoned: ColumnLayout | None = None
+
+    def holds(
+        self, values: NDArray[np.float64], missing: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Tell which values are allowed."""
+        if self.zoned is not None:
+            values = from_wall(values, self.zoned)
+        # Only the last range that begins below a value may hold it.
+        place = np.searchsorted(self.ranges[:, 0], values, side="right") - 1
+        ends = np.append(self.ranges[:, 1], -np.inf)  # where none begins below
+        return np.where(missing, self.missing, values <= ends[place])
+
+    def spans(self, marginal: MarginalTransform) -> Spans:
+        """Give ranks in the marginal, among them all that stand for allowed values."""
+        if isinstance(marginal.domain, NumericDomain):
+            ranges = self.ranges if self.zoned is None else self._on_the_clock()
+            ends = np.array([marginal.domain.span(*own) for own in ranges])
+            ends = ends.reshape(-1, 2)
+            found = np.column_stack(
+                (marginal.cdf(ends[:, 0])[0], marginal.cdf(ends[:, 1])[1])
+            )
+        else:
+            places = np.flatnonzero(np.isin(marginal.points, self.ranges[:, 0]))
+            found = np.column_stack(
+                (marginal.cumulative[places], marginal.cumulative[places + 1])
+            )
+        found = marginal.missing + (1.0 - marginal.missing) * found
+        if self.missing:
+            found = np.concatenate(([[0.0, marginal.missing]], found))
+        return np.asarray(found[found[:, 1] > found[:, 0]])
+
+    def _on_the_clock(self) -> NDArray[np.float64]:
+        """Give the ranges on the clock, an hour wider: it may be put on or back."""
+        assert self.zoned is not None
+        wide = self.ranges + np.array([-_HOUR, _HOUR])
+        finite = np.isfinite(wide)
+        wide[finite] = to_wall(wide[finite], self.zoned)
+        return _apart(wide)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What `where` of `sample` asks for."""
+
+    columns: dict[Hashable, Allowed]  # by name; not the classes
+    classes: NDArray[np.bool_]  # which may be drawn
+
+    @classmethod
+    def of(cls, where: Mapping[Hashable, Any], facts: TableFacts) -> Condition:
+        """Read a condition; raise ValueError if no row of the table could satisfy it.
+
+        A column is compared with one value, with any of a list, or, if it holds numbers
+        or times, with a tuple of two ends, of which None is open.
+        """
+        if not isinstance(where, Mapping):
+            raise ValueError(
+                "where must be a dict from column name to what is wanted of it. Got "
+                f"{type(where).__name__} instead."
+            )
+        drawn = facts.drawn
+        target, labels = facts.layout.target, facts.classes.levels
+        columns: dict[Hashable, Allowed] = {}
+        classes = np.ones(len(facts.classes), dtype=bool)
+        for name, wanted in where.items():
+            if name in drawn:
+                columns[name] = _allowed(*drawn[name], wanted)
+            elif target is not None and name == target and labels:
+                column = facts.layout.label_column
+                assert column is not None
+                found = _allowed(column, LevelDomain(labels, nullable=False), wanted)
+                classes &= np.isin(np.arange(len(labels)), found.ranges[:, 0])
+            else:
+                raise ValueError(
+                    f"where names {name!r}, but rows can be chosen by these columns "
+                    f"only: {[*drawn, *([target] if labels else [])]!r}."
+                )
+        return cls(columns, classes)
+
+    def spans(self, model: TableModel) -> list[dict[int, Spans]]:
+        """Give the allowed ranks of each class, by position of the column.
+
+        Not of columns that a rule changes: a rank does not tell their values.
+        """
+        names = [column.name for column in model.facts.columns]
+        left = self.columns.keys() - model.facts.rules.changed
+        places = [
+            (j, self.columns[name]) for j, name in enumerate(names) if name in left
+        ]
+        return [
+            {j: allowed.spans(own[j]) for j, allowed in places}
+            for own in model.marginals
+        ]
+
+    def holds(
+        self,
+        model: TableModel,
+        ranks: NDArray[np.float64],
+        members: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Tell which rows satisfy it, from their ranks and classes."""
+        found = self.classes[members]
+        cells = model.cells(ranks, members, self.columns)
+        for name, allowed in self.columns.items():
+            found &= allowed.holds(*cells[name])
+        return found
+
+
+def rows_where(
+    condition: Condition,
+    model: TableModel,
+    draw: DrawRanks,
+    left: NDArray[np.float64],
+    n_samples: int,
+    rng: np.random.Generator,
+) -> Iterator[tuple[int, list[pd.Series | None]]]:
+    """Draw rows that satisfy a condition: where a part starts, and its columns.
+
+    `draw` leaves the share `left` of each class's rows, among them all that do. Those
+    that do not are drawn again, class and all, so the law is that of the generator.
+    """
+    shares = left * condition.classes * model.facts.classes.prior
+    found = tried = 0
+    while found < n_samples:
+        if tried >= _MOST_TRIED + 1000 * n_samples or not shares.sum() > 0:
+            raise ValueError(
+                f"{found} rows that satisfy where were among {tried:,} drawn ones. Ask "
+                "for less: fewer columns, more values, or ranges inside the bounds that"
+                " schema_ has."
+            )
+        wanted = (n_samples - found) * (tried + 1) / (found + 1)
+        size = int(min(max(wanted, 1000), _CHUNK_ROWS))
+        members = rng.choice(len(shares), size, p=shares / shares.sum())
+        ranks = draw(members, rng)
+        rows = np.flatnonzero(condition.holds(model, ranks, members))
+        rows = rows[: n_samples - found]
+        yield found, model.columns(ranks[rows], members[rows])
+        found, tried = found + len(rows), tried + size
+
+
+def drawn_within(uniforms: NDArray[np.float64], spans: Spans) -> NDArray[np.float64]:
+    """Turn numbers that are uniform in [0, 1) into ones that are so in `spans`."""
+    ends = np.cumsum(spans[:, 1] - spans[:, 0])
+    if len(spans) == 0:
+        return uniforms
+    along = uniforms * ends[-1]
+    place = np.minimum(np.searchsorted(ends, along, side="right"), len(ends) - 1)
+    return np.asarray(spans[place, 1] - (ends[place] - along))
+
+
+def _allowed(column: ColumnLayout, domain: ColumnDomain, wanted: Any) -> Allowed:  # noqa: ANN401
+    """Read what is wanted of one column."""
+    if isinstance(wanted, tuple):
+        if len(wanted) != 2:
+            raise ValueError(
+                f"where[{column.name!r}] must be a value, a list of values, or a tuple"
+                f" of two ends. Got a tuple of {len(wanted)}."
+            )
+        return _between(column, domain, *wanted)
+    listed = isinstance(wanted, list | set | frozenset | np.ndarray | _COLUMNS)
+    values = list(wanted) if listed else [wanted]
+    gone = [_is_gone(value) for value in values]
+    present = [value for value, none in zip(values, gone, strict=True) if not none]
+    if isinstance(domain, LevelDomain):
+        numbers = _codes(present, column, domain.levels)
+    else:
+        numbers = [_number(value, column) for value in present]
+    ranges = np.array(numbers, dtype=np.float64).reshape(-1, 1).repeat(2, axis=1)
+    return _of(ranges, column, domain, missing=any(gone))
+
+
+def _between(
+    column: ColumnLayout,
+    domain: ColumnDomain,
+    low: Any,  # noqa: ANN401 - any scalar
+    high: Any,  # noqa: ANN401
+) -> Allowed:
+    """Read a range, of which None is an open end."""
+    if isinstance(domain, NumericDomain):
+        ends = [
+            open_end if _is_gone(end) else _number(end, column)
+            for end, open_end in ((low, -np.inf), (high, np.inf))
+        ]
+        return _of(np.array([ends]), column, domain, missing=False)
+    try:
+        if any(isinstance(level, str | bool) for level in domain.levels):
+            raise TypeError
+        codes = [
+            float(code)
+            for code, level in enumerate(domain.levels)
+            if (_is_gone(low) or low <= level) and (_is_gone(high) or level <= high)
+        ]
+    except TypeError:
+        raise ValueError(
+            f"where[{column.name!r}] is a tuple, which is a range of numbers or times,"
+            " and the categories of the column are none. Give a list."
+        ) from None
+    ranges = np.array(codes).reshape(-1, 1).repeat(2, axis=1)
+    return Allowed(ranges, missing=False)
+
+
+def _of(
+    ranges: NDArray[np.float64],
+    column: ColumnLayout,
+    domain: ColumnDomain,
+    *,
+    missing: bool,
+) -> Allowed:
+    """Bring ranges to what the column can hold: in order, apart, none outside."""
+    zoned = None
+    if isinstance(domain, NumericDomain):
+        unit = 10.0**-domain.decimals if domain.step is None else domain.step
+        low, high = domain.low * unit, domain.high * unit
+        in_zone = zone_of(column.dtype) is not None
+        if in_zone and domain.step is not None:
+            zoned = column
+            low, high = from_wall(np.array([low, high]), column)
+            low, high = low - _HOUR, high + _HOUR
+        elif domain.integer:
+            # As whole numbers are turned into values, so that equal ones are equal.
+            whole = np.stack(
+                [
+                    np.ceil(ranges[:, 0] / unit - ROUNDING),
+                    np.floor(ranges[:, 1] / unit + ROUNDING),
+                ],
+                axis=1,
+            )
+            by_step = domain.step is not None
+            ranges = whole * unit if by_step else whole / 10.0**domain.decimals
+        inside = (ranges[:, 1] >= low) & (ranges[:, 0] <= high)
+        ranges = ranges[inside & (ranges[:, 0] <= ranges[:, 1])]
+    return Allowed(_apart(ranges), missing, zoned)
+
+
+def _apart(ranges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Put ranges in order, and join those that meet."""
+    found: list[list[float]] = []
+    for low, high in np.unique(ranges, axis=0).tolist():
+        if found and low <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], high)
+        else:
+            found.append([low, high])
+    return np.array(found).reshape(-1, 2)
+
+
+def _is_gone(value: Any) -> bool:  # noqa: ANN401 - any object
+    """Whether a value stands for a missing one, or an open end."""
+    return value is None or value is pd.NA or bool(np.all(value != value))
+
+
+def _codes(
+    values: Sequence[Any], column: ColumnLayout, levels: tuple[Hashable, ...]
+) -> list[float]:
+    """Find values among the levels of a column."""
+    code_of = {level: float(code) for code, level in enumerate(levels)}
+    try:
+        return [code_of[plain(value)] for value in values]
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"where[{column.name!r}] must be of the column's categories, which are "
+            f"{list(levels)!r}. Got another value."
+        ) from None
+
+
+def _number(value: Any, column: ColumnLayout) -> float:  # noqa: ANN401 - any scalar
+    """Read a number, a time (seconds since 1970 UTC) or a duration (seconds)."""
+    try:
+        is_number = isinstance(value, Real)
+        if column.kind == "timedelta" and not is_number:
+            return pd.Timedelta(value).total_seconds()
+        if column.kind != "datetime":
+            return float(value)
+        moment = pd.Timestamp(value)
+        zone = zone_of(column.dtype)
+        if zone is not None and moment.tzinfo is None:
+            moment = moment.tz_localize(zone)
+        return moment.timestamp()
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"where[{column.name!r}] must hold values of the kind of the column "
+            f"({column.kind}). Got {type(value).__name__} instead."
+        ) from None

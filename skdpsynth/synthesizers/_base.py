@@ -1,0 +1,534 @@
+"""What the synthesizers that train share: one generator per class.
+
+A fit reserves all that training will release, measures, fits an initial model to the
+measurements, trains class by class, and collects the generators. The loops are in the
+files of the algorithms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from skdpsynth.base import BaseSynthesizer
+from skdpsynth.measure import (
+    NO_STEPS,
+    ClassPlan,
+    Form,
+    Measurements,
+    PairTables,
+    TableModel,
+    borrowers,
+    choose_bins,
+    flat_marginals,
+    measure,
+    measured_form,
+    most_tables,
+    plan_start,
+)
+from skdpsynth.models import (
+    BinScores,
+    Components,
+    FactorGenerator,
+    FactorTrainer,
+    Fit,
+    Heads,
+    Mixture,
+    MixtureGenerator,
+    MixtureTrainer,
+    NetworkTrainer,
+    ReleasedClass,
+    TripleLoss,
+    factors_above_noise,
+    resolve_device,
+)
+from skdpsynth.utils import warn_deprecated
+from skdpsynth.utils.sklearn_compat import Interval, StrOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.measure import Measured
+    from skdpsynth.models import Generator, Trainer
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.sampling import DrawRanks
+    from skdpsynth.table import PrivateRows, TableFacts, TableRows
+
+
+_CELLS = 32  # of a number, where nothing is known of it
+
+
+class Start(Protocol):
+    """The generator of all classes, before and while it is trained."""
+
+    model: TableModel
+
+    @property
+    def generator(self) -> Generator:
+        """The generators of all classes."""
+
+    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
+        """Give what discriminators see of the rows of a class; private if they are."""
+
+    def trainer(self, position: int, n_factors: int, **training: Any) -> Trainer:  # noqa: ANN401
+        """Hand out the generator of a class for training."""
+
+    def keep(self, position: int, result: Any) -> None:  # noqa: ANN401
+        """Take back what a trainer made."""
+
+    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Let the classes that learnt nothing borrow from one that did."""
+
+
+def fitted(
+    measured: Measured,
+    plans: Sequence[ClassPlan],
+    *,
+    n_factors: int = 1,
+    seed: int,
+    device: torch.device,
+) -> PairStart | FactorStart:
+    """Fit a generator to measurements: a mixture to tables, factors to moments."""
+    if measured.pairs:
+        return PairStart(measured, plans, seed=seed, device=device)
+    return FactorStart(measured, n_factors, seed)
+
+
+class FactorStart:
+    """Measured or flat marginals, and factors: of second moments, or not known yet."""
+
+    def __init__(self, measured: Measured, n_factors: int, seed: int) -> None:
+        self.model = measured.model
+        self._known = set(measured.moments)
+        self._trained: tuple[str, ...] = ("loadings",)
+        if not any(measured.rounds):
+            self._trained += ("location", "log_scale")
+        n_classes, n_columns = len(measured.rounds), len(measured.model.facts.columns)
+        found = {c: self._loadings(measured, c) for c in measured.moments}
+        most = max([n_factors, *(own.shape[1] for own in found.values())])
+        self.generator = FactorGenerator.initial(n_classes, n_columns, most, seed)
+        # Where training starts: weak random loadings, or those that are known.
+        self._first = [own["loadings"].copy() for own in self.generator.parameters]
+        for own in self.generator.parameters:
+            own["loadings"][:] = 0.0
+        for c, loadings in found.items():
+            for into in (self.generator.parameters[c]["loadings"], self._first[c]):
+                into[:, : loadings.shape[1]] = loadings
+
+    def _loadings(self, measured: Measured, position: int) -> NDArray[np.float64]:
+        _, stds, slopes = self.model.score_moments(position)
+        moments = measured.moments[position]
+        return factors_above_noise(*moments, stds, slopes)
+
+    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
+        """Give the normal scores of the rows of a class."""
+        return self.model.score_rows(rows.units, rows.category_codes, position)
+
+    def trainer(self, position: int, n_factors: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
+        """Hand out the generator of a class."""
+        own = dict(self.generator.parameters[position])
+        known = self.generator.parameters[position]["loadings"].any(axis=0).sum()
+        own["loadings"] = self._first[position][:, : max(n_factors, int(known))]
+        return FactorTrainer(own, self._trained, **training)
+
+    def keep(self, position: int, result: dict[str, NDArray[np.float64]]) -> None:
+        """Take back the parameters of a class."""
+        own, learnt = self.generator.parameters[position], result.pop("loadings")
+        own["loadings"][:, : learnt.shape[1]] = learnt
+        own.update(result)
+
+    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Let the classes that learnt nothing borrow from one that did."""
+        known = [own or c in self._known for c, own in enumerate(learnt)]
+        self.generator.lend(borrowers(known, n_rows))
+
+
+class PairStart:
+    """Measured marginals, and a mixture that is fitted to tables of two and three."""
+
+    def __init__(
+        self,
+        measured: Measured,
+        plans: Sequence[ClassPlan],
+        *,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.model, bins = measured.model, measured.bins
+        counts, prior = self.model.facts.classes.counts, self.model.facts.classes.prior
+        self._bins, shares = bins, measured.shares
+        self._released: dict[int, ReleasedClass] = {}
+        for c, plan in enumerate(plans):
+            if c not in measured.pairs and not plan.n_iter:
+                continue
+            nothing = PairTables.nothing(int(bins.starts[-1]), counts[c])
+            pairs, triples = measured.pairs.get(c, nothing), None
+            if c in measured.triples:
+                own = measured.triples[c]
+                triples = TripleLoss(
+                    bins.starts, *own, n_rows=pairs.n_rows, device=device
+                )
+            self._released[c] = ReleasedClass(
+                pairs.n_rows, shares[c], plan.noise_std, *pairs[:3], triples, device
+            )
+            if c in measured.pairs:
+                most = most_tables(len(bins.sizes))
+                self._released[c].chosen = len(pairs.pairs) / most
+        mixtures = [
+            Mixture.independent(share, rank)
+            for share, rank in zip(shares, measured.ranks, strict=True)
+        ]
+        self.generator = MixtureGenerator(mixtures, bins.starts)
+        scores = bins.normal_scores(prior @ np.array(shares))
+        self._heads = Heads(bins.starts, scores, device)
+        fit = Fit(
+            list(self._released.values()),
+            prior[list(self._released)],
+            self._heads,
+            seed=seed,
+            device=device,
+        )
+        self._components: dict[int, Components] = dict(
+            zip(self._released, fit.components(), strict=True)
+        )
+        for c, components in self._components.items():
+            mixtures[c] = components.mixture(self._heads, mixtures[c].ranks)
+        self._scores = {
+            c: BinScores(mixtures[c], bins.starts)
+            for c in self._released
+            if plans[c].n_iter
+        }
+
+    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
+        """Give the scores of the bins of the rows of a class."""
+        return self._scores[position].encode(self._bins.encode(rows))
+
+    def trainer(self, position: int, n_factors: int, **training: Any) -> MixtureTrainer:  # noqa: ANN401
+        """Hand out the mixture of a class."""
+        return MixtureTrainer(
+            self._components[position],
+            self._heads,
+            self.generator.mixtures[position].ranks,
+            self._scores[position],
+            self._released[position],
+            n_factors=n_factors,
+            **training,
+        )
+
+    def keep(self, position: int, result: Mixture) -> None:
+        """Take back the mixture of a class."""
+        self.generator.mixtures[position] = result
+
+    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Let the classes without tables that learnt nothing borrow from one that has.
+
+        Every class keeps its own marginals.
+        """
+        known = [own or c in self._released for c, own in enumerate(learnt)]
+        mixtures, levels = self.generator.mixtures, self._bins.levels
+        for c, lender in borrowers(known, n_rows).items():
+            lent = mixtures[lender].lent(mixtures[c], self._bins.starts, levels)
+            mixtures[c] = lent
+
+
+class NetworkStart:
+    """Bins of every column, about as wide, and networks that nobody has trained."""
+
+    def __init__(
+        self,
+        facts: TableFacts,
+        plans: Sequence[ClassPlan],
+        hidden_dims: Sequence[int],
+    ) -> None:
+        flat = flat_marginals(facts.domains, len(plans), _CELLS)
+        prior = facts.classes.prior
+        self._bins, flat = choose_bins(facts.domains, flat, prior, _CELLS)
+        self.model = TableModel(facts, flat)
+        self._ranks = self._bins.ranks(flat[0])
+        self._hidden_dims = hidden_dims
+        even = Mixture.independent(self._bins.shares(self._ranks), self._ranks)
+        self.generator = MixtureGenerator([even] * len(plans), self._bins.starts)
+
+    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
+        """Give the bins of the rows, as many zeros and ones."""
+        del position
+        bins = self._bins.encode(rows) + self._bins.starts[:-1]
+        encoded = np.zeros((len(bins), int(self._bins.starts[-1])), dtype=np.float32)
+        np.put_along_axis(encoded, bins, 1.0, axis=1)
+        return encoded
+
+    def trainer(self, position: int, n_factors: int, **training: Any) -> NetworkTrainer:  # noqa: ANN401
+        """Hand out the network of a class."""
+        del position
+        made_of = self._bins.starts, self._ranks, self._hidden_dims
+        return NetworkTrainer(*made_of, n_factors=n_factors, **training)
+
+    def keep(self, position: int, result: Mixture) -> None:
+        """Take back the generator of a class."""
+        self.generator.mixtures[position] = result
+
+    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+        """Do nothing: a class without training stays uniform, and `plan` says so."""
+
+
+_FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
+
+
+class GeneratedSynthesizer(BaseSynthesizer):
+    """Base of the synthesizers whose columns depend on each other by a generator.
+
+    A subclass sets ``generator_`` in ``_fit``, and ``n_iter_`` and ``n_teachers_`` if
+    it trains and has teachers.
+    """
+
+    generator_: Generator
+    n_iter_: int
+
+    def _ranks(
+        self, members: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        return self.generator_.draw(members, rng)
+
+    def _within(
+        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
+    ) -> tuple[DrawRanks, NDArray[np.float64]]:
+        generator, shares = self.generator_.within(spans)
+        return generator.draw, shares
+
+    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        document, arrays = self.generator_.to_state()
+        if hasattr(self, "n_iter_"):
+            document = {**document, "n_iter_": self.n_iter_}
+        if hasattr(self, "n_teachers_"):
+            arrays = {**arrays, "n_teachers": self.n_teachers_}
+        return document, arrays
+
+    def _restore_generator(
+        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        self.generator_ = _FORMS[document["form"]].from_state(document, arrays)
+        if "n_iter_" in document:
+            self.n_iter_ = int(document["n_iter_"])
+        if "n_teachers" in arrays:
+            self.n_teachers_ = arrays["n_teachers"]
+
+
+Init = Literal["measured", "marginals", "random"]
+
+AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
+ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
+POSITIVE = [Interval(Real, 0, None, closed="neither")]
+
+
+class WholeTable(NamedTuple):
+    """What the plan of a class has to know of the whole table; public."""
+
+    form: Form  # what is measured of it
+    n_continuous: int  # numeric columns whose rows must be found first
+    n_discrete: int  # all others
+    n_classes: int
+    largest: float  # planned rows of the largest class
+
+    def plan_start(self, label: Hashable, n_rows: float, mu: float) -> ClassPlan:
+        """Plan the measurements of one class, which has `mu` for them."""
+        return plan_start(
+            label,
+            n_rows,
+            self.n_continuous,
+            self.n_discrete,
+            mu,
+            largest=self.largest,
+            form=self.form,
+        )
+
+    def starts(self, plan: ClassPlan) -> bool:
+        """Tell whether a class has the tables of the others, or has to borrow."""
+        return self.form != "pairs" or plan.mu_pairs > 0
+
+
+class ClassGAN(GeneratedSynthesizer):
+    """Base of the synthesizers that train a generator per class.
+
+    A subclass fills in `_training_share` and `_plan_training`, or `_plan_class` that
+    asks them, and trains in `_fit`.
+    """
+
+    # Of all parameters that more than one of them may have.
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSynthesizer._parameter_constraints,
+        "init": [StrOptions({"measured", "marginals", "random", "pairs"})],
+        "n_iter": ONE_OR_AUTO,
+        "noise_multiplier": [*POSITIVE, None],
+        "max_grad_norm": POSITIVE,
+        "batch_size": AT_LEAST_ONE,
+        "latent_dim": ONE_OR_AUTO,
+        "n_teachers": ONE_OR_AUTO,
+        "n_teacher_steps": AT_LEAST_ONE,
+        "n_student_steps": AT_LEAST_ONE,
+        "n_discriminator_steps": AT_LEAST_ONE,
+        "n_generator_steps": AT_LEAST_ONE,
+        "generator_hidden_dims": ["array-like"],
+        "hidden_dims": ["array-like"],
+        "learning_rate": POSITIVE,
+        "teacher_learning_rate": POSITIVE,
+        "discriminator_learning_rate": POSITIVE,
+        "device": [str, torch.device],
+    }
+
+    # Of the squared mu of a class: what training takes at most, after measurements.
+    _most_training_share: ClassVar[float]
+
+    init: Init
+    n_iter: int | Literal["auto"]
+    noise_multiplier: float | None
+    latent_dim: int | Literal["auto"]
+    generator_hidden_dims: Sequence[int]
+    hidden_dims: Sequence[int]
+    device: str | torch.device
+
+    @property
+    def _asked(self) -> bool:
+        """Whether training was asked for, be there signal or not."""
+        return self.n_iter != "auto" or self.noise_multiplier is not None
+
+    @property
+    def _network_needs(self) -> dict[str, bool]:
+        """What has to be asked for beside a network, and whether it is."""
+        return {"init='random'": self.init == "random", "n_iter": self._asked}
+
+    @property
+    def _no_steps(self) -> str:  # type: ignore[override]
+        if self.init == "random":
+            return "No column was measured, and no adversarial steps were run."
+        if not self._asked:
+            return NO_STEPS
+        return (
+            "No adversarial steps were run, though n_iter or noise_multiplier asks for "
+            "them: the budget is too small for one, or there is one column only."
+        )
+
+    @property
+    def _trains(self) -> bool:
+        """Whether the loop of the paper may run: "auto" adds nothing to tables."""
+        return self._asked or self.init in ("marginals", "random")
+
+    def _training_share(
+        self, form: Form, n_rows: float, n_columns: int, mu: float
+    ) -> float:
+        """Give the share of its squared mu that a class trains with."""
+        raise NotImplementedError
+
+    def _plan_training(
+        self, form: Form, n_rows: float, n_columns: int, mu: float
+    ) -> dict[str, Any]:
+        """Plan the training of a class: fields of `ClassPlan`, none for no training."""
+        raise NotImplementedError
+
+    def _plan_classes(
+        self,
+        labels: Sequence[Hashable],
+        counts: NDArray[np.float64],
+        n_continuous: int,
+        n_discrete: int,
+        mu: float,
+    ) -> list[ClassPlan]:
+        rows, columns = counts.tolist(), (n_continuous, n_discrete)
+        form: Form
+        if self.init in ("marginals", "random"):
+            form = self.init
+        else:
+            share = self._most_training_share if self._trains else 0.0
+            left = mu * math.sqrt(1.0 - share)
+            form = measured_form(labels, rows, sum(columns), left)
+        whole = WholeTable(form, *columns, len(labels), max(rows))
+        return [
+            self._plan_class(label, n_rows, mu, whole)
+            for label, n_rows in zip(labels, rows, strict=True)
+        ]
+
+    def _plan_class(
+        self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
+    ) -> ClassPlan:
+        """Plan one class, which has `mu` in all."""
+        form, n_columns, share = whole.form, whole.n_continuous + whole.n_discrete, 1.0
+        if not self._trains:
+            return whole.plan_start(label, n_rows, mu)
+        if form != "random":
+            share = self._training_share(form, n_rows, n_columns, mu)
+        trained = self._plan_training(form, n_rows, n_columns, mu * math.sqrt(share))
+        if form == "random":
+            return replace(whole.plan_start(label, n_rows, mu), **trained)
+        # A class that does not train has all for its measurements.
+        left = 1.0 - share if trained and mu < math.inf else 1.0
+        base = whole.plan_start(label, n_rows, mu * math.sqrt(left))
+        if trained and self.n_iter == "auto" and not whole.starts(base):
+            return whole.plan_start(label, n_rows, mu)
+        return replace(base, **trained)
+
+    def _initial(
+        self,
+        rows: TableRows,
+        facts: TableFacts,
+        plans: Sequence[ClassPlan],
+        accountant: PrivacyAccountant,
+        *,
+        n_factors: int,
+        seed: int,
+    ) -> Start:
+        """Measure, and fit the initial model; or begin with a network or nothing."""
+        if self.init == "random" and len(self.generator_hidden_dims):
+            self.measurements_ = Measurements(())
+            return NetworkStart(facts, plans, tuple(self.generator_hidden_dims))
+        measured = measure(rows, facts, plans, accountant)
+        self.measurements_ = measured.measurements
+        return fitted(
+            measured,
+            plans,
+            n_factors=n_factors,
+            seed=seed,
+            device=resolve_device(self.device),
+        )
+
+    def _collect(self, start: Start, plans: Sequence[ClassPlan]) -> None:
+        """Set the generator, once all classes are trained."""
+        start.close([plan.n_iter > 0 for plan in plans], [p.n_rows for p in plans])
+        self.generator_ = start.generator
+        self.n_iter_ = max(plan.n_iter for plan in plans)
+
+    def _check_parameters(self) -> None:
+        if self.init == "pairs":
+            warn_deprecated(
+                "init='pairs'",
+                since="0.3",
+                removed_in="0.5",
+                remedy="Use init='measured', which is the same.",
+            )
+        fixed = self.n_iter != "auto" or self.epsilon == math.inf
+        if fixed and self.noise_multiplier is not None:
+            msg = (
+                "epsilon, n_iter and noise_multiplier determine each other, but all "
+                "three were given, or a noise_multiplier beside an infinite epsilon, "
+                "which is without noise. Leave out n_iter or noise_multiplier."
+            )
+            raise ValueError(msg)
+        for name in ("hidden_dims", "generator_hidden_dims"):
+            widths = getattr(self, name)
+            if any(not isinstance(w, Integral) or w < 1 for w in widths):
+                msg = f"{name} must hold ints >= 1. Got {widths!r} instead."
+                raise ValueError(msg)
+        missing = [name for name, given in self._network_needs.items() if not given]
+        if len(self.generator_hidden_dims) and missing:
+            msg = (
+                "With generator_hidden_dims a network is trained from nothing, in many "
+                f"small steps. Expected {', '.join(missing)} too; give these, or leave "
+                "out generator_hidden_dims."
+            )
+            raise ValueError(msg)
+        resolve_device(self.device)

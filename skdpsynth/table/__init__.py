@@ -1,0 +1,100 @@
+"""Tables and what is public about them. No noise is drawn here, and no torch.
+
+`open_table` reads any source and checks it; a `TableLayout` has names, dtypes and
+kinds; `encode_rows` turns rows into `PrivateRows`: ranks, codes of categories, codes of
+classes. A domain (`NumericDomain`, `LevelDomain`) says how the values of a column are
+laid out, a `MarginalTransform` how they are distributed in a class.
+"""
+
+from skdpsynth.table._convert import (
+    factorize,
+    features_like,
+    from_wall,
+    labels_like,
+    numeric_values,
+    place_keys,
+    to_category_series,
+    to_series,
+    to_wall,
+    total_keys,
+    zone_of,
+)
+from skdpsynth.table._csv import CsvFile, read_csv
+from skdpsynth.table._domains import (
+    MISSING,
+    ZERO,
+    ColumnDomain,
+    LevelDomain,
+    MarginalTransform,
+    NumericDomain,
+    declared_domain,
+    domain_from_dict,
+    is_continuous,
+    needs_grain,
+    public_levels,
+)
+from skdpsynth.table._layout import ColumnLayout, TableLayout
+from skdpsynth.table._metadata import (
+    Classes,
+    TableFacts,
+    declared_facts,
+    largest_remainder,
+    modelled_columns,
+    rounded,
+)
+from skdpsynth.table._rows import (
+    PrivateRows,
+    RowsInParts,
+    TableRows,
+    encode_rows,
+    place_labels,
+)
+from skdpsynth.table._rules import Cells, RowRules, check_rules
+from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
+
+__all__ = [
+    "MISSING",
+    "ZERO",
+    "Cells",
+    "Classes",
+    "ColumnDomain",
+    "ColumnLayout",
+    "CsvFile",
+    "LevelDomain",
+    "MarginalTransform",
+    "NumericDomain",
+    "PrivateRows",
+    "RowRules",
+    "RowsInParts",
+    "TableFacts",
+    "TableLayout",
+    "TableRows",
+    "agreed_target",
+    "check_rules",
+    "check_schema",
+    "declared_domain",
+    "declared_facts",
+    "domain_from_dict",
+    "encode_rows",
+    "factorize",
+    "features_like",
+    "from_wall",
+    "is_continuous",
+    "is_source",
+    "labels_like",
+    "largest_remainder",
+    "modelled_columns",
+    "needs_grain",
+    "numeric_values",
+    "open_table",
+    "place_keys",
+    "place_labels",
+    "public_levels",
+    "read_csv",
+    "rounded",
+    "to_category_series",
+    "to_series",
+    "to_wall",
+    "total_keys",
+    "zone_of",
+]

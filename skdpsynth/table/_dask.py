@@ -1,0 +1,160 @@
+"""Rows on the workers of a Dask scheduler: only counts travel, added up on the way.
+
+A task may be lost, run twice or run on another worker. Every count carries the numbers
+of its partitions and their rows, and what a partition draws follows from a secret of
+the fit and its number, so that a task that runs again makes the same.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.privacy import (
+    Counted,
+    Parts,
+    Step,
+    changed_parts,
+    count_part,
+    digest_of,
+    of_both,
+)
+from skdpsynth.utils import withheld
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+
+_READABLE = "The partitions must be such as can be computed"
+_FAN_IN = 8  # counts that are added up, or parts that are brought, at a time
+
+
+class DaskParts(Parts):
+    """Partitions as Dask's delayed objects; `table` has them with their columns."""
+
+    def __init__(
+        self,
+        parts: list[Any],
+        steps: tuple[Step, ...],
+        n_rows: dict[int, int],
+        table: Any = None,  # noqa: ANN401 - no stubs
+    ) -> None:
+        super().__init__(steps, n_rows)
+        self._parts, self._table = parts, table
+
+    @classmethod
+    def opened(cls, table: Any) -> tuple[pd.DataFrame, DaskParts]:  # noqa: ANN401
+        """Give the columns of a Dask DataFrame without a row, and its partitions."""
+        dtypes = table.dtypes
+        for name, dtype in dtypes.items():
+            if isinstance(dtype, pd.CategoricalDtype) and not table[name].cat.known:
+                raise InvalidTableError(
+                    f"Expected known categories. Got a column {name!r} of Dask whose"
+                    " categories are yet to be found; call .cat.as_known(), or cast it"
+                    " to text or numbers."
+                )
+        empty = pd.DataFrame(
+            {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
+        ).set_axis(dtypes.index, axis=1)
+        return empty, cls(_partitions(table), (), {}, table.simplify())
+
+    def only(self, names: Sequence[Hashable]) -> Parts:
+        """Ask Dask for some columns only, where it reads the table as it is stored.
+
+        What comes after reading, such as a sort, may cut few columns at other rows. And
+        booleans are no names to Dask, but a mask.
+        """
+        named = all(isinstance(name, str) for name in names)
+        if self._table is None or self._table.expr.dependencies() or not named:
+            return self
+        return DaskParts(_partitions(self._table[[*names]]), self._steps, self.n_rows)
+
+    def each(self) -> Iterator[Any]:
+        """Bring what the steps so far make of each part into memory, in order."""
+        import dask
+
+        n_rows: dict[int, int] = {}
+        tasks = self._tasks(self._steps)
+        for first in range(0, len(tasks), _FAN_IN):
+            with withheld(_READABLE):
+                brought = dask.compute(*tasks[first : first + _FAN_IN])
+            for counted in brought:
+                n_rows = of_both(n_rows, counted.n_rows)
+                yield counted.value
+        self._check(n_rows)
+
+    def kept(self) -> Parts:
+        """Keep the parts where they are made, in the memory of the workers."""
+        import dask
+
+        keep = dask.delayed(_kept)
+        with withheld(_READABLE):
+            made = dask.persist(*[keep(task) for task in self._tasks(self._steps)])
+            known = dask.compute(*[dask.delayed(_known)(part) for part in made])
+        self._check(reduce(of_both, (n_rows for n_rows, _ in known)))
+        digests = [digest for _, digest in known]
+        # Made again after a loss, they must be the same, in the same order.
+        same = Step(_unchanged, (digests,), numbered=True)
+        return DaskParts([*made], (same,), {})
+
+    def _with(self, steps: tuple[Step, ...]) -> Parts:
+        return DaskParts(self._parts, steps, self.n_rows)
+
+    def _sum(self, steps: tuple[Step, ...]) -> Counted:
+        import dask
+
+        add = dask.delayed(_add_up)
+        counts = self._tasks(steps)
+        while len(counts) > 1:
+            groups = range(0, len(counts), _FAN_IN)
+            counts = [add(counts[first : first + _FAN_IN]) for first in groups]
+        with withheld(_READABLE):
+            counted: Counted = counts[0].compute()
+        return counted
+
+    def _tasks(self, steps: tuple[Step, ...]) -> list[Any]:
+        import dask
+
+        # One node of the graph, for what all tasks take: it travels to a worker once.
+        node = dask.delayed(steps, traverse=False)
+        count = dask.delayed(count_part)
+        return [count(number, part, node) for number, part in enumerate(self._parts)]
+
+
+def _partitions(table: Any) -> list[Any]:  # noqa: ANN401 - no stubs
+    """Give the partitions as they are; Dask may join those that it reads little of."""
+    return [*table.simplify().to_delayed(optimize_graph=False)]
+
+
+@dataclass(frozen=True, repr=False)
+class _Kept:
+    """What steps made of a part, and its digest, taken where and when it was made."""
+
+    counted: Counted
+    digest: bytes
+
+    def __len__(self) -> int:
+        return len(self.counted.value)
+
+
+def _kept(counted: Counted) -> _Kept:
+    return _Kept(counted, digest_of(counted.value))
+
+
+def _known(part: _Kept) -> tuple[dict[int, int], bytes]:
+    return part.counted.n_rows, part.digest
+
+
+def _unchanged(number: int, part: _Kept, digests: list[bytes]) -> Any:  # noqa: ANN401
+    if part.digest != digests[number]:
+        raise changed_parts()
+    return part.counted.value
+
+
+def _add_up(counts: list[Counted]) -> Counted:
+    return reduce(operator.add, counts)

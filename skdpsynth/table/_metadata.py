@@ -1,0 +1,273 @@
+"""What is public about a table once it was declared or released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.schema import (
+    SECONDS_OF,
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
+from skdpsynth.table._convert import from_wall
+from skdpsynth.table._domains import (
+    ColumnDomain,
+    LevelDomain,
+    NumericDomain,
+    needs_grain,
+    public_levels,
+)
+from skdpsynth.table._rules import RowRules
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.table._layout import ColumnLayout, TableLayout
+
+    Codes = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What is known of the classes after the purchase."""
+
+    # Sorted or as declared. Empty without a target, and when no label could be
+    # released; all rows are then one class.
+    levels: tuple[Hashable, ...]
+    counts: Floats  # declared or noisy numbers of rows, at least 1
+    noise_std: float = 0.0  # of each count; 0 where they are declared
+    # Noisy rows that a label nobody declared needed to be found; 0 if all are declared.
+    found_from: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def scopes(self) -> tuple[Hashable, ...]:
+        """Who pays for what each class releases; None stands for every row."""
+        return self.levels or (None,)
+
+    @property
+    def planned(self) -> Floats:
+        """The counts that plans follow: rounded to two significant digits."""
+        return rounded(self.counts)
+
+    @property
+    def prior(self) -> Floats:
+        """Shares of the classes, with sum 1."""
+        return self.counts / self.counts.sum()
+
+
+def rounded(counts: Floats) -> Floats:
+    """Round counts to two significant digits, and to at least 1."""
+    counts = np.maximum(counts, 1.0)
+    unit = 10.0 ** np.maximum(np.floor(np.log10(counts)) - 1, 0.0)
+    return np.maximum(np.rint(counts / unit) * unit, 1.0)
+
+
+def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+    """Divide `total` by shares of sum 1; all above 0 get one where possible."""
+    exact = shares * total
+    counts = np.floor(exact).astype(np.int64)
+    rest = total - int(counts.sum())
+    counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
+    if total >= np.count_nonzero(shares > 0):
+        for position in np.flatnonzero((counts == 0) & (shares > 0)):
+            counts[counts.argmax()] -= 1
+            counts[position] = 1
+    return counts
+
+
+_MAX_NAMES = 8  # of columns in one line
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What is public about a table once everything was bought.
+
+    `columns` are those that are modelled, in order, and `domains` theirs: features, and
+    a target that is measured. What `rules` compute is not among them.
+    """
+
+    layout: TableLayout
+    columns: tuple[ColumnLayout, ...]
+    domains: tuple[ColumnDomain, ...]
+    classes: Classes
+    rules: RowRules = field(default_factory=RowRules)
+
+    @classmethod
+    def of(
+        cls,
+        layout: TableLayout,
+        columns: tuple[ColumnLayout, ...],
+        domains: tuple[ColumnDomain, ...],
+        classes: Classes,
+        schema: TableSchema | None,
+    ) -> TableFacts:
+        """Put facts together, with the rules of a schema made ready for them."""
+        known: dict[Hashable, ColumnDomain] = {}
+        for column, domain in zip(columns, domains, strict=True):
+            known[column.name] = domain
+        if layout.label_column is not None:
+            known[layout.target] = LevelDomain(classes.levels, nullable=False)
+        rules = RowRules.of(schema, layout, known)
+        return cls(layout, columns, domains, classes, rules)
+
+    @property
+    def drawn(self) -> dict[Hashable, tuple[ColumnLayout, ColumnDomain]]:
+        """The columns but labels and identifiers: modelled ones, then computed ones."""
+        pairs = [*zip(self.columns, self.domains, strict=True)]
+        pairs += [(c, self.rules.domains[c.name]) for c in self.rules.derived]
+        return {column.name: (column, domain) for column, domain in pairs}
+
+    @property
+    def measured(self) -> int | None:
+        """The position among `columns` of a target that is measured."""
+        if not self.layout.measured:
+            return None
+        target = self.layout.target_column
+        return next(j for j, column in enumerate(self.columns) if column is target)
+
+    def schema(self, declared: TableSchema | None) -> TableSchema:
+        """Write down what was declared and bought; not columns of no known level."""
+        given: dict[Hashable, Any] = {} if declared is None else dict(declared.columns)
+        domain_of = dict(zip(self.columns, self.domains, strict=True))
+        columns: dict[Hashable, Any] = {}
+        for column in self.layout.columns:
+            domain = domain_of.get(column)
+            if column.name in given and needs_grain(column, declared):
+                columns[column.name] = _completed(given[column.name], domain)
+            elif column.name in given:
+                columns[column.name] = given[column.name]
+            elif column is not self.layout.label_column:
+                columns[column.name] = _described(column, domain_of[column])
+            elif self.classes.levels:
+                ordered = bool(getattr(column.dtype, "ordered", False))
+                levels = LevelDomain(self.classes.levels, False, ordered)
+                columns[column.name] = _described(column, levels)
+        columns = {name: spec for name, spec in columns.items() if spec is not None}
+        target = self.layout.target if self.layout.target in columns else None
+        n_rows = None if declared is None else declared.n_rows
+        counts = None if declared is None else declared.class_counts
+        total = round(float(self.classes.counts.sum())) if n_rows is None else n_rows
+        if counts is None and target is not None and self.classes.levels:
+            bought = largest_remainder(self.classes.prior, total).tolist()
+            counts = dict(zip(self.classes.levels, bought, strict=True))
+        elif self.layout.label_column is None:
+            n_rows = total
+        rules = () if declared is None else declared.rules
+        return TableSchema(
+            columns, target=target, n_rows=n_rows, class_counts=counts, rules=rules
+        )
+
+
+def modelled_columns(
+    layout: TableLayout, schema: TableSchema | None
+) -> tuple[ColumnLayout, ...]:
+    """Give the columns but labels, identifiers and what a rule computes from others.
+
+    Refuse if no feature is left.
+    """
+    declared = {} if schema is None else schema.columns
+    rules = () if schema is None else schema.rules
+    derived = {name for rule in rules for name in rule.derived}
+    columns = tuple(
+        column
+        for column in layout.columns
+        if column is not layout.label_column
+        and not isinstance(declared.get(column.name), Identifier)
+        and column.name not in derived
+    )
+    if len(columns) <= layout.measured:
+        raise InvalidSchemaError(
+            "There is no column that could be modelled besides the target and "
+            "Identifiers. Describe at least one column otherwise."
+        )
+    return columns
+
+
+def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN401 - a column
+    """Describe a column by what was bought; None if no level of it was released."""
+    if isinstance(domain, LevelDomain):
+        if column.kind == "boolean" and domain.levels == public_levels(column):
+            return Boolean(nullable=domain.nullable)
+        levels = list(domain.levels)
+        options = {"ordered": domain.ordered, "nullable": domain.nullable}
+        return Categorical(levels, **options) if levels else None
+    if column.kind == "datetime":
+        zone = getattr(column.dtype, "tz", None)
+        seconds = np.array([domain.low, domain.high]) * (domain.step or 1.0)
+        if domain.step is not None:
+            seconds = from_wall(seconds, column)
+        ends = (pd.Timestamp(end, unit="s", tz=zone) for end in seconds)
+        spec: Any = Datetime(*ends, nullable=domain.nullable)
+    else:
+        scale: Literal["log", "linear"] = "log" if domain.log else "linear"
+        unit = 10.0**domain.decimals
+        spec = Continuous(
+            domain.low / unit,
+            domain.high / unit,
+            integer=column.kind == "integer",
+            nullable=domain.nullable,
+            scale=scale,
+        )
+    return _completed(spec, domain)
+
+
+def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 - a column
+    """Add the decimals, or the unit of time, that were bought."""
+    if not isinstance(domain, NumericDomain):
+        return spec
+    if isinstance(spec, Datetime):
+        units: dict[Any, Any] = {step: unit for unit, step in SECONDS_OF.items()}
+        return replace(spec, unit=units.get(domain.step))
+    if spec.integer:
+        return spec
+    return replace(spec, decimals=domain.decimals if domain.integer else "any")
+
+
+def declared_facts(schema: TableSchema | None) -> tuple[str, ...]:
+    """List in words what a schema states as public, without any bound or category."""
+    if schema is None:
+        return ()
+    columns = schema.columns.items()
+    kinds = (
+        ("the bounds of", (Continuous, Datetime)),
+        ("the categories of", (Categorical, Boolean)),
+        ("identifiers, never looked at:", (Identifier,)),
+    )
+    facts = [
+        _phrase(words, [name for name, column in columns if isinstance(column, types)])
+        for words, types in kinds
+    ]
+    complete = [n for n, c in columns if getattr(c, "nullable", None) is False]
+    facts.append(_phrase("that no value is missing in", complete))
+    in_rules = dict.fromkeys(name for rule in schema.rules for name in rule.names)
+    facts.append(_phrase("rules across", in_rules))
+    if schema.class_counts is not None:
+        facts.append("the number of rows of every class")
+    elif schema.n_rows is not None:
+        facts.append("the number of rows")
+    return tuple(fact for fact in facts if fact)
+
+
+def _phrase(words: str, names: Iterable[Hashable]) -> str:
+    """Name some columns, and say how many more there are; empty without any."""
+    listed = [str(name) for name in names]
+    if not listed:
+        return ""
+    more = len(listed) - _MAX_NAMES
+    tail = f" and {more} more columns" if more > 0 else ""
+    return f"{words} {', '.join(listed[:_MAX_NAMES])}{tail}"

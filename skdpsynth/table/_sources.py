@@ -1,0 +1,583 @@
+"""Tables of any source, checked before any budget is spent.
+
+In memory, or not: files, datasets, streams of batches, Dask.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.privacy import LocalParts, Parts, Step
+from skdpsynth.schema import (
+    Boolean,
+    TableSchema,
+    check_dtype,
+    check_objects,
+    is_object,
+    type_of_objects,
+)
+from skdpsynth.table._csv import CsvFile
+from skdpsynth.table._layout import ColumnLayout, TableLayout
+from skdpsynth.table._rules import check_rules
+from skdpsynth.utils import withheld
+from skdpsynth.utils.containers import from_arrow, index_of_pandas, speaks_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+_TARGET_NAME = "target"  # of a label that comes without a name
+
+
+def read_table(
+    X: object,
+    y: object = None,
+    *,
+    target: Hashable = None,
+    schema: TableSchema | None = None,
+) -> tuple[pd.DataFrame, TableLayout]:
+    """Check the structure of a table and bring it into one form, `y` as last column.
+
+    The frame has a fresh index; it may share memory with X and must not be written to.
+    Floats are no labels even if they are whole numbers: whether they are would be a
+    question about values, and measurements must not become thousands of classes.
+    """
+    frame, from_array = _to_frame(X)
+    target = _agreed_target(frame, y, target, schema)
+    if y is not None:
+        labels = _to_labels(y, len(frame))
+        target = _TARGET_NAME if labels.name is None else labels.name
+        if target in frame.columns:
+            raise InvalidTableError(
+                f"The labels y are named {target!r}, and so is a column of X. Rename"
+                " one, or drop the column from X."
+            )
+        frame.insert(frame.shape[1], target, labels)
+    form = {"from_array": from_array, "y_given": y is not None}
+    check_size(len(frame), frame.shape[1] - (target is not None))
+    layout = _layout_of(frame, target, schema, **form)
+    check_values(layout, count_infinite(frame, layout))
+    if schema is not None:
+        check_schema(schema, layout)
+        check_all_objects(schema, frame)
+    return frame, layout
+
+
+def lay_out(
+    frame: pd.DataFrame, target: Hashable, schema: TableSchema | None
+) -> TableLayout:
+    """Check the structure of a table whose rows are not there yet."""
+    frame, _ = _to_frame(frame)
+    target = _agreed_target(frame, None, target, schema)
+    check_size(2, frame.shape[1] - (target is not None))
+    layout = _layout_of(frame, target, schema)
+    check_values(layout, [0] * len(layout.columns))
+    if schema is not None:
+        check_schema(schema, layout)
+    return layout
+
+
+def _layout_of(
+    frame: pd.DataFrame, target: Hashable, schema: TableSchema | None, **form: bool
+) -> TableLayout:
+    columns = tuple(_laid_out(name, frame[name], schema) for name in frame.columns)
+    return TableLayout.of(columns, target, schema, **form)
+
+
+def check_all_objects(schema: TableSchema, frame: pd.DataFrame) -> None:
+    """Refuse objects of other types than a schema says."""
+    for name, described in schema.columns.items():
+        check_objects(described, name, frame[name])
+
+
+def _laid_out(
+    name: Hashable, series: pd.Series, schema: TableSchema | None
+) -> ColumnLayout:
+    """Lay out a column; objects are booleans only where the schema says so."""
+    column = ColumnLayout.of(name, series)
+    described = None if schema is None else schema.columns.get(name)
+    if is_object(column.dtype) and isinstance(described, Boolean):
+        return replace(column, kind="boolean")
+    return column
+
+
+def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
+    """Return X as a shallow copy with a fresh index, and whether it was an array."""
+    X = from_arrow(X)
+    if isinstance(X, pd.DataFrame):
+        if isinstance(X.columns, pd.MultiIndex):
+            raise InvalidTableError(
+                "Column names on several levels are not supported. Flatten them first,"
+                " for example by df.columns = df.columns.to_flat_index()."
+            )
+        if not X.columns.is_unique:
+            names = X.columns[X.columns.duplicated()].unique().tolist()
+            raise InvalidTableError(
+                f"Column names must be distinct. Got {names!r} more than once; rename"
+                " or drop the duplicates."
+            )
+        frame = X.copy(deep=False)
+        frame.index = pd.RangeIndex(len(frame))
+        return frame, False
+    if sparse.issparse(X):
+        raise InvalidTableError(
+            "Sparse input is not supported. Expected a table or a dense array; convert"
+            " it by X.toarray()."
+        )
+    # Lists go through object, so that numbers beside strings stay numbers.
+    array = np.asarray(X, dtype=object if isinstance(X, list | tuple) else None)
+    if array.ndim != 2:
+        raise InvalidTableError(
+            "Expected a table (of pandas, polars or Arrow) or a 2-d array. Got"
+            f" {type(X).__name__} with {array.ndim} dimension(s); reshape one column by"
+            " X.reshape(-1, 1) or X.to_frame()."
+        )
+    names = [f"x{number}" for number in range(array.shape[1])]
+    return pd.DataFrame(array, columns=names).infer_objects(), True
+
+
+def _to_labels(y: object, n_rows: int) -> pd.Series:
+    """Return y as a Series with a fresh index; its name is kept.
+
+    A table of one column is one, also in the form of an array.
+    """
+    y = from_arrow(y)
+    labels: Any = y
+    if not isinstance(
+        y, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray
+    ):
+        labels = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels.iloc[:, 0] if isinstance(y, pd.DataFrame) else labels[:, 0]
+    if labels.ndim != 1:
+        several = f"{labels.shape[1]} columns" if labels.ndim == 2 else "no such thing"
+        raise InvalidTableError(
+            f"Expected labels y in 1 column, one label per row. Got {several}; choose"
+            " one column, and keep others in X."
+        )
+    series = pd.Series(labels)
+    if not isinstance(y, pd.Series | pd.DataFrame):
+        series = series.infer_objects()
+    if len(series) != n_rows:
+        raise InvalidTableError(
+            "X and y must have the same number of rows. Got inconsistent lengths; check"
+            " which rows were dropped from one of them."
+        )
+    series = series.copy(deep=False)
+    series.index = pd.RangeIndex(n_rows)
+    return series
+
+
+def _agreed_target(
+    frame: pd.DataFrame, y: object, target: Hashable, schema: TableSchema | None
+) -> Hashable:
+    """Return the target that `target` and the schema name, None for neither."""
+    name = agreed_target(target, schema)
+    if name is not None and y is not None:
+        raise InvalidTableError(
+            f"The target was given twice: as y and as the column name {name!r}. Keep it"
+            " in X and leave out y, or pass y and leave out the name (also in the"
+            " schema)."
+        )
+    if name is not None and name not in frame.columns:
+        raise InvalidTableError(
+            f"The target {name!r} is not a column of the table. Its columns are"
+            f" {_short_list(frame.columns)}."
+        )
+    return name
+
+
+def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
+    """Return the target that a parameter and a schema name, None for neither."""
+    if not isinstance(target, Hashable):
+        raise InvalidTableError(
+            f"The 'target' must be one column name. Got {type(target).__name__};"
+            " synthesizers have one label column."
+        )
+    stated = None if schema is None else schema.target
+    given = {name for name in (target, stated) if name is not None}
+    if len(given) > 1:
+        raise InvalidTableError(
+            f"The 'target' is {target!r}, but the target of the schema is {stated!r}."
+            " Give one of them, or the same twice."
+        )
+    name = stated if target is None else target
+    if name is not None and pd.api.types.is_scalar(name) and pd.isna(name):
+        raise InvalidTableError(
+            "The target must have a name. Got a missing value; rename the column."
+        )
+    return name
+
+
+def check_size(n_rows: int, n_features: int) -> None:
+    """Refuse a table with too few rows, or no column but a target."""
+    if n_features == 0:
+        raise InvalidTableError(
+            f"Found a table with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of"
+            " 1 is required. Expected a column besides the target."
+        )
+    if n_rows < 2:
+        raise InvalidTableError(
+            f"Found a table with {n_rows} sample(s) (n_samples={n_rows}) while a"
+            " minimum of 2 is required. Expected one row per record."
+        )
+
+
+def count_infinite(frame: pd.DataFrame, layout: TableLayout) -> NDArray[np.int64]:
+    """Count the infinite values of every column."""
+    counts = np.zeros(len(layout.columns), dtype=np.int64)
+    for place, column in enumerate(layout.columns):
+        if column.kind == "continuous":
+            values = frame[column.name].to_numpy(dtype=np.float64, na_value=np.nan)
+            counts[place] = np.isinf(values).sum()
+    return counts
+
+
+def check_values(layout: TableLayout, n_infinite: Iterable[int]) -> None:
+    """Refuse labels that are no classes, and infinities."""
+    label = layout.label_column
+    if label is not None and label.kind in ("continuous", "timedelta"):
+        raise InvalidTableError(
+            f"The target {label.name!r} has dtype {label.dtype}, but classes must be"
+            " strings, integers or booleans. Cast it by astype(int), astype('Int64')"
+            " or astype(str); if it is a measurement, describe floats as Continuous or"
+            " not at all, and turn a duration into them by .dt.total_seconds()."
+        )
+    for column, n in zip(layout.columns, n_infinite, strict=True):
+        if n:
+            raise InvalidTableError(
+                f"Column {column.name!r} holds an infinite value. Replace infinities by"
+                " numbers, or by missing values."
+            )
+
+
+def check_schema(schema: TableSchema, layout: TableLayout) -> None:
+    """Refuse a schema that cannot be about a table, whatever its values."""
+    columns = {column.name: column for column in layout.columns}
+    absent = [name for name in schema.columns if name not in columns]
+    if absent:
+        raise InvalidSchemaError(
+            f"The schema describes columns that the table lacks: {_short_list(absent)}."
+            f" The table has {_short_list(columns)}."
+        )
+    for name, described in schema.columns.items():
+        column = columns[name]
+        check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
+    check_rules(schema, layout)
+
+
+def _short_list(names: Any) -> str:  # noqa: ANN401 - any iterable of names
+    shown = [repr(name) for name in names]
+    more = f" and {len(shown) - 10} more" if len(shown) > 10 else ""
+    return ", ".join(shown[:10]) + more
+
+
+_BLOCK_ENTRIES = 2**21  # cells of a block
+_READABLE = "The table must be one that can be read"
+
+
+def open_table(
+    X: object,
+    y: object = None,
+    *,
+    target: Hashable = None,
+    schema: TableSchema | None = None,
+) -> tuple[pd.DataFrame | Parts, TableLayout]:
+    """Check the structure of a table, and open it: see `read_table`.
+
+    A table in memory comes back as a DataFrame, any other as DataFrames in parts. All
+    of it is read once, to see that its columns are what was stated.
+    """
+    # A reader beside labels is brought into memory, as any table that speaks Arrow.
+    if not is_source(X) or (y is not None and speaks_arrow(X)):
+        return read_table(X, y, target=target, schema=schema)
+    if y is not None:
+        raise InvalidTableError(
+            f"Expected the labels as a column of the table. Got y beside a"
+            f" {type(X).__name__}, whose rows are not in memory; name the column by"
+            " target."
+        )
+    empty, parts = _opened(X, schema)
+    layout = lay_out(empty, target, schema)
+    n_infinite, texts, booleans = parts.total(_checked, layout, schema)
+    check_size(sum(parts.n_rows.values()), len(layout.feature_columns))
+    check_values(layout, n_infinite)
+    for column, both in zip(layout.columns, (texts > 0) & (booleans > 0), strict=True):
+        if both:
+            raise InvalidTableError(
+                f"Expected objects of one type in column {column.name!r}. Got texts in"
+                " one part of the table and booleans in another; cast it."
+            )
+    return parts, layout
+
+
+def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
+    """Tell whether the rows of a table are yet to be read."""
+    if isinstance(X, pd.DataFrame | np.ndarray):
+        return False
+    if isinstance(X, str | Path | CsvFile) or _is_dask(X):
+        return True
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    if isinstance(X, dataset.Dataset | pa.RecordBatchReader | Iterator):
+        return True
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(isinstance(each, pa.RecordBatch) for each in X)
+    in_memory = isinstance(X, Collection) or hasattr(X, "shape") or speaks_arrow(X)
+    return isinstance(X, Iterable) and not in_memory
+
+
+def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  # noqa: ANN401
+    """Give the columns of a source without a row, and its rows."""
+    if _is_dask(X):
+        from skdpsynth.table._dask import DaskParts
+
+        return DaskParts.opened(X)
+    if isinstance(X, str | Path):
+        _check_path(Path(X))
+    if isinstance(X, str | Path) and Path(X).suffix.lower() == ".csv":
+        X = CsvFile(Path(X), {} if schema is None else schema.columns)
+    if isinstance(X, str | Path):
+        X = _Files(Path(X))
+    if not hasattr(X, "to_batches"):
+        X = _Stream(iter(X))
+    to_frame = X.typed if isinstance(X, CsvFile) else from_arrow
+    index = index_of_pandas(X.schema)
+    names = [name for name in X.schema.names if name not in index]
+    parts = LocalParts(
+        partial(_blocks, X, names),
+        (Step(to_frame, ()),),
+        narrowed=partial(_blocks, X),
+    )
+    return to_frame(X.schema.empty_table().drop_columns(index)), parts
+
+
+def _check_path(path: Path) -> None:
+    there = False
+    with suppress(OSError):  # a text that is no path at all
+        there = path.exists()
+    if not there:
+        # The rows themselves, given as text, must not be in an error.
+        named = len(str(path)) < 200 and "\n" not in str(path)
+        shown = f"{str(path)!r}, which is not there" if named else "a text that is none"
+        raise InvalidTableError(
+            "Expected a table, or the path of a CSV file or of Parquet files. Got"
+            f" {shown}; name a file or folder that is there."
+        )
+
+
+class _Files:
+    """Parquet files of one folder, or one of them, read one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        from pyarrow import dataset, parquet
+
+        with withheld(f"{str(path)!r} must hold Parquet files and no others"):
+            folder = path.is_dir()
+            found = dataset.dataset(path, format="parquet").files if folder else [path]
+            schemas = [_stated(parquet.read_schema(file)) for file in found]
+        if not found:
+            msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
+            raise InvalidTableError(msg)
+        self.schema, self._files = schemas[0], found
+        for file, schema in zip(found, schemas, strict=True):
+            if _types(schema) != _types(self.schema):
+                raise InvalidTableError(
+                    f"Expected the same columns and types in all files. Got others in"
+                    f" {str(file)!r} than in {str(found[0])!r}; cast them."
+                )
+
+    def to_batches(self, batch_size: int, columns: list[str]) -> Iterator[Any]:
+        """Read them; a dataset reads ahead, and with a buffer all of a file stays."""
+        from pyarrow import parquet
+
+        for name in self._files:
+            with parquet.ParquetFile(name, pre_buffer=False) as file:
+                yield from file.iter_batches(batch_size, columns=columns)
+
+
+def _blocks(
+    source: Any,  # noqa: ANN401 - no stubs
+    names: Sequence[Hashable],
+) -> Iterator[Any]:
+    """Read a source in Arrow's tables of so many rows each, whatever is read.
+
+    Where batches end depends on the columns: those with categories end with row groups.
+    """
+    import pyarrow as pa
+
+    step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))
+    with withheld(_READABLE):
+        held: list[Any] = []
+        n_held, first = 0, True
+        for batch in map(_widened, _batches(source, step, names)):
+            held.append(batch)
+            n_held += len(batch)
+            while n_held >= step:
+                table = pa.Table.from_batches(held)
+                yield table[:step]
+                held, n_held = table[step:].to_batches(), n_held - step
+                first = False
+        if n_held or first:
+            empty = _stated(source.schema).empty_table()
+            yield pa.Table.from_batches(held) if held else empty
+
+
+def _batches(
+    source: Any,  # noqa: ANN401 - no stubs
+    step: int,
+    names: Sequence[Hashable],
+) -> Iterator[Any]:
+    """Read a source in batches of at most so many rows, little in advance.
+
+    A Dataset would bring each file's dictionaries into the type of index that the first
+    file happens to have, and fail at one with more categories. So its files are read
+    one by one then, each with the type of its own.
+    """
+    from pyarrow import dataset, types
+
+    how: dict[str, Any] = {"batch_size": step, "columns": [*names]}
+    if not isinstance(source, dataset.Dataset):
+        yield from source.to_batches(**how)
+        return
+    how["batch_readahead"] = 1
+    listed = [field.name for field in source.schema if types.is_dictionary(field.type)]
+    if not listed:
+        yield from source.to_batches(fragment_readahead=1, **how)
+        return
+    fragments = None
+    with suppress(ValueError):
+        fragments = source.get_fragments()
+    if fragments is None:
+        raise InvalidTableError(
+            "Expected a Dataset without a filter or projection where columns are of a"
+            f" dictionary type. Got one with the columns {listed!r} of that type; write"
+            " its rows to a Parquet file, or cast these columns in its files."
+        )
+    for fragment in fragments:
+        own, schema = fragment.physical_schema, source.schema
+        for name in {*listed} & {*own.names}:
+            schema = schema.set(schema.get_field_index(name), own.field(name))
+        yield from fragment.to_batches(schema=schema, fragment_readahead=1, **how)
+
+
+def _types(schema: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Give all dictionaries of a schema the same type of index.
+
+    How wide it is follows from how many categories the rows have: it is private.
+    """
+    import pyarrow as pa
+
+    for place, field in enumerate(schema):
+        if pa.types.is_dictionary(field.type):
+            kind = field.type
+            wide = pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+            schema = schema.set(place, field.with_type(wide))
+    return schema
+
+
+def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Give a batch the schema that `_stated` makes of its own."""
+    import pyarrow as pa
+
+    schema = _stated(batch.schema)
+    if schema.equals(batch.schema):
+        return batch
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        wide = column
+        if column.type != field.type:
+            wide = pa.DictionaryArray.from_arrays(
+                column.indices.cast(pa.int32()),
+                column.dictionary,
+                ordered=field.type.ordered,
+            )
+        columns.append(wide)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class _Stream:
+    """Record batches that can be read once only, kept in a file without a name."""
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        import pyarrow as pa
+
+        with withheld(_READABLE):
+            first = next(batches, None)
+        if not isinstance(first, pa.RecordBatch):
+            raise InvalidTableError(
+                "Expected a table, or an iterable of pyarrow's record batches. Got"
+                f" one of {type(first).__name__}; make them by"
+                " pyarrow.RecordBatch.from_pandas(frame)."
+            )
+        self.schema = _stated(first.schema)
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, self._file.close)
+        with withheld(_READABLE), pa.ipc.new_stream(self._file, self.schema) as writer:
+            for batch in chain([first], batches):
+                batch = _widened(batch)
+                if batch.schema != self.schema:
+                    raise InvalidTableError(
+                        "Expected record batches of one schema. Got several; cast them"
+                        " by batch.cast(schema)."
+                    )
+                writer.write_batch(batch)
+
+    def to_batches(self, **_: object) -> Iterator[Any]:
+        """Read them again."""
+        import pyarrow as pa
+
+        self._file.seek(0)
+        return iter(pa.ipc.open_stream(self._file))
+
+
+def _checked(
+    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema | None
+) -> NDArray[np.int64]:
+    """Refuse other columns than expected; count what `open_table` looks at.
+
+    By column: infinite values, and whether objects are texts, and whether booleans.
+    """
+    kinds = np.zeros((2, len(layout.columns)), dtype=np.int64)
+    for place, column in enumerate(layout.columns):
+        series = frame[column.name]
+        own = ColumnLayout.of(column.name, series)
+        texts = isinstance(own.dtype, pd.StringDtype)  # Dask names another of these
+        texts = texts and isinstance(column.dtype, pd.StringDtype)
+        if not texts and own.to_dict()["dtype"] != column.to_dict()["dtype"]:
+            raise InvalidTableError(
+                "Expected the same dtypes in all parts of the table. Got another than"
+                f" {column.dtype} for column {column.name!r}; cast it, also the"
+                " categories of a category dtype."
+            )
+        if is_object(own.dtype):
+            held = type_of_objects(series)
+            kinds[:, place] = held == "str", held == "bool"
+    if schema is not None:
+        check_all_objects(schema, frame)
+    return np.vstack([count_infinite(frame, layout), kinds])
+
+
+def _is_dask(X: object) -> bool:
+    of_dask = type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+    return of_dask and hasattr(X, "to_delayed") and hasattr(X, "dtypes")

@@ -1,0 +1,62 @@
+"""Poisson samples of rows, and sums of clipped gradients: what DP-SGD stands on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Gradients are computed in double precision, so a row's differs by less than 1e-13 of
+# its size when another row leaves and its place in a chunk changes. This room below the
+# clipping norm covers that for ten million rows.
+ROUNDING_ROOM = 1e-6
+
+
+def poisson_sample(
+    n_rows: int, sampling_rate: float, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Choose rows by one independent draw each: positions in order, maybe none.
+
+    The number of rows is private, the rate public. `rng` must be secret (from
+    `skdpsynth.privacy._random.secret_generator`): with a known seed the amplification
+    by sampling is void.
+    """
+    return np.flatnonzero(rng.random(n_rows) < sampling_rate)
+
+
+def padded(rows: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fill a chunk up with zeros, in double precision; give it, and 1 where rows are.
+
+    Private rows pass in a fixed shape: another may round them differently.
+    """
+    chunk = rows.new_zeros((size, rows.shape[1]), dtype=torch.float64)
+    chunk[: len(rows)] = rows
+    inside = chunk.new_zeros(size)
+    inside[: len(rows)] = 1.0
+    return chunk, inside
+
+
+def clipped_sums(
+    gradients: list[torch.Tensor], max_grad_norm: float
+) -> list[torch.Tensor]:
+    """Clip every row's gradient to an L2 norm over all parameters, and add the rows up.
+
+    One tensor of shape (n_rows, ...) per parameter; sums are float64. A row with an
+    entry that is not finite counts as 0, and a millionth of the norm C is left for
+    rounding. One row more or less changes the sums, together, by an L2 norm of at most
+    C.
+    """
+    flat = [g.flatten(1).double() for g in gradients]
+    norms = torch.stack([g.square().sum(dim=1) for g in flat]).sum(dim=0).sqrt()
+    usable = norms.isfinite()
+    clip = max_grad_norm * (1.0 - ROUNDING_ROOM)
+    factors = torch.where(usable, clip / norms.clamp_min(clip), 0.0)
+    return [
+        (factors @ g.where(usable[:, None], 0.0)).reshape(gradient.shape[1:])
+        for g, gradient in zip(flat, gradients, strict=True)
+    ]

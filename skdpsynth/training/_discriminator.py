@@ -1,0 +1,288 @@
+"""The discriminator of one class: DP-SGD on its real rows, exact on the fakes."""
+
+from __future__ import annotations
+
+import copy
+import math
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils import skip_init
+
+from skdpsynth.models import Adam, Products
+from skdpsynth.privacy import HoldsPrivateRows, of_rows
+from skdpsynth.training._clipping import clipped_sums, padded, poisson_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skdpsynth.models import Features, Trainer
+    from skdpsynth.privacy import Reservation
+
+
+FAKES = 512  # of every step: a public constant
+_CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
+_MAX_CHUNK = 4096
+_HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
+_MOMENTUM = 0.5  # of it: the generator answers every step
+_FORGOTTEN = 3e-3  # of weights, at a learning rate of 1: else the two chase each other
+
+
+class Discriminator(HoldsPrivateRows):
+    """Tells real rows of one class from fakes; the real rows only through DP-SGD.
+
+    `rows` are private, float32 of shape (n_rows, n_columns), maybe none. The
+    reservation pays for one noisy sum per step, and `expected_batch_size` is its public
+    divisor. `rng` is secret and draws the Poisson samples; `generator` is public and
+    draws the initial weights. A loss is the cross-entropy of "real", or the difference
+    of mean scores.
+
+    *Privacy.* Between two releases the parameters are functions of released sums and
+    public numbers. A row enters a sum as its own term alone: there is no normalisation
+    over a batch, and rows pass in chunks of a fixed shape, filled up with rows of
+    weight 0. What its place in a chunk does to a row's term is rounding in double
+    precision, through smooth functions; `clipped_sums` leaves room for it.
+
+    Features are divided by the root of their number, so that the gradient of a row has
+    a norm about 1 whatever the number of columns.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.float32],
+        *,
+        n_features: int,
+        hidden_dims: Sequence[int],
+        loss: Literal["logistic", "wasserstein"],
+        learning_rate: float,
+        weight_bound: float,
+        max_grad_norm: float,
+        expected_batch_size: float,
+        reservation: Reservation,
+        rng: np.random.Generator,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        # Opacus takes a second to import, and other algorithms do not need it.
+        from opacus.grad_sample import GradSampleModule
+
+        from skdpsynth.training._dp_sgd import ReservedOptimizer
+
+        self._rows = torch.from_numpy(rows).to(device)  # turned to double by chunks
+        self._scale = n_features**-0.5
+        self._loss = loss
+        self._bound = weight_bound
+        self._clip = max_grad_norm
+        self._rate = reservation.sampling_rate
+        self._noise = reservation.noise_std * max_grad_norm / expected_batch_size
+        self._rng, self._device = rng, device
+        network = _network(n_features, hidden_dims, generator).to(device)
+        self._layers = [part for part in network if isinstance(part, nn.Linear)]
+        self._network = GradSampleModule(network, loss_reduction="sum")
+        self._params = list(self._network.parameters())
+        self._optimizer = ReservedOptimizer(
+            torch.optim.SGD(
+                self._params,
+                lr=learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0),
+                weight_decay=_FORGOTTEN / _HIDDEN_RATE if hidden_dims else 0.0,
+            ),
+            max_grad_norm=max_grad_norm,
+            expected_batch_size=expected_batch_size,
+            reservation=reservation,
+        )
+        self._directions = self._followed = [
+            Adam(momentum=_MOMENTUM) for _ in self._params
+        ]
+        n_weights = sum(p.numel() for p in self._params)
+        most = min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
+        # Most samples in one chunk, by what is public of their size.
+        self._chunk = max(1, min(most, math.ceil(1.5 * expected_batch_size) + 16))
+        self._start = self._released = [p.detach().clone() for p in self._params]
+
+    def release(self, features: Features) -> None:
+        """Release the noisy gradient of a sample of real rows: one step of DP-SGD."""
+        self._start = [p.detach().clone() for p in self._params]
+        # A stream per step: where one ends is a function of the number of rows.
+        (rng,) = self._rng.spawn(1)
+        own = of_rows(rng, self._rows)
+        drawn = poisson_sample(len(self._rows), self._rate, own)
+        chosen = self._rows[torch.from_numpy(drawn).to(self._device)]
+        for start in range(0, len(chosen), self._chunk):
+            chunk = chosen[start : start + self._chunk]
+            self._backward(chunk, features, real=True)
+            self._optimizer.accumulate()
+        self._optimizer.release()
+        self._directions = self._followed
+        self._released = [p.grad.clone() for p in self._params]
+
+    def renew(self) -> None:
+        """Begin a round: a linear one, whose features have turned, learns anew."""
+        if len(self._layers) == 1:
+            torch.nn.init.zeros_(self._params[0])
+
+    def follow(self, fakes: torch.Tensor, features: Features) -> None:
+        """Step from before the last release, with it and the gradient of public fakes.
+
+        It is post-processing, and may be taken again when the fakes have changed. The
+        number of fakes is a public constant.
+        """
+        with torch.no_grad():
+            for p, start in zip(self._params, self._start, strict=True):
+                p.copy_(start)
+        sums = self._sums_of_fakes(fakes, features)
+        for p, released, total in zip(self._params, self._released, sums, strict=True):
+            p.grad = released + (total / len(fakes)).to(p)
+        if len(self._layers) == 1:
+            self._discount_noise()
+        else:
+            self._followed = copy.deepcopy(self._directions)
+            for p, direction in zip(self._params, self._followed, strict=True):
+                p.grad = direction(p.grad)
+        self._optimizer.original_optimizer.step()
+        if self._bound < math.inf:
+            with torch.no_grad():
+                for p in self._params:
+                    p.clamp_(-self._bound, self._bound)
+
+    def _sums_of_fakes(
+        self, fakes: torch.Tensor, features: Features
+    ) -> list[torch.Tensor]:
+        """Sum the clipped gradients of public rows; matrix products where it can."""
+        if len(self._params) == 1 and isinstance(features, Products):
+            slopes = fakes.new_full((len(fakes),), self._scale)
+            if self._loss == "logistic":  # of log(1 + exp(score))
+                slopes = slopes * torch.sigmoid(self.logits(fakes, features))
+            norms = slopes * features.norms(fakes)
+            weights = slopes * (self._clip / norms.clamp_min(self._clip))
+            return [features.weighted_sum(fakes, weights).unsqueeze(0)]
+        with torch.enable_grad():
+            values = (features(fakes) * self._scale).double().requires_grad_()
+            layers = self._pass(values)
+            scores = layers[-1][1]
+            losses = functional.softplus(scores) if self._loss == "logistic" else scores
+            outputs = [after for _, after in layers]
+            found = torch.autograd.grad(losses.sum(), outputs)
+        # The gradient of a row by a layer is the product of its slope and its input.
+        befores = [before.detach() for before, _ in layers]
+        pairs = list(zip(found, befores, strict=True))
+        squares = [
+            slope.square().sum(1) * (before.square().sum(1) + (layer.bias is not None))
+            for layer, (slope, before) in zip(self._layers, pairs, strict=True)
+        ]
+        norms = torch.stack(squares).sum(0).sqrt()
+        kept = (self._clip / norms.clamp_min(self._clip)).unsqueeze(1)
+        sums = []
+        for layer, (slope, before) in zip(self._layers, pairs, strict=True):
+            sums.append((kept * slope).T @ before)
+            if layer.bias is not None:
+                sums.append((kept * slope).sum(0))
+        return sums
+
+    def _sums_of_examples(
+        self, rows: torch.Tensor, features: Features
+    ) -> list[torch.Tensor]:
+        """Sum clipped gradients of private rows that count as fakes, by parameter."""
+        sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
+        for start in range(0, len(rows), self._chunk):
+            chunk = rows[start : start + self._chunk]
+            self._backward(chunk, features, real=False)
+            samples = [p.grad_sample for p in self._params]
+            added = clipped_sums(samples, self._clip)
+            sums = [total + part for total, part in zip(sums, added, strict=True)]
+            self._network.zero_grad()
+        return sums
+
+    def logits(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
+        """Score rows of shape (n_rows, n_columns); a released function of them."""
+        if len(self._params) == 1 and isinstance(features, Products):
+            (weight,) = self._params
+            return features.scores(rows, self._scale * weight.detach()[0])
+        values = features(rows) * self._scale
+        return self._pass(values.double())[-1][1].squeeze(-1)
+
+    def _pass(self, values: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Give what goes into each layer, and what comes out of it."""
+        found: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for layer in self._layers:
+            if found:
+                values = functional.silu(values)
+            # Not called as modules: those record gradients per example.
+            bias = None if layer.bias is None else layer.bias.detach()
+            after = functional.linear(values, layer.weight.detach(), bias)
+            found.append((values, after))
+            values = after
+        return found
+
+    def objective(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
+        """Give what the generator wants to raise: log D of each row, or its score."""
+        scores = self.logits(rows, features)
+        return functional.logsigmoid(scores) if self._loss == "logistic" else scores
+
+    def _discount_noise(self) -> None:
+        """Shrink the step of a linear one by the share that is noise (James, Stein).
+
+        So the generator stops where all that is left of the difference is of the size
+        of the noise, which is public. Hidden layers learn over many steps instead.
+        """
+        (p,) = self._params
+        noise = p.numel() * self._noise**2
+        p.grad *= max(0.0, 1.0 - noise / max(float(p.grad.square().sum()), 1e-300))
+
+    def _backward(self, rows: torch.Tensor, features: Features, *, real: bool) -> None:
+        """Compute the gradients of a chunk of private rows, in a fixed shape."""
+        chunk, weights = padded(rows, self._chunk)
+        with torch.no_grad():
+            inputs = features(chunk) * self._scale
+        with torch.enable_grad():
+            # Torch's hooks warn where the input needs no gradient.
+            scores = self._network(inputs.requires_grad_()).squeeze(-1)
+            signed = scores if real else -scores
+            if self._loss == "logistic":
+                losses = -functional.logsigmoid(signed)
+            else:
+                losses = -signed
+            (weights * losses).sum().backward()
+
+
+def train_generator(
+    generator: Trainer,
+    discriminator: Discriminator,
+    features: Features,
+    adam: Adam,
+    n_steps: int,
+) -> None:
+    """Train a generator against a discriminator that follows it: post-processing."""
+    objective = partial(discriminator.objective, features=features)
+    for _ in range(n_steps):
+        fakes = generator.rows(generator.draw(FAKES))
+        discriminator.follow(fakes, features)
+        draws = generator.draw(FAKES)
+        generator.ascend(adam(generator.gradient(draws, objective)))
+
+
+def _network(
+    n_features: int, hidden_dims: Sequence[int], generator: torch.Generator
+) -> nn.Sequential:
+    """Make the network; without hidden layers it starts at zero."""
+    layers: list[nn.Module] = []
+    for depth, (n_in, n_out) in enumerate(pairwise((n_features, *hidden_dims, 1))):
+        # A bias of the score itself would say nothing about a direction.
+        hidden = depth < len(hidden_dims)
+        # Without torch's initial draws, which are global.
+        layer = skip_init(nn.Linear, n_in, n_out, bias=hidden, dtype=torch.float64)
+        # He's rule; features were divided by the root of their number.
+        std = math.sqrt(2 / (n_in if depth else 1)) if hidden_dims else 0.0
+        drawn = torch.randn(layer.weight.shape, generator=generator)
+        with torch.no_grad():
+            layer.weight.copy_(std * drawn)
+            if hidden:
+                layer.bias.zero_()
+        layers += [layer, nn.SiLU()] if hidden else [layer]
+    return nn.Sequential(*layers)

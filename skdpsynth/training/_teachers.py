@@ -1,0 +1,398 @@
+"""What training sees of a generator, whatever its form.
+
+The forms are the mixture, which holds the dependence of a table, the factors, for those
+that pairs do not serve, and the network of the papers. A generator draws ranks, and the
+bought marginals turn them into values.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from skdpsynth.privacy import HoldsPrivateRows, of_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.models import Features, Trainer
+
+
+# Entries of one tensor of a chunk of teachers; bounds the memory of a call.
+_CHUNK_ENTRIES = 2**20
+
+_LEAKY_SLOPE = 0.2
+
+
+def assign_teachers(
+    n_units: int, n_teachers: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Give every unit a teacher in [0, n_teachers) by an independent uniform draw.
+
+    Today a unit is a row. `rng` must be secret, from `secret_generator`. The draws are
+    made in unit order, so a unit that joins at the end moves nobody.
+    Slices, shuffled equal parts and round-robin are no substitutes: adding one unit
+    then shifts the data of every teacher.
+    """
+    if n_teachers < 1:
+        msg = f"n_teachers must be at least 1. Got {n_teachers} instead."
+        raise ValueError(msg)
+    return rng.integers(n_teachers, size=n_units, dtype=np.int64)
+
+
+class TeacherEnsemble(HoldsPrivateRows):
+    """Discriminators that each see their own part of the private rows of one class.
+
+    `rows` are of shape (n_rows, n_columns), float32, maybe none. Teachers may outnumber
+    them; those without a row answer 0. Hidden layers have leaky ReLU of slope 0.2; none
+    of them means a logistic discriminator, which starts at zero. `weight_decay` is the
+    share of every parameter, biases included, that a step forgets, whatever the
+    learning rate. `batch_size` counts real rows per teacher and step, and fake rows
+    too. `rng` draws the assignment and the minibatches, the public `generator` the
+    initial weights.
+
+    *Privacy.* Adding or removing one row changes the weights and answers of one teacher
+    only, arbitrarily, and those of all others not by one bit. This needs:
+
+    - `rng` secret (from `secret_generator`), and not used for anything else;
+    - feature maps that act on each row alone and are public: no statistics over the
+      leading dimensions, nothing learned from private rows;
+    - shapes that follow from public numbers. Each teacher draws `batch_size` rows
+      with replacement; parts are never padded to the largest one, since another
+      shape can change the rounding of every teacher's results.
+
+    What the methods return is private until an aggregator has released it.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.float32],
+        n_teachers: int,
+        *,
+        n_features: int,
+        hidden_dims: Sequence[int] = (),
+        learning_rate: float,
+        weight_decay: float,
+        batch_size: int,
+        rng: np.random.Generator,
+        generator: torch.Generator,
+        device: torch.device | str,
+    ) -> None:
+        if rows.ndim != 2:
+            msg = f"Expected rows of 2 dimensions. Got {rows.ndim} instead."
+            raise ValueError(msg)
+        if min(n_features, batch_size, *hidden_dims) < 1:
+            msg = (
+                "n_features, batch_size and all hidden_dims must be at least 1. Got "
+                f"{n_features}, {batch_size} and {tuple(hidden_dims)} instead."
+            )
+            raise ValueError(msg)
+        if not (0 < learning_rate < math.inf and 0 <= weight_decay < 1):
+            msg = (
+                "learning_rate must be positive and weight_decay in [0, 1). Got "
+                f"{learning_rate!r} and {weight_decay!r} instead."
+            )
+            raise ValueError(msg)
+        # Two streams: the minibatches must not start where the assignment ended,
+        # which is a function of the number of rows.
+        assignment_rng, self._batch_rng = rng.spawn(2)
+        assignment = assign_teachers(
+            len(rows), n_teachers, of_rows(assignment_rng, rows)
+        )
+
+        self._n_teachers = n_teachers
+        self._n_features = n_features
+        self._hidden_dims = tuple(hidden_dims)
+        self._learning_rate = learning_rate
+        self._weight_decay = weight_decay
+        self._batch_size = batch_size
+        self._device = torch.device(device)
+
+        # The parts lie one after the other. Row 0 is zero and belongs to nobody: it
+        # is the only one that a teacher without rows reads.
+        order = np.argsort(assignment, kind="stable")
+        by_teacher = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.float32)
+        by_teacher[1:] = rows[order]
+        self._rows = torch.from_numpy(by_teacher).to(self._device)
+        self._counts = np.bincount(assignment, minlength=n_teachers)
+        self._starts = np.where(
+            self._counts > 0, 1 + np.cumsum(self._counts) - self._counts, 0
+        )
+        self._has_rows = torch.from_numpy(self._counts > 0).to(self._device)
+        self._parameters = self._initial_parameters(generator)
+
+    def train_step(self, fake_rows: torch.Tensor, features: Features) -> None:
+        """Take one step of gradient descent with every teacher.
+
+        The loss of a teacher is the mean binary cross-entropy over its real rows (label
+        1) and its fakes (label 0), as many of each, drawn with replacement; fakes from
+        a public pool.
+        """
+        if len(fake_rows) == 0:
+            msg = "fake_rows must have at least 1 row. Got 0 instead."
+            raise ValueError(msg)
+        fake_features = self._features_of(fake_rows.to(self._device), features)
+        real_index = self._starts[:, None] + self._draw(self._counts[:, None])
+        fake_index = self._draw(len(fake_rows))
+        for chunk in self._chunks(2 * self._batch_size):
+            real = self._taken(self._rows, real_index[chunk])
+            fake = self._taken(fake_features, fake_index[chunk])
+            batch = torch.cat([self._features_of(real, features), fake], dim=1)
+            self._descend(chunk, batch)
+
+    def logits(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
+        """Ask every teacher how real it finds some public rows.
+
+        Log odds of shape (n_teachers, n_queries); 0 without rows. They are private.
+        """
+        queries = self._features_of(rows.to(self._device), features)
+        answers = torch.zeros(self._n_teachers, len(rows), device=self._device)
+        for chunk in self._chunks(len(rows)):
+            with torch.no_grad():
+                parameters = [parameter[chunk] for parameter in self._parameters]
+                raw = _forward(parameters, _repeat(queries, len(parameters[0])))[-1]
+                answers[chunk] = raw[..., 0].where(self._has_rows[chunk, None], 0.0)
+        return answers
+
+    def iter_feature_gradients(
+        self, rows: torch.Tensor, features: Features
+    ) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Ask every teacher in which direction public rows would look more real.
+
+        Yields slices of teachers, which together cover all in order, and their
+        gradients of log D(row) by the features of the row, D being the probability of
+        "real", of shape (chunk_size, n_queries, n_features): 0 for a teacher without
+        rows and in place of entries that are not finite. They are private.
+
+        The size of a chunk may change how a teacher's results are rounded, so it is a
+        function of the shapes of the networks and of `rows`, never of a private number.
+        """
+        queries = self._features_of(rows.to(self._device), features)
+        for chunk in self._chunks(len(rows)):
+            yield chunk, self._gradients_of(chunk, queries)
+
+    def _initial_parameters(self, generator: torch.Generator) -> list[torch.Tensor]:
+        """Make weights and biases in turn; a teacher's are entry i of each."""
+        parameters = []
+        widths = self._n_features, *self._hidden_dims, 1
+        for depth, (n_in, n_out) in enumerate(pairwise(widths)):
+            # He's rule: the variance that leaves a leaky ReLU is the one that came in.
+            std = math.sqrt(2 / (1 + _LEAKY_SLOPE**2) / n_in)
+            if depth == len(self._hidden_dims):
+                std = math.sqrt(1 / n_in) if self._hidden_dims else 0.0
+            weight = torch.zeros(self._n_teachers, n_in, n_out)
+            if std > 0:
+                torch.randn(weight.shape, generator=generator, out=weight).mul_(std)
+            bias = torch.zeros(self._n_teachers, 1, n_out)
+            parameters += [weight.to(self._device), bias.to(self._device)]
+        return parameters
+
+    def _chunks(self, n_rows_each: int) -> Iterator[slice]:
+        """Cut the teachers into slices that handle `n_rows_each` rows in memory."""
+        widths = self._rows.shape[1] + self._n_features + sum(self._hidden_dims) + 1
+        weights = sum(parameter[0].numel() for parameter in self._parameters)
+        step = max(1, _CHUNK_ENTRIES // (n_rows_each * widths + weights))
+        for start in range(0, self._n_teachers, step):
+            yield slice(start, min(start + step, self._n_teachers))
+
+    def _draw(self, counts: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """Draw a batch of positions below the count for every teacher."""
+        uniform = self._batch_rng.random((self._n_teachers, self._batch_size))
+        # A draw is at most 1 - 2**-53, and its product rounds to below the count: a
+        # position cannot reach the part of the next teacher.
+        return np.floor(uniform * counts).astype(np.int64)
+
+    def _taken(self, rows: torch.Tensor, index: NDArray[np.int64]) -> torch.Tensor:
+        places = torch.from_numpy(index).to(self._device)
+        return rows.index_select(0, places.flatten()).unflatten(0, index.shape)
+
+    @torch.no_grad()
+    def _features_of(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
+        """Apply the feature map and check the shape of what it gives."""
+        result = features(rows)
+        expected = (*rows.shape[:-1], self._n_features)
+        if result.shape != expected:
+            msg = (
+                f"Expected features of shape {expected}. Got {tuple(result.shape)} "
+                "instead. The map must keep the leading dimensions of the rows."
+            )
+            raise ValueError(msg)
+        # The identity gives back its input, which may belong to a generator's graph.
+        return result.detach()
+
+    @torch.no_grad()
+    def _descend(self, chunk: slice, batch: torch.Tensor) -> None:
+        """Take the step of some teachers; the first half of the batch is real."""
+        parameters = [parameter[chunk] for parameter in self._parameters]
+        *inputs, logits = _forward(parameters, batch)
+        # Slopes in closed form: a graph would cost as much as the products. No sum
+        # joins two teachers.
+        errors = logits.sigmoid()
+        errors[:, : self._batch_size] -= 1.0  # real rows should be answered by 1
+        errors /= errors.shape[1]
+        for depth in reversed(range(len(inputs))):
+            weight, _ = own = parameters[2 * depth : 2 * depth + 2]
+            by_weight = _product(inputs[depth].mT, errors)
+            slopes = by_weight, errors.sum(dim=1, keepdim=True)
+            if depth > 0:
+                errors = _product(errors, weight.mT)
+                errors.mul_(_leaky_slopes(inputs[depth]))
+            for parameter, slope in zip(own, slopes, strict=True):
+                parameter.mul_(1 - self._weight_decay)
+                parameter.sub_(slope, alpha=self._learning_rate)
+
+    @torch.no_grad()
+    def _gradients_of(self, chunk: slice, queries: torch.Tensor) -> torch.Tensor:
+        parameters = [parameter[chunk] for parameter in self._parameters]
+        *inputs, logits = _forward(parameters, _repeat(queries, len(parameters[0])))
+        slopes = (-logits).sigmoid()
+        for depth in reversed(range(len(inputs))):
+            slopes = _product(slopes, parameters[2 * depth].mT)
+            if depth > 0:
+                slopes *= _leaky_slopes(inputs[depth])
+        usable = slopes.isfinite() & self._has_rows[chunk, None, None]
+        return slopes.where(usable, 0.0)
+
+
+def _repeat(queries: torch.Tensor, n_teachers: int) -> torch.Tensor:
+    """Give every teacher its own copy, in memory that torch aligned."""
+    shape = (n_teachers, *queries.shape)
+    return queries.expand(shape).clone(memory_format=torch.contiguous_format)
+
+
+def _forward(parameters: list[torch.Tensor], batch: torch.Tensor) -> list[torch.Tensor]:
+    """Give the inputs of every layer, of features (n_teachers, n, n_features).
+
+    And the logits (n_teachers, n, 1).
+    """
+    values = [batch]
+    for layer in range(0, len(parameters), 2):
+        if layer > 0:
+            values[-1] = functional.leaky_relu(values[-1], _LEAKY_SLOPE)
+        weight, bias = parameters[layer : layer + 2]
+        values.append(_product(values[-1], weight).add_(bias))
+    return values
+
+
+def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Multiply the matrices of each teacher; one column alone the faster way."""
+    if left.shape[2] == 1:
+        return left * right
+    if right.shape[2] == 1:
+        return torch.bmm(right.mT, left.mT).mT
+    return torch.bmm(left, right)
+
+
+def _leaky_slopes(values: torch.Tensor) -> torch.Tensor:
+    """Give the slopes of the leaky ReLU that gave these values; at 0 their mean."""
+    middle, half = (1 + _LEAKY_SLOPE) / 2, (1 - _LEAKY_SLOPE) / 2
+    return values.sign().mul_(half).add_(middle)
+
+
+def random_projections(
+    n_fakes: int, n_dimensions: int, trainer: Trainer
+) -> torch.Tensor:
+    """Draw a public projection per fake, with entries of variance 1 / n_dimensions.
+
+    Of shape (n_fakes, n_dimensions, n_columns), by the trainer's public stream.
+    """
+    drawn = trainer.latent(n_fakes, n_dimensions, trainer.n_columns)
+    return drawn / n_dimensions**0.5
+
+
+def projected_votes(
+    teachers: TeacherEnsemble,
+    fakes: torch.Tensor,
+    features: Features,
+    projections: torch.Tensor,
+    clip: float,
+    n_bins: int,
+) -> NDArray[np.int64]:
+    """Let every teacher vote on every projected coordinate of every public fake.
+
+    Coordinates are clipped to [-clip, clip], an interval of `n_bins` equal bins.
+    Numbers of votes are private, of shape (n_fakes * n_dimensions, n_bins): each
+    teacher has one vote in each row.
+    """
+    n_queries = projections.shape[0] * projections.shape[1]
+    votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=fakes.device)
+    for ballots in _ballots(teachers, fakes, features, projections, clip, n_bins):
+        votes += ballots.sum(dim=0)
+    return votes.cpu().numpy()
+
+
+def projected_ballots(
+    teachers: TeacherEnsemble,
+    fakes: torch.Tensor,
+    features: Features,
+    projections: torch.Tensor,
+    clip: float,
+    n_bins: int,
+) -> NDArray[np.int64]:
+    """Give what `projected_votes` adds up, teacher by teacher: for tests.
+
+    Of shape (n_teachers, n_fakes * n_dimensions, n_bins).
+    """
+    asked = teachers, fakes, features, projections, clip, n_bins
+    return torch.cat([*_ballots(*asked)]).cpu().numpy()
+
+
+def _ballots(
+    teachers: TeacherEnsemble,
+    fakes: torch.Tensor,
+    features: Features,
+    projections: torch.Tensor,
+    clip: float,
+    n_bins: int,
+) -> Iterator[torch.Tensor]:
+    """Yield the votes of some teachers, a 1 for each query in one bin."""
+    pull_back = torch.func.vjp(features, fakes)[1]
+    for _, gradients in teachers.iter_feature_gradients(fakes, features):
+        by_row = torch.func.vmap(pull_back)(gradients)[0]
+        projected = torch.einsum("tmd,mkd->tmk", by_row, projections).flatten(1)
+        unit = (projected.clamp(-clip, clip) + clip) / (2 * clip)
+        bins = (unit * n_bins).long().clamp_(0, n_bins - 1)
+        yield torch.nn.functional.one_hot(bins, n_bins)
+
+
+def decode_answers(
+    answers: NDArray[np.int64], projections: torch.Tensor, n_bins: int
+) -> torch.Tensor:
+    """Turn winning bins into a direction for every fake: post-processing.
+
+    Midpoints of the bins, in clipping bounds, projected back; -1, where the vote had no
+    answer, counts as 0.
+    """
+    answered = torch.from_numpy(answers).to(projections.device)
+    midpoints = (answered + 0.5) * (2.0 / n_bins) - 1.0
+    midpoints = midpoints.where(answered >= 0, 0.0).to(projections.dtype)
+    by_fake = midpoints.reshape(projections.shape[:2])
+    return torch.einsum("mk,mkd->md", by_fake, projections)
+
+
+def teacher_gradients(
+    teachers: TeacherEnsemble,
+    trainer: Trainer,
+    draws: Any,  # noqa: ANN401
+    features: Features,
+) -> NDArray[np.float32]:
+    """Give what each teacher would change of the generator, (n_teachers, n_pulled).
+
+    It is the mean over the fakes of the gradient of log D(G(z)) by the parameters of
+    factors, and by the features of fakes for a mixture, which has too many. Private:
+    row i is computed from teacher i alone.
+    """
+    pull = trainer.pull(draws, features)
+    fakes = trainer.rows(draws)
+    parts = [
+        pull(gradients).cpu().numpy()
+        for _, gradients in teachers.iter_feature_gradients(fakes, features)
+    ]
+    return np.concatenate(parts)

@@ -1,0 +1,349 @@
+"""Bins partition codes and ranks, and know nothing but releases."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from skdpsynth.measure import _tables
+from skdpsynth.measure._tables import ColumnBins, TableBins, choose_bins, most_bins
+from skdpsynth.table import (
+    MISSING,
+    ZERO,
+    LevelDomain,
+    MarginalTransform,
+    NumericDomain,
+    PrivateRows,
+)
+
+MANY = settings(max_examples=150, deadline=None)
+N_CLASSES = 2
+
+
+@st.composite
+def shares(draw, size):
+    weights = st.lists(st.sampled_from([0.0, 0.1, 1.0, 9.0]), min_size=size)
+    return np.array(draw(weights.map(lambda w: w[:size])))
+
+
+@st.composite
+def numeric_column(draw):
+    """Draw a domain, and a marginal of every class with atoms and spikes."""
+    low = draw(st.sampled_from([-40.0, 0.0, 3.0]))
+    domain = NumericDomain(
+        low,
+        low + draw(st.sampled_from([2.0, 60.0])),
+        log=draw(st.booleans()),
+        integer=draw(st.booleans()),
+        nullable=draw(st.booleans()),
+    )
+    cells = domain.snap(np.linspace(0, 1, draw(st.integers(1, 60)) + 1))
+    own = []
+    for _ in range(N_CLASSES):
+        masses = draw(shares(len(cells) - 1)) + 1e-12
+        zero = draw(st.sampled_from([0.0, 0.3])) if domain.zero is not None else 0.0
+        missing = draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
+        own.append(
+            MarginalTransform.numeric(
+                domain, cells, masses / masses.sum(), zero=zero, missing=missing
+            )
+        )
+    return domain, own
+
+
+@st.composite
+def level_column(draw):
+    n_levels = draw(st.integers(0, 7))
+    domain = LevelDomain(tuple(range(n_levels)), nullable=draw(st.booleans()))
+    own = []
+    for _ in range(N_CLASSES):
+        missing = draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
+        order = np.array(draw(st.permutations(range(n_levels))), dtype=np.int64)
+        weights = draw(shares(n_levels))
+        own.append(
+            MarginalTransform.of_levels(domain, weights, missing=missing, order=order)
+        )
+    return domain, own
+
+
+COLUMN = st.one_of(numeric_column(), level_column())
+PRIOR = np.array([0.7, 0.3])
+
+
+def chosen(column, n_bins):
+    """Choose the bins of a table of one column."""
+    domain, own = column
+    bins, marginals = choose_bins([domain], [[one] for one in own], PRIOR, n_bins)
+    return domain, bins.columns[0], [row[0] for row in marginals]
+
+
+def drawn_codes(domain, marginal, ranks):
+    """Turn ranks into units and codes, as `encode_rows` would the values."""
+    if isinstance(domain, LevelDomain):
+        values, missing = marginal.decode(ranks)
+        codes = np.where(missing, len(domain.levels) + 1, values).astype(np.int64)
+        return np.zeros(len(ranks)), codes
+    values, missing = marginal.decode(ranks)
+    exact = (values == 0) & (domain.zero is not None)
+    codes = np.where(missing, MISSING, np.where(exact, ZERO, 0))
+    return domain.to_unit(values), codes
+
+
+# --- A partition ------------------------------------------------------------------
+
+
+@MANY
+@given(COLUMN, st.integers(1, 30))
+def test_every_code_is_in_exactly_one_bin(column, n_bins):
+    """Whatever a row holds, also what its domain does not model."""
+    domain, bins, _ = chosen(column, n_bins)
+    n_codes = domain.n_codes if isinstance(domain, LevelDomain) else 3
+    units = np.tile(np.linspace(0, 1, 101, dtype=np.float32), n_codes)
+    codes = np.repeat(np.arange(n_codes), 101)
+    found = bins.encode(units, codes)
+    assert found.shape == codes.shape
+    assert found.min() >= 0
+    assert found.max() < bins.n_bins
+    if isinstance(domain, LevelDomain):
+        assert (np.ptp(found.reshape(n_codes, 101), axis=1) == 0).all()
+    else:
+        assert (np.diff(found[:101]) >= 0).all()
+
+
+@MANY
+@given(COLUMN, st.integers(1, 30))
+def test_the_bins_of_a_class_partition_its_ranks(column, n_bins):
+    """One after the other they fill [0, 1], with no more than rounding between them.
+
+    In a column of levels 'other' has no ranks: where it is alone in its bin, that bin
+    stands for any level.
+    """
+    domain, bins, marginals = chosen(column, n_bins)
+    for marginal in marginals:
+        low, high = bins.ranks(marginal)
+        assert ((low >= 0) & (low <= high + 1e-12) & (high <= 1 + 1e-12)).all()
+        alone = bins.rest >= 0 and not (bins.of_code[:-2] == bins.rest).any()
+        own = np.arange(bins.n_bins) != (bins.rest if alone else -1)
+        if alone:
+            assert (low[bins.rest], high[bins.rest]) == (marginal.missing, 1.0)
+        if len(own) == 1 or (isinstance(domain, LevelDomain) and not domain.levels):
+            continue
+        order = np.lexsort((high[own], low[own]))
+        np.testing.assert_allclose(low[own][order][0], 0, atol=1e-12)
+        np.testing.assert_allclose(high[own][order][-1], 1, atol=1e-12)
+        np.testing.assert_allclose(
+            low[own][order][1:], high[own][order][:-1], atol=1e-12
+        )
+
+
+@MANY
+@given(COLUMN, st.integers(1, 30))
+def test_shares_are_those_of_the_marginal(column, n_bins):
+    """Against 20,000 even ranks that are decoded, encoded and counted.
+
+    A bin's count is off by one at each of its two ends, and 'other' is never drawn.
+    """
+    domain, bins, marginals = chosen(column, n_bins)
+    ranks = (np.arange(20_000) + 0.5) / 20_000
+    for marginal in marginals:
+        shares = TableBins([bins]).shares(bins.ranks(marginal))
+        assert shares.min() >= 0
+        assert shares.sum() == pytest.approx(1)
+        if isinstance(domain, LevelDomain) and not domain.levels:
+            continue
+        if (
+            isinstance(domain, NumericDomain)
+            and domain.integer
+            and domain.zero is not None
+        ):
+            continue  # a 0 that is rounded to, see the test below
+        found = bins.encode(*drawn_codes(domain, marginal, ranks))
+        counts = np.bincount(found, minlength=bins.n_bins) / 20_000
+        assert np.abs(counts - shares).max() < 3 / 20_000
+
+
+@MANY
+@given(COLUMN, st.integers(1, 30), st.integers(0, 2**32 - 1))
+def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
+    """`encode` of what `decode` makes of a rank inside a bin is the bin."""
+    domain, bins, marginals = chosen(column, n_bins)
+    if isinstance(domain, LevelDomain) and not domain.levels:
+        return
+    rng = np.random.default_rng(seed)
+    for marginal in marginals:
+        low, high = bins.ranks(marginal)
+        wide = np.flatnonzero(high - low > 1e-8)
+        wide = wide[wide != bins.rest] if bins.rest >= 0 else wide
+        ranks = low[wide] + (high - low)[wide] * rng.uniform(0.01, 0.99, len(wide))
+        units, codes = drawn_codes(domain, marginal, ranks)
+        if isinstance(domain, NumericDomain) and domain.integer:
+            # A number that is rounded to 0 without being the exact one.
+            zero = codes == ZERO
+            asked = bins.of_code[ZERO] >= 0
+            wide, units, codes = (v[~(zero & asked)] for v in (wide, units, codes))
+        assert bins.encode(units, codes).tolist() == wide.tolist()
+
+
+def test_atoms_have_the_ranks_that_the_marginal_says():
+    """Missing: 1 in 5, at the bottom. Zero: 3 in 8 of the rest, where zeros are."""
+    domain = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
+    marginal = MarginalTransform.numeric(
+        domain, np.linspace(0, 1, 9), np.full(8, 1 / 8), zero=0.3, missing=0.2
+    )
+    _, bins, _ = chosen((domain, [marginal] * 2), 4)
+    ranks = bins.ranks(marginal)
+    assert ranks[:, bins.of_code[MISSING]] == pytest.approx([0, 0.2])
+    below = 0.2 + 0.8 * (5 / 8) / 2
+    assert ranks[:, bins.of_code[ZERO]] == pytest.approx([below, below + 0.3])
+    assert bins.encode(np.array([0.5, 0.5]), np.array([0, ZERO])).tolist() == [
+        np.searchsorted(bins.edges[1:-1], 0.5, "right"),
+        bins.of_code[ZERO],
+    ]
+
+
+def test_rare_levels_and_other_share_a_bin():
+    """Side by side, so that the bin is one interval; missing has a bin of its own."""
+    domain = LevelDomain(tuple("abcde"), nullable=True)
+    weights = np.array([1.0, 40.0, 2.0, 50.0, 3.0])
+    marginal = MarginalTransform.of_levels(domain, weights, missing=0.1)
+    _, bins, (changed, _) = chosen((domain, [marginal] * 2), 2)
+    assert bins.of_code.tolist() == [2, 0, 2, 1, 2, 2, 3]
+    assert bins.rest == 2
+    np.testing.assert_allclose(changed.level_shares(), weights / 96)
+    low, high = bins.ranks(changed)
+    shares = 0.9 * np.array([40, 50, 6]) / 96
+    np.testing.assert_allclose((high - low)[:3], shares)
+    np.testing.assert_allclose([low[3], high[3]], [0, 0.1])
+    ranks = low[2] + (high - low)[2] * (np.arange(600) + 0.5) / 600
+    values, missing = changed.decode(ranks)
+    assert not missing.any()
+    assert np.bincount(values.astype(int)).tolist() == [100, 0, 200, 0, 300]
+
+
+def test_a_number_that_many_rows_share_has_a_bin_to_itself():
+    """40 of 1 to 99 hours, in 2 rows of 5: nothing else is in its bin."""
+    domain = NumericDomain(1.0, 99.0, log=False, integer=True, nullable=False)
+    cells = domain.snap(np.linspace(0, 1, 100))
+    masses = np.full(99, 0.6 / 98)
+    masses[39] = 0.4
+    marginal = MarginalTransform.numeric(domain, cells, masses)
+    _, bins, _ = chosen((domain, [marginal] * 2), 8)
+    units = domain.to_unit(np.arange(1.0, 100.0))
+    found = bins.encode(units.astype(np.float32), np.zeros(99, dtype=np.int64))
+    assert (found == found[39]).sum() == 1
+
+
+def test_a_short_range_has_a_bin_for_every_number():
+    domain = NumericDomain(1.0, 12.0, log=False, integer=True, nullable=False)
+    cells = domain.snap(np.linspace(0, 1, 13))
+    marginal = MarginalTransform.numeric(domain, cells, np.full(12, 1 / 12))
+    _, bins, _ = chosen((domain, [marginal] * 2), 12)
+    units = domain.to_unit(np.arange(1.0, 13.0)).astype(np.float32)
+    assert bins.encode(units, np.zeros(12, dtype=np.int64)).tolist() == list(range(12))
+
+
+def test_what_no_class_has_beyond_an_end_is_no_bin():
+    """The noise of a pair must not give rows to numbers that the marginals rule out."""
+    domain = NumericDomain(0.0, 7.0, log=False, integer=True, nullable=False)
+    cells = domain.snap(np.linspace(0, 1, 9))
+    one = MarginalTransform.numeric(domain, cells, np.array([0, 0, 1, 0, 2, 0, 0, 0]))
+    two = MarginalTransform.numeric(domain, cells, np.array([0, 0, 1, 1, 1, 1, 0, 0]))
+    _, bins, _ = chosen((domain, [one, two]), 20)
+    units = domain.to_unit(np.arange(8.0)).astype(np.float32)
+    found = bins.encode(units, np.zeros(8, dtype=np.int64))
+    assert found.tolist() == [0, 0, 0, 1, 2, 3, 3, 3]
+    first, last = bins.ranks(one)[:, [0, 2]].T
+    assert one.decode(np.linspace(*first, 11)[1:-1])[0].tolist() == [2.0] * 9
+    assert one.decode(np.linspace(*last, 11)[1:-1])[0].tolist() == [4.0] * 9
+
+
+def test_the_bins_of_a_table_stand_one_after_the_other():
+    number = NumericDomain(0.0, 9.0, log=False, integer=False, nullable=True)
+    level = LevelDomain(("a", "b"), nullable=False)
+    plain = MarginalTransform.numeric(number, np.linspace(0, 1, 5), np.full(4, 0.25))
+    own = [plain, MarginalTransform.of_levels(level, np.array([1.0, 3.0]))]
+    bins, marginals = choose_bins([number, level], [own, own], PRIOR, 4)
+    assert bins.sizes == [5, 3]
+    assert bins.starts.tolist() == [0, 5, 8]
+    units = np.array([[0.1, 0.0], [0.9, 0.0], [0.5, 0.0]], dtype=np.float32)
+    codes = np.array([[0, 0], [0, 1], [MISSING, 2]], dtype=np.uint8)
+    rows = PrivateRows(units, codes, np.zeros(3, dtype=np.int64))
+    assert bins.encode(rows).tolist() == [[0, 0], [3, 1], [4, 2]]
+    shares = bins.shares(bins.ranks(marginals[0]))
+    np.testing.assert_allclose(shares, [0.25] * 4 + [0, 0.25, 0.75, 0], atol=1e-9)
+
+
+# --- Planned ----------------------------------------------------------------------
+
+
+@MANY
+@given(COLUMN, st.integers(3, 30))
+def test_the_plan_counts_on_no_fewer_bins_where_no_number_stands_out(column, n_bins):
+    """A number that stands out has one more beside it, and an exact zero splits one."""
+    domain, bins, _ = chosen(column, n_bins)
+    standing_out = n_bins if isinstance(domain, NumericDomain) else 0
+    assert bins.n_bins <= most_bins(domain, n_bins) + standing_out
+    if isinstance(domain, LevelDomain):
+        assert bins.n_bins == most_bins(domain, n_bins)
+        assert bins.n_bins <= most_bins(None, n_bins) + domain.nullable
+
+
+# --- Public -----------------------------------------------------------------------
+
+
+def test_intervals_have_the_normal_scores_of_their_middles():
+    """Of those with a value: a zero beside them has none, nor a column of few cells."""
+    cuts = np.linspace(0, 1, 6)
+    many = ColumnBins(cuts, np.array([-1, 5, -1]), 6, zero=0.2)
+    few = ColumnBins(cuts[::2], np.array([-1, -1, -1]), 2)
+    levels = ColumnBins(np.empty(0), np.array([0, 1, 2, -1]), 3)
+    shares = np.array([0.1, 0.2, 0.1, 0.0, 0.1, 0.5, 0.5, 0.5, 0.2, 0.3, 0.5])
+    scores = TableBins([many, few, levels]).normal_scores(shares)
+    middles = norm.ppf([0.1, 0.4, 0.7, 0.8, 0.9])
+    np.testing.assert_allclose(scores[:5], middles, atol=1e-12)
+    assert np.isnan(scores[5:]).all()
+    empty = TableBins([many]).normal_scores(np.array([0, 0, 0, 0, 0, 1.0]))
+    assert np.isfinite(empty[:5]).all()
+
+
+def test_groups_are_quantiles_the_most_frequent_levels_and_what_is_missing():
+    """Twelve intervals; with 40 % missing beside them; none at all; five levels."""
+    edges, plain = np.linspace(0, 1, 13), np.array([-1, -1, -1])
+    numbers = ColumnBins(edges, plain, 12)
+    nullable = ColumnBins(edges, np.array([-1, -1, 12]), 13)
+    levels = ColumnBins(np.empty(0), np.array([0, 1, 2, 3, 4, 4]), 5)
+    bins = TableBins([numbers, nullable, nullable, levels])
+    even, none = np.full(12, 1 / 12), np.append(np.zeros(12), 1.0)
+    shares = [even, np.append(0.6 * even, 0.4), none, [0.1, 0.4, 0.05, 0.25, 0.2]]
+    found = bins.groups(np.concatenate(shares), 4)
+    quarters, thirds, sole, ranked = np.split(found, np.cumsum([12, 13, 13]))
+    assert quarters.tolist() == np.repeat([0, 1, 2, 3], 3).tolist()
+    assert thirds.tolist() == [*np.repeat([0, 1, 2], 4).tolist(), 3]
+    assert sole[-1] == 3
+    assert ((found >= 0) & (found < 4)).all()
+    assert ranked.tolist() == [3, 0, 3, 1, 2]
+
+
+def test_bins_are_functions_of_releases():
+    """No private row can reach `choose_bins`; only `encode` reads rows."""
+    names = set(inspect.signature(choose_bins).parameters)
+    assert names == {"domains", "marginals", "prior", "n_bins"}
+    for name in ("_bins_of_numbers", "_bins_of_levels"):
+        assert "rows" not in inspect.signature(getattr(_tables, name)).parameters
+
+
+@given(COLUMN, st.integers(1, 30))
+@settings(max_examples=40, deadline=None)
+def test_equal_releases_give_equal_bins(column, n_bins):
+    domain, bins, marginals = chosen(column, n_bins)
+    _, again, same = chosen(column, n_bins)
+    assert bins.edges.tolist() == again.edges.tolist()
+    assert bins.of_code.tolist() == again.of_code.tolist()
+    for one, other in zip(marginals, same, strict=True):
+        assert bins.ranks(one).tolist() == again.ranks(other).tolist()
+    assert isinstance(domain, NumericDomain) == bool(len(bins.edges))

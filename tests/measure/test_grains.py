@@ -1,0 +1,378 @@
+"""Decimals and units of time: bought, declared, and kept in sampled rows."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.base import clone
+
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.audit._worlds import SequenceError, recorded, replayed
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.measure import _discovery, buy_grains
+from skdpsynth.measure._ranges import _coarsest, _grain_codes
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Continuous, Datetime, TableSchema
+from skdpsynth.table import ColumnLayout, NumericDomain
+
+N = 6000
+WIDE = NumericDomain(0.0, 300.0, log=False, integer=False, nullable=False)
+NONE = 5  # the cell of values that are finer than four decimals
+SILENT = 6
+
+
+def written(decimals, n=N, seed=0):
+    """Make numbers of so many decimals, as a file would be read."""
+    numbers = np.random.default_rng(seed).uniform(0.1, 250, n)
+    return pd.Series([float(f"{number:.{decimals}f}") for number in numbers])
+
+
+def codes_of(values, dtype="float64"):
+    series = pd.Series(values).astype(dtype)
+    return _grain_codes(series, ColumnLayout.of("a", series), WIDE, 7).tolist()
+
+
+# --- The cell of a value ----------------------------------------------------------
+
+
+def test_a_value_is_in_the_cell_of_its_decimals():
+    values = [3.0, -17.0, 0.5, 0.29, 1.005, 0.0001, math.pi, 1e15 + 0.5, -1e308, 5e-324]
+    assert codes_of(values) == [0, 0, 1, 2, 3, 4, NONE, 1, 0, NONE]
+
+
+def test_fractions_of_short_floats_are_not_lost():
+    """What a float rounds away is no sign of a whole number."""
+    assert codes_of([130.125], "float16") == [3]
+    assert codes_of([2e6 + 0.5], "float32") == [1]
+    assert codes_of([0.1, 123.4], "float32") == [1, 1]
+
+
+def test_missing_values_and_zeros_say_nothing():
+    assert codes_of([np.nan, 0.0, -0.0]) == [SILENT] * 3
+    assert codes_of([None, 0.0, 2.5], "Float64") == [SILENT, SILENT, 1]
+
+
+@pytest.mark.parametrize("decimals", range(5))
+@pytest.mark.parametrize("dtype", ["float64", "float32", "double[pyarrow]"])
+def test_decimals_are_those_of_the_text(decimals, dtype):
+    """Rounding of a binary float is not a fifth decimal; float32 holds seven digits."""
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    series = written(decimals)
+    if dtype == "float32":
+        series = series / 100 if decimals == 4 else series
+        series = series.round(decimals)
+    codes = np.array(codes_of(series, dtype))
+    assert set(codes[series.to_numpy() != 0]) <= set(range(decimals + 1))
+
+
+def test_a_row_changes_one_cell_whatever_the_others_are():
+    odd = pd.Series([np.nan, math.e, 1e308, -1e15, 5e-324])
+    values = pd.concat([written(2, 50), written(0, 50), odd])
+    together = codes_of(values)
+    alone = [codes_of([value])[0] for value in values]
+    assert together == alone
+
+
+# --- What is read off the counts --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "grain"),
+    [
+        ([5000, 0, 0, 0, 0, 0], 0),
+        ([4000, 30, 0, 0, 0, 20], 0),  # one in a hundred is rounded
+        ([4000, 900, 0, 0, 0, 100], None),
+        ([100, 900, 4000, 0, 0, 0], 2),
+        ([100, 900, 0, 0, 4000, 0], 4),
+        ([0, 0, 0, 0, 0, 5000], None),
+        ([0, 0, 0, 0, 0, 0], None),
+        ([-3, 2, 0, 1, -1, 2], None),
+    ],
+)
+def test_the_coarsest_grain_that_fits(counts, grain):
+    assert _coarsest(np.array(counts), 10.0) == grain
+
+
+def test_noise_is_not_taken_for_a_grain(global_random_seed):
+    """Of a column of fine floats, and of one without rows: 1e5 draws of the noise.
+
+    A grain needs 5 sqrt(6) deviations of the sum of up to 5 counts, which are at most
+    sqrt(5): 5 * norm.sf(5.4) each, 4e-7 times 4 grains at most.
+    """
+    assert 5 * norm.sf(5 * math.sqrt(6 / 5)) * 4 < 1e-6
+    rng = np.random.default_rng(global_random_seed)
+    for rows in (0, 4000):
+        noise = rng.normal(0, 90.0, (2000, 6))
+        noise[:, 5] += rows
+        assert all(_coarsest(counts, 90.0) is None for counts in noise)
+
+
+# --- Bought -----------------------------------------------------------------------
+
+
+def bought(frame, mu=2.0, domain=WIDE):
+    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
+    accountant = PrivacyAccountant(math.inf if mu == math.inf else 50.0, 1e-5)
+    given = [domain] * len(columns)
+    return buy_grains(frame, columns, given, accountant, mu=mu)
+
+
+@pytest.mark.parametrize("decimals", range(5))
+def test_decimals_are_found(decimals):
+    """Noise of 0.7 rows against thousands: a wrong answer is beyond 1e-9."""
+    series = written(decimals)
+    series[::7] = np.nan
+    (domain,) = bought(pd.DataFrame({"a": series}))
+    assert (domain.decimals, domain.integer) == (decimals, True)
+    assert (domain.low, domain.high) == (0.0, 300.0 * 10**decimals)
+
+
+def test_fine_floats_keep_their_domain():
+    fine = np.random.default_rng(0).normal(3, 1, N)
+    assert bought(pd.DataFrame({"a": fine})) == [WIDE]
+
+
+@pytest.mark.parametrize(
+    ("freq", "step"), [("D", 86_400.0), ("h", 3600.0), ("73min", 60.0), ("7s", 1.0)]
+)
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_units_of_time_are_found(freq, step, zone):
+    times = pd.date_range("2019-01-01", periods=N, freq=freq, tz=zone)
+    frame = pd.DataFrame({"t": times})
+    domain = NumericDomain(0.0, 4e9, log=False, integer=False, nullable=False)
+    (found,) = bought(frame, domain=domain)
+    assert found.step == step
+    assert found.integer
+
+
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_times_at_the_end_of_the_calendar_are_clamped(zone):
+    """9999-12-31 stands for "never": it says nothing, and comes back as the bound."""
+    days = pd.Series(pd.date_range("2019-01-01", periods=N, freq="D", tz=zone))
+    days = days.dt.as_unit("s")
+    ends = ["9999-12-31T17:30:01", "0001-01-02T03:04:05"]
+    some = pd.Series(np.array(ends, dtype="M8[s]"))
+    if zone is not None:
+        some = some.dt.tz_localize("UTC").dt.tz_convert(zone)
+    frame = pd.DataFrame({"t": pd.concat([days, *[some] * 100], ignore_index=True)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        synth = IndependentSynthesizer(epsilon=50.0, random_state=0).fit(frame)
+    assert synth.schema_.columns["t"].unit == "D"
+    fake = synth.sample(500)["t"]
+    assert (fake == fake.dt.normalize()).all()
+    assert fake.dt.year.between(1899, 2102).all()
+
+
+def test_times_that_are_finer_than_seconds_keep_their_domain():
+    times = pd.to_datetime(np.random.default_rng(0).integers(0, 10**18, N))
+    domain = NumericDomain(0.0, 4e9, log=False, integer=False, nullable=False)
+    assert bought(pd.DataFrame({"t": times}), domain=domain) == [domain]
+
+
+def test_the_sensitivity_is_that_of_all_columns():
+    frame = pd.DataFrame({"a": written(0), "b": written(2), "c": written(4)})
+    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
+    accountant = PrivacyAccountant(3.0, 1e-5)
+    buy_grains(frame, columns, [WIDE] * 3, accountant, mu=0.5)
+    accountant.close()
+    (entry,) = accountant.report().entries
+    assert entry.sensitivity == pytest.approx(math.sqrt(3))
+    assert math.sqrt(3) / 0.5 <= entry.noise_std <= math.sqrt(3) / 0.5 + 1
+
+
+def exact_grains(table, columns, domains, accountant, **settings):
+    """The broken twin: the noisy counts are paid for, and the true ones read."""
+    _real(table, columns, domains, accountant, **settings)
+    (frame,) = table.each()
+    codes = [_grain_codes(frame[c.name], c, WIDE, 7) for c in columns]
+    counts = [np.bincount(part, minlength=7)[:-1] for part in codes]
+    grains = [_coarsest(part, 1.0) for part in counts]
+    return [
+        d if n is None else d.with_decimals(n)
+        for d, n in zip(domains, grains, strict=True)
+    ]
+
+
+def only_where_there_are_numbers(table, columns, domains, accountant, **settings):
+    """Another: a column without any number is left alone."""
+    found = _real(table, columns, domains, accountant, **settings)
+    (frame,) = table.each()
+    some = [frame[c.name].fillna(0).ne(0).any() for c in columns]
+    return [
+        new.with_decimals(0) if seen else old
+        for old, new, seen in zip(domains, found, some, strict=True)
+    ]
+
+
+_real = _discovery.buy_grains
+
+
+@pytest.mark.parametrize(
+    ("twin", "first", "new"),
+    [
+        # One value more than 1 in 100 is finer than a grain.
+        (exact_grains, [*range(1, 5941), *[7.12345678] * 60], 7.12345678),
+        (only_where_there_are_numbers, [np.nan] * 3000 + [0.0] * 3000, 7.0),
+    ],
+)
+def test_grains_of_the_values_themselves_would_be_seen(twin, first, new, monkeypatch):
+    """One row more, under the releases of the table without it."""
+    whole = pd.DataFrame({"a": np.array(first, dtype=np.float64)})
+    one_more = pd.concat([whole, pd.DataFrame({"a": [new]})], ignore_index=True)
+
+    def specs():
+        synth = IndependentSynthesizer(epsilon=50.0, random_state=0)
+        with insecure_randomness(3), recorded() as history:
+            first = clone(synth).fit(whole).schema_
+        with insecure_randomness(3), replayed(history):
+            second = clone(synth).fit(one_more).schema_
+        return first.columns["a"], second.columns["a"]
+
+    first, second = specs()
+    assert first == second
+    monkeypatch.setattr(_discovery, "buy_grains", twin)
+    try:
+        first, second = specs()
+    except SequenceError:  # other bins
+        return
+    assert first != second
+
+
+# --- Domains and schemas ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("decimals", [0, 2, 4])
+def test_values_come_back_as_they_are_written(log, decimals):
+    domain = NumericDomain(-5.5, 250.0, log, False, False).with_decimals(decimals)
+    values = written(decimals).to_numpy()
+    assert np.array_equal(domain.from_unit(domain.to_unit(values)), values)
+    between = domain.from_unit(np.random.default_rng(0).random(500))
+    assert np.array_equal(np.round(between, decimals), between)
+    assert between.min() >= -5.5
+
+
+def test_the_scale_does_not_depend_on_the_decimals():
+    """A logarithm of cents would give cents the room of pounds."""
+    fine = NumericDomain(0.0, 1000.0, log=True, integer=False, nullable=False)
+    values = np.array([0.5, 1.0, 20.0, 999.0])
+    cents = fine.with_decimals(2).to_unit(values)
+    np.testing.assert_allclose(cents, fine.to_unit(values), atol=2e-3)
+
+
+def test_bounds_that_are_no_multiples_lie_inside():
+    domain = NumericDomain(0.204, 5.017, False, False, False).with_decimals(2)
+    assert (domain.low, domain.high) == (21.0, 501.0)
+    exact = NumericDomain(0.29, 0.57, False, False, False).with_decimals(2)
+    assert (exact.low, exact.high) == (29.0, 57.0)
+
+
+@pytest.mark.parametrize("decimals", [None, 2])
+@pytest.mark.parametrize("huge", [1e308, -1e308])
+def test_a_value_far_outside_says_nothing(huge, decimals):
+    """Warnings are errors here: an overflow would depend on one row."""
+    series = written(2)
+    series[0] = huge
+    columns = {} if decimals is None else {"a": Continuous(0, 300, decimals=decimals)}
+    synth = IndependentSynthesizer(epsilon=50.0, schema=TableSchema(columns))
+    synth.fit(pd.DataFrame({"a": series}))
+    assert synth.schema_.columns["a"].decimals == 2
+
+
+def test_no_zero_is_negative():
+    series = pd.Series(np.rint(np.random.default_rng(0).normal(0, 3, N)))
+    fake = IndependentSynthesizer(epsilon=50.0).fit(pd.DataFrame({"a": series}))
+    zeros = fake.sample(3000)["a"].pipe(lambda a: a[a == 0])
+    assert len(zeros) > 100
+    assert not np.signbit(zeros).any()
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [
+        (np.arange(3000), (0, 2.0**60)),  # int64, not said to be whole
+        (np.full(3000, 7.0), (0.5, 0.75)),  # no whole number is inside
+        (np.arange(3000) * 2.0**45, (0, 2.0**58)),  # floats hold no other
+    ],
+)
+def test_bounds_that_hold_no_grain_stay(values, bounds):
+    schema = TableSchema({"a": Continuous(*bounds)})
+    synth = IndependentSynthesizer(epsilon=50.0, schema=schema)
+    synth.fit(pd.DataFrame({"a": values}))
+    spec = synth.schema_.columns["a"]
+    assert (spec.low, spec.high) == bounds
+    assert spec.decimals == (None if values.dtype.kind == "i" else "any")
+    assert synth.sample(500)["a"].between(*bounds).all()
+
+
+@pytest.mark.parametrize("decimals", [-1, 10, 1.5, True, "two", np.nan, [1, 2]])
+def test_decimals_that_are_none_are_refused(decimals):
+    with pytest.raises(InvalidSchemaError, match=r"'decimals' .* an int from 0 to 9"):
+        Continuous(0, 1, decimals=decimals)
+
+
+def test_decimals_of_integers_and_of_wide_ranges_are_refused():
+    with pytest.raises(InvalidSchemaError, match="'decimals' of Continuous are 0"):
+        Continuous(0, 1, integer=True, decimals=1)
+    with pytest.raises(InvalidSchemaError, match="'decimals' of Continuous are 0"):
+        Continuous(0, 1, integer=True, decimals="any")
+    with pytest.raises(InvalidSchemaError, match="must be a number of so many"):
+        Continuous(0.2, 0.4, decimals=0)
+    with pytest.raises(InvalidSchemaError, match=r"below 2\*\*53 / 10\*\*decimals"):
+        Continuous(0, 1e12, decimals=5)
+    assert Continuous(0, 1, decimals=np.int64(3)).decimals == 3
+
+
+@pytest.mark.parametrize("decimals", [0, 2, "any", None])
+def test_a_declared_grain_is_not_bought(decimals):
+    frame = pd.DataFrame({"a": written(2)})
+    schema = TableSchema({"a": Continuous(0, 300, decimals=decimals)})
+    schema = TableSchema.from_dict(schema.to_dict())
+    synth = IndependentSynthesizer(epsilon=50.0, schema=schema).fit(frame)
+    names = {entry.name for entry in synth.privacy_report().entries}
+    assert ("decimals" in names) == (decimals is None)
+    fake = synth.sample(500)["a"]
+    kept = 2 if decimals is None else decimals
+    assert synth.schema_.columns["a"].decimals == kept
+    cents = np.array_equal(fake.round(0 if kept == 0 else 2), fake)
+    assert cents == (kept != "any")
+
+
+def test_a_declared_time_is_as_fine_as_its_unit_says():
+    """None is as fine as the dtype, as ever, and nothing is bought."""
+    days = pd.DataFrame({"t": pd.date_range("2020-01-01", periods=N, freq="D")})
+    schema = TableSchema({"t": Datetime("2020-01-01", "2040-01-01")})
+    synth = IndependentSynthesizer(epsilon=50.0, schema=schema).fit(days)
+    assert "decimals" not in {entry.name for entry in synth.privacy_report().entries}
+    found = IndependentSynthesizer(epsilon=50.0).fit(days)
+    assert found.schema_.columns["t"].unit == "D"
+    fake = found.sample(200)["t"]
+    assert (fake == fake.dt.normalize()).all()
+
+
+def test_a_public_table_tells_its_decimals():
+    cents = pd.DataFrame({"a": written(2), "b": np.linspace(0, 1, N), "c": written(0)})
+    found = TableSchema.from_dataframe(cents).columns
+    assert [found[name].decimals for name in "abc"] == [2, "any", 0]
+
+
+def test_codes_read_as_floats_stay_codes():
+    """Spikes at whole numbers: with fractions, most values would be of no row."""
+    codes = np.random.default_rng(1).choice([1.0, 2.0, 3.0, 12.0, 40.0], N)
+    frame = pd.DataFrame({"a": np.where(np.arange(N) % 9, codes, np.nan)})
+    synth = IndependentSynthesizer(epsilon=30.0, random_state=0).fit(frame)
+    fake = synth.sample(4000)["a"]
+    assert fake.isin([1.0, 2.0, 3.0, 12.0, 40.0])[fake.notna()].mean() > 0.95
+
+
+def test_few_rows_at_a_small_budget_keep_their_fractions():
+    """300 rows are less than the noise: no guess is made."""
+    assert bought(pd.DataFrame({"a": written(0, 300)}), mu=0.02) == [WIDE]

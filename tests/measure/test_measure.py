@@ -1,0 +1,214 @@
+"""All that a fit measures: what the plans say, in order, and what a row moves of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth.measure._allocation import ClassPlan
+from skdpsynth.measure._discovery import buy_facts
+from skdpsynth.measure._measurements import measure
+from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, LocalParts, PrivacyAccountant
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
+from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.table._sources import read_table
+
+SCHEMA = TableSchema(
+    {
+        "a": Continuous(-4, 4, scale="linear", decimals="any"),
+        "b": Continuous(-4, 4, nullable=True, scale="linear", decimals="any"),
+        "c": Categorical(["p", "q", "r", "s"]),
+        "y": Categorical(["u", "v"]),
+    },
+    target="y",
+    class_counts={"u": 400, "v": 200},
+)
+
+
+def make_table(n_rows=600, seed=0):
+    rng = np.random.default_rng(seed)
+    first = np.clip(rng.normal(size=n_rows), -3.9, 3.9)
+    second = np.clip(first + rng.normal(size=n_rows), -3.9, 3.9)
+    second[rng.random(n_rows) < 0.1] = np.nan
+    columns = {"a": first, "b": second, "c": rng.choice([*"pqrs"], n_rows)}
+    return pd.DataFrame(columns | {"y": np.where(np.arange(n_rows) % 3, "u", "v")})
+
+
+TABLE = make_table()
+
+
+def plan(label, **mus):
+    own = {"mu_marginals": 0.0} | mus
+    return ClassPlan(label, 300.0, noise_std=1.0, n_bins=10, n_groups=3, **own)
+
+
+# Everything of one class; of the other one what cannot go with it in a real plan.
+PLANS = [
+    plan("u", mu_marginals=0.2, mu_pairs=0.3, mu_triples=0.25, n_tables=3),
+    plan("v", mu_marginals=0.2, mu_moments=0.15),
+]
+EXACT = [
+    replace(
+        own,
+        **{
+            name: math.inf
+            for name in vars(own)
+            if name.startswith("mu_") and getattr(own, name)
+        },
+    )
+    for own in PLANS
+]
+
+
+def measured(table, plans=PLANS, epsilon=20.0, answer=None):
+    """Measure a table, and list what was released of it."""
+    seen = []
+
+    def watch(release):
+        seen.append(release)
+        return None if answer is None else answer(release)
+
+    frame = pd.concat(table.each()) if isinstance(table, LocalParts) else table
+    _, layout = read_table(frame, schema=SCHEMA)
+    with insecure_randomness(1):
+        accountant = PrivacyAccountant(epsilon, 1e-5)
+        facts, rows = buy_facts(table, layout, SCHEMA, accountant)
+        with observe_releases(watch):
+            found = measure(rows, facts, plans, accountant)
+    return found, seen, rows
+
+
+def test_what_is_released_is_what_the_plans_say_in_this_order():
+    _, seen, _ = measured(TABLE)
+    lines = [(own.reservation.name, own.reservation.scope) for own in seen]
+    found, _, _ = measured(TABLE)
+    n_cells = int(found.pairs[0].measured.sum())
+    assert lines == [
+        ("coarse marginals", "u"),
+        ("coarse marginals", "v"),
+        ("marginals", "u"),
+        ("marginals", "v"),
+        (f"3 tables of 2 columns, {n_cells} cells", "u"),
+        ("1 table of 3 columns, 27 cells", "u"),
+        ("second moments of 3 columns", "v"),
+    ]
+    squared = [own.reservation.mu**2 for own in seen]
+    assert squared[0] + squared[2] == pytest.approx(0.2**2)
+    assert squared[1] + squared[3] == pytest.approx(0.2**2)
+    assert squared[4:] == pytest.approx([0.3**2, 0.25**2, 0.15**2])
+    sensitivities = [own.reservation.sensitivity for own in seen[4:]]
+    expected = [GRID * math.sqrt(3), GRID, MOMENTS_SENSITIVITY]
+    assert sensitivities == pytest.approx(expected)
+    assert all(own.reservation.used == own.reservation.count == 1 for own in seen)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_nothing_is_released_that_is_not_planned(order):
+    """Flat marginals, marginals, pairs and triples, one after the other."""
+    mus = dict.fromkeys(("mu_marginals", "mu_pairs", "mu_triples")[:order], 0.2)
+    found, seen, _ = measured(TABLE, [plan("u", **mus), plan("v", **mus)])
+    assert len(seen) == [0, 4, 6, 8][order]
+    assert [*found.pairs] == [0, 1] * (order >= 2)
+    assert [*found.triples] == [0, 1] * (order >= 3)
+    assert not found.moments
+    assert len(found.rounds) == 2
+    assert all(map(bool, found.rounds)) == (order > 0)
+    assert {own.order for own in found.measurements} <= {*range(order + 1)}
+    if order == 0:
+        values, _ = found.model.marginals[0][0].decode(np.array([0.0, 0.25, 1.0]))
+        assert values == pytest.approx([-4, -2, 4])
+
+
+def test_without_noise_tables_are_counts_of_the_rows_of_the_class():
+    found, _, rows = measured(TABLE, EXACT, math.inf)
+    own = rows.of_class(0)
+    assert len(own) == 400
+    codes, starts = found.bins.encode(own).astype(int), found.bins.starts
+    for i, j in combinations(range(3), 2):
+        block = found.pairs[0].counts[
+            starts[i] : starts[i + 1], starts[j] : starts[j + 1]
+        ]
+        expected = np.zeros(block.shape)
+        np.add.at(expected, (codes[:, i], codes[:, j]), 1)
+        np.testing.assert_array_equal(block, expected)
+    triples = found.triples[0]
+    groups = [triples.groups[a:b] for a, b in pairwise(starts.tolist())]
+    expected = np.zeros((1, 3, 3, 3))
+    np.add.at(expected[0], tuple(g[c] for g, c in zip(groups, codes.T, strict=True)), 1)
+    np.testing.assert_array_equal(triples.counts, expected)
+    other = rows.of_class(1)
+    scores = found.model.score_rows(other.units, other.category_codes, 1)
+    means, stds, _ = found.model.score_moments(1)
+    off = scores - means  # shortened to twice the mean squared length
+    limit = math.sqrt(2 * np.square(stds).sum())
+    off *= limit / np.maximum(np.linalg.norm(off, axis=1, keepdims=True), limit)
+    expected = (off.T @ off / 200)[np.triu_indices(3, 1)]
+    np.testing.assert_allclose(found.moments[1].covariances, expected, atol=0.005)
+
+
+def frozen(release):
+    """Release what has nothing to do with the rows."""
+    values = np.arange(release.exact.size) * 7919 % 1000 * GRID // 8
+    return values.reshape(release.exact.shape)
+
+
+@pytest.mark.parametrize("row", [0, 1, 2, 599])
+def test_a_row_moves_every_release_by_its_sensitivity_at_most(row):
+    """Given the releases before; and none of another class. Tables reach the bound."""
+    full, less = (
+        measured(own, answer=frozen)[1] for own in (TABLE, TABLE.drop(index=row))
+    )
+    assert len(full) == len(less) == 7
+    for one, other in zip(full, less, strict=True):
+        assert one.reservation.name == other.reservation.name
+        moved = float(np.linalg.norm((one.exact - other.exact).astype(float)))
+        bound = one.reservation.sensitivity
+        assert moved <= bound * (1 + 1e-9)
+        if one.reservation.scope != TABLE["y"][row]:
+            assert moved == 0
+        elif "moments" not in one.reservation.name:
+            assert moved == pytest.approx(bound, rel=1e-3)
+
+
+def assert_equal(ours, theirs):
+    for kind in ("pairs", "triples", "moments"):
+        mine, other = getattr(ours, kind), getattr(theirs, kind)
+        assert mine.keys() == other.keys()
+        for c in mine:
+            for a, b in zip(mine[c], other[c], strict=True):
+                np.testing.assert_array_equal(a, b)
+    pd.testing.assert_frame_equal(
+        ours.measurements.to_frame(), theirs.measurements.to_frame()
+    )
+
+
+def test_all_that_is_fitted_follows_from_the_releases():
+    """Frozen ones of two tables: everything `measure` gives is the same."""
+    ours, _, _ = measured(TABLE, answer=frozen)
+    theirs, _, _ = measured(make_table(seed=9), answer=frozen)
+    assert_equal(ours, theirs)
+    np.testing.assert_array_equal(ours.shares, theirs.shares)
+    np.testing.assert_array_equal(ours.ranks, theirs.ranks)
+
+
+def test_rows_in_parts_give_the_same_as_rows_in_memory():
+    pieces = [TABLE[:100], TABLE[100:100], TABLE[100:]]
+    in_parts, _, _ = measured(LocalParts(lambda: iter(pieces)))
+    assert_equal(in_parts, measured(TABLE)[0])
+
+
+def test_a_class_without_rows_is_measured_like_any():
+    """It releases noise: nothing says that it is empty."""
+    found, seen, _ = measured(TABLE[TABLE["y"] == "u"])
+    assert len(seen) == 7
+    assert not seen[-1].exact.any()
+    assert np.isfinite(found.moments[1].covariances).all()
+    found, seen, _ = measured(TABLE[TABLE["y"] == "v"])
+    assert not seen[4].exact.any()
+    assert not seen[5].exact.any()
+    assert found.pairs[0].n_rows >= 1

@@ -1,0 +1,366 @@
+"""Measurements as users see them: names, labels that are right, and a file of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
+from skdpsynth.exceptions import PersistenceError
+from skdpsynth.measure._allocation import ClassPlan
+from skdpsynth.measure._discovery import buy_facts
+from skdpsynth.measure._measurements import Bin, Measurement, Measurements, measure
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
+from skdpsynth.table._sources import read_table
+
+N_ROWS = 900
+ZONE = "Europe/Berlin"
+TIMES = [pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01", tz=ZONE)]
+
+
+def make_table(seed=0):
+    """Make a table with a column of every kind, and some of each hard value."""
+    rng = np.random.default_rng(seed)
+    real = rng.normal(5, 2, N_ROWS).clip(0.1, 9.9)
+    real[rng.random(N_ROWS) < 0.3] = 0.0
+    gone = rng.random(N_ROWS) < 0.2
+    real[gone] = np.nan
+    days = pd.to_timedelta(rng.integers(1, 364, N_ROWS), unit="D")
+    seconds = pd.to_timedelta(rng.uniform(1, 3e7, N_ROWS), unit="s")
+    return pd.DataFrame(
+        {
+            "real": real,
+            ("whole", 1): rng.integers(0, 40, N_ROWS),
+            "day": TIMES[0] + days,
+            "moment": (TIMES[0] + seconds).tz_localize("UTC").tz_convert(ZONE),
+            "flag": rng.random(N_ROWS) < 0.3,
+            "maybe": pd.array(rng.choice([True, False, None], N_ROWS), "boolean"),
+            "name": rng.choice(["often", "at times", "seldom", None], N_ROWS),
+            "code": rng.integers(0, 2, N_ROWS),
+            "y": rng.random(N_ROWS) < 0.4,
+        }
+    )
+
+
+SCHEMA = TableSchema(
+    {
+        "real": Continuous(0, 10, nullable=True, scale="linear", decimals="any"),
+        ("whole", 1): Continuous(0, 40),
+        "day": Datetime("2020-01-01", "2020-12-31", unit="D"),
+        "moment": Datetime("2020-01-01", "2021-01-01"),
+        "flag": Boolean(),
+        "maybe": Boolean(nullable=True),
+        "name": Categorical(["often", "at times", "seldom", "never"], nullable=True),
+        "code": Categorical([0, 1]),
+        "y": Boolean(),
+    },
+    target="y",
+)
+N_NUMBERS = 4
+TABLE = make_table()
+
+
+def measured(table=TABLE, schema=SCHEMA, epsilon=math.inf, **mus):
+    """Measure tables of all orders in every class."""
+    _, layout = read_table(table, schema=schema)
+    accountant = PrivacyAccountant(epsilon, 1e-5)
+    facts, rows = buy_facts(table, layout, schema, accountant)
+    some = math.inf if epsilon == math.inf else accountant.mu_cap / 4
+    names = ("mu_marginals", "mu_pairs", "mu_triples", "mu_moments")
+    mus = dict.fromkeys(names, some) | mus
+    plans = [
+        ClassPlan(scope, 1e5, noise_std=1.0, n_bins=9, n_groups=4, n_tables=1, **mus)
+        for scope in facts.classes.scopes
+    ]
+    return measure(rows, facts, plans, accountant).measurements
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return measured()
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    return measured(epsilon=5.0)
+
+
+def numbers_of(series):
+    """Give numbers as they are, and times in seconds since 1970."""
+    if series.dtype.kind == "M" or isinstance(series.dtype, pd.DatetimeTZDtype):
+        start = pd.Timestamp(0, tz=getattr(series.dtype, "tz", None))
+        return ((series - start) / pd.Timedelta("1s")).to_numpy()
+    return series.to_numpy(dtype=float)
+
+
+def rows_in(series, own, all_bins):
+    """Tell which rows are in a bin, by its label alone."""
+    kinds = {kind for one in all_bins for kind in (one.kind, *one.also)}
+    missing = series.isna().to_numpy()
+    found = np.zeros(len(series), dtype=bool)
+    if own.ends is not None:
+        numbers = numbers_of(series)
+        found |= (numbers >= own.ends[0]) & (numbers < own.ends[1])
+        if "zero" in kinds:
+            found &= numbers != 0
+    if own.categories:
+        found |= series.isin(own.categories).to_numpy(dtype=bool, na_value=False)
+    for kind in (own.kind, *own.also):
+        if kind == "zero":
+            found |= numbers_of(series) == 0
+        if kind == "missing":
+            found |= missing
+    return found
+
+
+def test_labels_agree_with_counting_the_table(exact):
+    """Without noise: every cell of every table, by the labels of its bins."""
+    orders = []
+    for own in exact:
+        of_class = TABLE[TABLE["y"] == own.class_label].reset_index(drop=True)
+        if own.order == 8:
+            continue
+        orders.append(own.order)
+        inside = [
+            [rows_in(of_class[name], one, bins) for one in bins]
+            for name, bins in zip(own.columns, own.bins, strict=True)
+        ]
+        for cell in product(*(range(len(bins)) for bins in own.bins)):
+            rows = np.ones(len(of_class), dtype=bool)
+            for masks, place in zip(inside, cell, strict=True):
+                rows &= masks[place]
+            assert own.values[cell] == pytest.approx(rows.sum(), abs=1e-3)
+    n_columns = len(TABLE.columns) - 1
+    # Of two classes; numbers are counted in two rounds.
+    expected = [n_columns + N_NUMBERS, *(math.comb(n_columns, n) for n in (2, 3))]
+    assert [orders.count(n) for n in (1, 2, 3)] == [2 * n for n in expected]
+
+
+def test_what_is_listed_has_names_noise_and_shapes(noisy):
+    names = [name for name in TABLE.columns if name != "y"]
+    assert {own.order for own in noisy} == {0, 1, 2, 3, 8}
+    for own in noisy:
+        assert own.class_label in (False, True)
+        assert own.noise_std > 0
+        assert set(own.columns) <= set(names)
+        if own.order < 4:
+            assert own.values.shape == tuple(map(len, own.bins))
+            total = float(own.values.sum())
+            doubt = 6.5 * own.noise_std * math.sqrt(own.values.size) + 1
+            rows = (TABLE["y"] == own.class_label).sum()
+            assert own.order == 1 or abs(total - rows) < doubt
+        else:
+            assert own.columns == tuple(names)
+            assert own.bins == ()
+            assert np.isnan(np.diag(own.values)).all()
+            above = np.triu_indices(8, 1)
+            np.testing.assert_array_equal(own.values[above], own.values.T[above])
+            assert np.isfinite(own.values[above]).all()
+
+
+def test_bins_of_a_measured_class_count_are_none(noisy):
+    """The numbers of rows, of which a table has one or more."""
+    sizes = [own for own in noisy if own.order == 0]
+    assert {own.class_label for own in sizes} == {False, True}
+    for own in sizes:
+        rows = (TABLE["y"] == own.class_label).sum()
+        assert abs(float(own.values) - rows) < 6.5 * own.noise_std + 1
+
+
+def test_the_frame_lists_every_value_once(noisy):
+    frame = noisy.to_frame()
+    assert frame.columns.tolist() == ["class", "columns", "bins", "value", "noise_std"]
+    expected = sum(own.values.size if own.order < 8 else 28 for own in noisy)
+    assert len(frame) == expected
+    # Labels tell the bins of a table apart, those of times too.
+    places = frame[frame["columns"] == "day, moment"]
+    assert not places.duplicated(["class", "bins"]).any()
+    assert frame["value"].notna().all()
+    totals = places.groupby("class")["value"].sum()
+    doubt = 6.5 * places["noise_std"].iloc[0] * math.sqrt(len(places) / 2)
+    assert abs(totals - TABLE["y"].value_counts()).max() < doubt
+
+
+def test_a_list_of_them_is_a_sequence(noisy):
+    assert isinstance(noisy[2:5], Measurements)
+    assert [*noisy[2:5]] == [noisy[2], noisy[3], noisy[4]]
+    assert len(noisy) == len([*noisy])
+    pairs = [own for own in noisy if own.order == 2]
+    assert repr(Measurements(pairs[:3])) == "<Measurements: 3 of 2 columns>"
+    assert f"{len(pairs)} of 2 columns" in repr(noisy)
+    assert Measurements([]).to_frame().empty
+
+
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        (Bin("interval", (0.5, 2.0)), "[0.5, 2)"),
+        (Bin("interval", (1577836800.0, 1577836801.5)), "[1577836800, 1577836801.5)"),
+        (Bin("interval", (0.0, 1.0), (), ("zero", "missing")), "[0, 1), 0, missing"),
+        (Bin("zero"), "0"),
+        (Bin("missing"), "missing"),
+        (Bin("other"), "other"),
+        (Bin("categories", None, ("a", 1)), "a, 1"),
+        (Bin("categories", None, tuple("abcde")), "a, b, c and 2 more"),
+        (Bin("categories", None, ("a",), ("other",)), "a, other"),
+        (Bin("categories"), "(nothing)"),
+    ],
+)
+def test_a_bin_is_written_as_in_a_table(own, text):
+    assert str(own) == text
+
+
+# --- Files ------------------------------------------------------------------------
+
+
+def assert_same(ours, theirs):
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        for name in ("columns", "bins", "class_label", "noise_std"):
+            own = getattr(mine, name)
+            assert repr(getattr(other, name)) == repr(own)  # True is not 1 here
+        np.testing.assert_array_equal(mine.values, other.values)
+
+
+def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
+    for name, own in (("noisy", noisy), ("exact", exact), ("no", Measurements([]))):
+        path = tmp_path / f"{name}.json"
+        own.save(path)
+        again = Measurements.load(path)
+        assert_same(own, again)
+        pd.testing.assert_frame_equal(own.to_frame(), again.to_frame())
+        again.save(path)
+        assert_same(own, Measurements.load(str(path)))
+
+
+ODD = {
+    "texts": ["a", "", "missing", "0", "ü\n,"],
+    "booleans": [False, True],
+    "integers": [0, 1, -(2**60)],
+    "numbers": [0.0, 1.0, 0.1, 1e300, -5e-324],
+    "times": [*TIMES, pd.Timestamp("2020-01-01T00:00:00.000000001")],
+    "tuples": [(1, "a"), (True, None), ((0.5,),)],
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_categories_and_names_of_odd_types_keep_their_type(kind, tmp_path):
+    """Also where those of another column are equal: True is 1 and 1.0."""
+    columns = [*ODD.values(), ODD[kind]]
+    own = Measurements(
+        [
+            Measurement(
+                (level,),
+                (tuple(Bin("categories", None, (one,)) for one in levels),),
+                np.arange(len(levels), dtype=float),
+                0.0,
+                ODD[kind][0],
+            )
+            for levels in columns
+            for level in levels[:1]
+        ]
+    )
+    own.save(tmp_path / "odd.json")
+    assert_same(own, Measurements.load(tmp_path / "odd.json"))
+
+
+@pytest.fixture(scope="module")
+def document(noisy, tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "good.json"
+    noisy.save(path)
+    return path.read_text(encoding="utf-8")
+
+
+def changed(*keys, to):
+    """Give a change of a document at some keys."""
+
+    def change(document):
+        place = document
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = to
+        return document
+
+    return change
+
+
+DAMAGE = {
+    "no object": lambda _: [1, 2],
+    "another format": changed("format", to="skdpsynth measurements 0"),
+    "no bins": lambda own: {k: own[k] for k in own if k != "bins"},
+    "bins of no kind": changed("bins", 0, 0, 0, to="intervall"),
+    "bins with no other kind": changed("bins", 0, 0, 3, to=["intervall"]),
+    "kind of a bin": changed("bins", 0, 0, 0, to=["interval"]),
+    "ends": changed("bins", 0, 0, 1, to=[1.0]),
+    "ends of texts": changed("bins", 0, 0, 1, to=["a", "b"]),
+    "categories": changed("bins", 0, 0, 2, to=[{"time": 5}]),
+    "fewer parts": changed("bins", 0, 0, to=["interval"]),
+    "place of bins": changed("measurements", -3, "bins", 0, to=10**6),
+    "place before the first": changed("measurements", -3, "bins", 0, to=-1),
+    "a missing count": changed("measurements", -3, "values", 0, to=None),
+    "too few bins": changed("measurements", -3, "bins", to=[0]),
+    "too few values": changed("measurements", -3, "values", to=[1.0]),
+    "values of texts": changed("measurements", -3, "values", to=["x"]),
+    "shape": changed("measurements", -3, "shape", to=[2]),
+    "shape of a text": changed("measurements", -3, "shape", to="ab"),
+    "noise": changed("measurements", -3, "noise_std", to=-1.0),
+    "no noise": changed("measurements", -3, "noise_std", to=None),
+    "columns": changed("measurements", -3, "columns", to=None),
+    "no measurement": changed("measurements", -3, to="text"),
+    "no list": changed("measurements", to=5),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_refused_by_its_name(damage, document, tmp_path):
+    path = tmp_path / "spoilt.json"
+    spoilt = DAMAGE[damage](json.loads(document))
+    path.write_text(json.dumps(spoilt), encoding="utf-8")
+    with pytest.raises(PersistenceError, match=r"spoilt\.json") as error:
+        Measurements.load(path)
+    assert str(tmp_path) not in str(error.value)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, -1])
+def test_a_file_that_is_cut_off_is_refused(cut, document, tmp_path):
+    path = tmp_path / "cut.json"
+    path.write_text(document[:cut], encoding="utf-8")
+    with pytest.raises(PersistenceError, match=r"cut\.json"):
+        Measurements.load(path)
+    path.write_bytes(b"\x80\xff" + document.encode())
+    with pytest.raises(PersistenceError, match=r"cut\.json"):
+        Measurements.load(path)
+
+
+# --- Of a fitted synthesizer ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "synthesizer",
+    [
+        IndependentSynthesizer(50.0, schema=SCHEMA, random_state=0),
+        MarginalSynthesizer(50.0, schema=SCHEMA, order=1, random_state=0),
+    ],
+    ids=["independent", "order 1"],
+)
+def test_a_fit_lists_what_its_report_charges(synthesizer):
+    """Every line of tables is listed, with its noise; other lines are not.
+
+    Less the mean of the B counts of a column, sqrt(1 - 1/B) of the noise is left.
+    """
+    synthesizer.fit(TABLE)
+    listed = {
+        round(own.noise_std / math.sqrt(1 - 1 / own.values.size), 9)
+        for own in synthesizer.measurements_
+        if own.order == 1
+    }
+    entries = synthesizer.privacy_report().entries
+    charged = {e.noise_std / 2**20 for e in entries if "marginals" in e.name}
+    assert sorted(listed) == pytest.approx(sorted(charged))
+    assert {own.order for own in synthesizer.measurements_} == {0, 1}

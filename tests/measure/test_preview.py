@@ -1,0 +1,350 @@
+"""What `plan` shows is what a fit of such a table does, declared or bought."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer
+from skdpsynth.exceptions import DegradedResultWarning, SkdpsynthError
+from skdpsynth.privacy import GRID
+from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
+
+N_ROWS = 6000
+UNIT = Continuous(0, 50)
+COUNTS = {"m": 4000, "n": 2000}
+BOTH = [IndependentSynthesizer, GPATESynthesizer]
+
+
+def make_table(label="text") -> pd.DataFrame:
+    """Make a table whose label is "text", "integer" or "boolean"."""
+    number = np.arange(N_ROWS)
+    first = number < 4000
+    labels = {
+        "text": np.where(first, "m", "n"),
+        "integer": np.where(first, 0, 1),
+        "boolean": first,
+    }
+    return pd.DataFrame(
+        {
+            "a": 50 * number / N_ROWS,
+            "b": np.pi * (number % 7),
+            "s": np.where(number % 2, "odd", "even"),
+            "t": np.where(number % 3, "x", "y"),
+            "id": number.astype(str),
+            "y": labels[label],
+        }
+    )
+
+
+def counts_of(table: pd.DataFrame) -> dict:
+    return {key: int(n) for key, n in table["y"].value_counts().items()}
+
+
+# The schemas leave out a category, numbers, all but two columns, or all.
+SCHEMAS = {
+    "all": {"a": UNIT, "b": UNIT, "s": Categorical(["odd", "even"])},
+    "one bought": {"a": UNIT, "b": UNIT, "t": Categorical(["x", "y"])},
+    "numbers bought": {"s": Categorical(["odd", "even"]), "t": Categorical(["x", "y"])},
+    "two given": {"a": UNIT, "id": Identifier()},
+    "nothing": {},
+}
+
+
+@pytest.mark.parametrize("label", ["text", "integer", "boolean"])
+@pytest.mark.parametrize("columns", SCHEMAS.values(), ids=SCHEMAS)
+def test_the_plan_subtracts_what_is_bought(columns, label):
+    """The noise of a fit follows from what it spent; the plan knew it before.
+
+    But for levels that are bought: they may be many, and the plan is for that. Both
+    columns turn out to have two, which need half the squared sensitivity.
+    """
+    table = make_table(label).drop(columns=["id"] * ("id" not in columns))
+    schema = TableSchema(columns) if columns else None
+    synth = IndependentSynthesizer(schema=schema, target="y")
+    plan = synth.plan(N_ROWS, dtypes=table.dtypes, class_counts=counts_of(table))
+    report = synth.fit(table).privacy_report()
+    paid = [entry for entry in report.entries if entry.name == "marginals"]
+    fitted = np.array(sorted(entry.noise_std / GRID for entry in paid))
+    ratio = (np.array(sorted(plan["noise_std"])) / fitted) ** 2
+    n_unknown = sum(name not in columns for name in ("s", "t"))
+    spread = np.array([entry.sensitivity / GRID for entry in paid]) ** 2
+    # Counts are bought with noise, a plan rounds them to two digits, and bins of a
+    # column with few values fall together.
+    assert (ratio >= 0.999 + n_unknown / 2.2 / spread.max()).all()
+    assert (ratio <= 1.01 + n_unknown / 1.8 / spread.min()).all()
+    again = synth.plan(N_ROWS, class_counts=counts_of(table))
+    pd.testing.assert_frame_equal(again, plan, check_exact=False, check_like=True)
+
+
+def test_what_is_left_out_costs():
+    """The same columns, declared and bought."""
+    table = make_table().drop(columns="id")
+    declared = TableSchema(
+        {
+            "a": UNIT,
+            "b": UNIT,
+            "s": Categorical(["odd", "even"]),
+            "t": Categorical(["x", "y"]),
+            "y": Categorical(["m", "n"]),
+        },
+        target="y",
+        class_counts=COUNTS,
+    )
+    cheap = IndependentSynthesizer(schema=declared).plan()
+    dear = IndependentSynthesizer(target="y").plan(
+        dtypes=table.dtypes, class_counts=COUNTS
+    )
+    ratio = (cheap["noise_std"] / dear["noise_std"]) ** 2
+    # 2 % for two labels, 6 % for categories, 10 % for ranges; a tenth of delta. And
+    # two known levels have half the squared sensitivity of levels of any number.
+    wanted = 0.82 * (2 + 2 / 2) / (2 + 2)
+    assert ratio.tolist() == pytest.approx([wanted, wanted], rel=0.02)
+    assert (cheap["category_threshold"] == 0).all()
+    assert (dear["category_threshold"] > 20).all()
+
+
+def test_the_target_of_the_constructor_is_no_feature():
+    schema = TableSchema({"a": UNIT, "b": UNIT, "y": Boolean()})
+    named = IndependentSynthesizer(schema=schema, target="y").plan(1000)
+    assert named["class"].tolist() == [False, True]
+    in_schema = TableSchema(schema.columns, target="y")
+    same = IndependentSynthesizer(schema=in_schema).plan(1000)
+    pd.testing.assert_frame_equal(named, same)
+    with pytest.raises(SkdpsynthError, match="target of the schema is 'y'"):
+        IndependentSynthesizer(schema=in_schema, target="a").plan(1000)
+
+
+def test_a_target_that_nobody_describes_needs_labels():
+    synth = IndependentSynthesizer(schema=TableSchema({"a": UNIT}), target="y")
+    with pytest.raises(SkdpsynthError, match="needs to know the classes"):
+        synth.plan(1000)
+    plan = synth.plan(class_counts={"p": 900, "q": 12})
+    assert plan["class"].tolist() == ["p", "q"]
+    assert plan["rows"].tolist() == [900, 12]
+    # One label is above the threshold, the other is not.
+    assert plan["note"][0] == ""
+    assert "too few rows for its label to be found" in plan["note"][1]
+
+
+def test_a_plan_of_labels_beside_the_table():
+    plan = IndependentSynthesizer().plan(
+        dtypes={"a": "float64"}, class_counts={0: 700, 1: 300}
+    )
+    assert plan["class"].tolist() == [0, 1]
+    # The usual labels need far fewer rows than others.
+    assert (plan["label_threshold"] < 60).all()
+
+
+def test_declared_counts_win():
+    schema = TableSchema(
+        {"a": UNIT, "y": Categorical(["m", "n"])}, target="y", class_counts=COUNTS
+    )
+    synth = IndependentSynthesizer(schema=schema)
+    assert synth.plan()["rows"].tolist() == synth.plan(6000)["rows"].tolist()
+    assert synth.plan()["rows"].tolist() == [4000, 2000]
+    for refused, words in (
+        ({"n_rows": 7000}, "add up to 6000, but n_rows is 7000"),
+        ({"class_counts": {"m": 3000, "n": 3000}}, "differ from those"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            synth.plan(**refused)
+    with pytest.raises(ValueError, match="the schema declares 500"):
+        IndependentSynthesizer(schema=TableSchema({"a": UNIT}, n_rows=500)).plan(9)
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"m": 60, "n": 50}, "add up to 110, but n_rows is 100"),
+        ({"m": 60, "n": 30}, "add up to 90, but n_rows is 100"),
+        ({"m": 100}, "must name every class once"),
+        ({"m": 60, "z": 40}, "must name every class once"),
+        ({"m": True, "n": 99}, "must be an int >= 0. Got True"),
+    ],
+)
+def test_guesses_that_cannot_be(counts, words):
+    schema = TableSchema({"a": UNIT, "y": Categorical(["m", "n"])}, target="y")
+    with pytest.raises(ValueError, match=words):
+        IndependentSynthesizer(schema=schema).plan(100, class_counts=counts)
+
+
+def test_rows_without_a_label_may_be_left_out():
+    schema = TableSchema(
+        {"a": UNIT, "y": Categorical(["m", "n"], nullable=True)}, target="y"
+    )
+    plan = IndependentSynthesizer(schema=schema).plan(
+        100, class_counts={"m": 60, "n": 30}
+    )
+    assert plan["rows"].tolist() == [60, 30]
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "words"),
+    [
+        ({"a": "complex128", "y": "str"}, "not supported"),
+        ({"a": "float64"}, "'y' is not in dtypes"),
+        ({"s": "str", "y": "str"}, "describes columns that the table lacks"),
+        (pd.DataFrame({"a": [1.0]}), "dtypes must be df.dtypes"),
+    ],
+)
+def test_dtypes_that_cannot_be(dtypes, words):
+    synth = IndependentSynthesizer(schema=TableSchema({"a": UNIT}), target="y")
+    with pytest.raises(ValueError, match=words):
+        synth.plan(100, dtypes=dtypes, class_counts={"m": 60, "n": 40})
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+@pytest.mark.parametrize(
+    ("columns", "note"),
+    [
+        ({"y": Categorical(["only"])}, "one class only"),
+        ({"y": Categorical([], nullable=True)}, "one class only"),
+        ({"b": Continuous(1, 1)}, "1 of 2 columns can hold one value only"),
+        ({"b": Categorical([], nullable=True)}, "1 of 2 columns can hold one value"),
+        ({"b": Categorical(["same"])}, "1 of 2 columns can hold one value only"),
+    ],
+)
+def test_what_cannot_vary_is_said_in_advance(synthesizer, columns, note):
+    described = {"a": UNIT, "b": UNIT, "y": Boolean(), **columns}
+    synth = synthesizer(schema=TableSchema(described, target="y"))
+    assert synth.plan(100_000)["note"].str.contains(note).all()
+
+
+@pytest.mark.parametrize("synthesizer", BOTH)
+def test_categories_that_cannot_be_found_are_said_in_advance(synthesizer):
+    """The threshold is in the plan: a category with fewer rows is not found."""
+    plan = synthesizer().plan(1_000_000, dtypes={"s": "str", "u": "float64"})
+    threshold = plan["category_threshold"][0]
+    assert 50 < threshold < 500
+    few = synthesizer().plan(40, dtypes={"s": "str", "u": "float64"})
+    assert "too few rows for any undeclared category" in few["note"][0]
+    n_found = 0
+    for rows, found in ((3, False), (3 * threshold, True)):
+        table = pd.DataFrame({"s": ["often"] * 4000 + ["key"] * rows})
+        synth = IndependentSynthesizer().fit(table.assign(u=0.5))
+        n_found += ("key" in synth.schema_.columns["s"].categories) == found
+    # A tenth of delta at most lies above the threshold, which is 5 deviations.
+    assert n_found == 2
+
+
+def test_one_class_warns():
+    frame = pd.DataFrame({"u": np.linspace(0, 1, 2000), "y": "only"})
+    with pytest.warns(DegradedResultWarning, match="one class only"):
+        IndependentSynthesizer(target="y").fit(frame)
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_lost_order_warns(declared):
+    """Categories are data, and so is their order, unless a schema states it."""
+    levels = ["low", "medium", "high"]
+    frame = pd.DataFrame(
+        {"s": pd.Categorical(levels * 1000, categories=levels, ordered=True)}
+    )
+    schema = TableSchema({"s": Categorical(levels, ordered=True)})
+    synth = IndependentSynthesizer(schema=schema if declared else None)
+    if declared:
+        fake = synth.fit(frame).sample(50)
+        assert fake["s"].cat.categories.tolist() == levels
+        return
+    with pytest.warns(DegradedResultWarning, match=r"order of the categories of 's'"):
+        synth.fit(frame)
+    fake = synth.sample(50)
+    assert fake["s"].cat.ordered
+    assert fake["s"].cat.categories.tolist() == sorted(levels)
+
+
+@pytest.mark.parametrize("levels", [["low", "mid", "high"], [3, 1, 2]])
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_lost_order_of_the_target_warns(levels, beside):
+    labels = pd.Series(pd.Categorical(levels * 1000, levels, ordered=True), name="y")
+    table = pd.DataFrame({"u": np.linspace(0, 9, 3000)})
+    synth = IndependentSynthesizer(target=None if beside else "y")
+    with pytest.warns(DegradedResultWarning, match=r"order of the categories of 'y'"):
+        synth.fit(*((table, labels) if beside else (table.assign(y=labels),)))
+    assert synth.schema_.columns["y"].ordered
+    assert synth.sample(9)["y"].cat.categories.tolist() == sorted(levels)
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+def test_a_refit_with_the_schema_of_a_fit_pays_for_marginals_alone(nullable):
+    """Also where the number of rows was declared, and the counts were bought."""
+    table = make_table("integer").drop(columns="id")
+    labels = Categorical([0, 1], nullable=nullable)
+    for declared in (
+        None,
+        TableSchema({"a": UNIT}, n_rows=N_ROWS),
+        TableSchema({"y": labels}, target="y", n_rows=N_ROWS),
+    ):
+        first = IndependentSynthesizer(schema=declared, target="y").fit(table)
+        again = IndependentSynthesizer(schema=first.schema_).fit(table)
+        names = {entry.name for entry in again.privacy_report().entries}
+        assert names <= {"coarse marginals", "marginals"}
+        counts = first.schema_.class_counts
+        assert counts[0] == pytest.approx(4000, abs=200)
+        if declared is not None:
+            assert sum(counts.values()) == first.schema_.n_rows == N_ROWS
+
+
+def test_one_whole_number_label_is_planned_as_it_is_fitted():
+    synth = IndependentSynthesizer(target="y")
+    dtypes = {"u": "float64", "y": "int64"}
+    plan = synth.plan(dtypes=dtypes, class_counts={1: 3000})
+    assert plan["class"].tolist() == [0, 1]
+    assert plan["rows"].tolist() == [1, 3000]
+    table = pd.DataFrame({"u": np.linspace(0, 9, 3000), "y": 1})
+    with warnings.catch_warnings():  # it depends on the noise whether there is one
+        warnings.simplefilter("ignore", DegradedResultWarning)
+        synth.fit(table)
+    assert synth.classes_.tolist() == [0, 1]
+
+
+def test_an_empty_declared_class_is_not_called_unfound():
+    schema = TableSchema({"a": UNIT, "y": Categorical(["m", "n"])}, target="y")
+    plan = IndependentSynthesizer(schema=schema).plan(class_counts={"m": 5000, "n": 0})
+    assert plan["label_threshold"].tolist() == [0, 0]
+    assert not plan["note"].str.contains("to be found").any()
+
+
+def test_a_plan_forgets_the_fit_of_another_target():
+    table = make_table().drop(columns="id")
+    synth = IndependentSynthesizer(target="y").fit(table)
+    assert synth.plan(6000)["class"].tolist() == ["m", "n"]
+    synth.set_params(target="t")
+    with pytest.raises(SkdpsynthError, match="needs to know the classes"):
+        synth.plan(6000, dtypes=table.dtypes)
+    plan = synth.plan(dtypes=table.dtypes, class_counts={"x": 4000, "y": 2000})
+    assert plan["class"].tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"schema": {"a": 1}}, "schema must be a TableSchema. Got dict"),
+        ({"schema": True}, "schema must be a TableSchema. Got bool"),
+        ({"dtypes": {"a": "nosuch", "y": "str"}}, "none that pandas knows"),
+        ({"dtypes": pd.Series(["str"] * 3, ["a", "a", "y"])}, "more than once"),
+        ({"dtypes": {"a": "float64", "y": "float64"}}, "is a number and has no"),
+        ({"dtypes": {"a": "float64", "y": "timedelta64[s]"}}, "classes must be"),
+        ({"dtypes": {"a": "float64", "y": "int64"}}, "must name labels as"),
+    ],
+)
+def test_a_plan_refuses_what_a_fit_refuses(parameters, words):
+    synth = IndependentSynthesizer(target="y")
+    with pytest.raises(ValueError, match=words):
+        synth.plan(class_counts={"m": 60, "n": 40}, **parameters)
+
+
+def test_a_dtype_that_is_category_and_no_more():
+    """Its categories are what the schema says: the plan is that of the text column."""
+    schema = TableSchema({"a": Categorical(["u", "v"]), "b": Continuous(0, 1)})
+    plans = [
+        IndependentSynthesizer(schema=schema).plan(
+            1000, dtypes={"a": a, "b": "float64"}
+        )
+        for a in ("category", "str")
+    ]
+    pd.testing.assert_frame_equal(*plans)

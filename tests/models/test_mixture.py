@@ -1,0 +1,218 @@
+"""The mixture draws what its numbers say, and lends dependence without marginals."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from skdpsynth.models._mixture import Mixture, MixtureGenerator
+
+STARTS = np.array([0, 3, 5, 9])
+ALPHA = 1e-6
+
+
+def random_mixture(seed: int, n_components: int = 6) -> Mixture:
+    """Make a mixture of three columns; their bins stand in a shuffled order."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(n_components))
+    parts, ranks = [], np.empty((2, STARTS[-1]))
+    for start, end in pairwise(STARTS):
+        parts.append(rng.dirichlet(np.full(end - start, 0.4), n_components))
+        ends = np.concatenate(([0.0], np.cumsum(rng.dirichlet(np.ones(end - start)))))
+        ends[-1] = 1.0
+        order = rng.permutation(end - start)
+        ranks[:, start + order] = ends[:-1], ends[1:]
+    return Mixture(weights, np.concatenate(parts, axis=1).astype(np.float32), ranks)
+
+
+def bins_of(ranks, mixture):
+    """Give the bin that each rank is in, by comparing it with all of them."""
+    found = np.empty(ranks.shape, dtype=np.int64)
+    for j, (start, end) in enumerate(pairwise(STARTS)):
+        low, high = mixture.ranks[:, start:end]
+        inside = (ranks[:, j, None] >= low) & (ranks[:, j, None] < high)
+        assert (inside.sum(axis=1) == 1).all()
+        found[:, j] = start + inside.argmax(axis=1)
+    return found
+
+
+def of(mixtures, starts=STARTS):
+    return MixtureGenerator(list(mixtures), starts)
+
+
+def draw(mixtures, members, seed=0, starts=STARTS):
+    return of(mixtures, starts).draw(np.asarray(members), np.random.default_rng(seed))
+
+
+def pair_shares(bins):
+    one_hot = np.zeros((len(bins), STARTS[-1]))
+    np.put_along_axis(one_hot, bins, 1.0, axis=1)
+    return one_hot.T @ one_hot / len(bins)
+
+
+def largest_error(n_rows, n_cells):
+    """Bound the error of every share by Hoeffding's inequality, at `ALPHA`."""
+    return math.sqrt(math.log(2 * n_cells / ALPHA) / (2 * n_rows))
+
+
+@pytest.mark.statistical
+def test_pairs_of_rows_are_the_matrix_product(global_random_seed):
+    """n = 200,000 rows of two classes; the statistic is the largest error of a share.
+
+    The share of each cell of a pair is binomial with the mean that
+    ``P^T diag(w) P`` gives. The 26 cells of each of 2 classes all stay within
+    Hoeffding's bound but for a probability of 1e-6.
+    """
+    mixtures = [random_mixture(seed) for seed in (1, 2)]
+    members = np.arange(200_000) % 2
+    ranks = draw(mixtures, members, global_random_seed)
+    n_cells = 2 * (3 * 2 + 3 * 4 + 2 * 4)
+    for c, mixture in enumerate(mixtures):
+        own = mixture.probabilities.astype(np.float64)
+        expected = own.T @ (mixture.weights[:, None] * own)
+        error = np.abs(pair_shares(bins_of(ranks[members == c], mixture)) - expected)
+        for start, end in pairwise(STARTS):
+            error[start:end, start:end] = 0.0  # a column with itself
+        assert error.max() < largest_error(100_000, n_cells)
+
+
+@pytest.mark.statistical
+def test_inside_a_bin_ranks_are_even(global_random_seed):
+    """n = 30,000 rows; one bin. Kolmogorov's distance, bounded as the shares above.
+
+    Dvoretzky, Kiefer and Wolfowitz: past sqrt(log(2 / 1e-6) / (2 n)) at a rate of 1e-6.
+    """
+    one = Mixture(np.ones(1), np.ones((1, 1), np.float32), np.array([[0.2], [0.7]]))
+    starts = np.array([0, 1])
+    ranks = draw([one], np.zeros(30_000, np.int64), global_random_seed, starts)[:, 0]
+    assert ranks.min() >= 0.2
+    assert ranks.max() < 0.7
+    even = (np.arange(30_000) + 0.5) / 30_000
+    distance = np.abs(np.sort((ranks - 0.2) / 0.5) - even).max()
+    assert distance < largest_error(30_000, 1) + 1 / 30_000
+
+
+def test_what_has_no_probability_is_not_drawn():
+    """Neither a bin nor a component, at the first, a middle or the last place."""
+    never = np.array([[0, 0.5, 0, 0.5, 0], [1, 0, 0, 0, 0]], dtype=np.float32)
+    ends = np.linspace(0, 1, 6)
+    mixture = Mixture(np.array([1.0, 0.0]), never, np.stack([ends[:-1], ends[1:]]))
+    ranks = draw([mixture], np.zeros(50_000, np.int64), starts=np.array([0, 5]))
+    assert set(np.floor(ranks[:, 0] * 5).astype(int)) == {1, 3}
+
+
+def test_every_row_is_drawn_for_its_class():
+    """Classes in any order, one of them without a row; ranks are in [0, 1)."""
+    mixtures = [
+        Mixture(np.ones(1), np.ones((1, 1), np.float32), np.array([[low], [low + 0.1]]))
+        for low in (0.0, 0.3, 0.6, 0.9)
+    ]
+    members = np.random.default_rng(0).choice([0, 1, 3], 999)
+    ranks = draw(mixtures, members, starts=np.array([0, 1]))[:, 0]
+    assert (np.floor(ranks / 0.3 + 1e-9).astype(int) == members).all()
+    assert ((ranks >= 0) & (ranks < 1)).all()
+
+
+def test_rows_of_a_class_do_not_stand_in_the_order_of_their_codes():
+    two = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    ranks = np.array([[0.0, 0.5], [0.5, 1.0]])
+    mixture = Mixture(np.array([0.5, 0.5]), two, ranks)
+    drawn = draw([mixture], np.zeros(4000, np.int64), starts=np.array([0, 2]))[:, 0]
+    # 4,000 fair coins: within 7.5 standard deviations, a rate below 1e-13.
+    assert abs((drawn[:2000] < 0.5).mean() - 0.5) < 7.5 * 0.5 / math.sqrt(2000)
+
+
+# --- Dependence that is lent ------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_borrower_keeps_exactly_its_marginals(seed):
+    """In closed form: the ranks that it draws are uniform on [0, 1] in each column.
+
+    The bins' intervals partition [0, 1], and each is as long as it is probable. They
+    stand in the order of the lender's, and the dependence is the lender's own.
+    """
+    lender = random_mixture(seed)
+    borrower = lender.lent(random_mixture(9), STARTS, [False] * 3)
+    shares = lender.weights @ lender.probabilities
+    np.testing.assert_allclose(np.diff(borrower.ranks, axis=0)[0], shares, atol=1e-6)
+    for start, end in pairwise(STARTS):
+        low, high = borrower.ranks[:, start:end]
+        order = np.argsort(low)
+        assert order.tolist() == np.argsort(lender.ranks[0, start:end]).tolist()
+        assert low[order[0]] == 0
+        assert high[order[-1]] == 1
+        assert (low[order[1:]] == high[order[:-1]]).all()
+    assert borrower.weights is lender.weights
+    assert (borrower.probabilities == lender.probabilities).all()
+
+
+def test_bins_without_ranks_are_lent_in_a_fixed_order():
+    """Of bins that begin at one place the empty one comes first."""
+    ranks = np.array([[0.4, 0.0, 0.4], [1.0, 0.4, 0.4]])
+    mixture = Mixture(np.ones(1), np.array([[0.5, 0.3, 0.2]], np.float32), ranks)
+    lent = mixture.lent(mixture, np.array([0, 3]), [False])
+    np.testing.assert_allclose(lent.ranks, [[0.5, 0.0, 0.3], [1.0, 0.3, 0.5]])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_levels_are_lent_by_their_odds(seed):
+    """Odds ratios are the lender's, shares the borrower's: no order matters."""
+    lender, own = random_mixture(seed), random_mixture(seed + 50)
+    borrower = lender.lent(own, STARTS, [True, False, True])
+    shares = own.weights @ own.probabilities
+    for start, end in ((STARTS[0], STARTS[1]), (STARTS[2], STARTS[3])):
+        found = borrower.probabilities[:, start:end].astype(np.float64)
+        given = lender.probabilities[:, start:end].astype(np.float64)
+        np.testing.assert_allclose(lender.weights @ found, shares[start:end], atol=1e-3)
+        ratios = [part[:, 1:] / part[:, :1] for part in (found, given)]
+        change = ratios[0] / ratios[1]
+        np.testing.assert_allclose(change, change[:1].repeat(len(change), 0), rtol=1e-4)
+        assert (borrower.ranks[:, start:end] == own.ranks[:, start:end]).all()
+
+
+def test_a_level_that_the_lender_never_has_can_be_lent():
+    """Or that the borrower never has: no division by nothing."""
+    starts, ranks = np.array([0, 3]), np.zeros((2, 3))
+    lender, own = (
+        Mixture(np.ones(1), np.array([row], np.float32), ranks)
+        for row in ([0.6, 0.4, 0.0], [0.0, 0.5, 0.5])
+    )
+    found = lender.lent(own, starts, [True]).probabilities[0]
+    np.testing.assert_allclose(found, [0.0, 0.5, 0.5], atol=1e-4)
+
+
+def test_independent_columns_have_one_component():
+    shares = random_mixture(0).probabilities[0].astype(np.float64)
+    one = Mixture.independent(shares, random_mixture(0).ranks)
+    assert one.weights.tolist() == [1.0]
+    np.testing.assert_allclose(one.probabilities[0], shares, rtol=1e-6)
+
+
+# --- State ------------------------------------------------------------------------
+
+
+def test_a_generator_survives_its_state():
+    generator = of([random_mixture(0), random_mixture(1)])
+    document, arrays = generator.to_state()
+    dtypes = {array.dtype.name for array in arrays.values()}
+    assert dtypes == {"float64", "float32", "int64"}
+    again = MixtureGenerator.from_state(json.loads(json.dumps(document)), arrays)
+    members = np.arange(500) % 2
+    ours, theirs = (
+        g.draw(members, np.random.default_rng(3)) for g in (generator, again)
+    )
+    assert (ours == theirs).all()
+
+
+def test_drawing_leaves_the_global_generator():
+    """Its position too, which moves with every draw."""
+    before = np.random.get_state()  # noqa: NPY002
+    draw([random_mixture(0)], np.zeros(100, np.int64))
+    after = np.random.get_state()  # noqa: NPY002
+    assert (before[1] == after[1]).all()
+    assert before[2:] == after[2:]

@@ -1,0 +1,327 @@
+"""The mixture in training: what it draws, how updates move it, and what holds it."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import svd
+from scipy.stats import chi2
+
+from skdpsynth.models._mixture import Components, Heads, Mixture, ReleasedClass
+from skdpsynth.models._mixture_trainer import BinScores, MixtureTrainer
+
+STARTS = np.array([0, 3, 5, 9])
+N_COLUMNS, D, N_COMPONENTS, N_ROWS = 3, 9, 6, 5000.0
+CPU = torch.device("cpu")
+
+
+def make_mixture(seed=0, n_components=N_COMPONENTS):
+    """Components that differ much; no bin is rare."""
+    rng = np.random.default_rng(seed)
+    parts = [
+        rng.dirichlet(np.full(b - a, 2.0), size=n_components)
+        for a, b in pairwise(STARTS)
+    ]
+    weights = rng.dirichlet(np.full(n_components, 5.0))
+    return Mixture(weights, np.hstack(parts).astype(np.float32), np.zeros((2, D)))
+
+
+def joint_of(mixture):
+    """Probability of each pair of bins, 0 for those of one column; and the shares."""
+    probabilities = mixture.probabilities.astype(np.float64)
+    joint = (mixture.weights[:, None] * probabilities).T @ probabilities
+    for a, b in pairwise(STARTS):
+        joint[a:b, a:b] = 0.0
+    return joint, mixture.weights @ probabilities
+
+
+def make_released(mixture):
+    """Exact tables of a mixture, as if they had been measured."""
+    joint, shares = joint_of(mixture)
+    measured = np.triu(joint > 0)
+    counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
+    return ReleasedClass(N_ROWS, shares, 5.0, counts, measured, 5.0, None, CPU)
+
+
+def components_of(mixture):
+    """Give the parameters of a mixture, in which every bin has its own logit."""
+    heads = Heads(STARTS, np.full(D, np.nan), CPU)
+    logs = torch.from_numpy(mixture.probabilities).double().log()
+    home = torch.from_numpy(joint_of(mixture)[1]).log().expand(logs.shape)
+    unit = heads(torch.eye(D).double(), torch.zeros(D, D).double())
+    unit = float((unit[0, 0] / unit[0, 1]).log())  # of a logit
+    weights = torch.from_numpy(mixture.weights).log()
+    return heads, Components(weights, (logs - home) / unit, home, 1)
+
+
+def make_trainer(*, seed=0, dtype=torch.float64, n_steps=20, **changes):
+    mixture = make_mixture()
+    settings = {"n_factors": 2, "learning_rate": 0.1} | changes
+    heads, components = components_of(mixture)
+    return MixtureTrainer(
+        components,
+        heads,
+        mixture.ranks,
+        BinScores(mixture, STARTS),
+        make_released(mixture),
+        n_steps=n_steps,
+        generator=torch.Generator().manual_seed(seed),
+        device=CPU,
+        dtype=dtype,
+        **settings,
+    )
+
+
+# --- Scores of bins --------------------------------------------------------------
+
+
+def test_scores_of_bins_have_mean_0_and_variance_1():
+    mixture = make_mixture()
+    table, (_, shares) = BinScores(mixture, STARTS).table, joint_of(mixture)
+    for j, (a, b) in enumerate(pairwise(STARTS)):
+        own = table[a:b, j]
+        assert np.abs(own).max() < 4.0
+        assert shares[a:b] @ own == pytest.approx(0.0, abs=1e-6)
+        assert shares[a:b] @ own**2 == pytest.approx(1.0, abs=1e-6)
+        assert not np.delete(table[:, j], np.s_[a:b]).any()
+
+
+def test_scores_of_bins_are_those_of_correspondence_analysis():
+    """Of a column against all others: the first singular vector, up to the sign."""
+    mixture = make_mixture()
+    table, (joint, shares) = BinScores(mixture, STARTS).table, joint_of(mixture)
+    for j, (a, b) in enumerate(pairwise(STARTS)):
+        others = np.r_[0:a, b:D]
+        residuals = joint[a:b][:, others] - np.outer(shares[a:b], shares[others])
+        residuals /= np.sqrt(np.outer(shares[a:b], shares[others]))
+        expected = svd(residuals)[0][:, 0] / np.sqrt(shares[a:b])
+        expected *= np.sign(expected @ table[a:b, j])
+        np.testing.assert_allclose(table[a:b, j], expected, atol=1e-4)
+
+
+def test_a_rare_bin_does_not_decide_the_scores():
+    """A bin of one row in 10,000, all of which are alike elsewhere."""
+    mixture = make_mixture(n_components=2)
+    probabilities = mixture.probabilities.astype(np.float64)
+    probabilities[0, :3], probabilities[1, :3] = [0.6, 0.4, 0.0], [0.4, 0.6, 0.0]
+    alone = np.array([[0, 0, 1.0, 1, 0, 1, 0, 0, 0]])
+    weights = np.array([0.5, 0.4999, 0.0001])
+    rare = Mixture(weights, np.vstack([probabilities, alone]), np.zeros((2, D)))
+    table = BinScores(rare, STARTS).table
+    assert (weights @ rare.probabilities)[:2] @ table[:2, 0] ** 2 > 0.9
+    assert np.abs(table).max() <= 4.0
+
+
+def test_a_column_without_others_or_with_one_bin_has_finite_scores():
+    alone = Mixture(np.ones(1), np.array([[0.2, 0.3, 0.5]]), np.zeros((2, 3)))
+    table = BinScores(alone, np.array([0, 3])).table[:, 0]
+    assert np.array([0.2, 0.3, 0.5]) @ table**2 == pytest.approx(1.0)
+    constant = Mixture(np.ones(1), np.ones((1, 1)), np.zeros((2, 1)))
+    assert not BinScores(constant, np.array([0, 1])).table.any()
+
+
+# --- What it draws ---------------------------------------------------------------
+
+
+def test_rows_have_the_probabilities_of_the_mixture(global_random_seed):
+    """n = 40,000: chi-square tests of each of 3 tables of pairs.
+
+    False alarms at 3e-7 each, below 1e-6 in all.
+    """
+    trainer, n_rows = make_trainer(seed=global_random_seed), 40_000
+    rows = trainer.rows(trainer.draw(n_rows)).numpy()
+    table, (joint, _) = (
+        BinScores(make_mixture(), STARTS).table,
+        joint_of(make_mixture()),
+    )
+    bins = [
+        np.abs(rows[:, [j]] - table[a:b, j]).argmin(axis=1) + a
+        for j, (a, b) in enumerate(pairwise(STARTS))
+    ]
+    for j, k in ((0, 1), (0, 2), (1, 2)):
+        expected = n_rows * joint[STARTS[j] : STARTS[j + 1], STARTS[k] : STARTS[k + 1]]
+        found = np.zeros((D, D))
+        np.add.at(found, (bins[j], bins[k]), 1)
+        found = found[STARTS[j] : STARTS[j + 1], STARTS[k] : STARTS[k + 1]]
+        statistic = ((found - expected) ** 2 / expected).sum()
+        assert statistic < chi2.isf(3e-7, expected.size - 1)
+
+
+def test_moments_are_the_exact_ones(global_random_seed):
+    """n = 40,000 products of at most 16: 16 means within 6 standard errors: 4e-8."""
+    trainer, n_rows = make_trainer(seed=global_random_seed), 40_000
+    rows = trainer.rows(trainer.draw(n_rows)).numpy()
+    rows = np.hstack([np.ones((n_rows, 1)), rows])
+    products = rows[:, :, None] * rows[:, None, :]
+    bound = 6 * products.std(axis=0) / math.sqrt(n_rows) + 1e-9
+    assert (np.abs(products.mean(axis=0) - trainer.moments().numpy()) <= bound).all()
+
+
+# --- How updates move it ---------------------------------------------------------
+
+
+def test_gradient_is_that_of_the_exact_expected_score(global_random_seed):
+    """Of a score that is linear, by the logits and by the weights of the codes.
+
+    The expectation is differentiated by finite differences. The gradient of the logits
+    is exact given the codes. n = 60,000 in 60 parts: every mean is within 7 of its
+    standard errors by the parts, Student's t with 59 degrees: 60 at 3e-9, 2e-7 in all.
+    """
+    trainer = make_trainer(seed=global_random_seed)
+    slopes = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+
+    def expected(flat):
+        log_weights = flat[:N_COMPONENTS]
+        own = flat[N_COMPONENTS:].reshape(N_COMPONENTS, -1)
+        means = trainer._heads(own, trainer._home.double()) @ trainer._table
+        return float(log_weights.softmax(0) @ (means @ slopes))
+
+    start, step = trainer._flat().double(), 1e-5
+    exact = []
+    for i in range(len(start)):
+        move = torch.zeros_like(start)
+        move[i] = step
+        exact.append((expected(start + move) - expected(start - move)) / (2 * step))
+    parts = torch.stack(
+        [
+            trainer.gradient(trainer.draw(1000), lambda rows: rows @ slopes)
+            for _ in range(60)
+        ]
+    ).numpy()
+    # A baseline that is the mean of 1,000 rows takes a thousandth of the first part.
+    exact = np.array(exact)
+    exact[:N_COMPONENTS] *= 1 - 1 / 1000
+    error = parts.std(axis=0, ddof=1) / math.sqrt(60) + 1e-9
+    assert (np.abs(parts.mean(axis=0) - exact) <= 7 * error).all()
+    assert np.abs(exact[:N_COMPONENTS]).max() > 5 * error[:N_COMPONENTS].max()
+    assert np.abs(exact[N_COMPONENTS:]).max() > 5 * error[N_COMPONENTS:].max()
+
+
+def test_a_push_moves_features_where_teachers_point():
+    """Teachers send means of wanted changes; the step is as large as what they sent."""
+    trainer = make_trainer(n_steps=4, learning_rate=0.3)
+    features, draws = trainer.features(), trainer.draw(2000)
+    wanted = torch.zeros(1, 5, trainer.n_features, dtype=torch.float64)
+    wanted[..., 1] = torch.arange(5.0)
+    pulled = trainer.pull(draws, features)(wanted)
+    assert pulled.tolist() == [[0.0, 2.0] + [0.0] * (trainer.n_features - 2)]
+    update = trainer.push(draws, features, pulled[0])
+    assert update.square().mean() == pytest.approx(float(pulled.square().mean()))
+    before = features(trainer.rows(draws)).mean(dim=0)[1]
+    trainer.ascend(update)
+    again = trainer.draw(2000)
+    assert features(trainer.rows(again)).mean(dim=0)[1] > before
+
+
+# --- What holds it ---------------------------------------------------------------
+
+
+def distance(trainer, mixture):
+    """Squared distance to the released tables, in noise variances."""
+    weights = torch.from_numpy(mixture.weights).float()
+    probabilities = torch.from_numpy(mixture.probabilities)
+    return float(trainer._released.distance(weights, probabilities)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("way", ["result", "present"])
+def test_an_update_that_is_noise_does_not_lead_away_from_the_tables(dtype, way):
+    """The start has distance 0, the mixture that the noise has moved thousands."""
+    trainer = make_trainer(dtype=dtype, n_steps=20)
+    noise = torch.Generator().manual_seed(1)
+    for _ in range(20):
+        trainer.ascend(4 * torch.randn(len(trainer._flat()), generator=noise))
+    weights = trainer._log_weights.double().softmax(0).numpy()
+    moved = trainer._bins()[2].detach().numpy()
+    off = distance(trainer, Mixture(weights, moved, np.zeros((2, D))))
+    held = getattr(trainer, way)()
+    assert off > 30.0
+    assert distance(trainer, held) < 0.1 * off
+    assert held.weights.sum() == pytest.approx(1.0)
+    sums = np.add.reduceat(held.probabilities, STARTS[:-1], axis=1)
+    np.testing.assert_allclose(sums, 1.0, atol=1e-5)
+    assert held.probabilities.dtype == np.float32
+    assert held.weights.dtype == np.float64
+
+
+def test_pure_noise_leaves_all_finite():
+    trainer = make_trainer(dtype=torch.float32, n_steps=4)
+    for sign in (1, -1, 1, 1):
+        trainer.ascend(torch.full((len(trainer._flat()),), sign * 1e12))
+    held = trainer.result()
+    assert np.isfinite(held.weights).all()
+    assert np.isfinite(held.probabilities).all()
+
+
+def test_the_twin_that_forgets_the_tables_is_caught(monkeypatch):
+    monkeypatch.setattr(MixtureTrainer, "_hold", lambda *_: None)
+    with pytest.raises(AssertionError):
+        test_an_update_that_is_noise_does_not_lead_away_from_the_tables(
+            torch.float64, "present"
+        )
+
+
+def test_both_precisions_agree():
+    """The same draws, and gradients that differ by rounding."""
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        trainer = make_trainer(dtype=dtype)
+        draws = trainer.draw(500)
+        rows = trainer.rows(draws)
+        assert rows.dtype == dtype
+        gradient = trainer.gradient(draws, lambda rows: (rows**2).sum(dim=1))
+        found.append((draws.codes, rows.double(), gradient.double()))
+    assert torch.equal(found[0][0], found[1][0])
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=0, atol=1e-5)
+    torch.testing.assert_close(found[0][2], found[1][2], rtol=1e-3, atol=1e-4)
+
+
+# --- What it does not touch --------------------------------------------------------
+
+
+def train_a_little(seed):
+    trainer = make_trainer(seed=seed, n_steps=3)
+    for _ in range(3):
+        draws = trainer.draw(20)
+        trainer.ascend(trainer.gradient(draws, lambda rows: rows.sum(dim=1)))
+    return trainer.result()
+
+
+def test_global_generators_are_neither_read_nor_set():
+    results = []
+    for seed in (1, 2):
+        torch.random.default_generator.manual_seed(seed)
+        before = torch.get_rng_state()
+        make_trainer().draw(3)
+        results.append(train_a_little(0))
+        assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(results[0].weights, results[1].weights)
+    other = train_a_little(5)
+    assert not np.array_equal(results[0].weights, other.weights)
+
+
+def test_what_was_given_is_left_as_it_was():
+    mixture = make_mixture()
+    heads, components = components_of(mixture)
+    before = [part.clone() for part in components[:3]]
+    trainer = MixtureTrainer(
+        components,
+        heads,
+        mixture.ranks,
+        BinScores(mixture, STARTS),
+        make_released(mixture),
+        n_factors=2,
+        n_steps=4,
+        learning_rate=1.0,
+        generator=torch.Generator().manual_seed(0),
+        device=CPU,
+        dtype=torch.float64,
+    )
+    trainer.ascend(torch.ones(len(trainer._flat())))
+    trainer.present()
+    for part, old in zip(components[:3], before, strict=True):
+        assert torch.equal(part, old)

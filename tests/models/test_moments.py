@@ -1,0 +1,227 @@
+"""The factors that follow from measured second moments of scores."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from skdpsynth.measure._tables import measure_moments
+from skdpsynth.models._factors import FactorGenerator, factors_above_noise
+from skdpsynth.privacy import Parts, PrivacyAccountant
+from skdpsynth.table import LevelDomain, MarginalTransform
+
+
+def found(covariance, std=0.01, *, stds=None, slopes=None):
+    n_columns = len(covariance)
+    stds = np.ones(n_columns) if stds is None else stds
+    slopes = stds if slopes is None else slopes
+    above = covariance[np.triu_indices(n_columns, 1)]
+    return factors_above_noise(above, std, stds, slopes)
+
+
+def correlations(loadings):
+    """Give those of the scores of a `FactorGenerator`."""
+    variances = 1.0 + np.square(loadings).sum(axis=1)
+    implied = loadings @ loadings.T / np.sqrt(np.outer(variances, variances))
+    np.fill_diagonal(implied, 1.0)
+    return implied
+
+
+def true_loadings(n_columns=12, n_factors=2, seed=0):
+    return np.random.default_rng(seed).normal(0.0, 0.7, (n_columns, n_factors))
+
+
+def noise_matrix(rng, n, std):
+    drawn = np.triu(rng.normal(0.0, std, (n, n)), 1)
+    return drawn + drawn.T
+
+
+def farthest(ours, theirs):
+    return float(np.abs(ours - theirs).max())
+
+
+@pytest.mark.parametrize("std", [1e-6, 0.01])
+@pytest.mark.parametrize("seed", range(5))
+def test_known_covariances_give_back_the_correlations(seed, std):
+    """Of two factors; without noise the search may leave small ones beside them."""
+    exact = correlations(true_loadings(seed=seed))
+    loadings = found(exact, std)
+    assert loadings.shape[1] == 2 or std < 0.01
+    assert farthest(correlations(loadings), exact) < 0.01
+
+
+def test_the_correlations_are_those_that_a_generator_draws():
+    """Of 200,000 rows: 66 of standard deviation 0.0023 at most; 0.015 is 6.5 of it."""
+    loadings = found(correlations(true_loadings()))
+    own = {"loadings": loadings, "location": np.zeros(12), "log_scale": np.zeros(12)}
+    members = np.zeros(200_000, dtype=np.int64)
+    scores = FactorGenerator([own]).scores(members, np.random.default_rng(0))
+    drawn = np.corrcoef(scores, rowvar=False)
+    assert farthest(drawn, correlations(loadings)) < 0.015
+
+
+def test_rows_give_back_the_correlations():
+    """Of 100,000 rows, as they are measured without noise.
+
+    What a seed finds is fixed; 0.05 is for what clipping takes from long rows.
+    """
+    own = {"loadings": true_loadings()}
+    own |= {"location": np.zeros(12), "log_scale": np.zeros(12)}
+    members = np.zeros(100_000, dtype=np.int64)
+    scores = FactorGenerator([own]).scores(members, np.random.default_rng(0))
+    accountant = PrivacyAccountant(math.inf, 1e-5)
+    flat, ones = np.zeros(12), np.ones(12)
+    parts, mu = Parts.of(scores.astype(np.float32)), math.inf
+    public = flat, ones, float(len(scores))
+    measured = measure_moments(parts, *public, accountant, mu=mu, scope=None)
+    assert measured.noise_std == 0
+    loadings = factors_above_noise(measured.covariances, 0.005, ones, ones)
+    assert farthest(correlations(loadings), correlations(own["loadings"])) < 0.05
+
+
+N_NOISE = 300
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_alone_has_no_factors(seed):
+    """At 0.8 of the noise that is said; false alarms 7.2e-9 each, 7.2e-8 in all.
+
+    The expected largest eigenvalue is at most ``2 s sqrt(n)`` (Gordon), and it is a
+    Lipschitz function of the normal entries above the diagonal, of constant ``sqrt(2)
+    s``. So it passes an edge t higher with ``exp(-t^2 / 4 s^2)`` at most: with s = 0.8
+    of the stated one, ``exp(-n / 16)``.
+    """
+    noise = noise_matrix(np.random.default_rng(seed), N_NOISE, 0.008)
+    assert found(noise, 0.01).shape == (N_NOISE, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_noise_than_is_said_would_be_taken_for_factors(seed):
+    """The twin of the edge: no factor at all has a chance of ``exp(-n / 4)`` or so.
+
+    The largest eigenvalue is near ``4 s sqrt(n)``, and the edge at a half of it.
+    """
+    noise = noise_matrix(np.random.default_rng(seed), N_NOISE, 0.02)
+    assert found(noise, 0.01).shape[1] > 10
+
+
+@pytest.mark.parametrize("strength", [1.5, 2.0, 4.0])
+def test_a_factor_in_noise_is_shrunk_as_it_is_seen(strength):
+    """One of x in noise of size s: what is left of it is ``x - s^2 n / x``.
+
+    Of 32 draws of 300 columns. The largest eigenvalue has a standard deviation of
+    ``sqrt(2) s`` at most, so their mean one of 0.0145 ``s sqrt(n)``, and what is left
+    moves by 2.6 times as much at most: 0.25 is 6.6 of it.
+    """
+    n, std, sizes = N_NOISE, 0.01, []
+    edge = std * math.sqrt(n)  # where a factor starts to stand out
+    direction = np.resize([1.0, -1.0], n) / math.sqrt(n)
+    for seed in range(32):
+        noise = noise_matrix(np.random.default_rng(seed), n, std)
+        factor = strength * edge * np.outer(direction, direction)
+        implied = correlations(found(noise + factor, std))
+        np.fill_diagonal(implied, 0.0)
+        sizes.append(np.linalg.eigvalsh(implied)[-1] / edge)
+    assert np.mean(sizes) == pytest.approx(strength - 1.0 / strength, abs=0.25)
+
+
+def test_factors_that_differ_in_size_are_found_in_order():
+    """Three orthogonal ones, and no fourth."""
+    vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 3)))[0]
+    loadings = vectors * [2.0, 1.5, 1.0]
+    theirs = found(loadings @ loadings.T)
+    assert theirs.shape == (30, 3)
+    angles = np.linalg.norm(np.linalg.qr(theirs)[0].T @ vectors, axis=0)
+    np.testing.assert_allclose(angles, 1.0, atol=0.02)
+
+
+def test_there_are_64_factors_at_most():
+    """Of noise that is not said."""
+    noise = noise_matrix(np.random.default_rng(0), 200, 0.05)
+    assert found(noise, 1e-6).shape == (200, 64)
+    assert found(noise[:20, :20], 1e-6).shape[1] <= 20
+
+
+# --- Columns that fill intervals, are nearly constant, or the same --------------------
+
+
+def binary(share):
+    """Give a column of two levels, and its scores: of the lower one, of the other."""
+    shares = np.array([share, 1.0 - share])
+    marginal = MarginalTransform.of_levels(LevelDomain(("a", "b"), False), shares)
+    return marginal, marginal.encode(np.zeros(2), np.arange(2))
+
+
+def moments_of(marginals):
+    """Give the deviations of the scores, and their slopes."""
+    _, stds, slopes = np.array([own.score_moments() for own in marginals]).T
+    return stds, slopes
+
+
+def test_latent_correlations_come_back_through_slopes():
+    """Thresholds of normal numbers that a factor correlates by 0.36 at most.
+
+    By their exact covariances. The first order leaves out squares: 0.04 at most. Taken
+    as they are, scores are 0.1 off and more.
+    """
+    shares = np.array([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.5])
+    shared = np.linspace(0.3, 0.6, 8) * [1, -1, 1, 1, -1, 1, -1, 1]
+    exact = np.outer(shared, shared)
+    marginals, scores = zip(*[binary(share) for share in shares], strict=True)
+    covariance = np.zeros((8, 8))
+    for i, j in zip(*np.triu_indices(8, 1), strict=True):
+        latent = multivariate_normal(cov=[[1.0, exact[i, j]], [exact[i, j], 1.0]])
+        both = latent.cdf(norm.ppf(shares[[i, j]])) - shares[i] * shares[j]
+        covariance[i, j] = np.diff(scores[i])[0] * np.diff(scores[j])[0] * both
+    np.fill_diagonal(exact, 1.0)
+    stds, slopes = moments_of(marginals)
+    ours = correlations(found(covariance, stds=stds, slopes=slopes))
+    assert farthest(ours, exact) < 0.04
+    plain = correlations(found(covariance, stds=stds, slopes=np.ones(8)))
+    assert farthest(plain, exact) > 0.1
+
+
+def test_nearly_constant_columns_say_little():
+    """Of a share of 1e-9 and of exactly 1: finite, and others keep what they had."""
+    marginals = [binary(share)[0] for share in (1e-9, 1.0, 0.5, 0.5, 0.5)]
+    stds, slopes = moments_of(marginals)
+    assert stds[:2].max() < 1e-3
+    covariance = 0.1 * np.outer([0.0, 0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0, 1.0])
+    loadings = found(covariance + 1e-6, stds=stds, slopes=slopes)
+    assert np.isfinite(loadings).all()
+    implied = correlations(loadings)
+    assert np.abs(implied[:2, 2:]).max() < 0.05
+    assert implied[2, 3] == pytest.approx(0.1 / (slopes[2] * slopes[3]), abs=0.02)
+
+
+@pytest.mark.parametrize("value", [0.0, math.nan, math.inf])
+@pytest.mark.parametrize("std", [1e7, 1.0, 0.0])
+def test_factors_of_constant_columns_are_finite(value, std):
+    """Whose moments are 0, or are not known."""
+    noise = noise_matrix(np.random.default_rng(0), 5, 1e6)
+    stds = np.array([value, value, 0.0, 1.0, 1.0])
+    assert np.isfinite(found(noise, std, stds=stds)).all()
+    assert np.isfinite(found(noise, std, stds=np.full(5, value))).all()
+
+
+def test_zeros_without_noise_have_no_factors():
+    assert found(np.zeros((4, 4)), 0.0).shape == (4, 0)
+
+
+def test_equal_columns_keep_something_of_their_own():
+    """Correlations of 1 come back as 0.97: loadings of it are finite."""
+    loadings = found(np.ones((6, 6)))
+    assert loadings.shape[1] == 1
+    implied = correlations(loadings)
+    np.testing.assert_allclose(implied[~np.eye(6, dtype=bool)], 0.97, atol=1e-6)
+
+
+def test_covariances_beyond_what_can_be_stay_finite():
+    """Noise may say so of small classes: no variance is shared beyond 0.97."""
+    loadings = found(noise_matrix(np.random.default_rng(0), 8, 50.0), 1.0)
+    assert np.isfinite(loadings).all()
+    shared = np.square(loadings).sum(axis=1)
+    assert (shared / (1.0 + shared) <= 0.97 + 1e-9).all()

@@ -1,0 +1,136 @@
+"""The network as a generator: its rows, its gradients and what is left of it."""
+
+import numpy as np
+import pytest
+import torch
+
+from skdpsynth.models._network import NetworkTrainer
+
+STARTS = np.array([0, 3, 5, 9])
+RANKS = np.zeros((2, 9))
+
+
+def make_trainer(dtype=torch.float64, **settings):
+    settings = {"n_factors": 2, "n_steps": 20, "learning_rate": 1.0} | settings
+    return NetworkTrainer(
+        STARTS,
+        RANKS,
+        (6, 5),
+        generator=torch.Generator().manual_seed(3),
+        device=torch.device("cpu"),
+        dtype=dtype,
+        **settings,
+    )
+
+
+def probabilities(trainer, codes):
+    """Give what the network says of codes, by another implementation."""
+    values = codes.numpy()
+    parts = [p.numpy() for p in trainer._parameters]
+    for layer in range(0, len(parts), 2):
+        if layer:
+            values = values / (1 + np.exp(-values))
+        values = values @ parts[layer].T + parts[layer + 1]
+    split = np.split(np.exp(values), STARTS[1:-1], axis=1)
+    return np.concatenate([v / v.sum(1, keepdims=True) for v in split], axis=1)
+
+
+def test_a_row_has_one_bin_of_every_column_as_often_as_the_network_says():
+    trainer = make_trainer()
+    draws = trainer.draw(40_000)
+    # The same code for all rows.
+    draws = draws._replace(codes=draws.codes[:1].expand(40_000, -1))
+    rows = trainer.rows(draws).numpy()
+    assert set(np.unique(rows)) == {0.0, 1.0}
+    of_column = np.add.reduceat(rows, STARTS[:-1], axis=1)
+    assert (of_column == 1).all()
+    expected = probabilities(trainer, draws.codes[:1])[0]
+    # Six deviations of a share, in 9 of them: a false alarm in 10**8 runs.
+    np.testing.assert_allclose(rows.mean(axis=0), expected, atol=6 * 0.5 / 200)
+
+
+def test_the_gradient_passes_through_the_relaxed_row():
+    """Of a score that is linear in the row, by differences of the relaxed one."""
+    trainer = make_trainer()
+    draws = trainer.draw(7)
+    weights = np.arange(9.0)
+
+    def relaxed_score():
+        logits = np.log(probabilities(trainer, draws.codes)) + draws.gumbels.numpy()
+        split = np.split(np.exp(2.0 * logits), STARTS[1:-1], axis=1)
+        rows = np.concatenate([v / v.sum(1, keepdims=True) for v in split], axis=1)
+        return (rows @ weights).mean()
+
+    found = trainer.gradient(draws, lambda rows: rows @ torch.from_numpy(weights))
+    flat = trainer._flat()
+    for place in range(0, len(flat), 5):
+        step = torch.zeros_like(flat)
+        step[place] = 1e-2
+        trainer._set(flat + step)
+        above = relaxed_score()
+        trainer._set(flat - step)
+        slope = (above - relaxed_score()) / 2e-2
+        assert float(found[place]) == pytest.approx(slope, abs=5e-3)
+    trainer._set(flat)
+    change = torch.from_numpy(weights).expand(7, -1)
+    signs = np.sign(trainer.pull_back(draws, change).numpy())
+    np.testing.assert_array_equal(signs, np.sign(found.numpy()))
+
+
+def test_a_gradient_of_a_score_of_two_columns_sees_the_row_that_was_drawn():
+    """Straight through: a bin's slope is taken where the other column's bin is."""
+    trainer = make_trainer()
+    draws = trainer.draw(9)
+    rows = trainer.rows(draws)
+    both = trainer.gradient(draws, lambda r: r[:, 0] * r[:, 3])
+    parts = trainer.gradient(
+        draws, lambda r: r[:, 0] * rows[:, 3] + rows[:, 0] * r[:, 3]
+    )
+    np.testing.assert_allclose(both, parts, atol=1e-7)
+
+
+def test_moments_are_those_of_its_rows_and_follow_the_weights():
+    trainer = make_trainer()
+    moments = trainer.moments()
+    rows = trainer.rows(trainer.draw(50_000)).numpy()
+    rows = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
+    np.testing.assert_allclose(moments, rows.T @ rows / len(rows), atol=6 * 0.5 / 40)
+    np.testing.assert_array_equal(trainer.location, moments[0, 1:])
+    eye = trainer.directions.T @ trainer.directions
+    np.testing.assert_allclose(eye, np.eye(2), atol=1e-9)
+    trainer.ascend(torch.ones_like(trainer._flat()))
+    assert not np.array_equal(trainer.moments(), moments)
+
+
+def test_features_are_rows_of_equal_length():
+    trainer = make_trainer()
+    rows = trainer.rows(trainer.draw(5))
+    lengths = trainer.features()(rows).norm(dim=1)
+    np.testing.assert_allclose(lengths, np.sqrt(trainer.n_features))
+
+
+def test_what_is_kept_is_the_network_at_many_codes():
+    """The mean over the second half of the steps, at codes that are as likely."""
+    trainer = make_trainer(n_steps=2)
+    trainer.ascend(torch.ones_like(trainer._flat()))
+    trainer.ascend(-torch.ones_like(trainer._flat()))
+    last = trainer._flat()
+    mixture = trainer.result()
+    torch.testing.assert_close(trainer._flat(), last)
+    assert mixture.weights.sum() == pytest.approx(1)
+    moments = trainer.moments()[0, 1:].numpy()
+    shares = mixture.weights @ mixture.probabilities
+    # Both stand for the normal distribution of codes: 2,000 and 2,048 draws.
+    np.testing.assert_allclose(shares, moments, atol=0.07)
+    assert (mixture.probabilities.std(axis=0) > 1e-3).all()
+
+
+def test_it_learns_what_it_is_led_to():
+    """Towards rows that have the last bin of every column."""
+    trainer = make_trainer(n_steps=400)
+    weights = torch.zeros(9, dtype=torch.float64)
+    weights[STARTS[1:] - 1] = 1.0
+    for _ in range(400):
+        draws = trainer.draw(64)
+        trainer.ascend(trainer.gradient(draws, lambda rows: rows @ weights))
+    assert (trainer.location[STARTS[1:] - 1] > 0.9).all()

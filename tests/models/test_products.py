@@ -1,0 +1,123 @@
+"""Sums of products are those of the features themselves."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from skdpsynth.models import Products
+from skdpsynth.models._factors import FactorGenerator, FactorTrainer
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.training._discriminator import Discriminator
+
+N_COLUMNS, N_FACTORS = 7, 3
+PAIRS = ("loadings",)
+ALL = ("loadings", "location", "log_scale")
+CPU = torch.device("cpu")
+
+
+def make_trainer(trained, n_columns=N_COLUMNS, n_factors=N_FACTORS):
+    (parameters,) = FactorGenerator.initial(1, n_columns, n_factors, 0).parameters
+    rng = np.random.default_rng(1)
+    parameters["location"] = rng.normal(size=n_columns)
+    parameters["log_scale"] = 0.3 * rng.normal(size=n_columns)
+    parameters["loadings"][:, 0] = 0.0 if n_factors > 2 else 1.0  # a factor of no use
+    public = torch.Generator().manual_seed(0)
+    return FactorTrainer(
+        parameters,
+        trained,
+        n_steps=9,
+        learning_rate=0.1,
+        generator=public,
+        device=CPU,
+        dtype=torch.float64,
+    )
+
+
+def make_rows(n_rows=23, n_columns=N_COLUMNS):
+    rng = np.random.default_rng(2)
+    return torch.from_numpy(rng.uniform(-3, 3, (n_rows, n_columns)))
+
+
+@pytest.mark.parametrize("trained", [PAIRS, ALL], ids=["pairs", "all"])
+def test_sums_are_those_of_the_features(trained):
+    features, rows = make_trainer(trained).features(), make_rows()
+    formed = features(rows)
+    torch.testing.assert_close(features.norms(rows), formed.norm(dim=1))
+    weights = torch.randn(formed.shape[1], dtype=torch.float64)
+    torch.testing.assert_close(features.scores(rows, weights), formed @ weights)
+    weights = torch.randn(len(rows), dtype=torch.float64)
+    torch.testing.assert_close(features.weighted_sum(rows, weights), weights @ formed)
+
+
+def make_discriminator(trainer, loss, clip):
+    """A linear discriminator without noise."""
+    accountant = PrivacyAccountant(math.inf, 1e-5)
+    reservation = accountant.reserve_sampled_gaussian(
+        "steps", mu=accountant.mu_cap * (1 - 1e-9), sampling_rate=1.0, count=2
+    )
+    return Discriminator(
+        make_rows().float().numpy(),
+        n_features=trainer.n_features,
+        hidden_dims=(),
+        loss=loss,
+        learning_rate=1.0,
+        weight_bound=math.inf,
+        max_grad_norm=clip,
+        expected_batch_size=20.0,
+        reservation=reservation,
+        rng=np.random.default_rng(0),
+        generator=torch.Generator().manual_seed(0),
+        device=CPU,
+    )
+
+
+def train_once(trainer, features, loss, clip):
+    """One step of the discriminator, and the generator's gradient."""
+    discriminator = make_discriminator(trainer, loss, clip)
+    fakes = trainer.rows(trainer.draw(40))
+    discriminator.release(features)
+    discriminator.follow(fakes + 0.1, features)
+    objective = partial(discriminator.objective, features=features)
+    gradient = trainer.gradient(trainer.draw(40), objective)
+    return discriminator._params[0].detach(), gradient
+
+
+@pytest.mark.parametrize("clip", [0.5, 100.0], ids=["clipped", "whole"])
+@pytest.mark.parametrize("loss", ["logistic", "wasserstein"])
+@pytest.mark.parametrize("trained", [PAIRS, ALL], ids=["pairs", "all"])
+def test_a_step_is_that_of_opacus(trained, loss, clip):
+    """Fakes through matrix products, and through gradients of every example."""
+    results = []
+    for as_products in (True, False):
+        trainer = make_trainer(trained)
+        features = trainer.features()
+        if not as_products:  # a plain callable, of which nothing is known
+            features = features.__call__
+        results.append(train_once(trainer, features, loss, clip))
+    (weight, gradient), (by_opacus, its_gradient) = results
+    # `clipped_sums` clips a millionth below C.
+    torch.testing.assert_close(weight, by_opacus, rtol=0.0, atol=2e-6 * clip)
+    torch.testing.assert_close(gradient, its_gradient, rtol=1e-4, atol=1e-7)
+
+
+def test_steps_on_fakes_never_form_the_features(monkeypatch):
+    """784 columns and 8 factors are 6272 numbers for each fake, 100 times a round."""
+
+    def formed(self, rows):
+        raise AssertionError(rows.shape)
+
+    trainer = make_trainer(PAIRS)
+    discriminator = make_discriminator(trainer, "logistic", 0.5)
+    features = trainer.features()
+    discriminator.release(features)
+    monkeypatch.setattr(Products, "__call__", formed)
+    discriminator.follow(trainer.rows(trainer.draw(9)), features)
+    objective = partial(discriminator.objective, features=features)
+    trainer.gradient(trainer.draw(9), objective)
+    with pytest.raises(AssertionError):  # a private row goes by its own gradient
+        discriminator.release(features)

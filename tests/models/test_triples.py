@@ -1,0 +1,119 @@
+"""Tables of three columns in the loss of a mixture, and what a fit makes of them."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import torch
+
+from skdpsynth.models._mixture import Fit, Heads, ReleasedClass, TripleLoss
+
+CPU = torch.device("cpu")
+STARTS = np.array([0, 4, 7, 12, 14])
+GROUPS = np.array([0, 0, 1, 2, 0, 1, 2, 0, 0, 1, 2, 2, 0, 1])  # of every bin
+TRIPLES = np.array([*combinations(range(4), 3)])
+N_ROWS = 1000.0
+
+
+def loss_of(counts, noise_std=20.0, triples=TRIPLES, n_rows=N_ROWS):
+    own = np.asarray(counts), noise_std
+    return TripleLoss(STARTS, GROUPS, triples, *own, n_rows=n_rows, device=CPU)
+
+
+def mixture(seed=0, n_components=5):
+    rng = np.random.default_rng(seed)
+    weights = torch.from_numpy(rng.dirichlet(np.ones(n_components))).float()
+    sizes = np.diff(STARTS)
+    parts = [rng.dirichlet(np.full(size, 0.5), n_components) for size in sizes]
+    return weights, torch.from_numpy(np.concatenate(parts, axis=1)).float()
+
+
+def shares_of(weights, probabilities, triples=TRIPLES):
+    """Give a mixture's share of every cell, by loops over bins."""
+    found = np.zeros((len(triples), 3, 3, 3))
+    weights, probabilities = (
+        part.double().numpy() for part in (weights, probabilities)
+    )
+    for cells, triple in zip(found, triples.tolist(), strict=True):
+        for own in product(*(range(STARTS[j], STARTS[j + 1]) for j in triple)):
+            share = weights @ probabilities[:, list(own)].prod(axis=1)
+            cells[tuple(GROUPS[list(own)])] += share
+    return found
+
+
+@pytest.mark.parametrize("triples", [TRIPLES, TRIPLES[[2, 0]], TRIPLES[3:]])
+def test_the_distance_is_that_of_shares_by_loops(triples):
+    """In noise variances; triples that were not measured add nothing."""
+    exact = shares_of(*mixture(), triples)
+    off = np.random.default_rng(1).normal(0, 10.0, exact.shape)
+    off -= off.mean()  # so that the tables have as many rows as they say
+    found = float(loss_of(N_ROWS * exact + off, triples=triples)(*mixture())[0])
+    assert found == pytest.approx(np.square(off / 20.0).sum(), rel=1e-3)
+
+
+@pytest.mark.parametrize(("noise_std", "least"), [(2.0, 2.0), (0.1, 0.5), (0.0, 0.5)])
+def test_noise_below_half_a_row_counts_as_that(noise_std, least):
+    """Counts without noise are whole numbers."""
+    counts = N_ROWS * shares_of(*mixture())
+    counts[0, 0, 0, 0] += 3.0
+    counts[0, 1, 1, 1] -= 3.0
+    found = float(loss_of(counts, noise_std)(*mixture())[0])
+    assert found == pytest.approx(2 * (3.0 / least) ** 2, rel=1e-3)
+
+
+@pytest.mark.parametrize(("n_rows", "whole"), [(900.0, 600.0), (2000.0, 1000.0)])
+def test_tables_tell_their_rows_unless_these_are_less_than_half(n_rows, whole):
+    """Tables of 600 rows, of a class known to have 900, or 2,000."""
+    counts = 600.0 * shares_of(*mixture())
+    off = np.square(counts - whole * shares_of(*mixture())).sum() / 20.0**2
+    found = float(loss_of(counts, n_rows=n_rows)(*mixture())[0])
+    assert found == pytest.approx(off, rel=1e-3, abs=1e-6)
+
+
+def test_slopes_of_the_distance_are_those_of_differentiation():
+    """In float32, beside a graph over the shares of all triples in float64."""
+    weights, probabilities = mixture()
+    counts = N_ROWS * np.random.default_rng(2).dirichlet(np.ones(27), 4)
+    counts = counts.reshape(4, 3, 3, 3)
+    found = loss_of(counts)(weights, probabilities)
+    given = [part.double().requires_grad_() for part in (weights, probabilities)]
+    member = torch.eye(3, dtype=torch.float64)[torch.from_numpy(GROUPS)]
+    total = torch.zeros((), dtype=torch.float64)
+    for own, of_triple in zip(TRIPLES.tolist(), counts, strict=True):
+        bins = [slice(STARTS[j], STARTS[j + 1]) for j in own]
+        parts = [given[1][:, at] @ member[at] for at in bins]
+        made = torch.einsum("k,ka,kb,kc->abc", given[0], *parts)
+        off = N_ROWS * made - torch.from_numpy(of_triple)
+        total = total + (off / 20.0).square().sum()
+    exact = torch.autograd.grad(total, given)
+    assert float(found[0]) == pytest.approx(float(total.detach()), rel=1e-4)
+    for mine, expected in zip(found[1:], exact, strict=True):
+        torch.testing.assert_close(mine.double(), expected, rtol=1e-4, atol=1e-3)
+        assert expected.abs().max() > 10.0
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_a_fit_learns_the_parity_of_three_columns(measured):
+    """The share of rows of the wrong parity: none where it was measured, else half."""
+    starts, groups = np.array([0, 2, 4, 6]), np.tile([0, 1], 3)
+    half = np.full(6, 0.5)
+    pairs = np.full((6, 6), 0.25, dtype=np.float32) * 20_000
+    above = np.kron(np.triu(np.ones((3, 3)), 1), np.ones((2, 2))).astype(bool)
+    parity = np.indices((2, 2, 2)).sum(axis=0) % 2
+    triples = None
+    if measured:
+        own = np.array([[0, 1, 2]]), 5000.0 * parity[None], 2.0
+        triples = TripleLoss(starts, groups, *own, n_rows=20_000.0, device=CPU)
+    tables = half, 1.0, pairs * above, above, 1.0, triples
+    released = ReleasedClass(20_000.0, *tables, CPU)
+    heads = Heads(starts, np.full(6, np.nan), CPU)
+    fit = Fit([released], np.ones(1), heads, seed=0, device=CPU)
+    (components,) = fit.components()
+    made = components.mixture(heads, np.zeros((2, 6)))
+    wrong = sum(
+        made.weights @ made.probabilities[:, [a, 2 + b, 4 + c]].prod(axis=1)
+        for a, b, c in np.argwhere(parity == 0)
+    )
+    assert wrong < 0.02 if measured else 0.4 < wrong < 0.6

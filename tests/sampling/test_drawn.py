@@ -1,0 +1,121 @@
+"""Parts of drawn rows become one table: its dtypes, its order, its identifiers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.sampling._sampler import DrawnTable
+from skdpsynth.schema import Identifier, TableSchema
+
+if TYPE_CHECKING:
+    from skdpsynth.measure import TableModel
+
+COLUMNS = {
+    "float64": np.linspace(-1.0, 1.0, 40),
+    "float64, big-endian": np.linspace(-1.0, 1.0, 40).astype(">f8"),
+    "float32, missing": np.where(np.arange(40) % 4, np.arange(40.0), np.nan).astype(
+        "f4"
+    ),
+    "int8": np.arange(40, dtype="i1"),
+    "int16, big-endian": np.arange(40).astype(">i2"),
+    "bool": np.arange(40) % 2 == 0,
+    "datetime, missing": pd.date_range("2020", periods=39).append(
+        pd.DatetimeIndex([pd.NaT])
+    ),
+    "datetime in a zone": pd.date_range("2020", periods=40, tz="Europe/Berlin"),
+    "timedelta": pd.to_timedelta(np.arange(40), unit="h"),
+    "Int64": pd.array([7, None] * 20, dtype="Int64"),
+    "boolean": pd.array([True, None] * 20, dtype="boolean"),
+    "str": ["a", "b"] * 20,
+    "object, missing": pd.Series(["a", None] * 20, dtype=object),
+    "object of booleans": pd.Series([True, False] * 20, dtype=object),
+    "category, missing": pd.Categorical(["a", "b", "c", None] * 10, ordered=True),
+}
+IDS = {
+    "str": ["a", "b"] * 20,
+    "object": pd.Series(["a", "b"] * 20, dtype=object),
+    "int64": np.arange(40),
+    "Int64": pd.array([7, None] * 20, dtype="Int64"),
+    "float64": np.arange(40.0),
+    "datetime": pd.date_range("2020", periods=40),
+    "category of str": pd.Categorical(["a", "b"] * 20),
+    "category of int": pd.Categorical([1, 2] * 20, ordered=True),
+    "category of float": pd.Categorical([1.5, 2.5] * 20),
+    "category of datetime": pd.Categorical(pd.date_range("2020", periods=40)),
+}
+
+
+def fitted(frame: pd.DataFrame, schema: TableSchema | None = None) -> TableModel:
+    target = "t" if "t" in frame else None
+    synthesizer = IndependentSynthesizer(math.inf, schema=schema, target=target)
+    return synthesizer.fit(frame)._model
+
+
+def drawn(model: TableModel, ends: list[int], first: int = 0) -> pd.DataFrame:
+    """Draw 40 rows in parts that end there; the last part comes first."""
+    rng = np.random.default_rng(0)
+    members = rng.integers(0, len(model.marginals), ends[-1])
+    ranks = rng.random((ends[-1], len(model.facts.columns)))
+    table = DrawnTable(model.facts, ends[-1], first)
+    for start, end in reversed(list(zip([0, *ends[:-1]], ends, strict=True))):
+        table.put(start, model.columns(ranks[start:end], members[start:end]))
+    return table.frame()
+
+
+@pytest.mark.parametrize("dtype", COLUMNS)
+def test_parts_are_the_table_whatever_their_number_and_order(dtype):
+    frame = pd.DataFrame({"x": COLUMNS[dtype], "t": pd.Categorical([3, 4] * 20)})
+    model = fitted(frame)
+    one = drawn(model, [40])
+    pd.testing.assert_frame_equal(one, drawn(model, [7, 7, 30, 40]))
+    assert one["x"].dtype == frame["x"].dtype
+    assert one["x"].isna().any() == frame["x"].isna().any()
+    assert one.index.equals(pd.RangeIndex(40))
+
+
+@pytest.mark.parametrize("dtype", IDS)
+def test_identifiers_are_fresh_and_distinct_in_every_part(dtype):
+    frame = pd.DataFrame({"id": IDS[dtype], "x": np.arange(40.0)})
+    model = fitted(frame, TableSchema({"id": Identifier()}))
+    one = drawn(model, [25])
+    two = drawn(model, [25, 40])
+    later = drawn(model, [15], first=40)
+    for table in (one, two, later):
+        assert table["id"].is_unique
+        if isinstance(frame["id"].dtype, pd.CategoricalDtype):
+            assert table["id"].cat.ordered == frame["id"].cat.ordered
+            inner = table["id"].cat.categories.dtype
+            assert inner == frame["id"].cat.categories.dtype
+        else:
+            assert table["id"].dtype == frame["id"].dtype
+    assert not set(later["id"]) & set(two["id"])
+
+
+@pytest.mark.parametrize("inner", [[True, False], [False, True]])
+def test_identifiers_of_two_values_repeat(inner):
+    frame = pd.DataFrame({"id": pd.Categorical(inner * 20), "x": 1.0})
+    table = drawn(fitted(frame, TableSchema({"id": Identifier()})), [40])
+    assert set(table["id"]) == {True, False}
+
+
+def test_an_identifier_may_have_the_name_na():
+    names = pd.Index(["x", "t", pd.NA], dtype=object)
+    frame = pd.DataFrame([[0.5, 0, 7], [1.5, 1, 8]] * 20).set_axis(names, axis=1)
+    table = drawn(fitted(frame, TableSchema({pd.NA: Identifier()})), [40])
+    assert table.iloc[:, 2].tolist() == [*range(40)]
+
+
+def test_columns_of_numbers_are_there_once():
+    model = fitted(pd.DataFrame({"x": np.arange(40.0), "n": np.arange(40)}))
+    table = DrawnTable(model.facts, 40)
+    ranks = np.random.default_rng(0).random((40, 2))
+    table.put(0, model.columns(ranks, np.zeros(40, dtype=np.int64)))
+    frame = table.frame()
+    for place, name in enumerate(frame):
+        assert np.shares_memory(frame[name].to_numpy(), table._whole[place])

@@ -1,0 +1,274 @@
+"""Rows that satisfy a condition: all do, and they come from the right distribution."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2_contingency
+
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
+from skdpsynth.models._mixture import Mixture
+from skdpsynth.sampling._where import drawn_within
+from skdpsynth.schema import Categorical, Continuous, Datetime, Identifier, TableSchema
+
+ZONE = "Europe/Berlin"
+
+
+def make_table(n_rows=1200):
+    rng = np.random.default_rng(0)
+    city = rng.choice(["a", "b", "c"], n_rows, p=[0.6, 0.3, 0.1])
+    age = rng.integers(18, 90, n_rows)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(
+        rng.integers(0, 365, n_rows), "D"
+    )
+    return pd.DataFrame(
+        {
+            "city": city,
+            "age": age,
+            "dose": np.where(rng.random(n_rows) < 0.3, np.nan, rng.random(n_rows) * 9),
+            "debt": np.where(rng.random(n_rows) < 0.4, 0.0, rng.normal(0, 50, n_rows)),
+            "price": rng.integers(0, 1000, n_rows) / 100,
+            "day": days,
+            "seen": days.tz_localize(ZONE),
+            "ill": (age > 60) ^ (city == "a"),
+            "key": [f"k{i}" for i in range(n_rows)],
+        }
+    )
+
+
+SCHEMA = TableSchema(
+    {
+        "city": Categorical(["a", "b", "c"]),
+        "age": Continuous(18, 90, integer=True),
+        "dose": Continuous(0, 10, nullable=True, decimals="any"),
+        "debt": Continuous(-200, 200, decimals="any"),
+        "price": Continuous(0, 10, decimals=2),
+        "day": Datetime("2020-01-01", "2020-12-31"),
+        "seen": Datetime("2020-01-01T00:00+01:00", "2020-12-31T00:00+01:00"),
+        "key": Identifier(),
+    },
+    target="ill",
+)
+# Without noise: what is asked for is there.
+FORMS = {
+    "marginals alone": IndependentSynthesizer(math.inf, schema=SCHEMA),
+    "mixture": MarginalSynthesizer(math.inf, schema=SCHEMA),
+    "factors": GPATESynthesizer(math.inf, schema=SCHEMA, init="marginals", n_iter=1),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    table = make_table()
+    return {name: synth.fit(table) for name, synth in FORMS.items()}
+
+
+def noon(text, zone=None):
+    return pd.Timestamp(text, tz=zone)
+
+
+CONDITIONS = {
+    "one level": ({"city": "b"}, lambda t: t["city"] == "b"),
+    "levels": ({"city": ["a", "c"]}, lambda t: t["city"].isin(["a", "c"])),
+    "whole numbers": ({"age": (30, 40)}, lambda t: t["age"].between(30, 40)),
+    "between": ({"age": (29.5, 40.5)}, lambda t: t["age"].between(30, 40)),
+    "numbers": ({"age": [33, 50]}, lambda t: t["age"].isin([33, 50])),
+    "open end": ({"dose": (5.0, None)}, lambda t: t["dose"] >= 5),
+    "missing": ({"dose": None}, lambda t: t["dose"].isna()),
+    "exact zero": ({"debt": 0}, lambda t: t["debt"] == 0),
+    "beside zero": ({"debt": (-30, -1e-6)}, lambda t: t["debt"].between(-30, 0)),
+    "decimals": ({"price": (1.25, 1.75)}, lambda t: t["price"].between(1.25, 1.75)),
+    "days": (
+        {"day": ("2020-03-01", "2020-04-01")},
+        lambda t: t["day"].between(noon("2020-03-01"), noon("2020-04-01")),
+    ),
+    "zone": (
+        {"seen": (noon("2020-03-01", ZONE), None)},
+        lambda t: t["seen"] >= noon("2020-03-01", ZONE),
+    ),
+    "target": ({"ill": True, "city": "a"}, lambda t: t["ill"] & (t["city"] == "a")),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_every_row_satisfies_it(fitted, form, name):
+    where, holds = CONDITIONS[name]
+    rows = fitted[form].sample(300, where=where, random_state=1)
+    assert len(rows) == 300
+    assert holds(rows).all()
+    assert (rows.dtypes == make_table(2).dtypes).all()
+    assert rows["key"].is_unique
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("form", FORMS)
+def test_they_come_from_the_distribution_given_the_condition(
+    fitted, form, global_random_seed
+):
+    """n = 4,000 rows beside those of 40,000 others that satisfy the condition.
+
+    Chi-squared of counts by city, label and age; rate 1e-6 for each form.
+    """
+    where = {"city": ["b", "c"], "age": (30, 70), "dose": (None, 6.0)}
+    synth, seed = fitted[form], global_random_seed
+    ours = synth.sample(4_000, where=where, random_state=seed)
+    free = synth.sample(40_000, random_state=seed + 100)
+    free = free[free["city"].isin(["b", "c"]) & free["age"].between(30, 70)]
+    free = free[free["dose"] <= 6]
+    cells = [
+        part["city"] + part["ill"].astype(str) + (part["age"] // 10).astype(str)
+        for part in (ours, free)
+    ]
+    counts = pd.concat([part.value_counts() for part in cells], axis=1).fillna(0)
+    counts = counts[counts.sum(axis=1) >= 10]
+    assert chi2_contingency(counts).pvalue > 1e-6
+
+
+def test_a_restricted_mixture_is_the_conditional_distribution():
+    """By the sum over all components and bins of three columns."""
+    rng = np.random.default_rng(1)
+    starts = np.array([0, 4, 7, 12])
+    parts = [rng.dirichlet(np.ones(size), 6) for size in np.diff(starts)]
+    ends = [np.linspace(0, 1, size + 1) for size in np.diff(starts)]
+    ranks = np.concatenate([np.stack([e[:-1], e[1:]]) for e in ends], axis=1)
+    whole = Mixture(rng.dirichlet(np.ones(6)), np.hstack(parts), ranks)
+    # Of column 0 the second half of bin 1 and all of bin 2; of column 2 two bins.
+    spans = {0: np.array([[0.375, 0.75]]), 2: np.array([[0.0, 0.2], [0.8, 1.0]])}
+    kept = [np.array([0, 0.5, 1, 0]), np.ones(3), np.array([1, 0, 0, 0, 1])]
+    found, share = whole.within(spans, starts)
+
+    def joint(weights, probabilities):
+        own = np.split(probabilities, starts[1:-1], axis=1)
+        return np.einsum("k,ka,kb,kc->abc", weights, *own)
+
+    expected = joint(whole.weights, whole.probabilities)
+    expected *= kept[0][:, None, None] * kept[2]
+    np.testing.assert_allclose(share, expected.sum())
+    np.testing.assert_allclose(
+        joint(found.weights, found.probabilities), expected / share, atol=1e-7
+    )
+    np.testing.assert_allclose(found.ranks[:, 1], [0.375, 0.5])
+
+
+def test_numbers_within_spans():
+    spans = np.array([[0.1, 0.2], [0.5, 0.8]])
+    found = drawn_within(np.array([0.0, 0.125, 0.25, 0.625, 0.999]), spans)
+    np.testing.assert_allclose(found, [0.1, 0.15, 0.5, 0.65, 0.7996])
+
+
+HOURS = pd.date_range("2020-10-20", "2020-11-05", freq="15min", tz="America/New_York")
+
+
+@pytest.mark.usefixtures("short_fits")
+@pytest.mark.parametrize("unit", [None, "h"])
+@pytest.mark.parametrize("dtype", [None, "timestamp[us, tz=America/New_York][pyarrow]"])
+@pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, MarginalSynthesizer])
+def test_times_in_a_zone_over_a_clock_change(unit, dtype, synthesizer):
+    """The clock is put back at 2:00 on 1 November: 1:30 comes twice."""
+    when = HOURS if unit is None else HOURS.floor("h", ambiguous=True)
+    table = pd.DataFrame({"when": when.as_unit("us"), "a": range(len(HOURS))})
+    if dtype is not None:
+        table["when"] = table["when"].astype(dtype)
+    columns = {
+        "when": Datetime(HOURS[0], HOURS[-1], unit=unit),
+        "a": Continuous(0, 2e3),
+    }
+    synth = synthesizer(math.inf, schema=TableSchema(columns), random_state=0).fit(
+        table
+    )
+    low, high = HOURS[-600], pd.Timestamp("2020-11-01T05:00Z")
+    for ends in ((low, high), (high, None), (None, low)):
+        found = synth.sample(500, where={"when": ends}, random_state=2)["when"]
+        found = found.astype("datetime64[us, America/New_York]")
+        assert found.between(ends[0] or HOURS[0], ends[1] or HOURS[-1]).all()
+
+
+def test_values_that_come_twice_count_once(fitted):
+    for synth in fitted.values():
+        once, twice = (
+            synth.sample(100, where={"age": ages}, random_state=5)
+            for ages in ([30, 50], [50, 30, 30.0])
+        )
+        pd.testing.assert_frame_equal(once, twice)
+        rows = synth.sample(20, where={"price": [0.1 + 0.2, 0.3]}, random_state=5)
+        assert rows["price"].tolist() == [0.3] * 20
+
+
+def test_ranges_of_categories_and_of_durations():
+    """Numbers that are categories have an order, and seconds are what bounds are in."""
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(
+        {
+            "code": rng.integers(0, 5, 600),
+            "wait": pd.to_timedelta(rng.integers(0, 90, 600), "s"),
+        }
+    )
+    columns = {"code": Categorical([0, 1, 2, 3, 4]), "wait": Continuous(0, 90)}
+    synth = MarginalSynthesizer(math.inf, schema=TableSchema(columns)).fit(table)
+    rows = synth.sample(300, where={"code": (1, 3), "wait": (10, 20)}, random_state=1)
+    assert set(rows["code"]) == {1, 2, 3}
+    assert rows["wait"].dt.total_seconds().between(10, 20).all()
+
+
+def test_what_is_refused_leaves_the_stream(fitted):
+    synth = IndependentSynthesizer(math.inf, schema=SCHEMA, random_state=0)
+    first, second = (synth.fit(make_table()) and synth.sample(9) for _ in range(2))
+    pd.testing.assert_frame_equal(first, second)
+    synth.fit(make_table())
+    with pytest.raises(ValueError, match="names 'town'"):
+        synth.sample(9, where={"town": "a"})
+    pd.testing.assert_frame_equal(first, synth.sample(9))
+
+
+def test_it_changes_nothing_and_can_be_repeated(fitted):
+    synth = fitted["mixture"]
+    before = synth.sample(50, random_state=3)
+    first = synth.sample(50, where={"city": "c"}, random_state=4)
+    pd.testing.assert_frame_equal(
+        first, synth.sample(50, where={"city": "c"}, random_state=4)
+    )
+    pd.testing.assert_frame_equal(before, synth.sample(50, random_state=3))
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (["city"], "must be a dict.*Got list"),
+        ({"town": "a"}, "names 'town', but rows can be chosen by these columns only"),
+        ({"key": "k1"}, "names 'key'"),
+        ({"city": "z"}, r"where\['city'\].*categories, which are \['a', 'b', 'c'\]"),
+        ({"city": {}}, "categories"),
+        ({"age": "old"}, r"where\['age'\].*kind of the column \(integer\). Got str"),
+        ({"age": (1, 2, 3)}, "two ends. Got a tuple of 3"),
+        ({"day": "once"}, "datetime"),
+        ({"city": ("a", "b")}, "is a tuple, which is a range"),
+        ({"price": (-3, -1)}, "0 rows that satisfy where were among 0"),
+        ({"age": (200, 300)}, "0 rows that satisfy where were among 0"),
+        ({"age": (40, 30)}, "0 rows that satisfy where"),
+        ({"ill": []}, "0 rows that satisfy where"),
+    ],
+)
+def test_what_cannot_be_is_refused(fitted, where, message):
+    with pytest.raises(ValueError, match=message):
+        fitted["mixture"].sample(5, where=where)
+
+
+def test_what_a_generator_never_draws_ends(fitted, monkeypatch):
+    monkeypatch.setattr("skdpsynth.sampling._where._MOST_TRIED", 10_000)
+    with pytest.raises(ValueError, match=r"were among \d+,\d+ drawn"):
+        fitted["factors"].sample(5, where={"dose": (3.0, 3.0)})
+
+
+@pytest.mark.parametrize("n_samples", [0, 2.5, True])
+def test_a_number_of_rows_is_checked(fitted, n_samples):
+    with pytest.raises(ValueError, match="n_samples must be an int >= 1"):
+        fitted["mixture"].sample(n_samples, where={"city": "a"})
+
+
+def test_class_shares_are_given_once(fitted):
+    with pytest.raises(ValueError, match="leave out sampling_strategy"):
+        fitted["mixture"].sample(5, where={"city": "a"}, sampling_strategy="balanced")

@@ -1,0 +1,289 @@
+"""From a value to a key: no other row has a say in what a row's value becomes.
+
+One row that renames or deletes another row's category moves a whole count at once, and
+no noise is made for that. So a key is a function of one value, for every dtype, and
+whatever is added to the table leaves the keys, codes and units of all other rows as
+they were, bit for bit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsynth.schema import TableSchema, is_missing, plain
+from skdpsynth.table import (
+    ColumnLayout,
+    LevelDomain,
+    NumericDomain,
+    encode_rows,
+    factorize,
+    numeric_values,
+)
+
+# Parts of texts that hash tables and encodings have taken for one another.
+PARTS = ("a", "\0", "\ud800", "\udcff", "\\ud800", "e\u0301", "\u00e9", "'", " ", "")
+
+
+class Text(str):
+    """A text that lies about itself wherever it can, and carries something."""
+
+    def __new__(cls, value, luggage="luggage"):
+        made = super().__new__(cls, value)
+        made.luggage = luggage
+        return made
+
+    def __hash__(self):
+        return 7
+
+    def __eq__(self, other):
+        return isinstance(other, str)
+
+    def __str__(self):
+        return "not what it holds"
+
+    __repr__ = __str__
+
+
+class Named(str):
+    pass
+
+
+class Letter(enum.StrEnum):
+    A = "a"
+
+
+class Number(enum.IntEnum):
+    ONE = 1
+
+
+class Whole(int):
+    def __int__(self):
+        return 99
+
+
+class Real(float):
+    def __float__(self):
+        return 99.0
+
+
+class OfNumPy(np.float64):
+    pass
+
+
+class Moment(datetime.datetime):
+    pass
+
+
+class Stamp(pd.Timestamp):
+    pass
+
+
+def spelled(text):
+    """The text, and texts that spell what it looks like."""
+    return st.sampled_from([text, repr(text), ascii(text), text.strip("\0")])
+
+
+texts = st.lists(st.sampled_from(PARTS), max_size=3).map("".join).flatmap(spelled)
+odd_texts = st.one_of(
+    texts, texts.map(Text), texts.map(np.str_), st.just(Letter.A), st.none()
+)
+
+
+def keys_of(series):
+    """Give the key of every row, None where missing."""
+    codes, keys = factorize(series)
+    assert all(type(key) in (str, bool, int, float, pd.Timestamp) for key in keys)
+    assert keys == sorted(set(keys))
+    assert set(codes.tolist()) - {-1} == set(range(len(keys)))
+    return [None if code < 0 else keys[code] for code in codes]
+
+
+def codes_of(series, levels):
+    """Give the codes that `encode_rows` finds."""
+    column = ColumnLayout("c", series.dtype, "categorical", True)
+    domain = LevelDomain(tuple(levels), nullable=True)
+    rows = encode_rows(series.to_frame("c"), [column], [domain])
+    return rows.category_codes[:, 0].tolist()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    values=st.lists(odd_texts, min_size=1, max_size=8),
+    extra=odd_texts,
+    place=st.integers(0, 8),
+    dtype=st.sampled_from([object, "string[python]"]),
+)
+def test_a_further_text_changes_no_other_key(values, extra, place, dtype):
+    """NULs, lone surrogates, combining forms, spelled-out texts, subclasses."""
+    place = min(place, len(values))
+    more = [*values[:place], extra, *values[place:]]
+    before = pd.Series(values, dtype=dtype)
+    after = pd.Series(more, dtype=dtype)
+    expected = [None if v is None else str.__str__(v) for v in values]
+    assert keys_of(before) == expected
+    found = keys_of(after)
+    assert found[:place] + found[place + 1 :] == expected
+    levels = sorted({key for key in expected if key is not None})
+    codes = codes_of(after, levels)
+    assert codes[:place] + codes[place + 1 :] == codes_of(before, levels)
+    assert codes_of(before, levels) == [
+        len(levels) + 1 if key is None else levels.index(key) for key in expected
+    ]
+
+
+@pytest.mark.parametrize("dtype", [object, "string[python]"])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("tea", "tea\0jones"), ("a\ud800", "'a\\ud800'"), ("\u00e9", "e\u0301")],
+)
+def test_one_row_renames_no_category(one, other, dtype):
+    """The two cases in which pandas 2.2.3 and 3.1.1 merge texts, and a third."""
+    for first, second in ((one, other), (other, one)):
+        series = pd.Series([first, *[second] * 10, "coffee"], dtype=dtype)
+        assert keys_of(series) == series.tolist()
+
+
+ODD_LABELS = [
+    ([Named("a"), Named("b")], ["a", "b"]),
+    ([np.str_("b"), Letter.A], ["b", "a"]),
+    ([np.True_, False], [True, False]),
+]
+
+
+@pytest.mark.parametrize(("values", "expected"), ODD_LABELS)
+@pytest.mark.parametrize("make", [pd.Series, pd.Categorical])
+def test_keys_are_exact_built_ins(values, expected, make):
+    if make is pd.Categorical:
+        index = pd.Index(values, dtype=object)
+        series = pd.Series(pd.Categorical.from_codes([0, 1], index))
+    else:
+        series = pd.Series(values, dtype=object)
+    assert [(type(k), k) for k in keys_of(series)] == [(type(k), k) for k in expected]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Text("q"), "q"),
+        (Letter.A, "a"),
+        (np.str_("q"), "q"),
+        (Number.ONE, 1),
+        (Whole(3), 3),
+        (np.int8(3), 3),
+        (Real(-2.5), -2.5),
+        (OfNumPy(2.5), 2.5),
+        (np.float32(0.5), 0.5),
+        (np.bool_(True), True),
+        (Moment(2020, 1, 2), pd.Timestamp("2020-01-02")),
+        (Stamp("2020-01-02"), pd.Timestamp("2020-01-02")),
+        (np.datetime64("2020-01-02"), pd.Timestamp("2020-01-02")),
+    ],
+)
+def test_plain_leaves_the_subclass_behind(value, expected):
+    assert type(plain(value)) is type(expected)
+    assert plain(value) == expected
+
+
+def test_zeros_have_one_sign():
+    """Which zero a category list holds depends on the row that came first."""
+    assert str(plain(-0.0)) == str(plain(np.float64(-0.0))) == "0.0"
+    for zero in (0.0, -0.0):
+        (key,) = factorize(pd.Series([zero]).astype("category"))[1]
+        assert str(key) == "0.0"
+
+
+def test_an_unused_category_is_no_key():
+    listed = pd.Index(["b", "z", "a"], dtype=object)
+    series = pd.Series(pd.Categorical.from_codes([0, 2, -1, 0], listed))
+    codes, keys = factorize(series)
+    assert keys == ["a", "b"]
+    assert codes.tolist() == [1, 0, -1, 1]
+
+
+# --- Numbers and times --------------------------------------------------------------
+
+
+def unseen_nan(dtype, values=(1.5, np.nan, -2.0)):
+    """A column in which pandas takes a NaN for a number."""
+    if dtype.endswith("[pyarrow]"):
+        array = pa.array(np.array(values), from_pandas=False)
+        if dtype == "float[pyarrow]":
+            array = array.cast(pa.float32())
+        return pd.Series(pd.arrays.ArrowExtensionArray(array))
+    kind = np.float32 if dtype == "Float32" else np.float64
+    mask = np.zeros(len(values), dtype=bool)
+    return pd.Series(pd.arrays.FloatingArray(np.array(values, dtype=kind), mask))
+
+
+UNSEEN = ["Float64", "Float32", "double[pyarrow]", "float[pyarrow]"]
+
+
+@pytest.mark.parametrize("dtype", UNSEEN)
+def test_a_nan_is_missing_in_every_dtype(dtype):
+    series = unseen_nan(dtype)
+    assert series.dtype == dtype
+    assert not series.isna().any()  # or the case is gone, and `is_missing` with it
+    assert is_missing(series).tolist() == [False, True, False]
+    values, missing = numeric_values(series, ColumnLayout.of("a", series))
+    assert values.tolist() == [1.5, 0.0, -2.0]
+    assert missing.tolist() == [False, True, False]
+    assert keys_of(series) == [1.5, None, -2.0]
+    described = TableSchema.from_dataframe(series.to_frame("a")).columns["a"]
+    assert (described.low, described.high, described.nullable) == (-2.0, 1.5, True)
+
+
+numbers = st.floats(allow_nan=True, allow_infinity=False, width=32)
+NUMERIC = ["float32", "float64", "Float64", "double[pyarrow]", "int64", "Int64"]
+TIMES = ["datetime64[ns]", "datetime64[ns, Europe/Berlin]", "timedelta64[us]"]
+
+
+def column_of(values, dtype):
+    """Make a column of numbers, whole numbers, or seconds since 1970."""
+    if dtype in NUMERIC[:2]:
+        return pd.Series(values, dtype=dtype)
+    if dtype in UNSEEN:
+        return unseen_nan(dtype, values)
+    whole = [0 if np.isnan(v) else int(np.clip(v, -2e9, 2e9)) for v in values]
+    if dtype in NUMERIC:
+        return pd.Series(whole, dtype=dtype)
+    if dtype.startswith("timedelta"):
+        return pd.Series(pd.to_timedelta(whole, unit="s")).astype(dtype)
+    seconds = pd.Series(np.array(whole, dtype="M8[s]").astype("M8[ns]"))
+    return seconds.dt.tz_localize("UTC").astype(dtype) if "," in dtype else seconds
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    values=st.lists(numbers, min_size=1, max_size=40),
+    extra=numbers,
+    place=st.integers(0, 40),
+    dtype=st.sampled_from([*NUMERIC, *TIMES]),
+    log=st.booleans(),
+)
+def test_a_further_number_changes_no_other_unit(values, extra, place, dtype, log):
+    """Values, units and codes, bit for bit; NaNs, zeros of both signs, extremes."""
+    place = min(place, len(values))
+    more = [*values[:place], extra, *values[place:]]
+    domain = NumericDomain(-100.0, 1e6, log=log, integer=False, nullable=True)
+    found = []
+    for numbers_of in (values, more):
+        series = column_of(numbers_of, dtype)
+        column = ColumnLayout.of("c", series)
+        exact, missing = numeric_values(series, column)
+        rows = encode_rows(series.to_frame("c"), [column], [domain])
+        parts = (exact, missing, rows.units[:, 0], rows.category_codes[:, 0])
+        # No schema calls a duration a category.
+        keys = [] if column.kind == "timedelta" else keys_of(series)
+        if numbers_of is more:
+            parts = [np.delete(part, place) for part in parts]
+            del keys[place : place + 1]
+        found.append(([part.tobytes() for part in parts], keys))
+    assert found[0] == found[1]

@@ -1,0 +1,549 @@
+"""Tables that are not in memory give the synthesizers that they give in memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from _counting import length_of_part
+from pyarrow import csv, dataset, parquet
+
+from skdpsynth import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    MarginalSynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+)
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError, SkdpsynthError
+from skdpsynth.privacy import _mechanisms
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
+from skdpsynth.table import _csv, _sources
+from skdpsynth.table._csv import CsvFile
+from skdpsynth.table._sources import open_table
+from tests.measure.test_purchase import public_state
+
+N = 900
+SCHEMA = TableSchema(
+    {
+        "a": Continuous(-4, 4, nullable=True, decimals=2),
+        "n": Continuous(0, 30, integer=True),
+        "s": Categorical(["u", "v", "w"], nullable=True),
+        "t": Datetime("2020-01-01", "2021-01-01"),
+        "b": Boolean(),
+        "y": Categorical(["no", "yes"]),
+    },
+    target="y",
+)
+
+
+def rows() -> pa.Table:
+    """Give rows of all kinds of columns; labels that are missing are in no class."""
+    rng = np.random.default_rng(5)
+    a = np.round(rng.normal(size=N), 2)
+    moments = (
+        np.datetime64("2020-01-01", "us") + rng.integers(0, 300, N) * 86_400_000_000
+    )
+    labels = np.where(rng.random(N) < 0.5 + 0.3 * np.sign(a), "yes", "no")
+    return pa.table(
+        {
+            "a": pa.array(a, mask=rng.random(N) < 0.1),
+            "n": rng.poisson(5, N),
+            "s": pa.array(np.array(["u", "v", "w"])[rng.integers(0, 3, N)], mask=a > 1),
+            "t": moments,
+            "b": rng.random(N) < 0.3,
+            "y": pa.array(labels, mask=rng.random(N) < 0.02),
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Read 40 rows at a time, of six columns."""
+    monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", 240)
+
+
+def as_file(path):
+    parquet.write_table(rows(), path / "t.parquet", row_group_size=100)
+    return path / "t.parquet"
+
+
+def as_folder(path):
+    for place in range(0, N, 250):
+        own = rows().slice(place, 250)
+        parquet.write_table(own, path / f"{place:04}.parquet", row_group_size=70)
+    return str(path)
+
+
+def as_dataset(path):
+    return dataset.dataset(as_folder(path), format="parquet")
+
+
+def as_reader(path):
+    return rows().to_reader(max_chunksize=77)
+
+
+def as_batches(path):
+    return (batch for batch in rows().to_batches(max_chunksize=33))
+
+
+def as_list(path):
+    return rows().to_batches(max_chunksize=500)
+
+
+def as_dask(path):
+    dask = pytest.importorskip("dask.dataframe")
+    frame = rows().to_pandas(types_mapper=pd.ArrowDtype)
+    return dask.from_pandas(frame, npartitions=7)
+
+
+SOURCES = [as_file, as_folder, as_dataset, as_reader, as_batches, as_list, as_dask]
+
+
+@pytest.fixture
+def one_scheduler():
+    """Let Dask compute in this thread, whatever ran before."""
+    try:
+        import dask
+    except ImportError:  # those that need it are skipped
+        yield
+        return
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def fitted(synthesizer, X):
+    with insecure_randomness(11):
+        synthesizer.fit(X)
+    text, arrays = public_state(synthesizer)
+    return (re.sub("'[0-9a-f]{32}'", "", text), arrays), synthesizer  # no identities
+
+
+@pytest.mark.usefixtures("short_fits", "one_scheduler")
+@pytest.mark.parametrize(
+    ("kind", "schema", "source"),
+    [
+        *((IndependentSynthesizer, None, source) for source in SOURCES),
+        (IndependentSynthesizer, SCHEMA, as_file),
+        (MarginalSynthesizer, SCHEMA, as_folder),
+        (MarginalSynthesizer, SCHEMA, as_dask),
+    ],
+)
+def test_the_result_is_that_of_the_table_in_memory(kind, schema, source, tmp_path):
+    """With equal noise, bit for bit: noise is drawn once, for the sum of all parts."""
+    synth = kind(epsilon=50.0, target="y", schema=schema, random_state=0)
+    (text, arrays), whole = fitted(synth, rows())
+    report, sampled = str(whole.privacy_report()), whole.sample(50)
+    (same, others), parted = fitted(synth, source(tmp_path))
+    assert same == text
+    assert [*others] == [*arrays]
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(others[name], values)
+    assert str(parted.privacy_report()) == report
+    pd.testing.assert_frame_equal(parted.sample(50), sampled)
+
+
+@pytest.mark.usefixtures("short_fits", "one_scheduler")
+@pytest.mark.parametrize(
+    "synth",
+    [
+        GPATESynthesizer(epsilon=300.0, n_iter=2),
+        GPATESynthesizer(epsilon=50.0, n_iter=2, init="marginals"),
+        GPATESynthesizer(epsilon=50.0, n_iter=2, hidden_dims=(4,)),
+        DPCGANSynthesizer(epsilon=300.0, n_iter=2),
+        DPCGANSynthesizer(epsilon=50.0, n_iter=2, hidden_dims=(4,)),
+        PATEGANSynthesizer(epsilon=50.0, n_iter=2),
+        PATETripleGANSynthesizer(epsilon=50.0, n_iter=2),
+        DPGANSynthesizer(epsilon=300.0, n_iter=2),
+    ],
+    ids=lambda synth: f"{type(synth).__name__}{synth.init}{synth.hidden_dims}",
+)
+def test_what_trains_does_so_on_parts_too(synth, tmp_path):
+    """The report, and so the plan and the guarantee, is that of the table in memory."""
+    synth.set_params(target="y", schema=SCHEMA, random_state=0)
+    if "n_generator_steps" in synth.get_params():
+        synth.set_params(n_generator_steps=2)
+    names = fitted(synth, rows())[1].privacy_report().entries
+    for source in (as_batches, as_dask):
+        found = fitted(synth, source(tmp_path))[1].privacy_report().entries
+        assert found == names
+        assert synth.sample(20).shape == (20, 6)
+
+
+def test_csv_files_have_the_dtypes_of_the_schema(tmp_path):
+    csv.write_csv(rows(), tmp_path / "t.csv")
+    synth = IndependentSynthesizer(epsilon=5.0, schema=SCHEMA, random_state=0)
+    sampled = synth.fit(tmp_path / "t.csv").sample(30)
+    assert sampled["n"].dtype == "Int64"
+    assert sampled["t"].dtype == "datetime64[us]"
+    assert set(sampled["y"]) <= {"no", "yes"}
+    with pytest.raises(InvalidSchemaError, match="looking at their values"):
+        IndependentSynthesizer().fit(str(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "words"),
+    [
+        ("absent.parquet", InvalidTableError, "which is not there"),
+        ((each for each in [1, 2]), InvalidTableError, "one of int; make them"),
+        (iter([]), InvalidTableError, "one of NoneType"),
+        (
+            iter([*rows().to_batches(), *rows().drop_columns("a").to_batches()]),
+            InvalidTableError,
+            "of one schema",
+        ),
+        (rows().slice(0, 1).to_reader(), InvalidTableError, "minimum of 2"),
+        (rows().drop_columns(["y"]).to_reader(), InvalidTableError, "'y' is not a"),
+        (
+            rows().set_column(0, "a", pa.array([np.inf] * N)).to_reader(),
+            InvalidTableError,
+            "'a' holds an infinite value",
+        ),
+    ],
+)
+def test_what_is_no_table_is_refused_before_anything_is_spent(source, error, words):
+    synth = IndependentSynthesizer(target="y")
+    with pytest.raises(error, match=words) as caught:
+        synth.fit(source)
+    assert not getattr(caught.value, "__notes__", [])
+
+
+def test_labels_are_a_column_of_what_is_not_in_memory(tmp_path):
+    with pytest.raises(InvalidTableError, match="name the column by target"):
+        IndependentSynthesizer().fit(as_file(tmp_path), [0] * N)
+
+
+def test_a_reader_beside_labels_is_brought_into_memory():
+    features, labels = rows().drop_columns("y"), rows()["y"]
+    synth = IndependentSynthesizer(random_state=0).fit(features.to_reader(), labels)
+    assert synth.sample(3).shape == (3, 6)
+
+
+def test_no_value_of_a_file_is_in_an_error(tmp_path):
+    (tmp_path / "t.parquet").write_bytes(b"a secret that is no Parquet")
+    with pytest.raises(SkdpsynthError, match="must hold Parquet") as caught:
+        IndependentSynthesizer().fit(tmp_path / "t.parquet")
+    assert "secret" not in str(caught.value)
+    text = "a,y\n1.5,no\nsecret,yes\n"
+    (tmp_path / "t.csv").write_text(text)
+    schema = TableSchema({"a": Continuous(0, 9), "y": Categorical(["no", "yes"])})
+    with pytest.raises(SkdpsynthError, match="must be continuous") as caught:
+        IndependentSynthesizer(schema=schema).fit(tmp_path / "t.csv")
+    assert "secret" not in str(caught.value)
+    path, small = tmp_path / "t.csv", csv.ReadOptions(block_size=1000)
+    path.write_text("a,y\n" + "1,no\n" * 999 + "secret,yes\n")
+    form = dataset.CsvFileFormat(read_options=small)
+    late = dataset.dataset(path, format=form)
+    for source in (csv.open_csv(path, small), late.to_batches(), late):
+        with pytest.raises(SkdpsynthError, match="words may hold a value") as caught:
+            IndependentSynthesizer(target="y").fit(source)
+        assert "secret" not in str(caught.value)
+
+
+def test_files_of_a_folder_have_the_same_columns(tmp_path):
+    """Also if another file begins a block; a column that is there twice is named."""
+    as_folder(tmp_path)
+    for other in (rows().drop_columns("a"), rows().set_column(1, "n", rows()["a"])):
+        parquet.write_table(other, tmp_path / "z.parquet")
+        with pytest.raises(InvalidTableError, match=r"in all files.*z\.parquet"):
+            IndependentSynthesizer(target="y").fit(tmp_path)
+    parquet.write_table(rows().append_column("a", rows()["a"]), tmp_path / "t.parquet")
+    with pytest.raises(InvalidTableError, match=r"must be distinct\. Got .'a'."):
+        IndependentSynthesizer(target="y").fit(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("name", [None, "patient"])
+@pytest.mark.parametrize("source", [str, lambda p: dataset.dataset(p), pd.read_parquet])
+def test_an_index_that_pandas_stored_is_no_column(source, name, tmp_path):
+    table = rows().to_pandas().set_index(pd.Index(np.arange(N) * 2, name=name))
+    table.to_parquet(tmp_path / "t.parquet")
+    _, layout = open_table(source(tmp_path / "t.parquet"), target="y")
+    assert [column.name for column in layout.columns] == rows().column_names
+
+
+def test_whatever_gives_record_batches_is_read():
+    class Batches:
+        def __iter__(self):
+            return as_batches(None)
+
+    parts, _ = open_table(Batches(), target="y")
+    assert parts.total(length_of_part, numbered=True).total() == N
+    for other in ({"a": 1}, {1, 2}, range(3), 1.5):
+        assert not _sources.is_source(other)
+
+
+@pytest.mark.parametrize("cells", ["9", "9,no,3", "9,no,"])
+@pytest.mark.parametrize("place", [1, 2, 300, 301])
+def test_a_csv_row_of_other_cells_is_refused_wherever_it_is(cells, place, tmp_path):
+    """Whether it is an error is said by the row alone: the others are as they are."""
+    lines = ["a,y", *["1,no", "2,yes"] * 150]
+    schema = TableSchema({"a": Continuous(0, 9), "y": Categorical(["no", "yes"])})
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines))
+    parts, _ = open_table(path, schema=schema)
+    found = pd.concat([*parts.each()])
+    assert found["a"].tolist() == [1.0, 2.0] * 150
+    assert found["y"].tolist() == ["no", "yes"] * 150
+    path.write_text("\n".join([*lines[:place], cells, *lines[place:]]))
+    with pytest.raises(InvalidTableError, match="Expected 2 cells in every row of"):
+        open_table(path, schema=schema)
+
+
+@pytest.mark.parametrize("place", [0, 1, 77])
+@pytest.mark.parametrize("size", [2**22 - 3, 2**22 + 1, 2**25])
+def test_a_csv_row_is_too_long_wherever_it_is(size, place, tmp_path):
+    """Arrow's own limit depends on where the blocks of its reader begin."""
+    lines = [f"{number},{'x' * 1_000}" for number in range(99)]
+    lines.insert(place, "7," + "y" * size)
+    (tmp_path / "t.csv").write_text("\n".join(["a,s", *lines]))
+    schema = TableSchema({"a": Continuous(0, 99), "s": Identifier()})
+    if size < 2**22:
+        parts, _ = open_table(tmp_path / "t.csv", schema=schema)
+        assert sum(parts.n_rows.values()) == 100
+    else:
+        with pytest.raises(SkdpsynthError) as caught:
+            open_table(tmp_path / "t.csv", schema=schema)
+        assert "yy" not in str(caught.value)
+
+
+def test_cells_of_csv_files_may_hold_commas_and_lines(tmp_path):
+    texts = ['a,"b"', "c\r\nd", "e\n\nf", " g ", "NULLs", "\N{SNOWMAN}", "'"]
+    table = pd.DataFrame({"s": texts * 9, "a": np.arange(63)})
+    schema = TableSchema({"s": Categorical(sorted(texts)), "a": Continuous(0, 99)})
+    for end in ("\n", "\r\n"):
+        table.to_csv(tmp_path / "t.csv", index=False, lineterminator=end)
+        parts, _ = open_table(tmp_path / "t.csv", schema=schema)
+        found = pd.concat([*parts.each()])
+        assert found["s"].tolist() == texts * 9
+        assert found["a"].tolist() == [*range(63)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['3,"a', '3,a"', '3,"a"b', '3,a"b"', '"3,a', '3,""a', '3,"', '3,"""'],
+)
+@pytest.mark.parametrize("quoted", [False, True])
+@pytest.mark.parametrize("place", [1, 500, 1001])
+def test_a_quote_that_is_out_of_place_is_refused_wherever_it_is(
+    line, quoted, place, tmp_path, monkeypatch
+):
+    """One that does not end would make one cell of all rows behind it.
+
+    In blocks of 64 bytes, so that quotes are at their ends too.
+    """
+    path, mark = tmp_path / "t.csv", '"' if quoted else ""
+    lines = ["n,t", *[f"1,{mark}a{mark}", f"2,{mark}b{mark}"] * 500]
+    schema = TableSchema({"n": Continuous(0, 9), "t": Categorical(["a", "b"])})
+    path.write_text("\n".join(lines))
+    parts, _ = open_table(path, schema=schema)
+    assert sum(parts.n_rows.values()) == 1000
+    path.write_text("\n".join([*lines[:place], line, *lines[place:]]))
+    for size in (64, 2**24):
+        monkeypatch.setattr(_csv, "_BLOCK_BYTES", size)
+        with pytest.raises(InvalidTableError, match="quotes around whole cells"):
+            IndependentSynthesizer(schema=schema).fit(path)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 2**24])
+def test_quotes_in_place_are_sound_whatever_the_blocks(size, tmp_path, monkeypatch):
+    texts = ['"', '""', 'a"b', ',"', '"\n"', "", " ", "a,b\r\nc", '"a"'] * 4
+    table = pd.DataFrame({"n": range(36), "s": texts, "t": texts[::-1]})
+    schema = TableSchema({"n": Continuous(0, 99), "s": Identifier(), "t": Identifier()})
+    for how in ({}, {"quoting": 1}, {"lineterminator": "\r\n"}):
+        table.to_csv(tmp_path / "t.csv", index=False, **how)
+        with monkeypatch.context() as patch:
+            file = CsvFile(tmp_path / "t.csv", schema.columns)
+            patch.setattr(_csv, "_BLOCK_BYTES", size)
+            file._check_quotes()
+        parts, _ = open_table(tmp_path / "t.csv", schema=schema)
+        found = pd.concat([*parts.each()])["s"].fillna("")
+        assert found.tolist() == texts
+
+
+@pytest.mark.parametrize("before", ["", "\ufeff", "\n\n"])
+def test_the_names_of_a_csv_file(before, tmp_path):
+    """Behind a mark of the encoding or empty lines; quoted; none for an index."""
+    path = tmp_path / "t.csv"
+    path.write_text(f'{before},"b\nc"\n0,1\n\n1,\n', encoding="utf-8")
+    schema = TableSchema({"Unnamed: 0": Identifier(), "b\nc": Continuous(0, 9)})
+    parts, layout = open_table(path, schema=schema)
+    assert [column.name for column in layout.columns] == ["Unnamed: 0", "b\nc"]
+    assert sum(parts.n_rows.values()) == 2
+    path.write_text("a,a\n1,2\n3,4\n")
+    with pytest.raises(InvalidTableError, match=r"distinct\. Got \['a'\] more"):
+        open_table(path, schema=TableSchema({"a": Continuous(0, 9)}))
+
+
+@pytest.mark.parametrize("form", [str, dataset.dataset, "batches"])
+def test_a_further_category_changes_no_type(form, tmp_path):
+    """In one file of a folder: pandas has wider codes from 127 categories on."""
+    for n_levels in (126, 127, 128, 40_000):
+        for name, most in (("0", 100), ("1", n_levels), ("2", 3)):
+            levels = [f"k{number}" for number in range(most)]
+            codes = np.arange(max(300, most)) % most
+            own = pd.Categorical.from_codes(codes, levels)
+            frame = pd.DataFrame({"c": own, "y": codes % 2})
+            frame.to_parquet(tmp_path / f"{name}.parquet")
+        files = sorted(tmp_path.iterdir())
+        source = form(tmp_path) if form != "batches" else None
+        if source is None:
+            source = (
+                batch
+                for file in files
+                for batch in parquet.ParquetFile(file).iter_batches()
+            )
+        parts, layout = open_table(source, target="y")
+        found = [str(key) for part in parts.each() for key in part["c"]]
+        assert found == [k for file in files for k in pd.read_parquet(file)["c"]]
+        assert layout.columns[0].kind == "categorical"
+    if form is dataset.dataset:
+        with pytest.raises(InvalidTableError, match="Dataset without a filter"):
+            open_table(form(tmp_path).filter(dataset.field("y") == 1), target="y")
+
+
+def test_an_empty_folder_and_an_empty_file_say_so(tmp_path):
+    with pytest.raises(InvalidTableError, match="Got none"):
+        IndependentSynthesizer().fit(tmp_path)
+    parquet.write_table(rows()[:0], tmp_path / "t.parquet")
+    with pytest.raises(InvalidTableError, match="0 sample"):
+        IndependentSynthesizer().fit(tmp_path)
+    for text in ("a,y\nsecret,no\n", "secret" * 1000):  # a table, and not its path
+        with pytest.raises(InvalidTableError, match="a text that is none") as caught:
+            IndependentSynthesizer().fit(text)
+        assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_changes_stops_the_fit_before_more_noise(tmp_path, monkeypatch):
+    """The broken source: rows are added between two counts."""
+    path = as_file(tmp_path)
+    released = []
+    real = _mechanisms._noisy_integers
+
+    def noisy(values, reservation):
+        released.append(reservation.name)
+        if reservation.name == "categories":
+            parquet.write_table(rows().slice(0, N - 1), path)
+        return real(values, reservation)
+
+    monkeypatch.setattr(_mechanisms, "_noisy_integers", noisy)
+    with pytest.raises(
+        InvalidTableError, match="are not those that were read"
+    ) as caught:
+        IndependentSynthesizer(target="y").fit(path)
+    assert released == ["class labels and counts", "categories"]
+    assert "noise may have been drawn" in caught.value.__notes__[0]
+
+
+def test_a_pass_reads_the_columns_that_it_counts_alone(tmp_path, monkeypatch):
+    """All of them once, to check them; an identifier never after that."""
+    table = pd.DataFrame({"id": range(400), "a": [0.5, 1.5] * 200, "y": [0, 1] * 200})
+    table.to_parquet(tmp_path / "t.parquet")
+    read, own = [], _sources._Files.to_batches
+
+    def noted(self, batch_size, columns, **how):
+        read.append(set(columns))
+        return own(self, batch_size, columns=columns, **how)
+
+    monkeypatch.setattr(_sources._Files, "to_batches", noted)
+    schema = TableSchema({"id": Identifier()})
+    IndependentSynthesizer(epsilon=1.0, target="y", schema=schema).fit(
+        tmp_path / "t.parquet"
+    )
+    assert read[0] == {"id", "a", "y"}
+    assert {"y"} in read
+    assert {"a"} in read
+    assert not any("id" in columns for columns in read[1:])
+
+
+@pytest.mark.parametrize("source", [str, dataset.dataset])
+def test_blocks_have_the_same_rows_whatever_is_read(source, tmp_path, monkeypatch):
+    """Arrow ends its batches at row groups if, and only if, it reads categories."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(5_000, 6)), columns=[*"abcdef"])
+    table["kind"] = pd.Categorical(rng.choice([*"xyz"], len(table)))
+    table["y"] = rng.integers(0, 2, len(table))
+    for number in range(2):
+        path = tmp_path / f"{number}.parquet"
+        table.to_parquet(path, row_group_size=700)
+    monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", 8 * 1_600)
+    parts, _ = open_table(source(tmp_path))
+    sizes = parts.total(length_of_part, numbered=True)
+    narrow = [*parts.only(["a", "y"]).each()]
+    assert {*sizes.values()} == {1_600, 10_000 % 1_600}
+    assert [len(block) for block in narrow] == [*sizes.values()]
+    assert pd.concat(narrow)["a"].tolist() == table["a"].tolist() * 2
+
+
+@pytest.mark.parametrize("kind", ["file", "dataset", "batches", "whole"])
+def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
+    """A fit in blocks holds less than half of the table; one in memory, all of it.
+
+    Memory of NumPy and pandas. Of 19 blocks one or two are alive at a time, as threads
+    go: 2 MB, and 2 of batches on their way to a file, where the table has 10.
+    """
+    monkeypatch.setattr(_sources, "_BLOCK_ENTRIES", 2**16)
+    rng, path = np.random.default_rng(0), tmp_path / "t.parquet"
+    for n_rows in (1_000, 400_000):  # the first for what is made only once
+        numbers = {"a": rng.normal(size=n_rows), "n": rng.poisson(3, n_rows)}
+        table = pd.DataFrame(numbers | {"y": np.arange(n_rows) % 2})
+        table.to_parquet(path, row_group_size=10_000)
+        size = table.to_numpy().nbytes
+        del table, numbers
+        tracemalloc.start()
+        if kind == "whole":
+            source = pd.read_parquet(path)
+        elif kind == "dataset":
+            source = dataset.dataset(path)
+        elif kind == "batches":
+            source = parquet.ParquetFile(path).iter_batches(10_000)
+        else:
+            source = path
+        IndependentSynthesizer(target="y").fit(source)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        del source
+    assert (peak > size) if kind == "whole" else (peak < size / 2)
+
+
+@pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
+def test_no_file_of_private_rows_is_left(ends, tmp_path, monkeypatch):
+    """Nor is one seen while a fit runs, whatever ends it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    real, seen = _mechanisms._noisy_integers, []
+
+    def look(values, reservation):
+        seen.append(os.listdir(tmp_path))
+        if reservation.name == "marginals" and ends is not None:
+            raise ends
+        return real(values, reservation)
+
+    monkeypatch.setattr(_mechanisms, "_noisy_integers", look)
+    try:
+        IndependentSynthesizer(target="y").fit(as_reader(tmp_path))
+    except KeyboardInterrupt:
+        assert ends is not None
+    assert len(seen) > 3
+    assert not any(seen)
+    assert os.listdir(tmp_path) == []
+
+
+def test_rows_in_memory_are_read_as_before():
+    frame, layout = open_table(rows(), target="y")
+    assert isinstance(frame, pd.DataFrame)
+    assert len(layout.columns) == 6

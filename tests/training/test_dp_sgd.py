@@ -1,0 +1,448 @@
+"""DP-SGD step by step: what enters a sum, what it is divided by, and its noise."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from opacus.optimizers import DPOptimizer
+from scipy.stats import binom, chi2
+
+from skdpsynth.exceptions import ReservationError
+from skdpsynth.privacy import PrivacyAccountant, secret_generator
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.training import _discriminator, _dp_sgd
+from skdpsynth.training._clipping import clipped_sums, poisson_sample
+from skdpsynth.training._discriminator import Discriminator
+
+N_COLUMNS = 5
+CLIP = 0.1  # below the gradient norm of most rows
+HIDDEN = [(), (7,), (6, 4)]
+LOSSES = ["logistic", "wasserstein"]
+
+
+def reserve(*, epsilon=math.inf, count=1, rate=1.0):
+    accountant = PrivacyAccountant(epsilon, 1e-5)
+    mu = accountant.mu_cap / math.sqrt(count) * (1 - 1e-9)
+    return accountant.reserve_sampled_gaussian(
+        "steps", mu=mu, sampling_rate=rate, count=count
+    )
+
+
+def make_rows(n_rows, seed=0, n_columns=N_COLUMNS):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-2, 2, (n_rows, n_columns)).astype(np.float32)
+
+
+def make_discriminator(rows, **changes):
+    settings = {
+        "n_features": rows.shape[1],
+        "hidden_dims": (),
+        "loss": "logistic",
+        "learning_rate": 1.0,
+        "weight_bound": math.inf,
+        "max_grad_norm": CLIP,
+        "expected_batch_size": 10.0,
+        "reservation": reserve(),
+        "rng": np.random.default_rng(0),
+        "generator": torch.Generator().manual_seed(0),
+        "device": torch.device("cpu"),
+    }
+    return Discriminator(rows, **(settings | changes))
+
+
+def identity(rows):
+    return rows
+
+
+def released(discriminator, fakes=None):
+    """Take one step; give what was released, as one vector."""
+    fakes = torch.zeros(4, N_COLUMNS) if fakes is None else fakes
+    discriminator.release(identity)
+    discriminator.follow(fakes, identity)
+    parts = [part.flatten() for part in discriminator._released]
+    return torch.cat(parts).double().numpy()
+
+
+def scores_by_hand(parameters, row, n_layers):
+    """The network written out, for one row; biases of all layers but the last."""
+    values, rest = row / math.sqrt(len(row)), list(parameters)
+    for _ in range(n_layers):
+        weight, bias = rest.pop(0), rest.pop(0)
+        values = weight @ values + bias
+        values = values / (1 + torch.exp(-values))
+    return (rest.pop(0) @ values)[0]
+
+
+def sum_by_hand(parameters, rows, loss, n_layers, clip, sign=1.0):
+    """Clip and add row by row, with autograd alone."""
+    total = np.zeros(sum(p.numel() for p in parameters))
+    for row in torch.from_numpy(rows).double():
+        own = [p.detach().double().requires_grad_() for p in parameters]
+        score = sign * scores_by_hand(own, row, n_layers)
+        value = torch.log1p(torch.exp(-score)) if loss == "logistic" else -score
+        gradients = torch.autograd.grad(value, own)
+        vector = torch.cat([g.flatten() for g in gradients]).numpy()
+        total += vector / max(1.0, np.linalg.norm(vector) / clip)
+    return total
+
+
+# --- What is summed ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
+@pytest.mark.parametrize("clip", [CLIP, 100.0])
+def test_the_sum_is_that_of_a_loop_over_rows(loss, hidden_dims, clip):
+    rows = make_rows(23)
+    discriminator = make_discriminator(
+        rows, loss=loss, hidden_dims=hidden_dims, max_grad_norm=clip
+    )
+    start = [p.detach().clone() for p in discriminator._params]
+    expected = sum_by_hand(start, rows, loss, len(hidden_dims), clip)
+    np.testing.assert_allclose(10 * released(discriminator), expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
+def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
+    """Descent along the released gradient and the mean of the fakes' clipped ones.
+
+    Of Adam's first step only the signs are left; it forgets a little of the weights.
+    """
+    fakes = make_rows(9, seed=1)
+    discriminator = make_discriminator(
+        make_rows(23), loss=loss, hidden_dims=hidden_dims, learning_rate=0.7
+    )
+    start = [p.detach().clone() for p in discriminator._params]
+    sums = discriminator._sums_of_fakes(torch.from_numpy(fakes), identity)
+    real = released(discriminator, torch.from_numpy(fakes))
+    fake = sum_by_hand(start, fakes, loss, len(hidden_dims), CLIP, sign=-1.0) / 9
+    before = torch.cat([p.flatten() for p in start]).double().numpy()
+    after = torch.cat([p.detach().flatten() for p in discriminator._params]).numpy()
+    sums = torch.cat([part.flatten() for part in sums]).numpy()
+    np.testing.assert_allclose(sums / 9, fake, atol=1e-7)
+    if hidden_dims:
+        step = 0.7 * _discriminator._HIDDEN_RATE * np.sign(real + fake)
+        kept = before * (1 - 0.7 * _discriminator._FORGOTTEN)
+        clear = np.abs(real + fake) > 1e-9
+        np.testing.assert_allclose(after[clear], (kept - step)[clear], atol=1e-9)
+    else:
+        np.testing.assert_allclose(after, before - 0.7 * (real + fake), atol=1e-6)
+
+
+@pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
+def test_opacus_clips_alike(hidden_dims, monkeypatch):
+    """Its own sum, in single precision and with norms a little larger."""
+    rows = make_rows(31)
+    ours = released(make_discriminator(rows, hidden_dims=hidden_dims))
+    monkeypatch.setattr(
+        _dp_sgd.ReservedOptimizer,
+        "clip_and_accumulate",
+        DPOptimizer.clip_and_accumulate,
+    )
+    original = _dp_sgd.ReservedOptimizer.add_noise
+
+    def in_double(self):
+        for p in self.params:
+            p.summed_grad = p.summed_grad.double()
+        original(self)
+
+    monkeypatch.setattr(_dp_sgd.ReservedOptimizer, "add_noise", in_double)
+    theirs = released(make_discriminator(rows, hidden_dims=hidden_dims))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_chunks_make_no_difference(monkeypatch):
+    rows = make_rows(50)
+    whole = released(make_discriminator(rows, hidden_dims=(6,)))
+    monkeypatch.setattr(_discriminator, "_MAX_CHUNK", 7)
+    parts = released(make_discriminator(rows, hidden_dims=(6,)))
+    np.testing.assert_allclose(parts, whole, rtol=1e-6, atol=1e-9)
+
+
+# --- Sensitivity ------------------------------------------------------------------
+
+
+def one_row_moves_the_sum_by(rows, row, sums):
+    gradients = [torch.from_numpy(part) for part in rows]
+    with_row = [
+        torch.cat([part, torch.from_numpy(own)[None]])
+        for part, own in zip(gradients, row, strict=True)
+    ]
+    pairs = zip(sums(with_row, CLIP), sums(gradients, CLIP), strict=True)
+    return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in pairs))
+
+
+def worst_move(sums, seed):
+    rng = np.random.default_rng(seed)
+    worst = 0.0
+    for _ in range(30):
+        n_rows = int(rng.integers(0, 8))
+        scale = 10.0 ** rng.integers(-6, 12)
+        rows = [rng.normal(size=(n_rows, 3, 2)), rng.normal(size=(n_rows, 4))]
+        row = [scale * rng.normal(size=(3, 2)), scale * rng.normal(size=4)]
+        worst = max(worst, one_row_moves_the_sum_by(rows, row, sums))
+    return worst
+
+
+def test_one_row_moves_the_sum_by_at_most_the_clipping_norm(global_random_seed):
+    assert 0.9 * CLIP < worst_move(clipped_sums, global_random_seed) < CLIP
+
+
+def microbatches(gradients, clip):
+    """The thesis with m < B: means of pairs of rows are clipped."""
+    paired = [
+        torch.stack([g[i : i + 2].mean(dim=0) for i in range(0, len(g), 2)])
+        if len(g)
+        else g
+        for g in gradients
+    ]
+    return clipped_sums(paired, clip)
+
+
+def one_tensor_at_a_time(gradients, clip):
+    return [clipped_sums([g], clip)[0] for g in gradients]
+
+
+def unclipped(gradients, clip):
+    return [g.double().sum(dim=0) for g in gradients]
+
+
+@pytest.mark.parametrize("twin", [microbatches, one_tensor_at_a_time, unclipped])
+def test_twins_move_more(twin):
+    assert worst_move(twin, 0) > 1.2 * CLIP
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_row_without_a_finite_gradient_counts_as_0(bad):
+    gradients = torch.tensor([[0.03, 0.0], [bad, 1.0]])
+    (total,) = clipped_sums([gradients], CLIP)
+    np.testing.assert_allclose(total.numpy(), [0.03, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
+@pytest.mark.parametrize("position", [0, 11, 36])
+def test_no_row_changes_the_gradient_of_another_row(hidden_dims, position):
+    """Only the rounding of doubles: a millionth of C is left for 10 million rows."""
+    rows = torch.from_numpy(make_rows(37))
+
+    def gradients(part):
+        discriminator = make_discriminator(
+            rows.numpy(), hidden_dims=hidden_dims, expected_batch_size=37.0
+        )
+        for p in discriminator._params:
+            p.data += 0.1  # a linear one starts at 0, where all rows look alike
+        discriminator._backward(part, identity, real=True)
+        flat = [p.grad_sample[: len(part)].flatten(1) for p in discriminator._params]
+        return torch.cat(flat, dim=1)
+
+    others = [i for i in range(37) if i != position]
+    ours, theirs = gradients(rows)[others], gradients(rows[others])
+    assert float(((ours - theirs).norm(dim=1) / ours.norm(dim=1)).max()) < 1e-14
+
+
+# --- Samples and divisor ----------------------------------------------------------
+
+
+def test_samples_are_independent_draws_of_the_rate():
+    """n = 40,000 at rate 0.3: outside with probability 1e-6 in all."""
+    chosen = poisson_sample(40_000, 0.3, secret_generator())
+    low, high = binom.ppf([5e-7, 1 - 5e-7], 40_000, 0.3)
+    assert low <= len(chosen) <= high
+    assert (np.diff(chosen) > 0).all()
+    assert len(poisson_sample(50, 1.0, secret_generator())) == 50
+    assert len(poisson_sample(0, 0.5, secret_generator())) == 0
+
+
+def moves_others(sample):
+    """Whether a row that joins at the end changes who else is drawn."""
+    for seed in range(5):
+        before = sample(200, 0.2, np.random.default_rng(seed))
+        after = sample(201, 0.2, np.random.default_rng(seed))
+        if not np.array_equal(before, after[after < 200]):
+            return True
+    return False
+
+
+def shuffled_batch(n_rows, rate, rng):
+    return np.sort(rng.permutation(n_rows)[: int(rate * n_rows)])
+
+
+def test_a_row_that_joins_moves_no_other_row():
+    assert not moves_others(poisson_sample)
+    assert moves_others(shuffled_batch)
+
+
+def test_two_steps_draw_two_samples(monkeypatch):
+    """Equal by chance with probability (0.3^2 + 0.7^2)^200 < 1e-47."""
+    drawn = []
+
+    def keep(n_rows, rate, rng):
+        drawn.append(poisson_sample(n_rows, rate, rng))
+        return drawn[-1]
+
+    monkeypatch.setattr(_discriminator, "poisson_sample", keep)
+    discriminator = make_discriminator(
+        make_rows(200), reservation=reserve(count=2, rate=0.3)
+    )
+    for _ in range(2):
+        released(discriminator)
+    assert len(drawn) == 2
+    assert not np.array_equal(*drawn)
+
+
+def test_the_divisor_is_the_public_constant():
+    """Every row twice: twice the sum, for the number of rows does not enter."""
+    rows = make_rows(30)
+    once = released(make_discriminator(rows))
+    twice = released(make_discriminator(np.concatenate([rows, rows])))
+    tenth = released(make_discriminator(rows, expected_batch_size=100.0))
+    np.testing.assert_allclose(twice, 2 * once, rtol=1e-6)
+    np.testing.assert_allclose(10 * tenth, once, rtol=1e-6)
+
+
+# --- Noise ------------------------------------------------------------------------
+
+
+def noise_in_units(rows, **changes):
+    """Release a gradient that is exactly 0, in units of its noise; 3,000 numbers."""
+    reservation = reserve(epsilon=1.0)
+    discriminator = make_discriminator(
+        rows, n_features=3000, reservation=reservation, **changes
+    )
+    discriminator.release(identity)
+    vector = torch.cat([part.flatten() for part in discriminator._released])
+    return 10 * vector.double().numpy() / (reservation.noise_std * CLIP)
+
+
+def assert_standard_normal(noise):
+    """n = 3,000, sum of squares, two-sided, false alarm 1e-6."""
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], len(noise))
+    assert low <= (noise**2).sum() <= high
+
+
+def test_noise_of_hidden_layers_has_the_reserved_std():
+    """Of an empty sample all is noise: weights and biases of both layers."""
+    noise = noise_in_units(np.zeros((0, 3000), dtype=np.float32), hidden_dims=(2,))
+    assert len(noise) == 2 * 3000 + 2 + 2
+    assert_standard_normal(noise)
+
+
+@pytest.mark.parametrize("n_rows", [0, 3])
+def test_noise_has_the_reserved_std_with_rows_and_without(n_rows):
+    """Rows of zeros have a gradient of 0; so has an empty sample."""
+    assert_standard_normal(noise_in_units(np.zeros((n_rows, 3000), dtype=np.float32)))
+
+
+def half(total, clip, reservation):
+    return (total + real_release(total, clip, reservation)) / 2
+
+
+def none(total, clip, reservation):
+    real_release(total, clip, reservation)
+    return total
+
+
+def without_the_clip(total, clip, reservation):
+    return real_release(total, 1.0, reservation)
+
+
+real_release = _dp_sgd.release_float_gaussian
+
+
+@pytest.mark.parametrize("twin", [half, none, without_the_clip])
+def test_less_noise_is_caught(twin, monkeypatch):
+    monkeypatch.setattr(_dp_sgd, "release_float_gaussian", twin)
+    noise = noise_in_units(np.zeros((3, 3000), dtype=np.float32))
+    with pytest.raises(AssertionError):
+        assert_standard_normal(noise)
+
+
+def test_noise_is_not_seeded_and_each_step_has_its_own():
+    rows = np.zeros((3, 3000), dtype=np.float32)
+    before = torch.get_rng_state()
+    first, second = noise_in_units(rows), noise_in_units(rows)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not np.array_equal(first, second)
+    with insecure_randomness(3):
+        third = noise_in_units(rows)
+    with insecure_randomness(3):
+        np.testing.assert_array_equal(third, noise_in_units(rows))
+
+
+# --- The ledger, and what is left ---------------------------------------------------
+
+
+def test_a_step_draws_one_release_and_following_none():
+    reservation = reserve(count=2)
+    discriminator = make_discriminator(make_rows(20), reservation=reservation)
+    released(discriminator)
+    kept = [part.clone() for part in discriminator._released]
+    for seed in range(3):
+        fakes = torch.from_numpy(make_rows(6, seed=seed))
+        discriminator.follow(fakes, identity)
+    assert reservation.used == 1
+    for part, other in zip(discriminator._released, kept, strict=True):
+        assert torch.equal(part, other)
+    released(discriminator)
+    with pytest.raises(ReservationError, match="holds 2 releases"):
+        released(discriminator)
+
+
+@pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
+def test_following_takes_the_last_step_again(hidden_dims):
+    """As if the step had been taken against the other fakes, also the next one."""
+    fakes = torch.from_numpy(make_rows(6, seed=2))
+    follower, other = (
+        make_discriminator(
+            make_rows(20), hidden_dims=hidden_dims, reservation=reserve(count=2)
+        )
+        for _ in range(2)
+    )
+    for _ in range(2):
+        released(follower)
+        follower.follow(fakes, identity)
+        released(other, fakes)
+        for mine, theirs in zip(follower._params, other._params, strict=True):
+            assert torch.equal(mine, theirs)
+
+
+def test_another_kind_of_reservation_is_refused():
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    sums = accountant.reserve_gaussian("sums", mu=0.1, sensitivity=1)
+    with pytest.raises(ReservationError):
+        released(make_discriminator(make_rows(5), reservation=sums))
+
+
+def test_weights_stay_in_their_bound():
+    discriminator = make_discriminator(
+        make_rows(50), weight_bound=0.004, loss="wasserstein"
+    )
+    released(discriminator)
+    assert float(discriminator._params[0].detach().abs().max()) == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_it_holds_rows_so_it_is_not_copied(copier):
+    with pytest.raises(TypeError, match="holds private rows"):
+        copier(make_discriminator(make_rows(5)))
+
+
+def test_the_share_of_a_step_that_is_noise_is_taken_off():
+    """E |signal + noise|^2 = |signal|^2 + n s^2: the share n s^2 is taken off."""
+    linear = make_discriminator(make_rows(20), reservation=reserve(epsilon=1.0))
+    (weight,) = linear._params
+    n_weights, noise = weight.numel(), linear._noise
+    assert noise == pytest.approx(linear._optimizer.noise_multiplier * CLIP / 10)
+    for size in (0.0, 0.5, 30.0):
+        gradient = torch.full_like(weight, size * noise)
+        weight.grad = gradient.clone()
+        linear._discount_noise()
+        kept = max(0.0, 1 - 1 / size**2) if size else 0.0
+        torch.testing.assert_close(weight.grad, kept * gradient)
+    assert n_weights > 1

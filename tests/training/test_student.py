@@ -1,0 +1,200 @@
+"""The student discriminator: its view, its replay of labels, and what it forgets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from skdpsynth.models._factors import FactorGenerator, FactorTrainer
+from skdpsynth.training._student import (
+    GeneratorAscent,
+    LabelBuffer,
+    LabelledFakes,
+    StudentDiscriminator,
+    View,
+    _information,
+    label_slope,
+    noise_of_moments,
+    view_size,
+)
+
+CPU = torch.device("cpu")
+
+
+def make_trainer(n_columns=6, n_factors=2, trained=("loadings",), seed=0, n_steps=100):
+    parameters = FactorGenerator.initial(1, n_columns, n_factors, seed).parameters[0]
+    rng = np.random.default_rng(seed)
+    parameters["loadings"] = rng.normal(size=(n_columns, n_factors))
+    if "location" in trained:
+        parameters["location"] = rng.normal(size=n_columns)
+        parameters["log_scale"] = 0.3 * rng.normal(size=n_columns)
+    return FactorTrainer(
+        parameters,
+        trained,
+        n_steps=n_steps,
+        learning_rate=0.1,
+        generator=torch.Generator().manual_seed(seed),
+        device=CPU,
+    )
+
+
+ALL = ("loadings", "location", "log_scale")
+
+
+@pytest.mark.parametrize("trained", [("loadings",), ALL], ids=["pairs", "all"])
+@pytest.mark.parametrize("n_columns", [6, 50])
+def test_moments_and_features_agree_with_draws(n_columns, trained):
+    """The exact means are those of 100,000 draws; the centre makes features 0."""
+    trainer = make_trainer(n_columns, trained=trained)
+    rows = trainer.rows(trainer.draw(100_000)).double()
+    augmented = torch.cat([torch.ones(len(rows), 1).double(), rows], dim=1)
+    drawn = augmented.T @ augmented / len(rows)
+    exact = trainer.moments().double()
+    assert (drawn - exact).abs().max() < 0.15
+    view = View.of(trainer)
+    features = view.features(rows[:20_000].float())
+    assert features.shape[1] == view.n_features == len(view.centre)
+    assert view.n_features == view_size(n_columns, 2, only_pairs=len(trained) == 1)
+    assert features.mean(dim=0).abs().max() < 0.2
+
+
+@pytest.mark.parametrize("n_columns", [5, 50])
+@pytest.mark.parametrize("trained", [("loadings",), ALL], ids=["pairs", "all"])
+def test_expected_features_are_the_mean_of_features(n_columns, trained):
+    """Linear in the second moments, exactly, for rows that are no generator's."""
+    trainer = make_trainer(n_columns, trained=trained)
+    view = View.of(trainer)
+    rows = torch.randn(30, n_columns, generator=torch.Generator().manual_seed(1))
+    augmented = torch.cat([torch.ones(30, 1), rows], dim=1)
+    found = view.expected(augmented.T @ augmented / 30)
+    torch.testing.assert_close(
+        found, view.features(rows).mean(dim=0), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_features_of_a_row_do_not_depend_on_other_rows():
+    trainer = make_trainer(50)
+    view = View.of(trainer)
+    rows = trainer.rows(trainer.draw(9))
+    alone = torch.stack([view.features(row[None])[0] for row in rows])
+    torch.testing.assert_close(view.features(rows), alone)
+
+
+def test_slope_of_a_label_is_the_log_odds_it_has():
+    """Simulated: opinions N(t, 1), noise 60, and 50 votes that teachers share."""
+    rng, n_teachers, noise_std, opinion = np.random.default_rng(0), 400, 60.0, 0.1
+    votes = (rng.normal(opinion, 1, (20_000, n_teachers)) > 0).sum(axis=1)
+    shared, noise = rng.normal(size=(2, 20_000)) * [[50.0], [noise_std]]
+    share = float((votes + shared + noise > n_teachers / 2).mean())
+    log_odds = math.log(share / (1 - share))
+    planned = opinion * label_slope(n_teachers, noise_std, "gaussian")
+    assert log_odds == pytest.approx(planned, rel=0.1)
+    laplace = label_slope(n_teachers, noise_std / math.sqrt(2), "laplace")
+    assert laplace == pytest.approx(planned / opinion)
+
+
+def correlation(strength, n_columns=6):
+    """Columns that share one factor with signs."""
+    signs = np.where(np.arange(n_columns) % 2, -1.0, 1.0)
+    matrix = strength * np.outer(signs, signs)
+    np.fill_diagonal(matrix, 1.0)
+    return torch.tensor(matrix, dtype=torch.float32)
+
+
+def buy(trainer, wanted, slope, seed, n_labels=600):
+    """Labels of ideal teachers about the present generator."""
+    view = View.of(trainer)
+    moments = torch.eye(len(wanted) + 1)
+    moments[1:, 1:] = wanted
+    fakes = trainer.rows(trainer.draw(n_labels))
+    buffer = LabelBuffer()
+    nothing = torch.zeros(n_labels)
+    buffer.add(view, fakes, nothing, trainer.rows(trainer.draw(512)), slope)
+    logits = buffer.rounds[0].slopes @ view.expected(moments)
+    uniform = torch.rand(n_labels, generator=torch.Generator().manual_seed(seed))
+    labels = uniform < torch.sigmoid(logits)
+    return view, fakes, labels, trainer.rows(trainer.draw(512))
+
+
+def off_diagonal(matrix):
+    return matrix[~np.eye(len(matrix), dtype=bool)]
+
+
+def test_beliefs_and_generator_find_the_dependence():
+    """Three rounds of labels; old ones are replayed while the generator moves."""
+    wanted = correlation(0.6)
+    trainer = make_trainer(n_factors=1, n_steps=300, seed=3)
+    discriminator, buffer = StudentDiscriminator(6, CPU), LabelBuffer()
+    ascent = GeneratorAscent(trainer)
+    for seed in range(3):
+        slope = 20.0
+        view, fakes, labels, pool = buy(trainer, wanted, slope, seed)
+        buffer.add(view, fakes, labels, pool, slope)
+        discriminator.train(buffer, 60)
+        for _ in range(100):
+            ascent.step(discriminator)
+    assert len(buffer) == 1800
+    believed = off_diagonal(discriminator.moments[1:, 1:].numpy())
+    target = off_diagonal(wanted.numpy())
+    assert np.abs(believed - target).max() < 0.25
+    made = trainer.moments()[1:, 1:].numpy()
+    assert np.abs(off_diagonal(made) - target).max() < 0.25
+
+
+def test_labels_that_are_coins_teach_little():
+    """Without the penalty the believed correlations of noise are 0.3 in the mean.
+
+    That is the inverse root of the Fisher information: 500 labels at slope 2 for 45
+    pairs. With it, the root mean square over 20 fits is a third of that at most.
+    """
+    trainer = make_trainer(10, 1, seed=4)
+    trainer.parameters["loadings"] = 0.1 * trainer.parameters["loadings"]
+    squares = []
+    for seed in range(20):
+        coins = torch.rand(500, generator=torch.Generator().manual_seed(seed)) < 0.5
+        view = View.of(trainer)
+        fakes = trainer.rows(trainer.draw(500))
+        buffer = LabelBuffer()
+        buffer.add(view, fakes, coins, trainer.rows(trainer.draw(512)), 2.0)
+        discriminator = StudentDiscriminator(10, CPU)
+        discriminator.train(buffer, 30)
+        found = off_diagonal(discriminator.moments[1:, 1:].numpy())
+        squares.append(np.mean(found**2))
+    assert math.sqrt(np.mean(squares)) < 0.1
+
+
+def test_the_noise_of_beliefs_is_bounded_as_planned():
+    """Least squares with noise of the planned size has a norm below the bound."""
+    n_columns, slope, n_labels = 30, 3.0, 4000
+    n_features = n_columns * (n_columns - 1) // 2
+    bound = noise_of_moments(n_labels, n_features, n_columns, slope)
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(n_columns, n_columns)) * math.sqrt(
+        4 * n_features / (n_labels * slope**2)
+    )
+    symmetric = np.triu(noise, 1) + np.triu(noise, 1).T
+    assert np.linalg.norm(symmetric, 2) == pytest.approx(bound, rel=0.15)
+
+
+def test_a_saved_label_stays_as_it_was_bought():
+    """Moving the generator changes no entry of the buffer."""
+    trainer = make_trainer(n_steps=10)
+    view, fakes, labels, pool = buy(trainer, correlation(0.5), 5.0, 0)
+    buffer = LabelBuffer()
+    buffer.add(view, fakes, labels, pool, 5.0)
+    before = buffer.rounds[0].slopes.clone(), buffer.rounds[0].labels.clone()
+    discriminator = StudentDiscriminator(6, CPU)
+    discriminator.train(buffer, 5)
+    GeneratorAscent(trainer).step(discriminator)
+    torch.testing.assert_close(buffer.rounds[0].slopes, before[0], rtol=0, atol=0)
+    torch.testing.assert_close(buffer.rounds[0].labels, before[1], rtol=0, atol=0)
+
+
+def test_labels_that_say_next_to_nothing_have_little_information():
+    """At epsilon = 1e-9 squares of slopes vanish in float32; NaN would stay."""
+    buffer = LabelBuffer()
+    buffer.rounds.append(LabelledFakes(None, torch.full((4, 3), 1e-12), torch.ones(4)))
+    assert _information(buffer) == (1e-12, 1e-12)

@@ -1,0 +1,438 @@
+"""One row touches one teacher, to the last bit, and the teachers learn."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from skdpsynth.privacy import secret_generator
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.training import TeacherEnsemble, _teachers
+from skdpsynth.training._teachers import assign_teachers
+
+N_COLUMNS = 3
+HIDDEN = [(), (8,), (8, 5)]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def identity(rows):
+    return rows
+
+
+def with_products(rows):
+    """The row and the products of its neighbouring entries."""
+    return torch.cat([rows, rows * rows.roll(1, dims=-1)], dim=-1)
+
+
+FEATURES = {identity: N_COLUMNS, with_products: 2 * N_COLUMNS}
+
+
+def make_rows(n_rows, seed, n_columns=N_COLUMNS):
+    draws = np.random.default_rng(seed).uniform(-1, 1, (n_rows, n_columns))
+    return draws.astype(np.float32)
+
+
+def make_ensemble(rows, n_teachers=12, *, seed=0, cls=TeacherEnsemble, **changes):
+    settings = {
+        "n_features": rows.shape[1],
+        "learning_rate": 0.3,
+        "weight_decay": 0.02,
+        "batch_size": 6,
+        "rng": np.random.default_rng(seed),
+        "generator": torch.Generator().manual_seed(seed),
+        "device": "cpu",
+    }
+    return cls(rows, n_teachers, **(settings | changes))
+
+
+def fake_pool(seed, n_columns=N_COLUMNS, n_rows=10):
+    return torch.from_numpy(make_rows(n_rows, 1000 + seed, n_columns))
+
+
+def gradients_of(ensemble, queries, features=identity):
+    parts = [g for _, g in ensemble.iter_feature_gradients(queries, features)]
+    return torch.cat(parts)
+
+
+def weights_of(ensemble):
+    """Give one row of parameters per teacher."""
+    return torch.cat([p.flatten(1) for p in ensemble._parameters], dim=1).cpu()
+
+
+def trained(rows, seed, n_teachers=12, *, features=identity, **changes):
+    """Train for some steps; give all that a teacher could show, a row per teacher."""
+    n_features = FEATURES.get(features, N_COLUMNS)
+    ensemble = make_ensemble(
+        rows, n_teachers, seed=seed, n_features=n_features, **changes
+    )
+    pool = fake_pool(seed)
+    for _ in range(4):
+        ensemble.train_step(pool, features)
+    logits = ensemble.logits(pool, features).cpu()
+    gradients = gradients_of(ensemble, pool, features).cpu().flatten(1)
+    return torch.cat([weights_of(ensemble), logits, gradients], dim=1)
+
+
+def changed_teachers(before, after):
+    """Give the teachers that differ in a bit; NaN is compared as bits too."""
+    bits = [answers.numpy().view(np.int32) for answers in (before, after)]
+    return np.flatnonzero((bits[0] != bits[1]).any(axis=1))
+
+
+def neighbours(seed):
+    """Give a table, the table with one changed row, and the one without the last."""
+    rows = make_rows(60, seed)
+    changed = rows.copy()
+    changed[17] = [50.0, np.nan, -3.0]
+    return rows, changed, rows[:-1]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("hidden_dims", HIDDEN)
+def test_a_row_changes_its_own_teacher_only(
+    hidden_dims, features, device, global_random_seed
+):
+    changes = {"hidden_dims": hidden_dims, "device": device, "features": features}
+    rows, changed, shorter = neighbours(global_random_seed)
+    before = trained(rows, global_random_seed, **changes)
+    for other in (changed, shorter):
+        after = trained(other, global_random_seed, **changes)
+        assert len(changed_teachers(before, after)) == 1
+
+
+def test_a_row_changes_its_own_teacher_only_with_secret_generators():
+    answers = []
+    for rows in neighbours(0):
+        with insecure_randomness(5):
+            answers.append(trained(rows, 0, rng=secret_generator()))
+    assert len(changed_teachers(answers[0], answers[1])) == 1
+    assert len(changed_teachers(answers[0], answers[2])) == 1
+
+
+def test_the_only_row_of_all_can_leave(global_random_seed):
+    rows = make_rows(1, global_random_seed)
+    before, after = (trained(part, global_random_seed) for part in (rows, rows[:0]))
+    assert len(changed_teachers(before, after)) == 1
+
+
+def jointly_centred(rows):
+    return rows - rows.flatten(0, -2).mean(dim=0)
+
+
+class JointlyClipped(TeacherEnsemble):
+    """Clips the update of all teachers to one norm, as `clip_grad_norm_` would."""
+
+    def _descend(self, chunk, batch):
+        before = [p[chunk].clone() for p in self._parameters]
+        super()._descend(chunk, batch)
+        updates = [p[chunk] - b for p, b in zip(self._parameters, before, strict=True)]
+        norm = torch.sqrt(sum(update.nan_to_num().square().sum() for update in updates))
+        for p, b, update in zip(self._parameters, before, updates, strict=True):
+            p[chunk] = b + update / norm.clamp(min=0.01)
+
+
+class PaddedToLargest(TeacherEnsemble):
+    """Draws for as many rows as the largest part has."""
+
+    def _draw(self, counts):
+        drawn = self._batch_rng.random((self._n_teachers, self._counts.max()))
+        return np.floor(drawn * counts).astype(np.int64)[:, : self._batch_size]
+
+
+def slices(n_units, n_teachers, rng):
+    return np.arange(n_units) * n_teachers // n_units
+
+
+def test_broken_twins_are_caught(monkeypatch, global_random_seed):
+    """Each twin moves a second teacher where the sound ensemble moves one."""
+    seed, rows = global_random_seed, make_rows(61, global_random_seed)
+    # With two teachers, end the table with a row of the larger part.
+    assignment = assign_teachers(61, 2, np.random.default_rng(seed).spawn(2)[0])
+    ends = range(30, 61)
+    end = next(n for n in ends if 2 * (assignment[:n] == assignment[n - 1]).sum() > n)
+    long, other = rows[:end], rows[: end - 1]
+
+    def n_moved(**broken):
+        before, after = (trained(part, seed, 2, **broken) for part in (long, other))
+        return len(changed_teachers(before, after))
+
+    assert n_moved() == 1
+    assert n_moved(features=jointly_centred) == 2
+    assert n_moved(cls=JointlyClipped) == 2
+    assert n_moved(cls=PaddedToLargest) == 2
+    long, other = rows, rows[:-1]
+    assert n_moved() == 1
+    monkeypatch.setattr(_teachers, "assign_teachers", slices)
+    assert n_moved() == 2
+
+
+@pytest.mark.parametrize("hidden_dims", HIDDEN)
+def test_teachers_without_rows_read_nothing_and_answer_zero(
+    hidden_dims, global_random_seed
+):
+    """All private rows are NaN: whoever reads one cannot have finite weights."""
+    rows = np.full((5, N_COLUMNS), np.nan, dtype=np.float32)
+    pool, ensembles = fake_pool(global_random_seed), []
+    for part in (rows, rows[:0]):
+        ensemble = make_ensemble(part, seed=global_random_seed, hidden_dims=hidden_dims)
+        for _ in range(3):
+            ensemble.train_step(pool, identity)
+        ensembles.append(ensemble)
+    weights, of_nobody = (weights_of(ensemble) for ensemble in ensembles)
+    assignment = assign_teachers(
+        5, 12, np.random.default_rng(global_random_seed).spawn(2)[0]
+    )
+    empty = torch.from_numpy(np.bincount(assignment, minlength=12) == 0)
+    assert empty.sum() >= 7
+    assert of_nobody.isfinite().all()
+    assert weights[~empty].isnan().any(dim=1).all()
+    assert torch.equal(weights[empty], of_nobody[empty])
+    for ensemble, silent in zip(ensembles, (empty, empty | True), strict=True):
+        assert not ensemble.logits(pool, identity)[silent].any()
+        # Teachers that diverged send zeros too.
+        assert not gradients_of(ensemble, pool).any()
+
+
+def test_empty_teachers_answer_zero_whatever_the_feature_map_makes_of_zeros():
+    ensemble = make_ensemble(make_rows(0, 0))
+    pool = fake_pool(0)
+    ensemble.train_step(pool, lambda rows: 1 / rows)
+    assert weights_of(ensemble).isnan().any()
+    assert not ensemble.logits(pool, identity).any()
+    assert not gradients_of(ensemble, pool).any()
+
+
+class Extreme:
+    """A generator whose uniform draws are all the smallest or the largest."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def random(self, shape):
+        return np.full(shape, self.value)
+
+
+@pytest.mark.parametrize("extreme", [None, 0.0, 1 - 2**-53])
+def test_teachers_read_their_own_rows_only(extreme, global_random_seed):
+    rows = np.arange(1, 301, dtype=np.float32)[:, None]
+    ensemble = make_ensemble(rows, 40, seed=global_random_seed)
+    if extreme is not None:
+        ensemble._batch_rng = Extreme(extreme)
+    seen = []
+
+    def spy(batch):
+        seen.append(batch.clone())
+        return batch
+
+    ensemble.train_step(torch.zeros(2, 1), spy)
+    read = torch.cat(seen[1:]).squeeze(2).long().numpy()
+    rng = np.random.default_rng(global_random_seed).spawn(2)[0]
+    assignment = np.append(-1, assign_teachers(300, 40, rng))
+    counts = np.bincount(assignment[1:], minlength=40)
+    owners = np.where(counts > 0, np.arange(40), -1)
+    assert read.shape == (40, 6)
+    assert (assignment[read] == owners[:, None]).all()
+
+
+@pytest.mark.statistical
+def test_minibatches_are_uniform_over_the_part(global_random_seed):
+    """chi2 of 24,000 draws from 30 rows, both tails; false alarm 1e-6 (and 0 here
+    for the seeds 0..99: the draws are seeded)."""
+    rows = np.arange(30, dtype=np.float32)[:, None]
+    ensemble = make_ensemble(rows, 1, seed=global_random_seed, batch_size=6000)
+    seen = []
+
+    def spy(batch):
+        seen.append(batch.clone())
+        return batch
+
+    for _ in range(4):
+        ensemble.train_step(torch.zeros(2, 1), spy)
+    read = torch.cat([batch.flatten() for batch in seen[1::2]]).long().numpy()
+    assert_uniform(np.bincount(read, minlength=30))
+
+
+def chi2_tail(counts):
+    expected = counts.sum() / counts.size
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    law = chi2(counts.size - 1)
+    return min(law.cdf(statistic), law.sf(statistic))
+
+
+def assert_uniform(counts):
+    assert chi2_tail(counts) > 5e-7
+
+
+@pytest.mark.statistical
+def test_assignment_is_uniform_and_independent(global_random_seed):
+    """chi2 of 40,000 units over 50 teachers, and of 20,000 successive pairs over 100
+    cells; both tails, so parts that are too equal fail as well. False alarm 2e-6 in
+    all, and 0 for the seeds 0..99: the draws are seeded."""
+    rng = np.random.default_rng(global_random_seed)
+    assert_uniform(np.bincount(assign_teachers(40_000, 50, rng), minlength=50))
+    pairs = assign_teachers(40_000, 10, rng).reshape(-1, 2)
+    assert_uniform(np.bincount(pairs @ [10, 1], minlength=100))
+    # The twins that the literature uses: round-robin and slices.
+    assert chi2_tail(np.bincount(np.arange(40_000) % 50)) < 1e-9
+    slices = (np.arange(40_000) // 4000).reshape(-1, 2)
+    assert chi2_tail(np.bincount(slices @ [10, 1], minlength=100)) < 1e-9
+
+
+def test_assignment_is_made_in_unit_order():
+    for n_teachers in (1, 7, 4096):
+        all_units = assign_teachers(500, n_teachers, np.random.default_rng(1))
+        some = assign_teachers(321, n_teachers, np.random.default_rng(1))
+        assert all_units.dtype == np.int64
+        np.testing.assert_array_equal(all_units[:321], some)
+    with pytest.raises(ValueError, match="n_teachers must be at least 1"):
+        assign_teachers(3, 0, np.random.default_rng(0))
+
+
+def network_of(ensemble, teacher):
+    """Make torch's network with the weights of one teacher."""
+    layers = []
+    for weight, bias in zip(*[iter(ensemble._parameters)] * 2, strict=True):
+        linear = torch.nn.Linear(*weight.shape[1:])
+        with torch.no_grad():
+            linear.weight.copy_(weight[teacher].T)
+            linear.bias.copy_(bias[teacher, 0])
+        layers += [linear, torch.nn.LeakyReLU(0.2)]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+@pytest.mark.parametrize("hidden_dims", HIDDEN)
+def test_slopes_are_those_of_torch(hidden_dims, global_random_seed):
+    """Closed forms against a graph of each network, for the step and the answers."""
+    rows = make_rows(80, global_random_seed)
+    ensemble = make_ensemble(rows, 4, seed=global_random_seed, hidden_dims=hidden_dims)
+    for _ in range(3):  # away from the start, where logistic ones are 0
+        ensemble.train_step(fake_pool(global_random_seed), identity)
+    networks = [network_of(ensemble, teacher) for teacher in range(4)]
+    queries = fake_pool(global_random_seed)
+    answers = gradients_of(ensemble, queries)
+    batch = torch.from_numpy(make_rows(4 * 12, 5)).reshape(4, 12, N_COLUMNS)
+    ensemble._descend(slice(0, 4), batch)
+    labels = (torch.arange(12) < 6).float()[:, None]
+    for teacher, network in enumerate(networks):
+        given = queries.clone().requires_grad_()
+        torch.nn.functional.logsigmoid(network(given)).sum().backward()
+        torch.testing.assert_close(answers[teacher], given.grad)
+        network.zero_grad()
+        loss = torch.nn.BCEWithLogitsLoss()(network(batch[teacher]), labels)
+        loss.backward()
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.mul_(1 - 0.02).sub_(parameter.grad, alpha=0.3)
+        after = network_of(ensemble, teacher)
+        for own, expected in zip(after.parameters(), network.parameters(), strict=True):
+            torch.testing.assert_close(own, expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("hidden_dims", [(), (16,)])
+def test_every_teacher_learns(hidden_dims, device, global_random_seed):
+    """Real rows lie 3 standard deviations above the fakes in each of 3 columns."""
+    rng = np.random.default_rng(global_random_seed)
+    rows = rng.uniform(-1, 1, (600, N_COLUMNS)).astype(np.float32) + 1.7
+    ensemble = make_ensemble(
+        rows, 20, seed=global_random_seed, hidden_dims=hidden_dims, device=device
+    )
+    fakes = fake_pool(global_random_seed, n_rows=200)
+    for _ in range(60):
+        ensemble.train_step(fakes, identity)
+    of_real = ensemble.logits(fakes + 1.7, identity)
+    of_fake = ensemble.logits(fakes, identity)
+    auroc = (of_real[:, :, None] > of_fake[:, None, :]).float().mean(dim=(1, 2))
+    assert auroc.min() > 0.95
+    # The way to look more real is up, in every column.
+    assert (gradients_of(ensemble, fakes).mean(dim=1) > 0).all()
+
+
+def test_public_generator_is_consumed_by_public_numbers_only():
+    for hidden_dims, consumed in (((), False), ((8,), True)):
+        states = []
+        for n_rows in (0, 3, 900):
+            generator = torch.Generator().manual_seed(4)
+            fresh = generator.get_state()
+            make_ensemble(
+                make_rows(n_rows, 0), hidden_dims=hidden_dims, generator=generator
+            )
+            states.append(generator.get_state())
+        assert all(torch.equal(state, states[0]) for state in states)
+        assert torch.equal(states[0], fresh) is not consumed
+
+
+def test_global_generators_are_left_alone():
+    legacy, before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
+    trained(make_rows(20, 0), 0, hidden_dims=(8,))
+    np.testing.assert_array_equal(np.random.get_state()[1], legacy)  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.statistical
+def test_initial_weights_follow_he_and_differ_between_teachers():
+    """chi2 of all weights of a layer, both tails, seeded; false alarm 2e-6 in all."""
+    ensemble = make_ensemble(make_rows(0, 0), 500, hidden_dims=(20,))
+    hidden, bias, last, _ = ensemble._parameters
+    for weight, variance in ((hidden, 2 / 1.04 / N_COLUMNS), (last, 1 / 20)):
+        statistic = weight.double().square().sum().item() / variance
+        law = chi2(weight.numel())
+        assert min(law.cdf(statistic), law.sf(statistic)) > 5e-7
+        assert len(weight.flatten(1).unique(dim=0)) == 500
+    assert not bias.any()
+
+
+def test_gradient_mode_and_graphs_of_the_caller_are_left_alone():
+    ensemble = make_ensemble(make_rows(50, 0), hidden_dims=(4,))
+    pool = fake_pool(0).requires_grad_()
+    ensemble.train_step(pool * 2, identity)
+    outside = gradients_of(ensemble, pool * 2)
+    assert not outside.requires_grad
+    assert not ensemble.logits(pool * 2, identity).requires_grad
+    with torch.no_grad():
+        for part, gradients in ensemble.iter_feature_gradients(pool * 2, identity):
+            assert not torch.is_grad_enabled()
+            assert torch.equal(gradients, outside[part])
+    assert pool.grad is None
+
+
+def test_private_rows_cannot_be_saved_or_copied():
+    ensemble = make_ensemble(make_rows(5, 0))
+    ways = [pickle.dumps, copy.copy, copy.deepcopy]
+    ways.append(lambda value: torch.save(value, io.BytesIO()))
+    for way in ways:
+        with pytest.raises(TypeError, match="holds private rows"):
+            way(ensemble)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"n_teachers": 0}, "n_teachers must be at least 1"),
+        ({"hidden_dims": (4, 0)}, "must be at least 1"),
+        ({"batch_size": 0}, "must be at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"weight_decay": 1.0}, r"weight_decay in \[0, 1\)"),
+    ],
+)
+def test_bad_settings_are_refused(changes, match):
+    with pytest.raises(ValueError, match=match):
+        make_ensemble(make_rows(5, 0), **changes)
+
+
+def test_bad_shapes_are_refused():
+    with pytest.raises(ValueError, match="rows of 2 dimensions"):
+        make_ensemble(make_rows(5, 0)[None])
+    ensemble = make_ensemble(make_rows(5, 0))
+    with pytest.raises(ValueError, match="at least 1 row"):
+        ensemble.train_step(fake_pool(0)[:0], identity)
+    with pytest.raises(ValueError, match=r"features of shape \(10, 3\)"):
+        ensemble.logits(fake_pool(0), with_products)
+    assert ensemble.logits(fake_pool(0)[:0], identity).shape == (12, 0)

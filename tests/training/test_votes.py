@@ -1,0 +1,144 @@
+"""Gradient discretisation does what Algorithm 2 of G-PATE says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from skdpsynth.training._teachers import (
+    decode_answers,
+    projected_votes,
+    random_projections,
+)
+
+N_FAKES, N_COLUMNS, N_DIMENSIONS, N_BINS, CLIP = 4, 3, 2, 5, 0.02
+
+
+class LinearTeachers:
+    """Stands for an ensemble: gradients of each teacher by features are given."""
+
+    def __init__(self, gradients, chunk=3):
+        self.gradients, self.chunk = gradients, chunk
+
+    def iter_feature_gradients(self, rows, features):
+        for start in range(0, len(self.gradients), self.chunk):
+            part = slice(start, start + self.chunk)
+            yield part, self.gradients[part]
+
+
+class PublicStream:
+    def __init__(self, seed, n_columns=N_COLUMNS):
+        self.n_columns = n_columns
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def latent(self, *shape):
+        return torch.randn(shape, generator=self.generator)
+
+
+def with_squares(rows):
+    return torch.cat([rows, rows**2], dim=-1)
+
+
+def make_case(seed, n_teachers=8, scale=0.01):
+    stream = torch.Generator().manual_seed(seed)
+    fakes = torch.randn(N_FAKES, N_COLUMNS, generator=stream)
+    shape = (n_teachers, N_FAKES, 2 * N_COLUMNS)
+    gradients = scale * torch.randn(shape, generator=stream)
+    projections = random_projections(N_FAKES, N_DIMENSIONS, PublicStream(seed))
+    return fakes, gradients, projections
+
+
+def test_votes_equal_a_loop_over_teachers_fakes_and_dimensions(global_random_seed):
+    """Project, clip, choose among B equal bins, one vote per teacher and query."""
+    fakes, gradients, projections = make_case(global_random_seed)
+    found = projected_votes(
+        LinearTeachers(gradients), fakes, with_squares, projections, CLIP, N_BINS
+    )
+    expected = np.zeros((N_FAKES * N_DIMENSIONS, N_BINS), dtype=np.int64)
+    edges = np.linspace(-CLIP, CLIP, N_BINS + 1)
+    for gradient in gradients:
+        for row in range(N_FAKES):
+            leaf = fakes[row].clone().requires_grad_()
+            (with_squares(leaf) * gradient[row]).sum().backward()
+            for axis in range(N_DIMENSIONS):
+                value = float(projections[row, axis] @ leaf.grad)
+                clipped = min(max(value, -CLIP), CLIP)
+                assert np.abs(edges - clipped).min() > 1e-9 or clipped != value
+                place = int(np.searchsorted(edges[1:-1], clipped, side="right"))
+                expected[row * N_DIMENSIONS + axis, place] += 1
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.int64
+    assert (found.sum(axis=1) == len(gradients)).all()
+    assert (found.sum(axis=0) > 0).all()
+
+
+def test_a_row_moves_one_vote_per_query():
+    """One teacher's gradients changed without bound."""
+    fakes, gradients, projections = make_case(0)
+    other = gradients.clone()
+    other[5] = -1e6 * gradients[5]
+    before, after = (
+        projected_votes(LinearTeachers(g), fakes, with_squares, projections, CLIP, 5)
+        for g in (gradients, other)
+    )
+    moved = np.abs(after - before)
+    assert moved.any()
+    assert moved.max() == 1
+    assert set(moved.sum(axis=1)) <= {0, 2}
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e30, 0.0])
+def test_extreme_gradients_stay_within_the_bins(value):
+    fakes, gradients, projections = make_case(0, n_teachers=1)
+    filled = torch.full_like(gradients, value if np.isfinite(value) else 3e38)
+    votes = projected_votes(
+        LinearTeachers(filled), fakes, lambda r: torch.cat([r, r], -1), projections,
+        CLIP, N_BINS,
+    )  # fmt: skip
+    assert (votes.sum(axis=1) == 1).all()
+
+
+def test_projections_have_variance_one_over_k(global_random_seed):
+    """Two-sided chi-square test at 1e-6; and R^T R is the identity on average."""
+    stream = PublicStream(global_random_seed, n_columns=6)
+    drawn = random_projections(500, 4, stream).double()
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], drawn.numel())
+    assert low < 4 * float((drawn**2).sum()) < high
+    mean = torch.einsum("mkd,mke->de", drawn, drawn) / 500
+    # Off-diagonal entries have variance 1/k, diagonal ones 2/k; 36 entries at 6 sigma.
+    assert float((mean - torch.eye(6)).abs().max()) < 6 * np.sqrt(2 / 4 / 500)
+
+
+def test_answers_are_midpoints_projected_back():
+    _, _, projections = make_case(1)
+    answers = np.array([0, 4, 2, 1, 3, 0, 4, 4])
+    midpoints = np.array([-0.8, -0.4, 0.0, 0.4, 0.8])[answers].reshape(N_FAKES, -1)
+    expected = np.einsum("mk,mkd->md", midpoints, projections.numpy())
+    found = decode_answers(answers, projections, N_BINS)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+
+
+def test_no_answer_counts_as_zero():
+    _, _, projections = make_case(1)
+    answers = np.full(N_FAKES * N_DIMENSIONS, -1)
+    assert not decode_answers(answers, projections, N_BINS).any()
+    answers[3] = N_BINS - 1
+    found = decode_answers(answers, projections, N_BINS)
+    assert found[1].any()
+    assert not found[[0, 2, 3]].any()
+
+
+def test_a_unanimous_vote_points_where_the_teachers_point():
+    """Over many projections the answer is along the common gradient."""
+    n_fakes, common = 400, torch.tensor([0.02, -0.01, 0.0])
+    fakes = torch.zeros(n_fakes, N_COLUMNS)
+    gradients = common.expand(3, n_fakes, N_COLUMNS)
+    projections = random_projections(n_fakes, 2, PublicStream(0))
+    votes = projected_votes(
+        LinearTeachers(gradients), fakes, lambda r: r, projections, CLIP, 10
+    )
+    mean = decode_answers(votes.argmax(axis=1), projections, 10).mean(dim=0)
+    cosine = torch.nn.functional.cosine_similarity(mean, common, dim=0)
+    assert float(cosine) > 0.95
