@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 import torch
 
-from skdpsynth.models._factors import FactorGenerator, FactorTrainer
+from skdpsynth.models import FactorGenerator, FactorTrainer
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.training._discriminator import Discriminator
+from skdpsynth.training import Discriminator
 
 _FAKES, _FACTORS, _REPEATS = 512, 8, 5
 

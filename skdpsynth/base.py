@@ -38,7 +38,7 @@ from skdpsynth.privacy import (
     claim,
     cost_of_failure,
 )
-from skdpsynth.sampling import Sampler, public_seed
+from skdpsynth.sampling import Sampler
 from skdpsynth.schema import TableSchema
 from skdpsynth.table import (
     agreed_target,
@@ -48,7 +48,13 @@ from skdpsynth.table import (
     labels_like,
     open_table,
 )
-from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, Options, fit_context
+from skdpsynth.utils.sklearn_compat import (
+    InstanceOf,
+    Interval,
+    Options,
+    fit_context,
+    public_seed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

@@ -22,7 +22,7 @@ from skdpsynth.exceptions import (
     InvalidTableError,
     ReservationError,
 )
-from skdpsynth.measure._discovery import buy_facts
+from skdpsynth.measure import buy_facts
 from skdpsynth.privacy import PrivacyAccountant, noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.schema import Categorical, TableSchema
-from skdpsynth.table._convert import labels_like
+from skdpsynth.table import labels_like
 
 N = 600
 RNG = np.random.default_rng(0)

@@ -250,7 +250,7 @@ def test_randomness_has_its_place(file):
         ("base.py", "from skdpsynth import models", layering_errors),
         ("base.py", "from skdpsynth import GPATESynthesizer", layering_errors),
         ("news.py", "import os", layering_errors),
-        ("base.py", "from skdpsynth.table._rows import x", interface_errors),
+        ("base.py", "from skdpsynth.table._domains import x", interface_errors),
         ("base.py", "from skdpsynth.table import _rows", interface_errors),
         ("schema/_columns.py", "def f():\n    import torch.nn", third_party_errors),
         ("base.py", "from opendp.mod import enable_features", third_party_errors),

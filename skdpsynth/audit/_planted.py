@@ -19,7 +19,7 @@ from skdpsynth.synthesizers import IndependentSynthesizer
 from skdpsynth.table import (
     LevelDomain,
     NumericDomain,
-    _rows,
+    _domains,
     numeric_values,
     total_keys,
 )
@@ -164,7 +164,7 @@ PLANTED = {
         _discovery, "buy_ranges", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
-        _rows, "factorize", _dtype_of_block, "times its", table="large levels"
+        _domains, "factorize", _dtype_of_block, "times its", table="large levels"
     ),
     "the number of rows kept": Twin(
         IndependentSynthesizer, "_fit", _keeps_number_of_rows, _PAST
@@ -177,6 +177,6 @@ PLANTED = {
         table="empty class",
     ),
     "a warning of values": Twin(
-        _rows, "numeric_values", _warns_of_values, "is warned of"
+        _domains, "numeric_values", _warns_of_values, "is warned of"
     ),
 }

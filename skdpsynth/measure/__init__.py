@@ -21,7 +21,9 @@ from skdpsynth.measure._allocation import (
 from skdpsynth.measure._discovery import (
     buy_classes,
     buy_facts,
+    buy_grains,
     buy_levels,
+    buy_ranges,
     class_share,
     discovery_share,
     public_labels,
@@ -29,7 +31,6 @@ from skdpsynth.measure._discovery import (
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._model import TableModel
-from skdpsynth.measure._ranges import buy_grains, buy_ranges
 from skdpsynth.measure._remarks import judged
 from skdpsynth.measure._shares import (
     CLASS_SHARE,

@@ -17,15 +17,16 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._discovery import (
+    RANGES_FROM,
     bought_columns,
     bought_share,
     count_noise_std,
     label_thresholds,
     public_labels,
+    range_noise_std,
     threshold_delta,
 )
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
-from skdpsynth.measure._ranges import RANGES_FROM, range_noise_std
 from skdpsynth.measure._remarks import NO_DEPENDENCE, RARE_FROM
 from skdpsynth.measure._shares import (
     CLASS_SHARE,

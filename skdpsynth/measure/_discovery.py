@@ -7,12 +7,13 @@ is not spent, and goes to what follows.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
-from skdpsynth.measure._ranges import buy_grains, buy_ranges
 from skdpsynth.measure._shares import (
     CLASS_SHARE,
     DISCOVERY_SHARE,
@@ -26,12 +27,19 @@ from skdpsynth.privacy import (
     grid_noise_std,
     key_threshold,
     noisy_counts,
+    noisy_histogram,
     thresholded_counts,
 )
 from skdpsynth.schema import (
+    EXACT,
+    MOST_BOUGHT,
+    SECONDS_OF,
     Boolean,
     Categorical,
+    Continuous,
     TableSchema,
+    decimals_of,
+    is_date,
     is_finite,
 )
 from skdpsynth.table import (
@@ -46,10 +54,13 @@ from skdpsynth.table import (
     encode_rows,
     modelled_columns,
     needs_grain,
+    numeric_values,
     place_labels,
     public_levels,
+    to_wall,
     total_keys,
 )
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -60,8 +71,390 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.table import ColumnLayout, TableLayout
 
-    Codes = NDArray[np.int64]
     Floats = NDArray[np.float64]
+    Codes = NDArray[np.int64]
+
+# A complete column shows missing values with probability below 1e-6.
+_MISSING_FROM = 4.76
+# Noise standard deviations of a bin that is surely not empty, and of the fullest one of
+# a range that is more than a guess; of the fullest one of dates where none is sure; and
+# of the next one, two, three and four bins of a tail together.
+_CORE_FROM, _RANGE_SURE_FROM, _GUESS_FROM = 5.0, 4.0, 3.5
+_TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
+# The same of bins on the other side of 0, whose values are at most so much smaller.
+_ACROSS_FROM, _ALIKE = 4.0, 64.0
+# The same of a table whose ranges are found: rows of a column fill a few bins.
+RANGES_FROM = 15.0
+_RARE = 0.01  # share of the rows
+_NEAR_ZERO = 8.0  # a range that starts this near 0, seen from its far end, starts at 0
+_YEAR = 31_556_952.0  # seconds
+_DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column of which nothing could be learnt
+# What is believed of a column before it is seen: its largest number is near 8, and a
+# factor of 2 away takes 0.15 off the log probability, one sign the other way 1.
+_USUAL, _PER_DOUBLING, _NEGATIVE = 8.0, 0.15, 1.0
+_WIDTHS = (1, 2, 4)  # bins of a column away from 0
+_ENDS = 0.15  # probability beyond each end of a range that is not sure
+_POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
+# Rows, in noise deviations, from which an outer bin is counted in parts, which together
+# have twice the noise; and those of a part at an end that is not empty.
+_PARTS_FROM, _PARTS, _END_FROM = 4000.0, 4, 3.0
+
+
+def range_noise_std(n_columns: int, mu: float) -> float:
+    """Give the noise of a count of the outer bins of so many columns."""
+    return grid_noise_std(mu, math.sqrt(max(n_columns, 1)))
+
+
+def buy_ranges(
+    table: pd.DataFrame | Parts,
+    columns: list[ColumnLayout],
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    n_rows: float,
+) -> list[NumericDomain]:
+    """Find the ranges of numeric columns that the schema leaves out.
+
+    One noisy histogram per column over the wide public bins of `_outer_edges` and one
+    more for missing values, so a row is in one bin per column. The range reaches from
+    the first to the last bin that is surely not empty, and on while the next bin is
+    probably not empty, but not across 0. Where no bin is sure, it is where the rows are
+    by what is likely of a column at all. The scale is that of `Continuous`. Of many
+    rows the bins are counted in parts, and the range ends with the last that has some.
+    """
+    many = n_rows >= _PARTS_FROM * range_noise_std(len(columns), mu)
+    edges = [_outer_edges(column, _PARTS if many else 1) for column in columns]
+    codes = Parts.of(table).map(_outer_codes, columns, edges)
+    norm = math.sqrt(len(columns))
+    reservation = accountant.reserve_gaussian("column ranges", mu=mu, sensitivity=norm)
+    released = noisy_histogram(codes, [len(bins) for bins in edges], reservation)
+    domains, noise_std = [], reservation.noise_std
+    for column, bins, counts in zip(columns, edges, released, strict=True):
+        n_missing = float(counts[-1])
+        nullable = column.can_be_missing and n_missing > _MISSING_FROM * noise_std
+        present = max(n_rows - n_missing * nullable, 1.0)
+        low, high, found = _bought_range(column, bins, counts[:-1], noise_std, present)
+        integer = column.kind == "integer"
+        if integer:  # bins are half-open
+            low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
+        log = Continuous(low, high).resolved_scale() == "log"
+        log = log and column.kind != "datetime"
+        domain = NumericDomain(low, high, log, integer, nullable, bought=True)
+        if is_date(column.dtype):
+            step = SECONDS_OF["D"]
+            domain = domain.with_step(step, low // step, high // step)
+        # Of a column that is mostly missing, there is hardly a range to be found.
+        domains.append(replace(domain, guessed=not found and 2 * present > n_rows))
+    return domains
+
+
+def _outer_codes(
+    frame: pd.DataFrame, columns: list[ColumnLayout], edges: list[Floats]
+) -> NDArray[np.unsignedinteger]:
+    """Give the outer bin of every row in every column; the last one if missing."""
+    dtype = np.min_scalar_type(max(map(len, edges)))
+    codes = np.empty((len(frame), len(columns)), dtype=dtype)
+    for position, (column, bins) in enumerate(zip(columns, edges, strict=True)):
+        values, missing = numeric_values(frame[column.name], column)
+        inner = bins[1:-1]
+        for rows in in_chunks(len(frame)):
+            codes[rows, position] = np.searchsorted(inner, values[rows], side="right")
+        codes[missing, position] = len(bins) - 1
+    return codes
+
+
+def _outer_edges(column: ColumnLayout, parts: int = 1) -> Floats:
+    """Edges of the public outer bins: powers of two, or two years each for dates.
+
+    With so many equal parts of each.
+    """
+    if column.kind == "datetime":
+        return (_in_parts(np.arange(1900.0, 2102.0, 2.0), parts) - 1970.0) * _YEAR
+    if column.kind != "integer":
+        powers = _in_parts(np.exp2(np.array(_POWERS, dtype=np.float64)), parts)
+        return np.concatenate((-powers[::-1], powers))
+    limits = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
+    powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
+    # No bin without a whole number in it: noise alone could make it the range.
+    powers = np.unique(np.ceil(_in_parts(powers, parts)))
+    negative = -powers[::-1] if limits.min < 0 else np.empty(0)
+    return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
+
+
+def _in_parts(edges: Floats, parts: int) -> Floats:
+    inner = edges[:-1, None] + np.diff(edges)[:, None] * np.arange(parts) / parts
+    return np.append(inner, edges[-1])
+
+
+def _bought_range(
+    column: ColumnLayout,
+    edges: Floats,
+    counts: NDArray[np.int64],
+    noise_std: float,
+    n_rows: float,
+) -> tuple[float, float, bool]:
+    """Read a range off noisy counts; with it, whether half of the rows were found."""
+    dated = column.kind == "datetime"
+    begins = np.searchsorted(edges, _outer_edges(column))  # of whole bins, and the end
+    sums = np.add.reduceat(counts, begins[:-1])
+    std = noise_std * math.sqrt(np.diff(begins).max())
+    outer = _found_bins(edges[begins], sums, std, n_rows, dated=dated)
+    if outer is None:
+        return *_DEFAULT_DATES, False
+    first, last = outer
+    within = sums[first : last + 1]
+    found = within.sum() >= 0.5 * n_rows and within.max() > _RANGE_SURE_FROM * std
+    start, end = begins[first], begins[last + 1]
+    filled = start + np.flatnonzero(counts[start:end] > _END_FROM * noise_std)
+    if len(filled):  # parts of the outer whole bins may be empty
+        start = min(filled[0], begins[first + 1] - 1)
+        end = max(filled[-1] + 1, begins[last] + 1)
+    low, high = float(edges[start]), float(edges[end])
+    if dated:
+        return low, high, bool(found)
+    # Of the other side of 0 only the middle bin may be cut off: no values are in it.
+    middle = float(np.abs(edges).min())
+    if -middle <= low <= high / _NEAR_ZERO or 0 < low <= 1 <= high:
+        low = 0.0
+    whole = column.kind == "integer"  # half-open: its last number is one below
+    if low / _NEAR_ZERO <= high <= middle:
+        high = middle if whole else 0.0
+    if -middle <= low and high <= middle:
+        # Zeros alone; or zeros and ones, where one in a hundred would not be seen.
+        rare = _CORE_FROM * noise_std > _RARE * n_rows
+        return 0.0, float(rare + whole), bool(found)
+    return low, high, bool(found)
+
+
+def _found_bins(
+    edges: Floats,
+    counts: NDArray[np.int64],
+    noise_std: float,
+    n_rows: float,
+    *,
+    dated: bool,
+) -> tuple[int, int] | None:
+    """Find the first and the last outer bin that holds rows; None of some dates."""
+    core = np.flatnonzero(counts > _CORE_FROM * noise_std)
+    if len(core) == 0 and not dated:
+        return _likely_bins(counts, edges, noise_std, n_rows)
+    if len(core) == 0:
+        core = _together(counts, noise_std, _CORE_FROM)
+    if len(core) == 0:
+        if counts.max() <= _GUESS_FROM * noise_std:
+            return None
+        core = np.array([counts.argmax()])
+    first, last = int(core[0]), int(core[-1])
+    # Growth alone does not cross 0: most columns have one sign.
+    zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
+    lowest = zero if first >= zero and not dated else 0
+    highest = zero if last <= zero and not dated else len(counts) - 1
+    first -= _growth(counts[lowest:first][::-1], noise_std)
+    last += _growth(counts[last + 1 : highest + 1], noise_std)
+    if dated:
+        return first, last
+    return _across_zero(edges, counts, noise_std, first, last)
+
+
+def _likely_bins(
+    counts: NDArray[np.int64], edges: Floats, noise_std: float, n_rows: float
+) -> tuple[int, int]:
+    """Give the bins between which most rows probably are, where none is sure.
+
+    Columns of several shapes are weighed by their prior and by the Gaussian likelihood
+    of the counts. The ends are quantiles of the mean of the shapes.
+    """
+    shapes, log_prior = _shapes(tuple(edges.tolist()))
+    noise_std = max(noise_std, 1e-9)  # without noise there is no row: the prior decides
+    fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
+    log_weights = log_prior + fit / noise_std**2 if counts.any() else log_prior
+    weights = np.exp(log_weights - log_weights.max())
+    below = np.cumsum(weights @ shapes) / weights.sum()
+    first, last = np.searchsorted(below, [_ENDS, 1.0 - _ENDS])
+    return int(first), min(int(last), len(counts) - 1)
+
+
+@lru_cache(maxsize=16)
+def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Lay rows into outer bins as columns may: (n_shapes, n_bins), and log priors.
+
+    Even in the logarithm over a few bins, even from 0 to an edge, and normal about 0.
+    """
+    ends = np.array(edges)
+    bins = np.arange(len(ends) - 1)
+    shares, far = [], []
+    for width in _WIDTHS:
+        for first in range(len(bins) - width + 1):
+            low, high = ends[first], ends[first + width]
+            if low >= 0 or high <= 0:
+                inside = (bins >= first) & (bins < first + width)
+                shares.append(inside / width)
+                far.append(high if low >= 0 else low)
+    for end in ends[ends != 0]:
+        shares.append(np.abs(np.diff(np.clip(ends, min(end, 0.0), max(end, 0.0)))))
+        far.append(end)
+    for end in ends[ends > 0]:  # almost all within 2.5 deviations
+        shares.append(np.diff(ndtr(ends * 2.5 / end)))
+        far.append(end)
+    stacked, limits = np.array(shares), np.array(far)
+    stacked /= stacked.sum(axis=1, keepdims=True)
+    doublings = np.abs(np.log2(np.abs(limits) / _USUAL))
+    return stacked, -_PER_DOUBLING * doublings - _NEGATIVE * (limits < 0)
+
+
+def _together(
+    counts: NDArray[np.int64], noise_std: float, least: float
+) -> NDArray[np.intp]:
+    """Find neighbouring bins that are not all empty, though alone none may be sure.
+
+    Their sum exceeds so many noise deviations. Both ends of such a group are probably
+    not empty, so that it is not too wide.
+    """
+    likely = counts > _TAIL_FROM[0] * noise_std
+    found = np.zeros(len(counts), dtype=bool)
+    for width in range(1, min(len(_TAIL_FROM), len(counts)) + 1):
+        sums = np.convolve(counts, np.ones(width), "valid")
+        sure = sums > least * noise_std * math.sqrt(width)
+        starts = np.flatnonzero(sure & likely[: len(sums)] & likely[width - 1 :])
+        for place in range(width):
+            found[starts + place] = True
+    return np.flatnonzero(found)
+
+
+def _across_zero(
+    edges: Floats, counts: NDArray[np.int64], noise_std: float, first: int, last: int
+) -> tuple[int, int]:
+    """Let a range of one sign reach over 0 where there are rows on the other side.
+
+    About as far from 0 as the range does: half of the rows of a column that is centred
+    must not be cut off because no bin of theirs is sure. So few bins are looked at that
+    a column of one sign gets the other one in fewer than one of a thousand fits.
+    """
+    far = max(-float(edges[first]), float(edges[last + 1]))
+    sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    alike = (sizes <= far) & (sizes > far / _ALIKE)
+    if edges[first] >= 0.0:
+        other = alike & (edges[1:] <= 0.0)
+    elif edges[last + 1] <= 0.0:
+        other = alike & (edges[:-1] >= 0.0)
+    else:
+        return first, last
+    places = np.flatnonzero(other)
+    core = places[_together(counts[places], noise_std, _ACROSS_FROM)]
+    if len(core) == 0:
+        return first, last
+    return min(first, int(core[0])), max(last, int(core[-1]))
+
+
+def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
+    """Count the bins beyond an end of a range, nearest first, that belong to it."""
+    grown = 0
+    while grown < len(counts):
+        sums = np.cumsum(counts[grown : grown + len(_TAIL_FROM)])
+        widths = np.arange(1, len(sums) + 1)
+        seen = sums > _TAIL_FROM[: len(sums)] * noise_std * np.sqrt(widths)
+        if not seen.any():
+            break
+        grown += int(np.flatnonzero(seen)[-1]) + 1
+    return grown
+
+
+_N_DECIMALS = MOST_BOUGHT + 1
+# Values finer than a grain: so many noise deviations are none, and so small a share is
+# rounded to it. What is seen of a grain must be above so many.
+_NONE_BELOW, _SEEN_FROM = 4.0, 5.0
+
+
+def buy_grains(
+    table: pd.DataFrame | Parts,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+) -> list[NumericDomain]:
+    """Put columns on the coarsest grain that their values are multiples of.
+
+    One noisy histogram per column over its grains, from coarse to fine: a value is in
+    the cell of the first grain that it is a multiple of, in the next to last one if of
+    none, and in the last one if it says nothing: missing, 0, or a time out of range.
+
+    The release has sensitivity ``sqrt(n_columns)``. Domains come back as they were
+    where no grain is seen above the noise.
+    """
+    cells = [
+        (len(SECONDS_OF) if column.kind == "datetime" else _N_DECIMALS) + 2
+        for column in columns
+    ]
+    codes = Parts.of(table).map(_grains_of_rows, columns, domains, cells)
+    norm = math.sqrt(len(columns))
+    reservation = accountant.reserve_gaussian("decimals", mu=mu, sensitivity=norm)
+    released = noisy_histogram(codes, cells, reservation)
+    found = []
+    for column, domain, counts in zip(columns, domains, released, strict=True):
+        grain = _coarsest(counts[:-1], reservation.noise_std)
+        found.append(domain if grain is None else _on_grain(domain, column, grain))
+    return found
+
+
+def _grains_of_rows(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    cells: list[int],
+) -> NDArray[np.uint8]:
+    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
+    for j, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+        codes[:, j] = _grain_codes(frame[column.name], column, domain, cells[j])
+    return codes
+
+
+def _grain_codes(
+    series: pd.Series, column: ColumnLayout, domain: NumericDomain, n_cells: int
+) -> NDArray[np.uint8]:
+    values, missing = numeric_values(series, column)
+    if column.kind == "datetime":
+        # Clocks of pandas 2 break at the ends of the calendar.
+        inside = np.clip(values, domain.low, domain.high)
+        missing = missing | (inside != values)
+        values = to_wall(inside, column)
+        codes = np.full(len(values), n_cells - 2)
+        for code, step in reversed(list(enumerate(SECONDS_OF.values()))):
+            codes[values % step == 0.0] = code
+    else:
+        storage = getattr(column.dtype, "numpy_dtype", column.dtype)
+        double = np.finfo(np.float64).eps  # what values were turned to
+        own = np.finfo(storage).eps if storage.kind == "f" else double
+        codes = np.empty(len(values), dtype=np.uint8)
+        for rows in in_chunks(len(values)):
+            written = decimals_of(values[rows], float(max(own, double)), MOST_BOUGHT)
+            codes[rows] = written
+        missing = missing | (values == 0.0)
+    codes[missing] = n_cells - 1
+    return codes.astype(np.uint8)
+
+
+def _coarsest(counts: NDArray[np.int64], noise_std: float) -> int | None:
+    """Read the grain off noisy counts; the last of them is of finer values."""
+    seen = np.cumsum(counts)
+    for grain in range(len(counts) - 1):
+        finer, n_finer = seen[-1] - seen[grain], len(counts) - 1 - grain
+        none = max(_NONE_BELOW * noise_std * math.sqrt(n_finer), _RARE * seen[-1])
+        if finer <= none and seen[grain] > _SEEN_FROM * noise_std * len(counts) ** 0.5:
+            return grain
+    return None
+
+
+def _on_grain(domain: NumericDomain, column: ColumnLayout, grain: int) -> NumericDomain:
+    if column.kind != "datetime":
+        found = domain.with_decimals(grain)
+        inside = domain.low <= found.low / 10.0**grain <= domain.high
+        # Where floats are that far apart they are whole numbers anyway.
+        return found if inside and max(-found.low, found.high) < EXACT else domain
+    step = list(SECONDS_OF.values())[grain]
+    ends = to_wall(np.array([domain.low, domain.high]), column) / step
+    return domain.with_step(step, *map(float, np.floor(ends)))
+
 
 # The usual coding of a binary label: known to everybody, so it needs no threshold.
 _USUAL_LABELS = (0, 1)

@@ -12,7 +12,7 @@ Importing this package loads neither dp-accounting nor OpenDP; the first release
 the first certificate do.
 """
 
-from skdpsynth.privacy._accountant import PrivacyAccountant
+from skdpsynth.privacy._accountant import Ledger, PrivacyAccountant, Reservation
 from skdpsynth.privacy._aggregators import (
     MIN_KEY_COUNT,
     CentredCounts,
@@ -36,7 +36,6 @@ from skdpsynth.privacy._calibration import (
     vote_noise_std,
     votes_mu,
 )
-from skdpsynth.privacy._ledger import UNLABELLED, Kind, Ledger, Reservation
 from skdpsynth.privacy._mechanisms import release_float_gaussian, telling
 from skdpsynth.privacy._parts import (
     GRID,
@@ -56,7 +55,14 @@ from skdpsynth.privacy._random import (
     of_rows,
     secret_generator,
 )
-from skdpsynth.privacy._report import PrivacyReport, ReportEntry, claim, scope_words
+from skdpsynth.privacy._report import (
+    UNLABELLED,
+    Kind,
+    PrivacyReport,
+    ReportEntry,
+    claim,
+    scope_words,
+)
 from skdpsynth.privacy._tables import (
     LENGTH,
     MOMENTS_SENSITIVITY,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.privacy._ledger import Reservation
+    from skdpsynth.privacy._accountant import Reservation
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

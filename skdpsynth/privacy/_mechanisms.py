@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from skdpsynth.exceptions import ReservationError, check_range
-from skdpsynth.privacy._ledger import Reservation
+from skdpsynth.privacy._accountant import Reservation
 from skdpsynth.privacy._parts import saturating_sum
 from skdpsynth.privacy._random import (
     insecure_randomness_active,

@@ -1,27 +1,48 @@
-"""The words of a privacy report: for a data-protection officer, and as a table."""
+"""What one fit spent, for people to read, for pipelines to check, for files to keep."""
 
 from __future__ import annotations
 
 import html
 import json
 import math
-import sys
 import textwrap
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context
-from importlib.metadata import version
+from enum import Enum
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+)
 
-from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
-from skdpsynth.privacy._calibration import gdp_epsilon, replace_one_epsilon
-from skdpsynth.privacy._ledger import UNLABELLED, Kind
+from skdpsynth.exceptions import (
+    BudgetExceededError,
+    PersistenceError,
+    check_range,
+)
+from skdpsynth.privacy._calibration import (
+    gdp_epsilon,
+)
 from skdpsynth.utils import DAMAGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from skdpsynth.privacy._ledger import Cap, Entry, Ledger
+
+Kind = Literal["gaussian", "sampled gaussian", "gaussian vote", "laplace vote"]
+
+
+class _Unlabelled(Enum):
+    """A key that no class can have."""
+
+    UNLABELLED = "rows without a label"
+
+
+#: Scope of the rows whose label is missing or was not released; they are no class.
+UNLABELLED = _Unlabelled.UNLABELLED
 
 
 _T = TypeVar("_T")
@@ -376,57 +397,8 @@ class PrivacyReport:
         return as_html(self)
 
 
-def build_report(
-    ledger: Ledger, cap: Cap, epsilon: float, remarks: Sequence[str] = ()
-) -> PrivacyReport:
-    """Make the report of a ledger; `PrivacyAccountant.report` calls it."""
-    private, entries = epsilon < math.inf, ledger.entries
-    notes = [INSECURE] if ledger.insecure else []
-    notes += remarks
-    if cap.epsilon == math.inf:
-        notes.append(NO_NOISE)
-    if private and any(entry.kind == "sampled gaussian" for entry in entries):
-        notes.append(FLOAT_NOISE)
-    replace_one = math.inf
-    if private:
-        replace_one = replace_one_epsilon(
-            cap.mu, cap.delta, cap.discovery_delta, amplified=cap.amplified
-        )
-    # The package, which a module at the bottom may not import, is loaded by now.
-    own = sys.modules[__name__.partition(".")[0]].__version__
-    return PrivacyReport(
-        epsilon=epsilon,
-        delta=cap.delta,
-        epsilon_requested=cap.epsilon,
-        mu=cap.mu,
-        discovery_delta=cap.discovery_delta,
-        epsilon_replace_one=replace_one,
-        private=private,
-        entries=tuple(_report_entry(entry, cap.mu) for entry in entries),
-        notes=tuple(notes),
-        accountant=f"dp-accounting {version('dp-accounting')}, {_METHOD}",
-        software=f"skdpsynth {own}, OpenDP {version('opendp')}",
-    )
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:
-    mu_total = math.sqrt(entry.count) * entry.mu
-    return ReportEntry(
-        name=entry.name,
-        scope=scope_words(entry.scope),
-        releases=entry.count,
-        used=entry.used,
-        sensitivity=entry.sensitivity,
-        noise_std=entry.noise_std,
-        mu_total=mu_total,
-        share=100 * (mu_total / mu_cap) ** 2 if mu_cap < math.inf else None,
-        kind=entry.kind,
-        sampling_rate=entry.sampling_rate,
-    )
 
 
 ALL_ROWS = "all rows"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.privacy._ledger import Reservation
+    from skdpsynth.privacy._accountant import Reservation
 
 
 # Rows that are worked on at a time: of pairs at least; of triples so that their codes

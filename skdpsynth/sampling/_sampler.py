@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.sampling._where import Condition, rows_where
@@ -24,6 +23,7 @@ from skdpsynth.table import (
 )
 from skdpsynth.utils import n_threads
 from skdpsynth.utils.containers import converter
+from skdpsynth.utils.sklearn_compat import public_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -52,16 +52,6 @@ def checked_number(number: int, name: str = "n_samples") -> int:
     if number < 1:
         raise ValueError(f"{name} must be an int >= 1. Got {number} instead.")
     return int(number)
-
-
-def public_seed(random_state: int | np.random.RandomState | None) -> int:
-    """Turn a `random_state` into a seed >= 0; no global generator is read."""
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
-    if random_state is np.random:
-        msg = "random_state must be an int, a RandomState or None, not a module."
-        raise ValueError(msg)
-    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def class_counts(

@@ -20,13 +20,11 @@ from skdpsynth.schema._columns import (
     Continuous,
     Datetime,
     Identifier,
-    family,
-)
-from skdpsynth.schema._dtypes import (
     Kind,
     as_moments,
     column_kind,
     decimals_of,
+    family,
     is_date,
     is_finite,
     is_missing,
@@ -36,7 +34,6 @@ from skdpsynth.schema._dtypes import (
     plain,
     type_of_objects,
 )
-from skdpsynth.schema._json import blank_columns, decode_value, encode_value
 from skdpsynth.schema._rules import (
     Determines,
     MissingTogether,
@@ -48,7 +45,12 @@ from skdpsynth.schema._rules import (
     in_order,
     stated_decimals,
 )
-from skdpsynth.schema._table_schema import TableSchema
+from skdpsynth.schema._table_schema import (
+    TableSchema,
+    blank_columns,
+    decode_value,
+    encode_value,
+)
 from skdpsynth.schema._tables import check_dtype, check_objects
 
 __all__ = [

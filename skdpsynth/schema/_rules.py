@@ -23,8 +23,9 @@ from skdpsynth.schema._columns import (
     Categorical,
     Continuous,
     Datetime,
+    decimals_of,
+    plain,
 )
-from skdpsynth.schema._dtypes import decimals_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection

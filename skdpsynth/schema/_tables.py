@@ -21,12 +21,10 @@ from skdpsynth.schema._columns import (
     Datetime,
     Identifier,
     Unit,
-    family,
-)
-from skdpsynth.schema._dtypes import (
     as_moments,
     column_kind,
     decimals_of,
+    family,
     float_info,
     is_missing,
     is_object,
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.schema._dtypes import Kind
+    from skdpsynth.schema._columns import Kind
     from skdpsynth.schema._rules import Rule
     from skdpsynth.schema._table_schema import TableSchema
 

@@ -6,7 +6,28 @@ classes. A domain (`NumericDomain`, `LevelDomain`) says how the values of a colu
 laid out, a `MarginalTransform` how they are distributed in a class.
 """
 
-from skdpsynth.table._convert import (
+from skdpsynth.table._csv import CsvFile, read_csv
+from skdpsynth.table._domains import (
+    MISSING,
+    ZERO,
+    ColumnDomain,
+    LevelDomain,
+    MarginalTransform,
+    NumericDomain,
+    PrivateRows,
+    RowsInParts,
+    TableRows,
+    declared_domain,
+    domain_from_dict,
+    encode_rows,
+    is_continuous,
+    needs_grain,
+    place_labels,
+    public_levels,
+)
+from skdpsynth.table._layout import (
+    ColumnLayout,
+    TableLayout,
     factorize,
     features_like,
     from_wall,
@@ -19,21 +40,6 @@ from skdpsynth.table._convert import (
     total_keys,
     zone_of,
 )
-from skdpsynth.table._csv import CsvFile, read_csv
-from skdpsynth.table._domains import (
-    MISSING,
-    ZERO,
-    ColumnDomain,
-    LevelDomain,
-    MarginalTransform,
-    NumericDomain,
-    declared_domain,
-    domain_from_dict,
-    is_continuous,
-    needs_grain,
-    public_levels,
-)
-from skdpsynth.table._layout import ColumnLayout, TableLayout
 from skdpsynth.table._metadata import (
     Classes,
     TableFacts,
@@ -41,13 +47,6 @@ from skdpsynth.table._metadata import (
     largest_remainder,
     modelled_columns,
     rounded,
-)
-from skdpsynth.table._rows import (
-    PrivateRows,
-    RowsInParts,
-    TableRows,
-    encode_rows,
-    place_labels,
 )
 from skdpsynth.table._rules import Cells, RowRules, check_rules
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table

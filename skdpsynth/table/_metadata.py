@@ -18,7 +18,6 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.table._convert import from_wall
 from skdpsynth.table._domains import (
     ColumnDomain,
     LevelDomain,
@@ -26,6 +25,7 @@ from skdpsynth.table._domains import (
     needs_grain,
     public_levels,
 )
+from skdpsynth.table._layout import from_wall
 from skdpsynth.table._rules import RowRules
 
 if TYPE_CHECKING:

@@ -31,13 +31,13 @@ from skdpsynth.schema import (
     in_order,
     stated_decimals,
 )
-from skdpsynth.table._convert import zone_of
 from skdpsynth.table._domains import (
     LevelDomain,
     NumericDomain,
     declared_domain,
     needs_grain,
 )
+from skdpsynth.table._layout import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -1,10 +1,10 @@
-"""The one place that imports private parts of scikit-learn.
+"""Synthetic rows of a fitted synthesizer: at once, or batch by batch."""
 
-Its template for third-party estimators uses parameter validation that is still
-private. When a release moves these names, only this file changes.
-"""
+from __future__ import annotations
 
+import numpy as np
 from sklearn.base import _fit_context as fit_context
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
 __all__ = ["InstanceOf", "Interval", "Options", "StrOptions", "fit_context"]
@@ -23,3 +23,13 @@ class InstanceOf(HasMethods):
 
     def __str__(self) -> str:
         return f"a {self._of.__name__}"
+
+
+def public_seed(random_state: int | np.random.RandomState | None) -> int:
+    """Turn a `random_state` into a seed >= 0; no global generator is read."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    if random_state is np.random:
+        msg = "random_state must be an int, a RandomState or None, not a module."
+        raise ValueError(msg)
+    return int(check_random_state(random_state).randint(2**31 - 1))

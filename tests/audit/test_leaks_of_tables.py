@@ -29,17 +29,12 @@ from skdpsynth import (
 from skdpsynth.audit._worlds import recorded, replayed
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
-from skdpsynth.measure import (
-    _discovery,
-    _marginals,
-    _tables,
-)
-from skdpsynth.measure._tables import TableBins
+from skdpsynth.measure import TableBins, _discovery, _marginals, _tables
 from skdpsynth.privacy import _aggregators, _mechanisms
 from skdpsynth.privacy import _tables as _mechanisms_of_tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
-from skdpsynth.table import PrivateRows, _convert, _rows
+from skdpsynth.table import PrivateRows, _domains, _layout
 
 pytestmark = pytest.mark.statistical  # each audit errs with probability 1e-6
 
@@ -208,7 +203,7 @@ def test_a_row_that_renames_a_category_is_caught(declared, monkeypatch):
     """The rule is in `preprocessing/test_keys.py`; this is what breaking it does."""
     table, canary = texts([TEA, "coffee"] * 60), {"c": SPELT, "n": 9.0}
     assert findings_of_texts(table, canary, declared) == ""
-    monkeypatch.setattr(_rows, "factorize", by_pandas)
+    monkeypatch.setattr(_domains, "factorize", by_pandas)
     found = findings_of_texts(table, canary, declared)
     assert MOVED in found or PAST in found
 
@@ -222,8 +217,8 @@ def test_a_kept_subclass_is_caught(monkeypatch):
     secret.luggage = "the canary's"
     table, canary = texts(["tea", "coffee"] * 60), texts([secret])
     assert findings_of_texts(table, canary) == ""
-    monkeypatch.setattr(_rows, "factorize", by_pandas)
-    monkeypatch.setattr(_convert, "factorize", by_pandas)
+    monkeypatch.setattr(_domains, "factorize", by_pandas)
+    monkeypatch.setattr(_layout, "factorize", by_pandas)
     assert RELEASES in findings_of_texts(table, canary)
 
 
@@ -251,7 +246,7 @@ def test_an_unseen_nan_is_caught(monkeypatch):
     synth = PATETripleGANSynthesizer(8.0, n_iter=2, batch_size=16)
     case = synth, schema, full.iloc[:-1], full.iloc[-1:]
     assert findings(*case) == ()
-    monkeypatch.setattr(_convert, "is_missing", only_what_pandas_sees)
+    monkeypatch.setattr(_layout, "is_missing", only_what_pandas_sees)
     with np.errstate(invalid="ignore"):
         (finding,) = findings(*case)
     assert finding == "the canary decides whether there is an error, or which."

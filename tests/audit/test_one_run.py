@@ -17,8 +17,7 @@ from scipy.stats import beta, binom, norm
 
 from skdpsynth.audit import one_run_lower_bound
 from skdpsynth.privacy import PrivacyAccountant, _mechanisms, secret_generator
-from skdpsynth.training import _dp_sgd
-from skdpsynth.training._discriminator import Discriminator
+from skdpsynth.training import Discriminator, _dp_sgd
 
 pytestmark = [pytest.mark.nightly, pytest.mark.statistical]
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from _rows import draw_column
+from _domains import draw_column
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -22,8 +22,8 @@ from skdpsynth.exceptions import SkdpsynthError
 from skdpsynth.table import (
     LevelDomain,
     NumericDomain,
-    _convert,
-    _rows,
+    _domains,
+    _layout,
     encode_rows,
     factorize,
     numeric_values,
@@ -157,7 +157,7 @@ def by_pandas(series):
 
 def by_ends(series, column):
     """Numbers told apart by the largest of them."""
-    values, missing = _convert.numeric_values(series, column)
+    values, missing = _layout.numeric_values(series, column)
     return values - values.max(initial=0.0), missing
 
 
@@ -166,7 +166,7 @@ def by_ends(series, column):
 )
 def test_broken_twins_are_caught(name, twin, monkeypatch):
     """In 300 tables, the first of them with keys as pandas makes them."""
-    monkeypatch.setattr(_rows, name, twin)
+    monkeypatch.setattr(_domains, name, twin)
     monkeypatch.setitem(globals(), name, twin)
 
     @settings(

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.measure import _ranges, buy_levels, buy_ranges
-from skdpsynth.measure._ranges import _growth, _together
+from skdpsynth.measure import _discovery, buy_levels, buy_ranges
+from skdpsynth.measure._discovery import _growth, _together
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (
@@ -215,7 +215,7 @@ def test_many_rows_end_their_range_within_an_octave():
     assert ends.count((16.0, 95.0)) >= 25
     assert sum((a.low, a.high) == (-96.0, -16.0) for a in signed) >= 25
     assert far.high == 1023.0
-    assert np.median([a.high - a.low for a in spans]) == 0.5 * _ranges._YEAR
+    assert np.median([a.high - a.low for a in spans]) == 0.5 * _discovery._YEAR
 
 
 def test_a_centred_column_keeps_both_signs():
@@ -326,8 +326,8 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
         seen.append((np.concatenate([*codes.each()]), list(n_bins)))
         return _noisy(codes, n_bins, reservation)
 
-    _noisy = _ranges.noisy_histogram
-    monkeypatch.setattr(_ranges, "noisy_histogram", spy)
+    _noisy = _discovery.noisy_histogram
+    monkeypatch.setattr(_discovery, "noisy_histogram", spy)
     frame = pd.DataFrame(
         {
             "a": [1.0, np.nan, -1e300, 0.0],
@@ -347,7 +347,7 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
         assert (codes == np.array(n_bins) - 1).sum() == 2  # the missing ones
     for column in (*columns, layout_of(np.array([1], dtype="uint64"))):
         for parts in (1, 4):
-            assert (np.diff(_ranges._outer_edges(column, parts)) > 0).all()
+            assert (np.diff(_discovery._outer_edges(column, parts)) > 0).all()
 
 
 def test_levels_are_sorted_and_rare_ones_stay_private():
@@ -410,12 +410,12 @@ def test_a_row_is_encoded_alone_however_long_the_table_is():
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
     accountant = PrivacyAccountant(math.inf, 1e-5)
     domains = buy_ranges(frame, columns, accountant, mu=math.inf, n_rows=float(n_rows))
-    edges = [_ranges._outer_edges(column) for column in columns]
+    edges = [_discovery._outer_edges(column) for column in columns]
 
     def codes(rows):
         encoded = encode_rows(rows, columns, domains)
-        yield _ranges._outer_codes(rows, columns, edges)
-        yield _ranges._grains_of_rows(rows, columns, domains, [7, 7, 8])
+        yield _discovery._outer_codes(rows, columns, edges)
+        yield _discovery._grains_of_rows(rows, columns, domains, [7, 7, 8])
         yield encoded.units
         yield encoded.category_codes
 
@@ -440,6 +440,6 @@ def test_many_levels_fit_their_codes():
 def test_every_outer_bin_of_integers_holds_one(dtype, parts):
     """Noise alone can make any bin the range, and then it must be one."""
     column = ColumnLayout.of("c", pd.Series([1, 2], dtype=dtype))
-    edges = _ranges._outer_edges(column, parts)
-    assert np.isin(_ranges._outer_edges(column), edges).all()
+    edges = _discovery._outer_edges(column, parts)
+    assert np.isin(_discovery._outer_edges(column), edges).all()
     assert (np.ceil(edges[1:]) - 1 >= np.ceil(edges[:-1])).all()

@@ -15,7 +15,7 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit._worlds import SequenceError, recorded, replayed
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import _discovery, buy_grains
-from skdpsynth.measure._ranges import _coarsest, _grain_codes
+from skdpsynth.measure._discovery import _coarsest, _grain_codes
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Continuous, Datetime, TableSchema

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from skdpsynth.measure import _marginals
+from skdpsynth.measure import _marginals, flat_marginals
 from skdpsynth.measure._density import Histogram
 from skdpsynth.measure._marginals import (
     bins_for,
     coarse_share,
     estimate,
-    flat_marginals,
     measure_marginals,
     size_weight,
 )

@@ -10,9 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.measure._allocation import ClassPlan
-from skdpsynth.measure._discovery import buy_facts
-from skdpsynth.measure._measurements import measure
+from skdpsynth.measure import ClassPlan, buy_facts, measure
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, LocalParts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema

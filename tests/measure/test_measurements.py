@@ -12,9 +12,8 @@ import pytest
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.measure._allocation import ClassPlan
-from skdpsynth.measure._discovery import buy_facts
-from skdpsynth.measure._measurements import Bin, Measurement, Measurements, measure
+from skdpsynth.measure import ClassPlan, Measurement, Measurements, buy_facts, measure
+from skdpsynth.measure._measurements import Bin
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table._sources import read_table

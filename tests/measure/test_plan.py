@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.measure._allocation import ClassPlan, plan_start, with_cells
+from skdpsynth.measure import ClassPlan, plan_start
+from skdpsynth.measure._allocation import with_cells
 from skdpsynth.privacy import GRID, grid_noise_std
 from skdpsynth.schema import Boolean, Continuous, TableSchema
 from skdpsynth.table import LevelDomain, NumericDomain

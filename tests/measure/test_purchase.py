@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.measure._discovery import buy_facts, discovery_share
+from skdpsynth.measure import buy_facts, discovery_share
 from skdpsynth.privacy import PrivacyAccountant, _aggregators, _tables
 from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import NumericDomain, modelled_columns

@@ -11,19 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, PATEGANSynthesizer
-from skdpsynth.measure import _tables
-from skdpsynth.measure._allocation import (
-    measured_form,
-    plan_start,
-    table_bins,
-    with_cells,
-)
+from skdpsynth.measure import TableBins, _tables, borrowers, measured_form, plan_start
+from skdpsynth.measure._allocation import table_bins, with_cells
 from skdpsynth.measure._tables import (
     ColumnBins,
-    TableBins,
     all_pairs,
     bins_of_pairs,
-    borrowers,
     few_rows,
     measure_moments,
     measure_pairs,

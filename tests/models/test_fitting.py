@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models import _mixture
-from skdpsynth.models._mixture import _BUMP, _LOGIT, Fit, Heads, ReleasedClass
+from skdpsynth.models import Fit, Heads, ReleasedClass, _mixture
+from skdpsynth.models._mixture import _BUMP, _LOGIT
 from skdpsynth.privacy import measured_cells
 
 CPU = torch.device("cpu")

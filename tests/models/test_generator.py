@@ -7,11 +7,9 @@ import pytest
 import torch
 from scipy.stats import chi2, kstest
 
-from skdpsynth.models._factors import FactorGenerator, FactorTrainer
-from skdpsynth.models._generator import resolve_device
+from skdpsynth.models import FactorGenerator, FactorTrainer, resolve_device
 from skdpsynth.privacy import secret_generator
-from skdpsynth.training import TeacherEnsemble
-from skdpsynth.training._teachers import teacher_gradients
+from skdpsynth.training import TeacherEnsemble, teacher_gradients
 
 N_COLUMNS, N_FACTORS = 3, 2
 FROM_MARGINALS = ("loadings",)

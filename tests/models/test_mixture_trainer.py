@@ -11,8 +11,14 @@ import torch
 from scipy.linalg import svd
 from scipy.stats import chi2
 
-from skdpsynth.models._mixture import Components, Heads, Mixture, ReleasedClass
-from skdpsynth.models._mixture_trainer import BinScores, MixtureTrainer
+from skdpsynth.models import (
+    BinScores,
+    Components,
+    Heads,
+    Mixture,
+    MixtureTrainer,
+    ReleasedClass,
+)
 
 STARTS = np.array([0, 3, 5, 9])
 N_COLUMNS, D, N_COMPONENTS, N_ROWS = 3, 9, 6, 5000.0

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from skdpsynth.measure._tables import measure_moments
-from skdpsynth.models._factors import FactorGenerator, factors_above_noise
+from skdpsynth.models import FactorGenerator, factors_above_noise
 from skdpsynth.privacy import Parts, PrivacyAccountant
 from skdpsynth.table import LevelDomain, MarginalTransform
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models._network import NetworkTrainer
+from skdpsynth.models import NetworkTrainer
 
 STARTS = np.array([0, 3, 5, 9])
 RANKS = np.zeros((2, 9))

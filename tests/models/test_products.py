@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models import Products
-from skdpsynth.models._factors import FactorGenerator, FactorTrainer
+from skdpsynth.models import FactorGenerator, FactorTrainer, Products
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.training._discriminator import Discriminator
+from skdpsynth.training import Discriminator
 
 N_COLUMNS, N_FACTORS = 7, 3
 PAIRS = ("loadings",)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models._mixture import Fit, Heads, ReleasedClass, TripleLoss
+from skdpsynth.models import Fit, Heads, ReleasedClass, TripleLoss
 
 CPU = torch.device("cpu")
 STARTS = np.array([0, 4, 7, 12, 14])

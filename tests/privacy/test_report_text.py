@@ -20,7 +20,7 @@ from skdpsynth.privacy import (
 from skdpsynth.privacy._report import _won_bets
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
-from skdpsynth.table._metadata import declared_facts
+from skdpsynth.table import declared_facts
 
 
 def spend(

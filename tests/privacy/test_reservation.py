@@ -149,7 +149,7 @@ def test_a_forked_process_may_not_draw(
     accountant: PrivacyAccountant,
     reservation: Reservation,
 ) -> None:
-    monkeypatch.setattr("skdpsynth.privacy._ledger.os.getpid", lambda: -1)
+    monkeypatch.setattr("skdpsynth.privacy._accountant.os.getpid", lambda: -1)
     with pytest.raises(ReservationError, match="Another process"):
         release_gaussian(VALUES, reservation)
     with pytest.raises(ReservationError, match="Another process"):

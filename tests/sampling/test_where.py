@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.models._mixture import Mixture
-from skdpsynth.sampling._where import drawn_within
+from skdpsynth.models import Mixture
+from skdpsynth.sampling import drawn_within
 from skdpsynth.schema import Categorical, Continuous, Datetime, Identifier, TableSchema
 
 ZONE = "Europe/Berlin"

@@ -30,8 +30,7 @@ from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _dpcgan
 from skdpsynth.synthesizers._dpcgan import StepSettings, training_share
-from skdpsynth.training import _discriminator, _dp_sgd
-from skdpsynth.training._discriminator import Discriminator
+from skdpsynth.training import Discriminator, _discriminator, _dp_sgd
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 

@@ -42,8 +42,7 @@ from sklearn.base import clone
 
 from skdpsynth import MarginalSynthesizer, PATEGANSynthesizer
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.models._factors import FactorTrainer
-from skdpsynth.models._mixture_trainer import MixtureTrainer
+from skdpsynth.models import FactorTrainer, MixtureTrainer
 from skdpsynth.privacy import _aggregators
 from skdpsynth.synthesizers import _pategan
 from skdpsynth.training import _teachers

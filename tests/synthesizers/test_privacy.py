@@ -40,9 +40,8 @@ from skdpsynth import (
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
-from skdpsynth.measure._tables import TableBins
-from skdpsynth.models._factors import FactorTrainer
-from skdpsynth.models._mixture_trainer import MixtureTrainer
+from skdpsynth.measure import TableBins
+from skdpsynth.models import FactorTrainer, MixtureTrainer
 from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators, _tables
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.synthesizers import (

@@ -16,14 +16,14 @@ from pyarrow import dataset, parquet
 from skdpsynth.privacy import Parts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
+    CsvFile,
     _sources,
     declared_domain,
     encode_rows,
     factorize,
     numeric_values,
+    open_table,
 )
-from skdpsynth.table._csv import CsvFile
-from skdpsynth.table._sources import open_table
 
 BIG = 2**53
 SCHEMA = TableSchema(

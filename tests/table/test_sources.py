@@ -34,9 +34,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.table import _csv, _sources
-from skdpsynth.table._csv import CsvFile
-from skdpsynth.table._sources import open_table
+from skdpsynth.table import CsvFile, _csv, _sources, open_table
 from tests.measure.test_purchase import public_state
 
 N = 900

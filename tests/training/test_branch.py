@@ -10,8 +10,7 @@ import torch
 from torch.nn import functional
 
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.training import _discriminator
-from skdpsynth.training._unlabelled import BranchedDiscriminator
+from skdpsynth.training import BranchedDiscriminator, _discriminator
 
 N_COLUMNS, CLIP = 3, 0.5
 

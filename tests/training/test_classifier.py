@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from skdpsynth.models._factors import FactorTrainer
+from skdpsynth.models import FactorTrainer
 from skdpsynth.privacy import PrivacyAccountant, secret_generator
-from skdpsynth.training import _unlabelled
-from skdpsynth.training._student import View
-from skdpsynth.training._unlabelled import (
+from skdpsynth.training import (
     BranchedStudentDiscriminator,
     Classifier,
     UnlabelledBranch,
+    View,
+    _unlabelled,
     pseudo_label_rows,
 )
 

@@ -15,9 +15,8 @@ from scipy.stats import binom, chi2
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import PrivacyAccountant, secret_generator
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.training import _discriminator, _dp_sgd
+from skdpsynth.training import Discriminator, _discriminator, _dp_sgd
 from skdpsynth.training._clipping import clipped_sums, poisson_sample
-from skdpsynth.training._discriminator import Discriminator
 
 N_COLUMNS = 5
 CLIP = 0.1  # below the gradient norm of most rows

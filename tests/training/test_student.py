@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models._factors import FactorGenerator, FactorTrainer
-from skdpsynth.training._student import (
+from skdpsynth.models import FactorGenerator, FactorTrainer
+from skdpsynth.training import (
     GeneratorAscent,
     LabelBuffer,
-    LabelledFakes,
     StudentDiscriminator,
     View,
-    _information,
     label_slope,
     noise_of_moments,
     view_size,
 )
+from skdpsynth.training._student import LabelledFakes, _information
 
 CPU = torch.device("cpu")
 

@@ -7,11 +7,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from skdpsynth.training._teachers import (
-    decode_answers,
-    projected_votes,
-    random_projections,
-)
+from skdpsynth.training import decode_answers, projected_votes, random_projections
 
 N_FAKES, N_COLUMNS, N_DIMENSIONS, N_BINS, CLIP = 4, 3, 2, 5, 0.02
 
