@@ -142,8 +142,8 @@ def page_table(done: pd.DataFrame) -> str:
             f"{row.lower_bound:.2f}",
             f"{row.mu_lower_bound:.2f}",
             f"{row.power:.2f}",
-            f"{row.false_alarms} of {row.judged}",
-            f"{row.misses} of {row.judged}",
+            f"{row.false_alarms} of {row.remarks}",
+            f"{row.misses} of {row.remarks}",
             f"{row.without_noise:.2f}",
             f"{row.seconds:.0f}",
         ]

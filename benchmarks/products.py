@@ -23,7 +23,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for n_columns in (30, 180, 784):
         trainer, discriminator = _players(n_columns)
-        fakes = trainer.rows(trainer.draw(_FAKES))
+        generated = trainer.rows(trainer.draw(_FAKES))
         features = trainer.features()
         discriminator.release(features)
         seconds = []
@@ -32,7 +32,7 @@ def main() -> None:
             times, objective = [], partial(discriminator.objective, features=look)
             for _ in range(_REPEATS):
                 start = time.perf_counter()
-                discriminator.follow(fakes, look)
+                discriminator.follow(generated, look)
                 trainer.gradient(trainer.draw(_FAKES), objective)
                 times.append(time.perf_counter() - start)
             seconds.append(min(times))

@@ -82,7 +82,7 @@ def main() -> None:
     """Print seconds per step of all teachers, and the ratios."""
     torch.set_num_threads(1)
     rows = np.random.default_rng(0).standard_normal((32_768, _N_COLUMNS), np.float32)
-    fakes = torch.randn(64, _N_COLUMNS, generator=torch.Generator().manual_seed(0))
+    generated = torch.randn(64, _N_COLUMNS, generator=torch.Generator().manual_seed(0))
     print(f"one training step of {_N_TEACHERS} teachers, {_BATCH} real and fake rows")
     for hidden_dims in [(), (32,), (32, 16)]:
         ensemble = TeacherEnsemble(
@@ -98,8 +98,8 @@ def main() -> None:
             device="cpu",
         )
         networks = [make_network(hidden_dims) for _ in range(_N_LOOPED)]
-        real, fake = torch.from_numpy(rows[:_BATCH]), fakes[:_BATCH]
-        batched = best_of(lambda e=ensemble: e.train_step(fakes, lambda rows: rows))
+        real, fake = torch.from_numpy(rows[:_BATCH]), generated[:_BATCH]
+        batched = best_of(lambda e=ensemble: e.train_step(generated, lambda rows: rows))
         one_by_one = best_of(
             lambda n=networks, r=real, f=fake: looped_step(n, r, f), repeats=3
         )

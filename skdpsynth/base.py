@@ -22,13 +22,13 @@ from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
     TAIL_SHARE,
     ClassPlan,
-    buy_facts,
+    discover,
     discovery_share,
     guess_table,
     guessed_layout,
-    judged,
     plan_facts,
     plan_table,
+    remarks,
 )
 from skdpsynth.persistence import Savable
 from skdpsynth.privacy import (
@@ -42,7 +42,7 @@ from skdpsynth.sampling import Sampler
 from skdpsynth.schema import TableSchema
 from skdpsynth.table import (
     agreed_target,
-    declared_facts,
+    declared_metadata,
     features_like,
     is_source,
     labels_like,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skdpsynth.measure import TableModel
-    from skdpsynth.table import TableFacts, TableLayout, TableRows
+    from skdpsynth.table import Metadata, TableLayout, TableRows
 
 __all__ = ["BaseSynthesizer"]
 
@@ -170,14 +170,14 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
         )
         try:
             self._forget()  # the earlier fit
-            facts, rows = buy_facts(table, layout, self.schema, accountant)
-            plans = plan_facts(self._plan_classes, facts, accountant)
-            model = self._fit(rows, facts, plans, accountant, seed)
+            metadata, rows = discover(table, layout, self.schema, accountant)
+            plans = plan_facts(self._plan_classes, metadata, accountant)
+            model = self._fit(rows, metadata, plans, accountant, seed)
             accountant.close()
-            declared = declared_facts(self.schema)
+            declared = declared_metadata(self.schema)
             report = replace(accountant.report(), declared=declared)
-            schema = facts.schema(self.schema)
-            poor, notes = judged(
+            schema = metadata.schema(self.schema)
+            poor, notes = remarks(
                 model, plans, self.schema, report, dependent=self._dependent
             )
             if self._no_steps and not any(plan.n_iter for plan in plans):
@@ -219,8 +219,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
             Their labels as y came; None if there is no target.
         """
         self.fit(X, y)
-        layout = self._model.facts.layout
-        n_rows = int(np.rint(self._model.facts.classes.counts.sum()))
+        layout = self._model.metadata.layout
+        n_rows = int(np.rint(self._model.metadata.classes.counts.sum()))
         table = self.sample(max(n_rows, 1))
         labels = None if layout.target is None else table.pop(layout.target)
         if layout.y_given and labels is not None:
@@ -306,11 +306,13 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
             raise ValueError(msg)
         given = self.schema if schema is None else schema
         target = agreed_target(self.target, given)
-        facts = self._model.facts if hasattr(self, "_model") else None
-        if facts is not None and {target} != {facts.layout.target}:
-            facts = None if target is not None or not facts.layout.y_given else facts
-        last = None if facts is None or schema is not None else facts.layout
-        labels = () if facts is None else facts.classes.levels
+        metadata = self._model.metadata if hasattr(self, "_model") else None
+        if metadata is not None and {target} != {metadata.layout.target}:
+            metadata = (
+                None if target is not None or not metadata.layout.y_given else metadata
+            )
+        last = None if metadata is None or schema is not None else metadata.layout
+        labels = () if metadata is None else metadata.classes.labels
         layout = guessed_layout(dtypes, given, target, last)
         guess = guess_table(layout, given, n_rows, class_counts, labels)
 
@@ -330,7 +332,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
     def _fit(
         self,
         rows: TableRows,
-        facts: TableFacts,
+        metadata: Metadata,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
         seed: int,
@@ -384,13 +386,13 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
         """Open the stream of samples, and set what users read off a fitted object."""
         self._stream = np.random.default_rng(seed)
         self.epsilon_, self.delta_ = self._report.epsilon, self._report.delta
-        layout = self._model.facts.layout
+        layout = self._model.metadata.layout
         names = [column.name for column in layout.feature_columns]
         self.n_features_in_ = len(names)
         if not layout.from_array and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
         if layout.label_column is not None:
-            self.classes_ = np.array(self._model.facts.classes.levels)
+            self.classes_ = np.array(self._model.metadata.classes.labels)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

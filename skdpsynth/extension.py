@@ -28,7 +28,7 @@ from skdpsynth.privacy import (
     noisy_votes,
     secret_generator,
 )
-from skdpsynth.table import PrivateRows, TableFacts
+from skdpsynth.table import Metadata, PrivateRows
 
 __all__ = [
     "BaseSynthesizer",
@@ -36,10 +36,10 @@ __all__ = [
     "Measured",
     "Measurement",
     "Measurements",
+    "Metadata",
     "PrivacyAccountant",
     "PrivateRows",
     "TableBins",
-    "TableFacts",
     "TableModel",
     "choose_bins",
     "gaussian_sum",

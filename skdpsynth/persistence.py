@@ -30,7 +30,7 @@ from skdpsynth.exceptions import (
 from skdpsynth.measure import TableModel
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import TableSchema, decode_value, encode_value, kind_of_dtype
-from skdpsynth.table import LevelDomain, check_rules
+from skdpsynth.table import CategoryDomain, check_rules
 from skdpsynth.utils import DAMAGED, MAX_BYTES, parse_json
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Savable(BaseEstimator):
             self._make_ready()
             # What cannot be drawn is refused here: a row of each class, every category.
             self.sample(len(self._model.marginals), random_state=0)
-            self._model.check_levels()
+            self._model.check_categories()
         return self
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -436,15 +436,15 @@ def check_parts(
     places = table["columns"]
     schema = TableSchema.from_dict(document["schema_"])
     model = TableModel.from_state(table, arrays, schema)
-    check_rules(schema, model.facts.layout)
-    facts, counts = model.facts, model.facts.classes.counts
+    check_rules(schema, model.metadata.layout)
+    facts, counts = model.metadata, model.metadata.classes.counts
     n_columns = len(facts.columns)
     _require(all(type(p) is int and p >= 0 for p in places), "places")
     _require(len(set(places)) == len(places) == len(facts.domains), "columns")
     for layout in facts.layout.columns:
         said = (layout.kind, layout.can_be_missing)
         _require(kind_of_dtype(layout.dtype) == said, "a dtype")
-    n_classes = max(len(facts.classes.levels), 1)
+    n_classes = max(len(facts.classes.labels), 1)
     _require(counts.shape == (n_classes,) == (len(model.marginals),), "classes")
     _require(((counts > 0) & (counts < _MAX_COUNT)).all(), "classes")
     for row in model.marginals:
@@ -499,11 +499,11 @@ def _check_marginal(column: MarginalTransform) -> None:
     own = vars(column.domain)
     flags = [own[name] for name in _FLAGS & set(own)]
     _require(all(type(flag) is bool for flag in flags), "flags")
-    if isinstance(column.domain, LevelDomain):
+    if isinstance(column.domain, CategoryDomain):
         _require(len(cumulative) == len(points) + 1, "shape of a marginal")
         codes = np.arange(len(points))
         _require(np.array_equal(np.sort(points), codes), "codes")
-        _require(len(points) in (0, len(column.domain.levels)), "codes")
+        _require(len(points) in (0, len(column.domain.categories)), "codes")
         return
     _require(len(points) == len(cumulative) >= 2 and _rises(points), "a marginal")
     low, high, step = column.domain.low, column.domain.high, column.domain.step

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skdpsynth.audit import audit_ledger
 from skdpsynth.privacy import _mechanisms
 from skdpsynth.synthesizers._base import FactorStart, PairStart
-from skdpsynth.table import LevelDomain, NumericDomain
+from skdpsynth.table import CategoryDomain, NumericDomain
 
 
 def whole(parts):
@@ -46,7 +46,7 @@ def exact_levels(table, columns, *args, **kwargs):
     """Categories from the data (T3, N2)."""
     frame = whole(table)
     found = [tuple(sorted(frame[c.name].unique())) for c in columns]
-    return [LevelDomain(levels, False, False) for levels in found]
+    return [CategoryDomain(levels, False, False) for levels in found]
 
 
 @contextmanager

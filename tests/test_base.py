@@ -22,11 +22,11 @@ from skdpsynth.exceptions import (
     InvalidTableError,
     ReservationError,
 )
-from skdpsynth.measure import buy_facts
+from skdpsynth.measure import discover
 from skdpsynth.privacy import PrivacyAccountant, noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
-from skdpsynth.table import TableFacts
+from skdpsynth.table import Metadata
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -91,11 +91,11 @@ def test_random_state_of_any_form():
 
 
 def test_random_state_seeds_the_sampling_stream():
-    fakes = []
+    generated = []
     for _ in range(2):
         with insecure_randomness(1):
-            fakes.append(IndependentSynthesizer(random_state=5).fit(table()[["u"]]))
-    first, second = (synth.sample(5) for synth in fakes)
+            generated.append(IndependentSynthesizer(random_state=5).fit(table()[["u"]]))
+    first, second = (synth.sample(5) for synth in generated)
     pd.testing.assert_frame_equal(first, second)
 
 
@@ -138,25 +138,25 @@ def test_fit_resample_with_labels_beside_the_table(kind):
     real = table()
     labels = kind(real["y"].tolist())
     schema = TableSchema({"target": Categorical(["a", "b"])}, n_rows=2000)
-    features, fakes = IndependentSynthesizer(schema=schema).fit_resample(
+    features, generated = IndependentSynthesizer(schema=schema).fit_resample(
         real[["u", "v"]], labels
     )
-    assert type(fakes) is type(labels)
-    assert set(fakes) == {"a", "b"}
+    assert type(generated) is type(labels)
+    assert set(generated) == {"a", "b"}
     if kind is pd.Series:
-        assert fakes.name is None
+        assert generated.name is None
     # As many rows as the noisy count: within eight of its standard deviations.
-    assert len(features) == len(fakes) == pytest.approx(2000, abs=8 * 30)
+    assert len(features) == len(generated) == pytest.approx(2000, abs=8 * 30)
 
 
 def test_fit_resample_with_arrays():
     real = table()
     array = real[["u", "v"]].to_numpy(np.float32)
     labels = (real["y"] == "a").to_numpy().astype(np.int8)
-    features, fakes = IndependentSynthesizer().fit_resample(array, labels)
+    features, generated = IndependentSynthesizer().fit_resample(array, labels)
     assert isinstance(features, np.ndarray)
     assert features.dtype == np.float32
-    assert fakes.dtype == np.int8
+    assert generated.dtype == np.int8
     assert IndependentSynthesizer().fit_resample(array)[1] is None
 
 
@@ -216,7 +216,7 @@ def test_budget_is_refused_before_the_table_is_encoded(monkeypatch):
     def no_release(*_):
         raise AssertionError
 
-    monkeypatch.setattr("skdpsynth.base.buy_facts", no_release)
+    monkeypatch.setattr("skdpsynth.base.discover", no_release)
     budget = PrivacyBudget(0.5, 1e-4)
     with pytest.raises(BudgetExceededError):
         IndependentSynthesizer(budget=budget).fit(table())
@@ -249,7 +249,7 @@ def test_failed_second_fit_leaves_nothing_fitted(synthesizer, where, monkeypatch
     def fail(*_):
         raise RuntimeError
 
-    owner = {"_fit": synthesizer, "schema": TableFacts, "report": PrivacyAccountant}
+    owner = {"_fit": synthesizer, "schema": Metadata, "report": PrivacyAccountant}
     monkeypatch.setattr(owner[where], where, fail)
     with pytest.raises(RuntimeError):
         synth.fit(real[["u"]].to_numpy())
@@ -281,9 +281,9 @@ def test_nothing_can_be_drawn_after_a_fit(monkeypatch):
         )
         noisy_counts(np.zeros(3, dtype=np.int64), 1, reservation)
         kept.append((accountant, reservation))
-        return buy_facts(frame, layout, schema, accountant)
+        return discover(frame, layout, schema, accountant)
 
-    monkeypatch.setattr("skdpsynth.base.buy_facts", buy_and_keep)
+    monkeypatch.setattr("skdpsynth.base.discover", buy_and_keep)
     IndependentSynthesizer().fit(table()[["u"]])
     [(accountant, reservation)] = kept
     with pytest.raises(ReservationError, match="over"):

@@ -249,7 +249,9 @@ def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
     monkeypatch.setattr(
         _sampler,
         "DrawnTable",
-        lambda facts, n, first: batches.append((first, n)) or drawn(facts, n, first),
+        lambda metadata, n, first: (
+            batches.append((first, n)) or drawn(metadata, n, first)
+        ),
     )
     assert main(["sample", "m", "-n", "250000", "-o", "b.parquet"]) == 0
     assert batches.pop(0) == (

@@ -107,11 +107,11 @@ class _ForgetsRelease(_Broken):
     def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
         return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.99 * mu)
 
-    def _fit(self, rows, facts, plans, accountant, seed):
-        left = 0.1 * accountant.remaining_mu(facts.classes.scopes[0])
-        for scope in facts.classes.scopes:
+    def _fit(self, rows, metadata, plans, accountant, seed):
+        left = 0.1 * accountant.remaining_mu(metadata.classes.scopes[0])
+        for scope in metadata.classes.scopes:
             accountant.reserve_gaussian("more", mu=left, sensitivity=1.0, scope=scope)
-        return super()._fit(rows, facts, plans, accountant, seed)
+        return super()._fit(rows, metadata, plans, accountant, seed)
 
 
 class _SeedsNoise(_Broken):

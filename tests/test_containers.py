@@ -158,10 +158,12 @@ def test_declared_dates_are_cut_to_whole_days():
 def test_labels_may_be_dates(as_levels):
     labels = pd.Series(pd.arrays.ArrowExtensionArray(pa.array(_DAYS * (N // 2))))
     labels = labels.astype("category") if as_levels else labels
-    features, fakes = IndependentSynthesizer(9.0).fit_resample(ROWS[["whole"]], labels)
-    assert fakes.dtype == labels.dtype
-    assert set(fakes) == set(_DAYS)
-    assert len(features) == len(fakes)
+    features, generated = IndependentSynthesizer(9.0).fit_resample(
+        ROWS[["whole"]], labels
+    )
+    assert generated.dtype == labels.dtype
+    assert set(generated) == set(_DAYS)
+    assert len(features) == len(generated)
 
 
 def test_an_array_has_a_table_too():
@@ -243,27 +245,27 @@ LABELS = {
 def test_labels_come_back_as_they_came(name):
     labels = LABELS[name]
     X = POLARS.drop("y", "level")
-    fakes = IndependentSynthesizer(epsilon=9.0).fit_resample(X, labels)
-    assert fakes[0].schema == X.schema
-    assert type(fakes[1]) is type(labels)
-    assert len(fakes[0]) == len(fakes[1])
+    generated = IndependentSynthesizer(epsilon=9.0).fit_resample(X, labels)
+    assert generated[0].schema == X.schema
+    assert type(generated[1]) is type(labels)
+    assert len(generated[0]) == len(generated[1])
     if name in ("Series", "categories", "pandas"):
-        assert (fakes[1].name, fakes[1].dtype) == (labels.name, labels.dtype)
+        assert (generated[1].name, generated[1].dtype) == (labels.name, labels.dtype)
     elif hasattr(labels, "columns"):
-        assert from_arrow(fakes[1]).columns.tolist() == ["y"]
+        assert from_arrow(generated[1]).columns.tolist() == ["y"]
     else:
-        assert fakes[1].type == labels.type
-    assert set(from_arrow(fakes[1]).squeeze()) == set(from_arrow(labels).squeeze())
+        assert generated[1].type == labels.type
+    assert set(from_arrow(generated[1]).squeeze()) == set(from_arrow(labels).squeeze())
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_features_come_back_as_they_came(name):
     """Of a library that only speaks Arrow, as a Table."""
     X, y = CONTAINERS[name], ROWS["y"].rename("label")
-    fakes, labels = IndependentSynthesizer(epsilon=9.0).fit_resample(X, y)
-    assert type(fakes) is (pl.DataFrame if name == "polars" else pa.Table)
-    assert len(fakes) == len(labels)
-    assert list(from_arrow(fakes)) == list(ROWS)
+    generated, labels = IndependentSynthesizer(epsilon=9.0).fit_resample(X, y)
+    assert type(generated) is (pl.DataFrame if name == "polars" else pa.Table)
+    assert len(generated) == len(labels)
+    assert list(from_arrow(generated)) == list(ROWS)
     assert isinstance(labels, pd.Series)
 
 

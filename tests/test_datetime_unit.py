@@ -46,9 +46,9 @@ def test_whole_days_come_back_whole(name):
     The mean of 400 uniform days of 900 has a deviation of 13, that of the table of 11.
     """
     values = DTYPES[name]
-    _, fakes = sample(values, Datetime("2020-01-01", "2022-12-31", unit="D"))
-    assert fakes.dtype == values.dtype
-    clock = pd.DatetimeIndex(fakes).tz_localize(None).to_series()
+    _, generated = sample(values, Datetime("2020-01-01", "2022-12-31", unit="D"))
+    assert generated.dtype == values.dtype
+    clock = pd.DatetimeIndex(generated).tz_localize(None).to_series()
     assert (clock == clock.dt.floor("D")).all()
     assert clock.min() >= pd.Timestamp("2019-12-31")
     assert clock.max() <= pd.Timestamp("2022-12-31")
@@ -58,8 +58,8 @@ def test_whole_days_come_back_whole(name):
 
 
 def test_without_a_unit_they_do_not():
-    _, fakes = sample(DTYPES["us"], Datetime("2020-01-01", "2022-12-31"))
-    assert (fakes.dt.microsecond != 0).any()
+    _, generated = sample(DTYPES["us"], Datetime("2020-01-01", "2022-12-31"))
+    assert (generated.dt.microsecond != 0).any()
 
 
 @pytest.mark.parametrize("unit", ["D", "h", "min", "s"])
@@ -67,17 +67,17 @@ def test_without_a_unit_they_do_not():
 def test_every_unit(unit, synthesizer):
     values = pd.Timestamp("2020-03-01") + pd.to_timedelta(RNG.random(N) * 9e5, "s")
     described = Datetime("2020-03-01", "2020-03-12", unit=unit)
-    _, fakes = sample(values, described, synthesizer=synthesizer)
-    assert (fakes == fakes.dt.floor(unit)).all()
-    assert fakes.nunique() > 8
+    _, generated = sample(values, described, synthesizer=synthesizer)
+    assert (generated == generated.dt.floor(unit)).all()
+    assert generated.nunique() > 8
 
 
 @pytest.mark.parametrize("dtype", ["datetime64[s]", "timestamp[s][pyarrow]"])
 def test_the_dtype_alone_keeps_seconds_whole(dtype):
     described = Datetime("2019-01-01", "2023-01-01")
-    _, fakes = sample(DAYS.astype(dtype), described)
-    assert (fakes.dt.microsecond == 0).all()
-    assert (fakes.dt.second != 0).any()
+    _, generated = sample(DAYS.astype(dtype), described)
+    assert (generated.dt.microsecond == 0).all()
+    assert (generated.dt.second != 0).any()
 
 
 def test_few_days_keep_their_shares():
@@ -89,8 +89,8 @@ def test_few_days_keep_their_shares():
     values = pd.concat([values, pd.Series(pd.to_datetime(["2020-01-03"] * 2))] * 50)
     schema = TableSchema({"t": Datetime("2020-01-01", "2020-01-03", unit="D")})
     synth = IndependentSynthesizer(epsilon=np.inf, schema=schema)
-    fakes = synth.fit(pd.DataFrame({"t": values})).sample(20_000)["t"]
-    shares = fakes.dt.day.value_counts(normalize=True).sort_index()
+    generated = synth.fit(pd.DataFrame({"t": values})).sample(20_000)["t"]
+    shares = generated.dt.day.value_counts(normalize=True).sort_index()
     assert shares.index.tolist() == [1, 2, 3]
     assert shares.tolist() == pytest.approx([0.5, 0.3, 0.2], abs=0.03)
 

@@ -163,7 +163,7 @@ def test_an_interrupted_fit_without_a_budget(synthesizer, said, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skdpsynth.base.judged", interrupt)
+    monkeypatch.setattr("skdpsynth.base.remarks", interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
         synthesizer.fit(table())
     assert said in caught.value.__notes__[0]

@@ -67,15 +67,15 @@ LABELS = {
 def test_labels_come_back_in_their_container_and_dtype(name):
     labels = LABELS[name]
     synth = IndependentSynthesizer(epsilon=5.0)
-    features, fakes = synth.fit_resample(FEATURES, labels)
-    assert type(fakes) is type(labels)
-    assert len(features) == len(fakes)
+    features, generated = synth.fit_resample(FEATURES, labels)
+    assert type(generated) is type(labels)
+    assert len(features) == len(generated)
     if labels.dtype.kind == "U":
-        assert fakes.dtype.kind == "U"
+        assert generated.dtype.kind == "U"
     else:
-        assert fakes.dtype == labels.dtype
-    assert getattr(fakes, "name", None) == getattr(labels, "name", None)
-    assert set(fakes) == set(labels)
+        assert generated.dtype == labels.dtype
+    assert getattr(generated, "name", None) == getattr(labels, "name", None)
+    assert set(generated) == set(labels)
 
 
 @pytest.mark.parametrize("container", [list, tuple])
@@ -85,10 +85,10 @@ def test_lists_come_back_as_lists(container):
     )
     labels = container(TEXT.tolist())
     synth = IndependentSynthesizer(epsilon=5.0)
-    fakes = synth.fit_resample(features, labels)
-    assert [type(part) for part in fakes] == [container, container]
-    assert {tuple(map(type, row)) for row in fakes[0]} == {(float, str, int)}
-    assert set(fakes[1]) == {"yes", "n"}
+    generated = synth.fit_resample(features, labels)
+    assert [type(part) for part in generated] == [container, container]
+    assert {tuple(map(type, row)) for row in generated[0]} == {(float, str, int)}
+    assert set(generated[1]) == {"yes", "n"}
 
 
 ONE_COLUMN = {
@@ -102,30 +102,30 @@ ONE_COLUMN = {
 def test_labels_may_be_a_table_of_one_column(name):
     labels = ONE_COLUMN[name]
     X = pd.DataFrame(FEATURES, columns=["a", "b"])
-    features, fakes = IndependentSynthesizer(epsilon=5.0).fit_resample(X, labels)
-    assert type(fakes) is type(labels)
-    assert np.shape(fakes) == (len(features), 1)
-    assert set(np.ravel(fakes)) == {"yes", "n"}
+    features, generated = IndependentSynthesizer(epsilon=5.0).fit_resample(X, labels)
+    assert type(generated) is type(labels)
+    assert np.shape(generated) == (len(features), 1)
+    assert set(np.ravel(generated)) == {"yes", "n"}
     if name == "DataFrame":
-        assert fakes.dtypes.equals(labels.dtypes)
+        assert generated.dtypes.equals(labels.dtypes)
 
 
 def test_categories_that_were_not_released_are_not_in_the_dtype():
     """They are data: an unused category may be somebody's."""
     labels = pd.Categorical(TEXT, categories=["yes", "secret", "n"])
-    fakes = IndependentSynthesizer(epsilon=5.0).fit_resample(FEATURES, labels)[1]
-    assert fakes.categories.tolist() == ["n", "yes"]
+    generated = IndependentSynthesizer(epsilon=5.0).fit_resample(FEATURES, labels)[1]
+    assert generated.categories.tolist() == ["n", "yes"]
     schema = TableSchema({"target": Categorical(["yes", "n", "rare"])})
     synth = IndependentSynthesizer(epsilon=np.inf, schema=schema)
-    fakes = synth.fit_resample(FEATURES, labels)[1]
-    assert fakes.categories.tolist() == ["yes", "n", "rare"]
+    generated = synth.fit_resample(FEATURES, labels)[1]
+    assert generated.categories.tolist() == ["yes", "n", "rare"]
 
 
 def test_text_is_not_cut_to_the_width_that_came():
     """A schema may declare a longer label than any in the table."""
-    fakes = labels_like(pd.Series(["a longer name", "n"]), TEXT)
-    assert fakes.dtype == "U13"
-    assert fakes.tolist() == ["a longer name", "n"]
+    generated = labels_like(pd.Series(["a longer name", "n"]), TEXT)
+    assert generated.dtype == "U13"
+    assert generated.tolist() == ["a longer name", "n"]
 
 
 ARRAYS = {
@@ -147,14 +147,14 @@ ARRAYS = {
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays_come_back_in_their_dtype(name):
     array = ARRAYS[name]
-    fakes, _ = IndependentSynthesizer(epsilon=5.0).fit_resample(array, SECOND)
-    assert type(fakes) is np.ndarray
-    assert fakes.dtype.kind == array.dtype.kind
-    assert array.dtype.kind == "U" or fakes.dtype == array.dtype
+    generated, _ = IndependentSynthesizer(epsilon=5.0).fit_resample(array, SECOND)
+    assert type(generated) is np.ndarray
+    assert generated.dtype.kind == array.dtype.kind
+    assert array.dtype.kind == "U" or generated.dtype == array.dtype
     if array.dtype.kind in "UT":
-        assert set(fakes.ravel()) == {"yes", "n"}
+        assert set(generated.ravel()) == {"yes", "n"}
     if name == "object of both":
-        assert {type(value) for value in fakes[:, 0]} == {int}
+        assert {type(value) for value in generated[:, 0]} == {int}
 
 
 @pytest.mark.parametrize("where", ["X", "y"])
@@ -164,8 +164,10 @@ def test_bytes_are_refused_with_the_remedy(where):
     X, y = (np.c_[raw, raw], SECOND) if where == "X" else (FEATURES, raw)
     with pytest.raises(InvalidTableError, match=r"decoded by astype\(str\)"):
         IndependentSynthesizer().fit_resample(X, y)
-    fakes = IndependentSynthesizer(epsilon=5.0).fit_resample(FEATURES, raw.astype(str))
-    assert set(fakes[1]) == {"yes", "n"}
+    generated = IndependentSynthesizer(epsilon=5.0).fit_resample(
+        FEATURES, raw.astype(str)
+    )
+    assert set(generated[1]) == {"yes", "n"}
 
 
 def test_a_regressor_learns_from_a_y_of_floats():
@@ -197,10 +199,10 @@ def test_missing_labels_never_come_out(synthesizer, name):
     labels = MISSING[name]
     assert pd.isna(labels).sum() == N // 5
     synth = synthesizer(epsilon=5.0)
-    fakes = synth.fit_resample(FEATURES, labels)[1]
-    assert not pd.isna(fakes).any()
-    assert len(set(fakes)) == len(synth.classes_) == 2
-    assert len(fakes) == pytest.approx(N * 4 / 5, abs=50)
+    generated = synth.fit_resample(FEATURES, labels)[1]
+    assert not pd.isna(generated).any()
+    assert len(set(generated)) == len(synth.classes_) == 2
+    assert len(generated) == pytest.approx(N * 4 / 5, abs=50)
 
 
 def test_rows_without_a_label_train_nothing():
@@ -209,13 +211,13 @@ def test_rows_without_a_label_train_nothing():
     frame.loc[::5, "y"] = None
     frame.loc[::5, "u"] = 1000.0
     synth = IndependentSynthesizer(epsilon=np.inf, target="y").fit(frame)
-    fakes = synth.sample(2000)
-    assert fakes["y"].notna().all()
-    assert (fakes["u"] > 100).mean() < 0.02
+    generated = synth.sample(2000)
+    assert generated["y"].notna().all()
+    assert (generated["u"] > 100).mean() < 0.02
 
 
 def test_without_any_released_label_all_are_missing():
     labels = np.array([f"name {row}" for row in range(N)], dtype=object)
     with pytest.warns(DegradedResultWarning, match="no label"):
-        _, fakes = IndependentSynthesizer().fit_resample(FEATURES, labels)
-    assert pd.isna(fakes).all()
+        _, generated = IndependentSynthesizer().fit_resample(FEATURES, labels)
+    assert pd.isna(generated).all()

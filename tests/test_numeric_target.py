@@ -133,13 +133,13 @@ LABELS = {
 @pytest.mark.parametrize("name", LABELS)
 def test_y_comes_back_as_it_came(name):
     y = LABELS[name]
-    features, fakes = IndependentSynthesizer(5.0).fit_resample(TABLE[["size"]], y)
-    assert type(fakes) is type(y)
-    assert fakes.dtype == y.dtype
-    assert getattr(fakes, "name", None) == getattr(y, "name", None)
-    assert len(features) == len(fakes)
-    assert not pd.isna(fakes).any()  # one missing value is not told from none
-    assert np.std(fakes) == pytest.approx(np.std(TABLE["price"]), rel=0.5)
+    features, generated = IndependentSynthesizer(5.0).fit_resample(TABLE[["size"]], y)
+    assert type(generated) is type(y)
+    assert generated.dtype == y.dtype
+    assert getattr(generated, "name", None) == getattr(y, "name", None)
+    assert len(features) == len(generated)
+    assert not pd.isna(generated).any()  # one missing value is not told from none
+    assert np.std(generated) == pytest.approx(np.std(TABLE["price"]), rel=0.5)
 
 
 def test_missing_values_are_modelled_as_in_any_column():

@@ -59,10 +59,10 @@ class TwoColumnSynthesizer(BaseSynthesizer):
             for label, count in zip(labels, counts, strict=True)
         ]
 
-    def _fit(self, rows, facts, plans, accountant, seed):
-        model = measure(rows, facts, plans, accountant).model
+    def _fit(self, rows, metadata, plans, accountant, seed):
+        model = measure(rows, metadata, plans, accountant).model
         self.correlations_ = np.zeros(len(plans))
-        for c, scope in enumerate(facts.classes.scopes):
+        for c, scope in enumerate(metadata.classes.scopes):
             own = rows.of_class(c)
             scores = model.score_rows(own.units, own.category_codes, c)[:, :2]
             reservation = accountant.reserve_gaussian(
@@ -82,7 +82,7 @@ class TwoColumnSynthesizer(BaseSynthesizer):
         return (scores > 0).astype(np.int64)
 
     def _ranks(self, members, rng):
-        normal = rng.standard_normal((len(members), len(self._model.facts.columns)))
+        normal = rng.standard_normal((len(members), len(self._model.metadata.columns)))
         r = np.clip(self.correlations_, -0.99, 0.99)[members]
         normal[:, 1] = r * normal[:, 0] + np.sqrt(1 - r**2) * normal[:, 1]
         return ndtr(normal)

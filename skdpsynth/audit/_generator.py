@@ -583,10 +583,10 @@ def attack(
     `absent` and `present` are of shape (n_runs, n_scores), one row per run.
     """
     n_chosen = len(absent) // 2
-    chosen, judged = slice(0, n_chosen), slice(n_chosen, None)
+    chosen, remarks = slice(0, n_chosen), slice(n_chosen, None)
     first = np.vstack([absent[chosen], present[chosen]])
     world = np.repeat([0, 1], n_chosen)
-    columns, later = first, [absent[judged], present[judged]]
+    columns, later = first, [absent[remarks], present[remarks]]
     labels = list(names)
     if n_chosen >= _FOLDS:
         # A score that has learnt these runs would look too good on them.

@@ -17,7 +17,7 @@ from skdpsynth.measure import _discovery
 from skdpsynth.privacy import _aggregators, _mechanisms, insecure_randomness_active
 from skdpsynth.synthesizers import IndependentSynthesizer
 from skdpsynth.table import (
-    LevelDomain,
+    CategoryDomain,
     NumericDomain,
     _domains,
     numeric_values,
@@ -97,7 +97,7 @@ def _categories_of_rows(
     found = real(table, columns, *args, **named)
     keys = total_keys(table, [column.name for column in columns])
     return [
-        LevelDomain(
+        CategoryDomain(
             tuple(sorted(key for key in own if key is not None)),
             domain.nullable,
             domain.ordered,
@@ -158,10 +158,14 @@ PLANTED = {
         _aggregators, "exact_counts", _counted_twice, "2 times"
     ),
     "categories of the rows": Twin(
-        _discovery, "buy_levels", _categories_of_rows, "the row", table="undeclared"
+        _discovery,
+        "discover_categories",
+        _categories_of_rows,
+        "the row",
+        table="undeclared",
     ),
     "a range of the rows": Twin(
-        _discovery, "buy_ranges", _range_of_rows, _PAST, table="undeclared"
+        _discovery, "discover_ranges", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
         _domains, "factorize", _dtype_of_block, "times its", table="large levels"

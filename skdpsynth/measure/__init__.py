@@ -19,30 +19,30 @@ from skdpsynth.measure._allocation import (
     plan_table,
 )
 from skdpsynth.measure._discovery import (
-    buy_classes,
-    buy_facts,
-    buy_grains,
-    buy_levels,
-    buy_ranges,
     class_share,
+    discover,
+    discover_categories,
+    discover_ranges,
+    discover_resolutions,
     discovery_share,
+    measure_classes,
     public_labels,
 )
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._model import TableModel
-from skdpsynth.measure._remarks import judged
+from skdpsynth.measure._remarks import remarks
 from skdpsynth.measure._shares import (
+    CATEGORIES_SHARE,
     CLASS_SHARE,
     CLASSIFIER_SHARE,
     DISCOVERY_SHARE,
     DPSGD_SHARES,
     GPATE_SHARES,
-    GRAINS_SHARE,
-    LEVELS_SHARE,
     PATEGAN_SHARES,
     PSEUDO_LABELS_SHARE,
     RANGES_SHARE,
+    RESOLUTIONS_SHARE,
     TAIL_SHARE,
     TRIPLE_SHARES,
 )
@@ -55,17 +55,17 @@ from skdpsynth.measure._tables import (
 )
 
 __all__ = [
+    "CATEGORIES_SHARE",
     "CLASSIFIER_SHARE",
     "CLASS_SHARE",
     "DISCOVERY_SHARE",
     "DPSGD_SHARES",
     "GPATE_SHARES",
-    "GRAINS_SHARE",
-    "LEVELS_SHARE",
     "NO_STEPS",
     "PATEGAN_SHARES",
     "PSEUDO_LABELS_SHARE",
     "RANGES_SHARE",
+    "RESOLUTIONS_SHARE",
     "TAIL_SHARE",
     "TRIPLE_SHARES",
     "ClassPlan",
@@ -77,23 +77,23 @@ __all__ = [
     "TableBins",
     "TableModel",
     "borrowers",
-    "buy_classes",
-    "buy_facts",
-    "buy_grains",
-    "buy_levels",
-    "buy_ranges",
     "choose_bins",
     "class_share",
+    "discover",
+    "discover_categories",
+    "discover_ranges",
+    "discover_resolutions",
     "discovery_share",
     "flat_marginals",
     "guess_table",
     "guessed_layout",
-    "judged",
     "measure",
+    "measure_classes",
     "measured_form",
     "most_tables",
     "plan_facts",
     "plan_start",
     "plan_table",
     "public_labels",
+    "remarks",
 ]

@@ -18,19 +18,19 @@ import pandas as pd
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._discovery import (
     RANGES_FROM,
-    bought_columns,
-    bought_share,
     count_noise_std,
+    discovery_mu_share,
     label_thresholds,
     public_labels,
     range_noise_std,
     threshold_delta,
+    undeclared_columns,
 )
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._remarks import NO_DEPENDENCE, RARE_FROM
 from skdpsynth.measure._shares import (
+    CATEGORIES_SHARE,
     CLASS_SHARE,
-    LEVELS_SHARE,
     PAIRS_SHARE,
     RANGES_SHARE,
     TRIPLES_SHARE,
@@ -53,8 +53,8 @@ from skdpsynth.measure._tables import (
 from skdpsynth.privacy import grid_noise_std, key_threshold, scope_words
 from skdpsynth.schema import Boolean, Continuous, Datetime, is_object, known_kind
 from skdpsynth.table import (
+    CategoryDomain,
     ColumnLayout,
-    LevelDomain,
     NumericDomain,
     TableLayout,
     check_schema,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.schema import Column, TableSchema
-    from skdpsynth.table import ColumnDomain, TableFacts
+    from skdpsynth.table import ColumnDomain, Metadata
 
 
 # What is measured of a table beside its marginals: tables of pairs (and of triples,
@@ -279,18 +279,18 @@ def plan_start(
 
 def plan_facts(
     plan_classes: Callable[..., list[ClassPlan]],
-    facts: TableFacts,
+    metadata: Metadata,
     accountant: PrivacyAccountant,
 ) -> list[ClassPlan]:
     """Plan every class of a table by the algorithm, with what was released."""
-    classes = facts.classes
-    n_continuous = sum(map(is_continuous, facts.domains))
-    n_discrete = len(facts.domains) - n_continuous
+    classes = metadata.classes
+    n_continuous = sum(map(is_continuous, metadata.domains))
+    n_discrete = len(metadata.domains) - n_continuous
     # What is left is the same for all classes until one of them is measured.
     mu = accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9)
     plans = plan_classes(classes.scopes, classes.planned, n_continuous, n_discrete, mu)
-    measured = facts.layout.measured
-    plans = with_cells(plans, facts.domains, classes.noise_std, measured=measured)
+    measured = metadata.layout.measured
+    plans = with_cells(plans, metadata.domains, classes.noise_std, measured=measured)
     for plan in plans:
         _LOG.info(
             "Plan of %s: about %g rows, %d bins, %d tables of 2 columns, "
@@ -314,7 +314,9 @@ def with_cells(
     A domain is None for levels that are not known yet; `count_std` is the noise of the
     known class counts, `measured` whether the target is a number.
     """
-    most = max(len(a.levels) if isinstance(a, LevelDomain) else 0 for a in domains)
+    most = max(
+        len(a.categories) if isinstance(a, CategoryDomain) else 0 for a in domains
+    )
     n_continuous = sum(map(is_continuous, domains))
     largest = max(plan.n_rows for plan in plans)
     bins_of_tables = table_bins(plans, len(domains), measured=measured)
@@ -573,9 +575,9 @@ def _planned(
     layout, schema = guess.layout, guess.schema
     columns = modelled_columns(layout, schema)
     cap = accountant.mu_cap  # it may be infinite
-    mu = cap * math.sqrt(1.0 - bought_share(layout, schema))
+    mu = cap * math.sqrt(1.0 - discovery_mu_share(layout, schema))
     domains = [declared_domain(column, schema) for column in columns]
-    keyed, numeric = bought_columns(layout, schema)
+    keyed, numeric = undeclared_columns(layout, schema)
     pairs = zip(columns, domains, strict=True)
     # A range that must be bought may turn out to be narrow; that is not known yet.
     likely = [_ANY_RANGE if column in numeric else domain for column, domain in pairs]
@@ -589,7 +591,9 @@ def _planned(
     key_delta = threshold_delta(layout, schema, accountant.delta)
     categories_from = 0
     if keyed:
-        noise_std = grid_noise_std(cap * math.sqrt(LEVELS_SHARE), math.sqrt(len(keyed)))
+        noise_std = grid_noise_std(
+            cap * math.sqrt(CATEGORIES_SHARE), math.sqrt(len(keyed))
+        )
         categories_from = key_threshold(noise_std, key_delta, len(keyed))
     labels_from = np.zeros(len(plans))
     if target is not None and public_labels(target, schema) is None:
@@ -624,7 +628,7 @@ def _is_fixed(domain: ColumnDomain) -> bool:
     """Whether one value (or none) is all that a domain has."""
     if isinstance(domain, NumericDomain):
         return domain.low == domain.high and not domain.nullable
-    return len(domain.levels) + domain.nullable <= 1
+    return len(domain.categories) + domain.nullable <= 1
 
 
 def _read_dtypes(

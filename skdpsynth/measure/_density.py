@@ -62,12 +62,12 @@ def fit_masses(
     masses: dict[int, Floats] = {}
     sizes = np.array([len(edges) - 1 for edges in cells])
     for size in np.unique(sizes):
-        members = np.flatnonzero(sizes == size)
-        rows = max(sum(len(part.counts) for part in columns[m]) for m in members)
-        design = np.zeros((len(members), rows, size))
-        target = np.zeros((len(members), rows))
-        start = np.empty((len(members), size))
-        for place, member in enumerate(members):
+        class_codes = np.flatnonzero(sizes == size)
+        rows = max(sum(len(part.counts) for part in columns[m]) for m in class_codes)
+        design = np.zeros((len(class_codes), rows, size))
+        target = np.zeros((len(class_codes), rows))
+        start = np.empty((len(class_codes), size))
+        for place, member in enumerate(class_codes):
             parts, total = columns[member], totals[member]
             scale = [1.0 / max(part.noise_std, _LEAST_NOISE) for part in parts]
             overlaps = [part.overlap(cells[member]) for part in parts]
@@ -77,7 +77,7 @@ def fit_masses(
             design[place, : len(block)] = block
             target[place, : len(block)] = np.concatenate(counts)
             start[place] = _first_guess(parts[-1], cells[member], overlaps[-1], total)
-        masses |= zip(members.tolist(), _newton(design, target, start), strict=True)
+        masses |= zip(class_codes.tolist(), _newton(design, target, start), strict=True)
     return [masses[j] for j in range(len(columns))]
 
 
@@ -106,7 +106,7 @@ def fit_spiked(
     where there are more rows: in a long tail it is noise.
     """
     smooth_cells = [_thinned(edges) for edges in cells]
-    excess = [_standing_out(parts[-1]) for parts in columns]
+    excess = [_above_noise(parts[-1]) for parts in columns]
     rounds, rest = list(columns), totals.copy()
     masses: list[Floats] = [np.empty(0)] * len(columns)
     moving = list(range(len(columns)))
@@ -135,7 +135,7 @@ def fit_spiked(
     ]
 
 
-def _standing_out(part: Histogram) -> Floats:
+def _above_noise(part: Histogram) -> Floats:
     """Guess what stands out by medians: a fitted density would rise to a spike."""
     if len(part.counts) < 5:
         return np.zeros(len(part.counts))

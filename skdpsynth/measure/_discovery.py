@@ -15,11 +15,11 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from skdpsynth.measure._shares import (
+    CATEGORIES_SHARE,
     CLASS_SHARE,
     DISCOVERY_SHARE,
-    GRAINS_SHARE,
-    LEVELS_SHARE,
     RANGES_SHARE,
+    RESOLUTIONS_SHARE,
 )
 from skdpsynth.privacy import (
     Parts,
@@ -32,7 +32,7 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.schema import (
     EXACT,
-    MOST_BOUGHT,
+    MOST_DECIMALS,
     SECONDS_OF,
     Boolean,
     Categorical,
@@ -43,20 +43,20 @@ from skdpsynth.schema import (
     is_finite,
 )
 from skdpsynth.table import (
+    CategoryDomain,
     Classes,
-    LevelDomain,
+    Metadata,
     NumericDomain,
     PrivateRows,
     RowsInParts,
-    TableFacts,
     TableRows,
     declared_domain,
     encode_rows,
     modelled_columns,
-    needs_grain,
+    needs_resolution,
     numeric_values,
     place_labels,
-    public_levels,
+    public_categories,
     to_wall,
     total_keys,
 )
@@ -105,7 +105,7 @@ def range_noise_std(n_columns: int, mu: float) -> float:
     return grid_noise_std(mu, math.sqrt(max(n_columns, 1)))
 
 
-def buy_ranges(
+def discover_ranges(
     table: pd.DataFrame | Parts,
     columns: list[ColumnLayout],
     accountant: PrivacyAccountant,
@@ -133,7 +133,9 @@ def buy_ranges(
         n_missing = float(counts[-1])
         nullable = column.can_be_missing and n_missing > _MISSING_FROM * noise_std
         present = max(n_rows - n_missing * nullable, 1.0)
-        low, high, found = _bought_range(column, bins, counts[:-1], noise_std, present)
+        low, high, found = _released_range(
+            column, bins, counts[:-1], noise_std, present
+        )
         integer = column.kind == "integer"
         if integer:  # bins are half-open
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
@@ -186,7 +188,7 @@ def _in_parts(edges: Floats, parts: int) -> Floats:
     return np.append(inner, edges[-1])
 
 
-def _bought_range(
+def _released_range(
     column: ColumnLayout,
     edges: Floats,
     counts: NDArray[np.int64],
@@ -359,13 +361,13 @@ def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
     return grown
 
 
-_N_DECIMALS = MOST_BOUGHT + 1
+_N_DECIMALS = MOST_DECIMALS + 1
 # Values finer than a grain: so many noise deviations are none, and so small a share is
 # rounded to it. What is seen of a grain must be above so many.
 _NONE_BELOW, _SEEN_FROM = 4.0, 5.0
 
 
-def buy_grains(
+def discover_resolutions(
     table: pd.DataFrame | Parts,
     columns: list[ColumnLayout],
     domains: list[NumericDomain],
@@ -386,18 +388,20 @@ def buy_grains(
         (len(SECONDS_OF) if column.kind == "datetime" else _N_DECIMALS) + 2
         for column in columns
     ]
-    codes = Parts.of(table).map(_grains_of_rows, columns, domains, cells)
+    codes = Parts.of(table).map(_resolutions_of_rows, columns, domains, cells)
     norm = math.sqrt(len(columns))
     reservation = accountant.reserve_gaussian("decimals", mu=mu, sensitivity=norm)
     released = noisy_histogram(codes, cells, reservation)
     found = []
     for column, domain, counts in zip(columns, domains, released, strict=True):
-        grain = _coarsest(counts[:-1], reservation.noise_std)
-        found.append(domain if grain is None else _on_grain(domain, column, grain))
+        resolution = _coarsest(counts[:-1], reservation.noise_std)
+        found.append(
+            domain if resolution is None else _on_resolution(domain, column, resolution)
+        )
     return found
 
 
-def _grains_of_rows(
+def _resolutions_of_rows(
     frame: pd.DataFrame,
     columns: list[ColumnLayout],
     domains: list[NumericDomain],
@@ -405,11 +409,11 @@ def _grains_of_rows(
 ) -> NDArray[np.uint8]:
     codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
     for j, (column, domain) in enumerate(zip(columns, domains, strict=True)):
-        codes[:, j] = _grain_codes(frame[column.name], column, domain, cells[j])
+        codes[:, j] = _resolution_codes(frame[column.name], column, domain, cells[j])
     return codes
 
 
-def _grain_codes(
+def _resolution_codes(
     series: pd.Series, column: ColumnLayout, domain: NumericDomain, n_cells: int
 ) -> NDArray[np.uint8]:
     values, missing = numeric_values(series, column)
@@ -427,7 +431,7 @@ def _grain_codes(
         own = np.finfo(storage).eps if storage.kind == "f" else double
         codes = np.empty(len(values), dtype=np.uint8)
         for rows in in_chunks(len(values)):
-            written = decimals_of(values[rows], float(max(own, double)), MOST_BOUGHT)
+            written = decimals_of(values[rows], float(max(own, double)), MOST_DECIMALS)
             codes[rows] = written
         missing = missing | (values == 0.0)
     codes[missing] = n_cells - 1
@@ -437,21 +441,26 @@ def _grain_codes(
 def _coarsest(counts: NDArray[np.int64], noise_std: float) -> int | None:
     """Read the grain off noisy counts; the last of them is of finer values."""
     seen = np.cumsum(counts)
-    for grain in range(len(counts) - 1):
-        finer, n_finer = seen[-1] - seen[grain], len(counts) - 1 - grain
+    for resolution in range(len(counts) - 1):
+        finer, n_finer = seen[-1] - seen[resolution], len(counts) - 1 - resolution
         none = max(_NONE_BELOW * noise_std * math.sqrt(n_finer), _RARE * seen[-1])
-        if finer <= none and seen[grain] > _SEEN_FROM * noise_std * len(counts) ** 0.5:
-            return grain
+        if (
+            finer <= none
+            and seen[resolution] > _SEEN_FROM * noise_std * len(counts) ** 0.5
+        ):
+            return resolution
     return None
 
 
-def _on_grain(domain: NumericDomain, column: ColumnLayout, grain: int) -> NumericDomain:
+def _on_resolution(
+    domain: NumericDomain, column: ColumnLayout, resolution: int
+) -> NumericDomain:
     if column.kind != "datetime":
-        found = domain.with_decimals(grain)
-        inside = domain.low <= found.low / 10.0**grain <= domain.high
+        found = domain.with_decimals(resolution)
+        inside = domain.low <= found.low / 10.0**resolution <= domain.high
         # Where floats are that far apart they are whole numbers anyway.
         return found if inside and max(-found.low, found.high) < EXACT else domain
-    step = list(SECONDS_OF.values())[grain]
+    step = list(SECONDS_OF.values())[resolution]
     ends = to_wall(np.array([domain.low, domain.high]), column) / step
     return domain.with_step(step, *map(float, np.floor(ends)))
 
@@ -476,7 +485,7 @@ def public_labels(
 
 
 def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> float:
-    """Give the share of what `buy_classes` may use (in mu^2) that it will use."""
+    """Give the share of what `measure_classes` may use (in mu^2) that it will use."""
     if column is None:
         return float(schema is None or schema.n_rows is None)
     if public_labels(column, schema) is not None:
@@ -488,7 +497,7 @@ def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> floa
 def count_noise_std(
     column: ColumnLayout | None, schema: TableSchema | None, mu: float
 ) -> float:
-    """Give the noise of the class counts that `buy_classes` buys; 0 if declared."""
+    """Give the noise of the class counts that `measure_classes` buys; 0 if declared."""
     if class_share(column, schema) == 0:
         return 0.0
     found = column is not None and public_labels(column, schema) is None
@@ -508,7 +517,7 @@ def label_thresholds(
     return np.array([sure if label in _USUAL_LABELS else found for label in labels])
 
 
-def buy_classes(
+def measure_classes(
     table: Parts,
     column: ColumnLayout | None,
     schema: TableSchema | None,
@@ -525,43 +534,45 @@ def buy_classes(
         if schema is not None and schema.n_rows is not None:
             return Classes((), np.array([float(schema.n_rows)]))
         return _one_class(table, accountant, mu)
-    levels = public_labels(column, schema)
-    if levels == ():  # declared to hold nothing but missing values
+    categories = public_labels(column, schema)
+    if categories == ():  # declared to hold nothing but missing values
         return _one_class(table, accountant, mu)
-    if levels is not None:
+    if categories is not None:
         if schema is not None and schema.class_counts is not None:
-            given = [float(schema.class_counts[level]) for level in levels]
-            return Classes(levels, np.maximum(given, 1.0))
-        noisy, noise_std = _counted(table, column, levels, accountant, mu)
-        return Classes(levels, likely_counts(noisy, noise_std), noise_std)
+            given = [float(schema.class_counts[category]) for category in categories]
+            return Classes(categories, np.maximum(given, 1.0))
+        noisy, noise_std = _counted(table, column, categories, accountant, mu)
+        return Classes(categories, likely_counts(noisy, noise_std), noise_std)
     # Half is kept for the case that no label passes, which no integer column meets.
     share = mu if column.kind == "integer" else mu / np.sqrt(2)
     classes = _found_classes(table, column, accountant, share, threshold_delta)
-    if classes.levels:
+    if classes.labels:
         return classes
     return _one_class(table, accountant, share)  # no label could be released
 
 
 def _one_class(table: Parts, accountant: PrivacyAccountant, mu: float) -> Classes:
     """Count the rows and put them all into one class."""
-    members = table.map(place_labels, None, ())
+    class_codes = table.map(place_labels, None, ())
     reservation = accountant.reserve_gaussian("row count", mu=mu, sensitivity=1.0)
-    counts = np.maximum(noisy_counts(members, 1, reservation), 1).astype(np.float64)
+    counts = np.maximum(noisy_counts(class_codes, 1, reservation), 1).astype(np.float64)
     return Classes((), counts, reservation.noise_std)
 
 
 def _counted(
     table: Parts,
     column: ColumnLayout,
-    levels: Sequence[Hashable],
+    categories: Sequence[Hashable],
     accountant: PrivacyAccountant,
     mu: float,
 ) -> tuple[Floats, float]:
     """Buy the rows of each class, and say how noisy they are."""
     reservation = accountant.reserve_gaussian("class counts", mu=mu, sensitivity=1.0)
     # The last bin holds the rows of no class; a row is in exactly one bin.
-    binned = table.map(place_labels, column, levels).map(np.mod, len(levels) + 1)
-    noisy = noisy_counts(binned, len(levels) + 1, reservation)[:-1]
+    binned = table.map(place_labels, column, categories).map(
+        np.mod, len(categories) + 1
+    )
+    noisy = noisy_counts(binned, len(categories) + 1, reservation)[:-1]
     return noisy.astype(np.float64), reservation.noise_std
 
 
@@ -598,18 +609,18 @@ def _found_classes(
     alone = not found and noise_std > 0
     sure = -math.inf if alone else _KEPT_BESIDE_OTHERS * noise_std
     found |= {
-        level: float(likely_counts(np.array(count), noise_std))
-        for level, count in counted.items()
+        category: float(likely_counts(np.array(count), noise_std))
+        for category, count in counted.items()
         if count > sure
     }
     if counted and not found:  # an integer column must hold some label
         found = dict([max(counted.items(), key=lambda item: item[1])])
-    levels = tuple(sorted(found))
-    values = np.array([found[level] for level in levels], dtype=np.float64)
+    categories = tuple(sorted(found))
+    values = np.array([found[category] for category in categories], dtype=np.float64)
     # Of the same mu and sensitivity, all counts have the same noise.
     needed = key_threshold(reservation.noise_std, threshold_delta, 1)
     return Classes(
-        levels, np.maximum(values, 1.0), reservation.noise_std, float(needed)
+        categories, np.maximum(values, 1.0), reservation.noise_std, float(needed)
     )
 
 
@@ -625,7 +636,7 @@ def likely_counts(noisy: Floats, noise_std: float) -> Floats:
 _SURE_FROM = 3.0  # noise deviations
 
 
-def buy_levels(
+def discover_categories(
     table: pd.DataFrame | Parts,
     columns: list[ColumnLayout],
     accountant: PrivacyAccountant,
@@ -633,7 +644,7 @@ def buy_levels(
     mu: float,
     threshold_delta: float,
     n_rows: float,
-) -> list[LevelDomain]:
+) -> list[CategoryDomain]:
     """Find the categories of columns that the schema leaves out, sorted by name.
 
     Kept are levels whose noisy count passed; an infinite one is left to 'other'. A
@@ -663,13 +674,13 @@ def buy_levels(
         ordered = bool(getattr(column.dtype, "ordered", False))
         unsure = _SURE_FROM * reservation.noise_std * math.sqrt(max(len(kept), 1))
         seen = (float(np.sum(noisy)) + unsure) / n_rows
-        other = 0.0 if public_levels(column) else max(1.0 - seen, 0.0)
-        levels = public_levels(column) or found
-        domains.append(LevelDomain(levels, nullable, ordered, other))
+        other = 0.0 if public_categories(column) else max(1.0 - seen, 0.0)
+        categories = public_categories(column) or found
+        domains.append(CategoryDomain(categories, nullable, ordered, other))
     return domains
 
 
-_WITH_LEVELS = ("categorical", "boolean")  # kinds of columns
+_WITH_CATEGORIES = ("categorical", "boolean")  # kinds of columns
 
 
 def discovery_share(layout: TableLayout, schema: TableSchema | None) -> float:
@@ -677,12 +688,12 @@ def discovery_share(layout: TableLayout, schema: TableSchema | None) -> float:
     return DISCOVERY_SHARE if _n_discoveries(layout, schema) else 0.0
 
 
-def buy_facts(
+def discover(
     table: pd.DataFrame | Parts,
     layout: TableLayout,
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
-) -> tuple[TableFacts, TableRows]:
+) -> tuple[Metadata, TableRows]:
     """Buy what the schema does not say; with it encode the rows, which stay private.
 
     Those of a DataFrame are in memory; of a table in parts they are kept in parts.
@@ -692,7 +703,7 @@ def buy_facts(
     key_delta = threshold_delta(layout, schema, accountant.delta)
     target = layout.label_column
     labels = [] if target is None else [target]
-    classes = buy_classes(
+    classes = measure_classes(
         _reading(parts, labels) if labels else parts,
         target,
         schema,
@@ -702,11 +713,11 @@ def buy_facts(
     )
     columns = modelled_columns(layout, schema)
     domains = {column: declared_domain(column, schema) for column in columns}
-    keyed, numeric = bought_columns(layout, schema)
+    keyed, numeric = undeclared_columns(layout, schema)
     n_rows = float(classes.counts.sum())
     if keyed:
-        mu = cap * math.sqrt(LEVELS_SHARE)
-        bought = buy_levels(
+        mu = cap * math.sqrt(CATEGORIES_SHARE)
+        bought = discover_categories(
             _reading(parts, keyed),
             keyed,
             accountant,
@@ -718,47 +729,47 @@ def buy_facts(
     if numeric:
         mu = cap * math.sqrt(RANGES_SHARE)
         own = _reading(parts, numeric)
-        ranges = buy_ranges(own, numeric, accountant, mu=mu, n_rows=n_rows)
+        ranges = discover_ranges(own, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
-    grained = [column for column in columns if needs_grain(column, schema)]
-    if grained:
-        mu = cap * math.sqrt(GRAINS_SHARE)
-        ungrained = [cast("NumericDomain", domains[column]) for column in grained]
-        own = _reading(parts, grained)
-        found = buy_grains(own, grained, ungrained, accountant, mu=mu)
-        domains.update(zip(grained, found, strict=True))
+    coarse = [column for column in columns if needs_resolution(column, schema)]
+    if coarse:
+        mu = cap * math.sqrt(RESOLUTIONS_SHARE)
+        unresolved = [cast("NumericDomain", domains[column]) for column in coarse]
+        own = _reading(parts, coarse)
+        found = discover_resolutions(own, coarse, unresolved, accountant, mu=mu)
+        domains.update(zip(coarse, found, strict=True))
     known = [domain for domain in domains.values() if domain is not None]
-    facts = TableFacts.of(layout, columns, tuple(known), classes, schema)
+    metadata = Metadata.of(layout, columns, tuple(known), classes, schema)
     rows = _reading(parts, [*columns, *labels]).map(
-        encode_rows, list(columns), known, target, classes.levels
+        encode_rows, list(columns), known, target, classes.labels
     )
     if isinstance(table, Parts):
-        return facts, RowsInParts(rows.kept())
-    return facts, PrivateRows.joined(rows.each(), len(table))
+        return metadata, RowsInParts(rows.kept())
+    return metadata, PrivateRows.joined(rows.each(), len(table))
 
 
 def _reading(parts: Parts, columns: Iterable[ColumnLayout]) -> Parts:
     return parts.only([column.name for column in columns])
 
 
-def bought_columns(
+def undeclared_columns(
     layout: TableLayout, schema: TableSchema | None
 ) -> tuple[list[ColumnLayout], list[ColumnLayout]]:
     """Give the columns whose levels, and those whose range, nobody declares."""
     columns = modelled_columns(layout, schema)
     bought = [c for c in columns if declared_domain(c, schema) is None]
     # By kind: columns are not compared, since a name may be pandas.NA.
-    keyed = [c for c in bought if c.kind in _WITH_LEVELS]
-    return keyed, [c for c in bought if c.kind not in _WITH_LEVELS]
+    keyed = [c for c in bought if c.kind in _WITH_CATEGORIES]
+    return keyed, [c for c in bought if c.kind not in _WITH_CATEGORIES]
 
 
-def bought_share(layout: TableLayout, schema: TableSchema | None) -> float:
-    """Give the share of the budget (in mu^2) that `buy_facts` will spend."""
-    keyed, numeric = bought_columns(layout, schema)
-    grained = any(needs_grain(c, schema) for c in modelled_columns(layout, schema))
+def discovery_mu_share(layout: TableLayout, schema: TableSchema | None) -> float:
+    """Give the share of the budget (in mu^2) that `discover` will spend."""
+    keyed, numeric = undeclared_columns(layout, schema)
+    coarse = any(needs_resolution(c, schema) for c in modelled_columns(layout, schema))
     share = CLASS_SHARE * class_share(layout.label_column, schema)
-    share += LEVELS_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
-    return share + GRAINS_SHARE * grained
+    share += CATEGORIES_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
+    return share + RESOLUTIONS_SHARE * coarse
 
 
 def threshold_delta(
@@ -770,7 +781,7 @@ def threshold_delta(
 
 def _n_discoveries(layout: TableLayout, schema: TableSchema | None) -> int:
     """Count the releases that need a delta of their own: labels, and categories."""
-    categories, _ = bought_columns(layout, schema)
+    categories, _ = undeclared_columns(layout, schema)
     target = layout.label_column
     labels = target is not None and public_labels(target, schema) is None
     return int(bool(categories)) + int(labels)

@@ -31,8 +31,8 @@ from skdpsynth.privacy import (
 from skdpsynth.table import (
     MISSING,
     ZERO,
+    CategoryDomain,
     ColumnDomain,
-    LevelDomain,
     MarginalTransform,
     NumericDomain,
     is_continuous,
@@ -137,8 +137,8 @@ def flat_marginals(
                 missing=missing,
             )
         else:
-            even = np.ones(len(domain.levels))
-            own = MarginalTransform.of_levels(domain, even, missing=missing)
+            even = np.ones(len(domain.categories))
+            own = MarginalTransform.of_categories(domain, even, missing=missing)
         columns.append(own)
     return [list(columns) for _ in range(n_classes)]
 
@@ -180,7 +180,7 @@ def estimate(
     last = [own[-1] for own in rounds]
     sizes = known_sizes(classes, rounds)
     stds = np.array([part.released.noise_std for part in last])
-    levels = [part.counts(size) for part, size in zip(last, sizes, strict=True)]
+    categories = [part.counts(size) for part, size in zip(last, sizes, strict=True)]
     counted = [
         [part.counted(domains, size) for part in own]
         for own, size in zip(rounds, sizes, strict=True)
@@ -193,8 +193,10 @@ def estimate(
     sure = np.flatnonzero(sizes >= _POOLED_FROM * stds)
     columns = []
     for j, domain in enumerate(domains):
-        if isinstance(domain, LevelDomain):
-            marginals = _level_marginals(domain, [own[j] for own in levels], stds)
+        if isinstance(domain, CategoryDomain):
+            marginals = _category_marginals(
+                domain, [own[j] for own in categories], stds
+            )
         else:
             if not is_continuous(domain):
                 few = _few_numbers([own[-1] for own in parts[j]])
@@ -326,24 +328,26 @@ def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
     return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
 
 
-def _level_marginals(
-    domain: LevelDomain, counts: list[Floats], stds: Floats
+def _category_marginals(
+    domain: CategoryDomain, counts: list[Floats], stds: Floats
 ) -> list[MarginalTransform]:
     """Marginals of a level column; what is in none is spread over the levels."""
-    n_levels = len(domain.levels)
+    n_levels = len(domain.categories)
     stacked = np.array(counts)
     if stacked.size == 0:
-        return [MarginalTransform.of_levels(domain, np.empty(0)) for _ in counts]
+        return [MarginalTransform.of_categories(domain, np.empty(0)) for _ in counts]
     shares = shrunk_distributions(stacked, stds * _centred(stacked.shape[1]))
     missing = shares[:, n_levels:].sum(axis=1)
-    order = _level_order(shares[:, :n_levels], ordered=domain.ordered)
+    order = _category_order(shares[:, :n_levels], ordered=domain.ordered)
     return [
-        MarginalTransform.of_levels(domain, row[:n_levels], missing=gone, order=order)
+        MarginalTransform.of_categories(
+            domain, row[:n_levels], missing=gone, order=order
+        )
         for row, gone in zip(shares, missing, strict=True)
     ]
 
 
-def _level_order(shares: Floats, *, ordered: bool) -> NDArray[np.int64]:
+def _category_order(shares: Floats, *, ordered: bool) -> NDArray[np.int64]:
     """Order levels along the direction in which the classes differ most."""
     n_classes, n_levels = shares.shape
     if ordered or n_classes < 2 or n_levels < 3:
@@ -451,7 +455,7 @@ def _n_cells(domain: ColumnDomain, n_bins: int) -> int:
     """Count the cells of a column: what its domain models."""
     if isinstance(domain, NumericDomain):
         return n_bins + (domain.zero is not None) + domain.nullable
-    return len(domain.levels) + domain.nullable
+    return len(domain.categories) + domain.nullable
 
 
 def measure_marginals(
@@ -476,8 +480,8 @@ def measure_marginals(
     shares = [
         coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus
     ]
-    members = [rows.parts_of_class(c) for c in range(len(classes))]
-    rounds: list[list[Round]] = [[] for _ in members]
+    class_codes = [rows.parts_of_class(c) for c in range(len(classes))]
+    rounds: list[list[Round]] = [[] for _ in class_codes]
 
     def measure(
         name: str,
@@ -491,7 +495,7 @@ def measure_marginals(
             _n_cells(domains[j], len(edges[j]) - 1 if j in edges else 0)
             for j in columns
         ]
-        codes = members[c].map(_cell_codes, domains, edges, columns, n_cells)
+        codes = class_codes[c].map(_cell_codes, domains, edges, columns, n_cells)
         if weight is None:
             weight = size_weight(n_cells, classes.noise_std, mu)
         norm, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
@@ -571,7 +575,7 @@ def _cell_codes(
             binned[kind == MISSING] = missing
             codes[own, position] = binned
         else:
-            known = np.arange(len(domain.levels))
+            known = np.arange(len(domain.categories))
             codes[own, position] = np.append(known, (n, missing))[kind]
     return codes
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from skdpsynth.measure._marginals import Round
     from skdpsynth.measure._tables import ColumnBins, TableBins
     from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.table import ColumnDomain, PrivateRows, TableFacts, TableRows
+    from skdpsynth.table import ColumnDomain, Metadata, PrivateRows, TableRows
 
     Floats = NDArray[np.float64]
 
@@ -257,7 +257,7 @@ class Measurements:
 class Described:
     """What was measured of each class, with names (keys are positions of classes)."""
 
-    facts: TableFacts
+    metadata: Metadata
     rounds: Sequence[Sequence[Round]]
     bins: TableBins | None  # of tables of two and three columns, if there are any
     pairs: Mapping[int, PairTables]
@@ -266,7 +266,7 @@ class Described:
 
     def __iter__(self) -> Iterator[Measurement]:
         """Go through the tables, class by class, in the order of their release."""
-        sizes = known_sizes(self.facts.classes, [list(own) for own in self.rounds])
+        sizes = known_sizes(self.metadata.classes, [list(own) for own in self.rounds])
         for c, size in enumerate(sizes.tolist()):
             yield from self._of_rounds(c, size)
             yield from self._of_tables(c)
@@ -274,11 +274,11 @@ class Described:
 
     @property
     def _names(self) -> list[Hashable]:
-        return [column.name for column in self.facts.columns]
+        return [column.name for column in self.metadata.columns]
 
     def _of_rounds(self, c: int, size: float) -> Iterator[Measurement]:
         """Give the numbers of rows, and the tables of one column."""
-        classes, names = self.facts.classes, self._names
+        classes, names = self.metadata.classes, self._names
         scope = classes.scopes[c]
         if classes.noise_std:
             count = np.array(classes.counts[c])
@@ -289,7 +289,7 @@ class Described:
                 again = np.array(released.size)
                 yield Measurement((), (), again, released.size_std, scope)
             for j, counts in one.counts(size).items():
-                own = _bins_of_cells(self.facts.domains[j], one.edges.get(j))
+                own = _bins_of_cells(self.metadata.domains[j], one.edges.get(j))
                 # Of counts less their mean, with the mean of as many rows as are known.
                 std = released.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
                 yield Measurement((names[j],), (own,), counts, float(std), scope)
@@ -298,9 +298,9 @@ class Described:
         """Give the tables of two and of three columns."""
         if self.bins is None:
             return
-        names, scope = self._names, self.facts.classes.scopes[c]
+        names, scope = self._names, self.metadata.classes.scopes[c]
         columns = [slice(*ends) for ends in pairwise(self.bins.starts.tolist())]
-        both = zip(self.facts.domains, self.bins.columns, strict=True)
+        both = zip(self.metadata.domains, self.bins.columns, strict=True)
         bins = [_bins_of_codes(domain, own) for domain, own in both]
         if (two := self.pairs.get(c)) is not None:
             for i, j in two.pairs.tolist():
@@ -323,7 +323,7 @@ class Described:
     def _of_moments(self, c: int) -> Iterator[Measurement]:
         """Give the second moments."""
         if (moments := self.moments.get(c)) is not None:
-            names, scope = self._names, self.facts.classes.scopes[c]
+            names, scope = self._names, self.metadata.classes.scopes[c]
             values = np.full((len(names), len(names)), np.nan)
             above = np.triu_indices(len(names), 1)
             values[above] = values.T[above] = moments.covariances
@@ -340,7 +340,7 @@ def _bins_of_cells(
         found = _intervals(domain, edges)
         found += [Bin("zero")] * (domain.zero is not None)
     else:
-        found = [Bin("categories", None, (level,)) for level in domain.levels]
+        found = [Bin("categories", None, (category,)) for category in domain.categories]
     return (*found, *[Bin("missing")] * domain.nullable)
 
 
@@ -351,9 +351,9 @@ def _bins_of_codes(domain: ColumnDomain, own: ColumnBins) -> tuple[Bin, ...]:
         found += [Bin("zero")] * (own.zero is not None)
         return (*found, *[Bin("missing")] * (own.n_bins - len(found)))
     together: list[list[Hashable]] = [[] for _ in range(own.n_bins)]
-    for level, place in zip(domain.levels, own.of_code, strict=False):
-        together[place].append(level)
-    found = [Bin("categories", None, tuple(levels)) for levels in together]
+    for category, place in zip(domain.categories, own.of_code, strict=False):
+        together[place].append(category)
+    found = [Bin("categories", None, tuple(categories)) for categories in together]
     if not together[own.rest]:
         found[own.rest] = Bin("other")
     return (*found[: own.rest + 1], *[Bin("missing")] * domain.nullable)
@@ -367,12 +367,12 @@ def _bins_of_groups(
     for group in range(n_groups):
         own = [bins[place] for place in np.flatnonzero(groups == group).tolist()]
         ends = [end for one in own for end in one.ends or ()]
-        levels = tuple(chain.from_iterable(one.categories for one in own))
+        categories = tuple(chain.from_iterable(one.categories for one in own))
         also = [one.kind for one in own if one.kind in ("zero", "missing", "other")]
         if ends:
             found.append(Bin("interval", (ends[0], ends[-1]), (), tuple(also)))
-        elif levels or not also:
-            found.append(Bin("categories", None, levels, tuple(also)))
+        elif categories or not also:
+            found.append(Bin("categories", None, categories, tuple(also)))
         else:
             found.append(Bin(also[0], None, (), tuple(also[1:])))
     return tuple(found)
@@ -398,7 +398,7 @@ def _bin_to_json(own: Bin) -> list[Any]:
     return [
         own.kind,
         own.ends,
-        [encode_value(level) for level in own.categories],
+        [encode_value(category) for category in own.categories],
         own.also,
     ]
 
@@ -452,12 +452,12 @@ class Measured:
         """The same as a list of tables with names."""
         tables = self.pairs, self.triples, self.moments
         bins = self.bins if self.pairs else None
-        return Measurements(Described(self.model.facts, self.rounds, bins, *tables))
+        return Measurements(Described(self.model.metadata, self.rounds, bins, *tables))
 
 
 def measure(
     rows: TableRows,
-    facts: TableFacts,
+    metadata: Metadata,
     plans: Sequence[ClassPlan],
     accountant: PrivacyAccountant,
 ) -> Measured:
@@ -467,7 +467,7 @@ def measure(
     ----------
     rows : TableRows
         The encoded rows; private.
-    facts : TableFacts
+    facts : Metadata
         What is public of the table.
     plans : sequence of n_classes ClassPlan
         How much of the budget each measurement has.
@@ -479,38 +479,38 @@ def measure(
     Measured
         Public.
     """
-    domains, prior = facts.domains, facts.classes.prior
+    domains, prior = metadata.domains, metadata.classes.prior
     mus = np.array([plan.mu_marginals for plan in plans])
     rounds: list[list[Round]] = [[] for _ in plans]
     marginals = flat_marginals(domains, len(plans))
     if mus.any():  # 1 column
         rounds, cells = measure_marginals(
-            rows, domains, facts.classes, accountant, mus=mus
+            rows, domains, metadata.classes, accountant, mus=mus
         )
-        marginals = estimate(domains, facts.classes, rounds, cells)
-    n_bins = table_bins(plans, len(domains), measured=facts.layout.measured)
+        marginals = estimate(domains, metadata.classes, rounds, cells)
+    n_bins = table_bins(plans, len(domains), measured=metadata.layout.measured)
     bins, in_order = choose_bins(domains, marginals, prior, n_bins)
     together = any(plan.mu_pairs for plan in plans)
-    model = TableModel(facts, in_order if together else marginals)
+    model = TableModel(metadata, in_order if together else marginals)
     ranks = [bins.ranks(own) for own in in_order]
     shares = [bins.shares(own) for own in ranks]
     pairs: dict[int, PairTables] = {}
     triples: dict[int, TripleTables] = {}
     moments: dict[int, SecondMoments] = {}
-    sizes = known_sizes(facts.classes, rounds)
+    sizes = known_sizes(metadata.classes, rounds)
     for c, plan in enumerate(plans):
-        own, scope = rows.parts_of_class(c), facts.classes.scopes[c]
+        own, scope = rows.parts_of_class(c), metadata.classes.scopes[c]
         if plan.mu_pairs:  # 2 columns
             pairs[c] = measure_pairs(
                 own,
                 bins,
                 shares[c],
-                facts.classes.counts[c],
+                metadata.classes.counts[c],
                 accountant,
                 mu=plan.mu_pairs,
                 scope=scope,
                 few=plan.few_rows,
-                target=facts.measured,
+                target=metadata.measured,
             )
         if plan.mu_triples:  # 3 columns
             triples[c] = measure_triples(

@@ -9,10 +9,10 @@ import numpy as np
 
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import (
+    CategoryDomain,
     Classes,
-    LevelDomain,
     MarginalTransform,
-    TableFacts,
+    Metadata,
     TableLayout,
     domain_from_dict,
     from_wall,
@@ -35,56 +35,58 @@ if TYPE_CHECKING:
 class TableModel:
     """The released marginals of every column, as `marginals[class][column]`."""
 
-    facts: TableFacts
+    metadata: Metadata
     marginals: list[list[MarginalTransform]]
 
     def columns(
-        self, ranks: NDArray[np.float64], members: NDArray[np.int64]
+        self, ranks: NDArray[np.float64], class_codes: NDArray[np.int64]
     ) -> list[pd.Series | None]:
         """Turn ranks in [0, 1], (n_rows, n_modelled_columns), into columns.
 
         Their order and dtypes are those of the training table. Identifiers are None:
         `DrawnTable` numbers them.
         """
-        cells = self.cells(ranks, members)
+        cells = self.cells(ranks, class_codes)
         series: dict[Any, pd.Series] = {}
-        for name, (column, domain) in self.facts.drawn.items():
+        for name, (column, domain) in self.metadata.drawn.items():
             values, missing = cells[name]
-            if isinstance(domain, LevelDomain):
+            if isinstance(domain, CategoryDomain):
                 codes = values.astype(np.int64)
-                series[column.name] = to_category_series(codes, domain.levels, column)
+                series[column.name] = to_category_series(
+                    codes, domain.categories, column
+                )
                 continue
             if domain.step is not None:
                 values = from_wall(values, column)
             series[column.name] = to_series(values, missing, column)
-        for column in self.facts.layout.columns:
-            if column is self.facts.layout.label_column:
-                levels = self.facts.classes.levels
-                codes = members if levels else np.full(len(members), -1)
-                series[column.name] = to_category_series(codes, levels, column)
-        return [series.get(column.name) for column in self.facts.layout.columns]
+        for column in self.metadata.layout.columns:
+            if column is self.metadata.layout.label_column:
+                categories = self.metadata.classes.labels
+                codes = class_codes if categories else np.full(len(class_codes), -1)
+                series[column.name] = to_category_series(codes, categories, column)
+        return [series.get(column.name) for column in self.metadata.layout.columns]
 
-    def check_levels(self) -> None:
+    def check_categories(self) -> None:
         """Raise what libraries do where a column's dtype does not hold all its levels.
 
         A file may state others; and a sample may have the rarest one of them.
         """
         pairs = [
-            (column, domain.levels)
-            for column, domain in self.facts.drawn.values()
-            if isinstance(domain, LevelDomain)
+            (column, domain.categories)
+            for column, domain in self.metadata.drawn.values()
+            if isinstance(domain, CategoryDomain)
         ]
-        label = self.facts.layout.label_column
+        label = self.metadata.layout.label_column
         if label is not None:
-            pairs.append((label, self.facts.classes.levels))
-        for column, levels in pairs:
+            pairs.append((label, self.metadata.classes.labels))
+        for column, categories in pairs:
             first = -1 if column.can_be_missing else 0
-            to_category_series(np.arange(first, len(levels)), levels, column)
+            to_category_series(np.arange(first, len(categories)), categories, column)
 
     def cells(
         self,
         ranks: NDArray[np.float64],
-        members: NDArray[np.int64],
+        class_codes: NDArray[np.int64],
         names: Collection[Hashable] | None = None,
     ) -> dict[Hashable, Cells]:
         """Turn ranks into numbers and codes of levels that keep all rules, by column.
@@ -92,23 +94,27 @@ class TableModel:
         Of the columns `names` at least, None for all. Of times that are whole units
         the numbers are on the clock of the column's zone.
         """
-        rules = self.facts.rules
+        rules = self.metadata.rules
         wanted = None if names is None else set(names)
         if wanted is not None and wanted & rules.names:
             wanted |= rules.names
         cells: dict[Hashable, Cells] = {}
-        order, places = in_order_of_class(members, len(self.marginals))
+        order, places = in_order_of_class(class_codes, len(self.marginals))
         by_class = order, places, np.ascontiguousarray(ranks[order].T)
-        for j, column in enumerate(self.facts.columns):
+        for j, column in enumerate(self.metadata.columns):
             if wanted is None or column.name in wanted:
                 cells[column.name] = self._decoded(j, *by_class)
         if not rules.rules or not (wanted is None or wanted & rules.names):
             return cells
-        if self.facts.layout.label_column is not None:
-            known = bool(self.facts.classes.levels)
-            codes = members.astype(np.float64) if known else np.full(len(members), -1.0)
-            cells[self.facts.layout.target] = codes, codes < 0
-        place_of = {column.name: j for j, column in enumerate(self.facts.columns)}
+        if self.metadata.layout.label_column is not None:
+            known = bool(self.metadata.classes.labels)
+            codes = (
+                class_codes.astype(np.float64)
+                if known
+                else np.full(len(class_codes), -1.0)
+            )
+            cells[self.metadata.layout.target] = codes, codes < 0
+        place_of = {column.name: j for j, column in enumerate(self.metadata.columns)}
         for first, *others in rules.together:
             gone = cells[first][1]
             for name in others:
@@ -162,16 +168,16 @@ class TableModel:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         """Split into JSON-safe facts and arrays, for saving."""
-        facts = self.facts
-        places = {column.name: n for n, column in enumerate(facts.layout.columns)}
+        metadata = self.metadata
+        places = {column.name: n for n, column in enumerate(metadata.layout.columns)}
         document = {
-            "layout": facts.layout.to_dict(),
-            "columns": [places[column.name] for column in facts.columns],
-            "axes": [domain.to_dict() for domain in facts.domains],
-            "levels": [encode_value(level) for level in facts.classes.levels],
+            "layout": metadata.layout.to_dict(),
+            "columns": [places[column.name] for column in metadata.columns],
+            "axes": [domain.to_dict() for domain in metadata.domains],
+            "levels": [encode_value(category) for category in metadata.classes.labels],
             "missing": [[column.missing for column in row] for row in self.marginals],
         }
-        arrays = {"class_counts": facts.classes.counts}
+        arrays = {"class_counts": metadata.classes.counts}
         for c, row in enumerate(self.marginals):
             for j, column in enumerate(row):
                 arrays[f"points.{c}.{j}"] = column.points
@@ -188,8 +194,8 @@ class TableModel:
         """Rebuild what `to_state` split; rules are those of `schema`."""
         layout = TableLayout.from_dict(document["layout"])
         domains = tuple(domain_from_dict(domain) for domain in document["axes"])
-        levels = tuple(decode_value(level) for level in document["levels"])
-        classes = Classes(levels, arrays["class_counts"])
+        categories = tuple(decode_value(category) for category in document["levels"])
+        classes = Classes(categories, arrays["class_counts"])
         columns = tuple(layout.columns[place] for place in document["columns"])
         marginals = [
             [
@@ -203,4 +209,4 @@ class TableModel:
             ]
             for c, row in enumerate(document["missing"])
         ]
-        return cls(TableFacts.of(layout, columns, domains, classes, schema), marginals)
+        return cls(Metadata.of(layout, columns, domains, classes, schema), marginals)

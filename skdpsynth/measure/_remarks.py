@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.table import LevelDomain, NumericDomain
+from skdpsynth.table import CategoryDomain, NumericDomain
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ _FEW_NAMES = 3  # of columns, in a warning
 NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
 
 
-def judged(
+def remarks(
     model: TableModel,
     plans: Sequence[ClassPlan],
     declared: TableSchema | None,
@@ -58,7 +58,7 @@ def judged(
 
 def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
     """Say where a claim is weaker than it may look."""
-    n_rows = float(model.facts.classes.counts.sum())
+    n_rows = float(model.metadata.classes.counts.sum())
     if report.private and report.delta * n_rows > 1.0:
         yield (
             f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
@@ -74,20 +74,22 @@ def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
 def _sentences(
     model: TableModel, declared: TableSchema | None, parts: list[str], most_names: int
 ) -> Iterator[str]:
-    facts = model.facts
+    metadata = model.metadata
     parts = [*parts, *_of_columns(model, declared, most_names)]
     if parts:
         yield (
             f"Parts of the result are poor: {'; '.join(parts)}. Use a larger epsilon, "
             "declare more in a schema, or leave out columns; plan() shows the numbers."
         )
-    levels = {name: domain.levels for name, domain in _levels_of(model).items()}
-    levels[facts.layout.target] = facts.classes.levels
+    categories = {
+        name: domain.categories for name, domain in _categories_of(model).items()
+    }
+    categories[metadata.layout.target] = metadata.classes.labels
     unsorted = [
         column.name
-        for column in facts.layout.columns
+        for column in metadata.layout.columns
         if getattr(column.dtype, "ordered", False)
-        and len(levels.get(column.name, ())) > 1
+        and len(categories.get(column.name, ())) > 1
         and (declared is None or column.name not in declared.columns)
     ]
     if unsorted:
@@ -96,43 +98,43 @@ def _sentences(
             "public, so they come back sorted by name or number. State the order by "
             "Categorical([...], ordered=True) in a schema."
         )
-    if facts.measured is not None and _few_numbers(model, declared):
+    if metadata.measured is not None and _few_numbers(model, declared):
         yield (
-            f"The target {facts.layout.target!r} is a float column, so it is modelled "
-            "as a measurement, but it has a few whole numbers only. If they are "
-            "classes, cast it by astype(int) or astype('Int64')."
+            f"The target {metadata.layout.target!r} is a float column, so it is "
+            "modelled as a measurement, but it has a few whole numbers only. If they "
+            "are classes, cast it by astype(int) or astype('Int64')."
         )
 
 
 def _of_classes(
     model: TableModel, plans: Sequence[ClassPlan], *, private: bool, dependent: bool
 ) -> Iterator[str]:
-    facts = model.facts
+    metadata = model.metadata
     notes = Counter(plan.note for plan in plans if plan.note and private)
     for note, count in notes.items():
         yield f"{count} of {len(plans)} classes have {note}"
-    classes = facts.classes
-    if facts.layout.label_column is not None:
+    classes = metadata.classes
+    if metadata.layout.label_column is not None:
         n_rows = classes.counts.sum()
-        if not classes.levels:
+        if not classes.labels:
             yield "no label was frequent enough to be released"
         elif len(classes) == 1:
             yield "the target has one class only, so a classifier learns nothing"
         if classes.found_from > max(_LABEL_FROM * n_rows, 1.0):
             yield (
                 f"labels of up to {classes.found_from:.0f} rows are not found (declare "
-                f"all of {facts.layout.target!r} by Categorical([...]))"
+                f"all of {metadata.layout.target!r} by Categorical([...]))"
             )
     lost = all(plan.dependence == "lost" for plan in plans)
-    if dependent and private and lost and len(facts.columns) > 1:
+    if dependent and private and lost and len(metadata.columns) > 1:
         yield f"all classes have {NO_DEPENDENCE}"
 
 
 def _of_columns(
     model: TableModel, declared: TableSchema | None, most_names: int
 ) -> Iterator[str]:
-    of_levels = _levels_of(model)
-    empty = [n for n, a in of_levels.items() if not a.levels and not a.nullable]
+    of_categories = _categories_of(model)
+    empty = [n for n, a in of_categories.items() if not a.categories and not a.nullable]
     if empty:
         yield (
             f"no category of {_named(empty, most_names)} was frequent enough to be "
@@ -140,16 +142,17 @@ def _of_columns(
             "rows as Identifier())"
         )
     merged = [
-        f"{name!r} ({len(domain.levels)}, about {100 * domain.other:.0f} % of its rows)"
-        for name, domain in of_levels.items()
-        if domain.levels and domain.other > RARE_FROM
+        f"{name!r} ({len(domain.categories)}, "
+        f"about {100 * domain.other:.0f} % of its rows)"
+        for name, domain in of_categories.items()
+        if domain.categories and domain.other > RARE_FROM
     ]
     if merged:
         yield (
             "rare categories are drawn as the ones that were found, in "
             f"{_listed(merged, most_names)} (group them, or declare Categorical([...]))"
         )
-    pairs = zip(model.facts.columns, model.facts.domains, strict=True)
+    pairs = zip(model.metadata.columns, model.metadata.domains, strict=True)
     guessed = [c.name for c, a in pairs if isinstance(a, NumericDomain) and a.guessed]
     if guessed:
         yield (
@@ -164,30 +167,35 @@ def _of_columns(
         )
 
 
-def _levels_of(model: TableModel) -> dict[Hashable, LevelDomain]:
+def _categories_of(model: TableModel) -> dict[Hashable, CategoryDomain]:
     return {
         column.name: domain
-        for column, domain in zip(model.facts.columns, model.facts.domains, strict=True)
-        if isinstance(domain, LevelDomain)
+        for column, domain in zip(
+            model.metadata.columns, model.metadata.domains, strict=True
+        )
+        if isinstance(domain, CategoryDomain)
     }
 
 
 def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashable]:
     """Name bought columns of whole numbers that are spread evenly over many values."""
-    facts = model.facts
+    metadata = model.metadata
     described = {} if declared is None else declared.columns
-    n_rows, largest = facts.classes.counts.sum(), int(facts.classes.counts.argmax())
+    n_rows, largest = (
+        metadata.classes.counts.sum(),
+        int(metadata.classes.counts.argmax()),
+    )
     found: list[Hashable] = []
     if n_rows < _IDENTIFIER_ROWS:
         return found
     for j, (column, domain) in enumerate(
-        zip(facts.columns, facts.domains, strict=True)
+        zip(metadata.columns, metadata.domains, strict=True)
     ):
         if column.kind != "integer" or column.name in described:
             continue
         assert isinstance(domain, NumericDomain)
         marginal = model.marginals[largest][j]
-        if domain.guessed or domain.nullable or j == facts.measured:
+        if domain.guessed or domain.nullable or j == metadata.measured:
             continue
         values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
@@ -201,11 +209,11 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
 
 def _few_numbers(model: TableModel, declared: TableSchema | None) -> bool:
     """Tell from its bought range whether a measured target may be labels."""
-    facts = model.facts
-    if declared is not None and facts.layout.target in declared.columns:
+    metadata = model.metadata
+    if declared is not None and metadata.layout.target in declared.columns:
         return False
-    assert facts.measured is not None
-    domain = facts.domains[facts.measured]
+    assert metadata.measured is not None
+    domain = metadata.domains[metadata.measured]
     assert isinstance(domain, NumericDomain)
     whole = domain.integer and domain.decimals == 0
     return whole and domain.high - domain.low < _FEW_NUMBERS

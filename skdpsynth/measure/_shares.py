@@ -8,9 +8,9 @@ from __future__ import annotations
 
 # Of the whole fit, paid by all rows before anything else.
 CLASS_SHARE = 0.04  # labels of the classes, and their counts
-LEVELS_SHARE = 0.06  # categories
+CATEGORIES_SHARE = 0.06  # categories
 RANGES_SHARE = 0.10  # ranges of numbers
-GRAINS_SHARE = 0.01  # decimals of numbers, and units of times
+RESOLUTIONS_SHARE = 0.01  # decimals of numbers, and units of times
 
 # Of what is then left to a class that trains, if it starts from something. The rest of
 # the class's budget is for its start, and all of it if it cannot pay for training.

@@ -26,7 +26,13 @@ from skdpsynth.privacy import (
     noisy_second_moments,
     noisy_triple_tables,
 )
-from skdpsynth.table import MISSING, ZERO, LevelDomain, MarginalTransform, NumericDomain
+from skdpsynth.table import (
+    MISSING,
+    ZERO,
+    CategoryDomain,
+    MarginalTransform,
+    NumericDomain,
+)
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
@@ -53,7 +59,7 @@ class ColumnBins:
     edges: NDArray[np.float64]
     # Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric columns
     # have the codes value, exact zero and missing; level columns those of
-    # `LevelDomain`, and 'other' is in one bin with the rare levels.
+    # `CategoryDomain`, and 'other' is in one bin with the rare levels.
     of_code: NDArray[np.int64]
     n_bins: int
     zero: float | None = None  # edge where an exact zero has a bin of its own
@@ -116,7 +122,7 @@ class TableBins:
         return [column.n_bins for column in self.columns]
 
     @property
-    def levels(self) -> list[bool]:
+    def categories(self) -> list[bool]:
         """Which columns have levels, and no order."""
         return [column.rest >= 0 for column in self.columns]
 
@@ -193,8 +199,8 @@ def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
     """Give the bins that a column can have, before its marginals are known."""
     if domain is None:
         return n_bins + 1
-    if isinstance(domain, LevelDomain):
-        return min(len(domain.levels), n_bins) + 1 + domain.nullable
+    if isinstance(domain, CategoryDomain):
+        return min(len(domain.categories), n_bins) + 1 + domain.nullable
     if domain.integer:
         n_bins = min(n_bins, int(domain.high - domain.low) + 1)
     return n_bins + (domain.zero is not None) + domain.nullable
@@ -233,7 +239,7 @@ def choose_bins(
         if isinstance(domain, NumericDomain):
             columns.append(_bins_of_numbers(domain, own, prior, n_bins))
         else:
-            bins, own = _bins_of_levels(domain, own, prior, n_bins)
+            bins, own = _bins_of_categories(domain, own, prior, n_bins)
             columns.append(bins)
         changed.append(own)
     return TableBins(columns), [list(row) for row in zip(*changed, strict=True)]
@@ -277,8 +283,8 @@ def _bins_of_numbers(
     return ColumnBins(edges, np.array(of_code), missing + domain.nullable, zero)
 
 
-def _bins_of_levels(
-    domain: LevelDomain,
+def _bins_of_categories(
+    domain: CategoryDomain,
     marginals: list[MarginalTransform],
     prior: NDArray[np.float64],
     n_bins: int,
@@ -292,7 +298,7 @@ def _bins_of_levels(
     bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
     order = np.argsort(of_code[:-2], kind="stable")
     return bins, [
-        MarginalTransform.of_levels(
+        MarginalTransform.of_categories(
             domain, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
         )
         for row, own in zip(shares, marginals, strict=True)

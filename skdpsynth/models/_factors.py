@@ -124,10 +124,10 @@ class FactorGenerator:
             own["loadings"] = self.parameters[lender]["loadings"].copy()
 
     def draw(
-        self, members: NDArray[np.int64], rng: np.random.Generator
+        self, class_codes: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes; see `scores`."""
-        scores = self.scores(members, rng)
+        scores = self.scores(class_codes, rng)
         blocks = np.array_split(scores, n_threads())  # views
         with ThreadPoolExecutor(len(blocks)) as pool:
             list(pool.map(ndtr, blocks, blocks))  # in place
@@ -162,13 +162,13 @@ class FactorGenerator:
         )
 
     def scores(
-        self, members: NDArray[np.int64], rng: np.random.Generator
+        self, class_codes: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Draw scores (n_rows, n_columns) of given classes by a public stream."""
         n_columns, n_factors = self.parameters[0]["loadings"].shape
-        scores = rng.standard_normal((len(members), n_columns))
-        factors = rng.standard_normal((len(members), n_factors))
-        order, places = in_order_of_class(members, len(self.parameters))
+        scores = rng.standard_normal((len(class_codes), n_columns))
+        factors = rng.standard_normal((len(class_codes), n_factors))
+        order, places = in_order_of_class(class_codes, len(self.parameters))
         for own, place in zip(self.parameters, places, strict=True):
             if not any(value.any() for value in own.values()):
                 continue  # a class that learnt nothing

@@ -175,7 +175,7 @@ class Generator(Protocol):
     """The generators of all classes: public, made of releases alone."""
 
     def draw(
-        self, members: NDArray[np.int64], rng: np.random.Generator
+        self, class_codes: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes, (n_rows, n_columns), in [0, 1]."""
 

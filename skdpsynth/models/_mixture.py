@@ -47,7 +47,7 @@ class Mixture:
         return cls(np.ones(1), shares[None].astype(np.float32), ranks)
 
     def lent(
-        self, own: Mixture, starts: NDArray[np.int64], levels: Sequence[bool]
+        self, own: Mixture, starts: NDArray[np.int64], categories: Sequence[bool]
     ) -> Mixture:
         """Give the same dependence to a class with marginals of its own.
 
@@ -60,7 +60,7 @@ class Mixture:
         wanted = np.maximum(own.weights @ own.probabilities, _TINY)
         for j, (start, end) in enumerate(pairwise(starts.tolist())):
             given = np.maximum(self.probabilities[:, start:end].astype(float), _TINY)
-            if levels[j]:
+            if categories[j]:
                 odds = np.ones(end - start)
                 for _ in range(_RAKINGS):
                     tilted = given * odds
@@ -114,11 +114,11 @@ class MixtureGenerator:
         self.starts = starts
 
     def draw(
-        self, members: NDArray[np.int64], rng: np.random.Generator
+        self, class_codes: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
-        ranks = np.empty((len(members), len(self.starts) - 1))
-        order, places_of = in_order_of_class(members, len(self.mixtures))
+        ranks = np.empty((len(class_codes), len(self.starts) - 1))
+        order, places_of = in_order_of_class(class_codes, len(self.mixtures))
         for mixture, own in zip(self.mixtures, places_of, strict=True):
             rows = order[own]
             # In the order of their codes: the tables below are then read in order.
@@ -408,8 +408,8 @@ class Heads:
 
     def by_column(self, values: torch.Tensor) -> torch.Tensor:
         """Give every bin the sum of its column."""
-        members = self._members.to(values)
-        return values @ members @ members.T
+        class_codes = self._members.to(values)
+        return values @ class_codes @ class_codes.T
 
     def slopes(
         self, parameters: torch.Tensor, by_changes: torch.Tensor

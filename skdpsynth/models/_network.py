@@ -112,9 +112,9 @@ class NetworkTrainer(Trainer):
     def moments(self) -> torch.Tensor:
         """Give the mean of ``r r^T`` over many fakes r = (1, scores)."""
         if self._moments is None:
-            fakes = self.rows(self.draw(_POOL))
-            fakes = torch.cat([torch.ones_like(fakes[:, :1]), fakes], 1)
-            self._moments = fakes.T @ fakes / _POOL
+            generated = self.rows(self.draw(_POOL))
+            generated = torch.cat([torch.ones_like(generated[:, :1]), generated], 1)
+            self._moments = generated.T @ generated / _POOL
         return self._moments
 
     def gradient(self, draws: Draws, score: Score) -> torch.Tensor:

@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure import TableModel
     from skdpsynth.sampling._where import DrawRanks
-    from skdpsynth.table import Classes, TableFacts
+    from skdpsynth.table import Classes, Metadata
 
 
 def in_random_order(
     counts: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Give the class of every synthetic row, so many of each."""
-    members = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    rng.shuffle(members)
-    return members
+    class_codes = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    rng.shuffle(class_codes)
+    return class_codes
 
 
 def checked_number(number: int, name: str = "n_samples") -> int:
@@ -67,13 +67,13 @@ def class_counts(
             "sampling_strategy must be None, 'balanced' or a dict from class to share "
             f"or count. Got {type(strategy).__name__} instead."
         )
-    unknown = [key for key in strategy if key not in classes.levels]
+    unknown = [key for key in strategy if key not in classes.labels]
     if unknown:
         raise ValueError(
             f"sampling_strategy names {unknown!r}, but the fitted classes are "
-            f"{list(classes.levels)!r}."
+            f"{list(classes.labels)!r}."
         )
-    values = [strategy.get(level, 0) for level in classes.levels]
+    values = [strategy.get(category, 0) for category in classes.labels]
     if not all(
         isinstance(v, Real) and not isinstance(v, bool) and v >= 0 for v in values
     ):
@@ -99,14 +99,18 @@ class DrawnTable:
     others are joined at the end.
     """
 
-    def __init__(self, facts: TableFacts, n_rows: int, first: int = 0) -> None:
-        self._columns, self._n_rows, self._first = facts.layout.columns, n_rows, first
+    def __init__(self, metadata: Metadata, n_rows: int, first: int = 0) -> None:
+        self._columns, self._n_rows, self._first = (
+            metadata.layout.columns,
+            n_rows,
+            first,
+        )
         self._whole: dict[int, NDArray[Any]] = {}
         self._pieces: dict[int, dict[int, pd.Series]] = {}
         for place, column in enumerate(self._columns):
             # A name may be pandas.NA, so columns are not compared.
-            is_label = column is facts.layout.label_column
-            if column.name not in facts.drawn and not is_label:
+            is_label = column is metadata.layout.label_column
+            if column.name not in metadata.drawn and not is_label:
                 continue  # an identifier
             if isinstance(column.dtype, np.dtype) and column.dtype.kind != "O":
                 self._whole[place] = np.empty(n_rows, column.dtype)
@@ -158,8 +162,8 @@ def _fresh_identifiers(first: int, n_rows: int, column: ColumnLayout) -> pd.Seri
         numbers = np.arange(first, first + n_rows, dtype=np.float64)
         return to_series(numbers * step, nothing, column)
     if isinstance(column.dtype, pd.CategoricalDtype):
-        levels = pd.Series(column.dtype.categories)
-        inner = ColumnLayout.of(column.name, levels)
+        categories = pd.Series(column.dtype.categories)
+        inner = ColumnLayout.of(column.name, categories)
         if inner.kind != "categorical":
             values = _fresh_identifiers(first, n_rows, inner)
             listed = pd.Index(values.unique(), dtype=inner.dtype)
@@ -211,14 +215,14 @@ class RowSource:
         """Say how many rows each class has; a condition leaves that open."""
         if self.condition is not None:
             return np.zeros(0, dtype=np.int64)
-        return class_counts(n_samples, self.strategy, self.model.facts.classes)
+        return class_counts(n_samples, self.strategy, self.model.metadata.classes)
 
     def _batches(
         self, n_samples: int, batch_size: int, counts: NDArray[np.int64]
     ) -> Iterator[Any]:
         for first in range(0, n_samples, batch_size):
             n_rows = min(batch_size, n_samples - first)
-            table = DrawnTable(self.model.facts, n_rows, first)
+            table = DrawnTable(self.model.metadata, n_rows, first)
             if self.condition is None:
                 own = counts
                 if first + n_rows < n_samples:
@@ -232,7 +236,7 @@ class RowSource:
                     table.put(start, columns)
             yield self.convert(table.frame())
 
-    def _fill(self, table: DrawnTable, members: NDArray[np.int64]) -> None:
+    def _fill(self, table: DrawnTable, class_codes: NDArray[np.int64]) -> None:
         """Draw rows of given classes.
 
         One chunk is decoded while the next one is drawn, so the ranks of two are there
@@ -240,13 +244,13 @@ class RowSource:
         """
 
         def decode(start: int, ranks: NDArray[np.float64]) -> None:
-            own = members[start : start + len(ranks)]
+            own = class_codes[start : start + len(ranks)]
             table.put(start, self.model.columns(ranks, own))
 
         jobs: list[Future[None]] = []
         with ThreadPoolExecutor(n_threads()) as pool:
-            for first in range(0, len(members), _CHUNK_ROWS):
-                ranks = self.ranks(members[first : first + _CHUNK_ROWS], self.rng)
+            for first in range(0, len(class_codes), _CHUNK_ROWS):
+                ranks = self.ranks(class_codes[first : first + _CHUNK_ROWS], self.rng)
                 wait(jobs)
                 for place in range(0, len(ranks), _BLOCK_ROWS):
                     block = ranks[place : place + _BLOCK_ROWS]
@@ -368,7 +372,7 @@ class Sampler:
         """Read the arguments that `sample` and `sample_batches` share."""
         check_is_fitted(self)
         convert = converter(output)
-        layout = self._model.facts.layout
+        layout = self._model.metadata.layout
         if layout.measured and sampling_strategy is not None:
             raise ValueError(
                 f"The target {layout.target!r} is a number, and sampling_strategy is "
@@ -383,7 +387,7 @@ class Sampler:
             if sampling_strategy is not None:
                 msg = "where sets the class shares: leave out sampling_strategy."
                 raise ValueError(msg)
-            condition = Condition.of(where, self._model.facts)
+            condition = Condition.of(where, self._model.metadata)
             draw, left = self._within(condition.spans(self._model))
         return RowSource(
             self._model, draw, rng, sampling_strategy, condition, left, convert
@@ -391,7 +395,7 @@ class Sampler:
 
     @abstractmethod
     def _ranks(
-        self, members: NDArray[np.int64], rng: np.random.Generator
+        self, class_codes: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Draw the ranks of synthetic rows of the given classes, in [0, 1]."""
 

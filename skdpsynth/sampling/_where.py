@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdpsynth.schema import ROUNDING, plain
-from skdpsynth.table import LevelDomain, NumericDomain, from_wall, to_wall, zone_of
+from skdpsynth.table import CategoryDomain, NumericDomain, from_wall, to_wall, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         ColumnDomain,
         ColumnLayout,
         MarginalTransform,
-        TableFacts,
+        Metadata,
     )
 
     Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
@@ -98,7 +98,7 @@ class Condition:
     classes: NDArray[np.bool_]  # which may be drawn
 
     @classmethod
-    def of(cls, where: Mapping[Hashable, Any], facts: TableFacts) -> Condition:
+    def of(cls, where: Mapping[Hashable, Any], metadata: Metadata) -> Condition:
         """Read a condition; raise ValueError if no row of the table could satisfy it.
 
         A column is compared with one value, with any of a list, or, if it holds numbers
@@ -109,17 +109,17 @@ class Condition:
                 "where must be a dict from column name to what is wanted of it. Got "
                 f"{type(where).__name__} instead."
             )
-        drawn = facts.drawn
-        target, labels = facts.layout.target, facts.classes.levels
+        drawn = metadata.drawn
+        target, labels = metadata.layout.target, metadata.classes.labels
         columns: dict[Hashable, Allowed] = {}
-        classes = np.ones(len(facts.classes), dtype=bool)
+        classes = np.ones(len(metadata.classes), dtype=bool)
         for name, wanted in where.items():
             if name in drawn:
                 columns[name] = _allowed(*drawn[name], wanted)
             elif target is not None and name == target and labels:
-                column = facts.layout.label_column
+                column = metadata.layout.label_column
                 assert column is not None
-                found = _allowed(column, LevelDomain(labels, nullable=False), wanted)
+                found = _allowed(column, CategoryDomain(labels, nullable=False), wanted)
                 classes &= np.isin(np.arange(len(labels)), found.ranges[:, 0])
             else:
                 raise ValueError(
@@ -133,8 +133,8 @@ class Condition:
 
         Not of columns that a rule changes: a rank does not tell their values.
         """
-        names = [column.name for column in model.facts.columns]
-        left = self.columns.keys() - model.facts.rules.changed
+        names = [column.name for column in model.metadata.columns]
+        left = self.columns.keys() - model.metadata.rules.changed
         places = [
             (j, self.columns[name]) for j, name in enumerate(names) if name in left
         ]
@@ -147,11 +147,11 @@ class Condition:
         self,
         model: TableModel,
         ranks: NDArray[np.float64],
-        members: NDArray[np.int64],
+        class_codes: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
         """Tell which rows satisfy it, from their ranks and classes."""
-        found = self.classes[members]
-        cells = model.cells(ranks, members, self.columns)
+        found = self.classes[class_codes]
+        cells = model.cells(ranks, class_codes, self.columns)
         for name, allowed in self.columns.items():
             found &= allowed.holds(*cells[name])
         return found
@@ -170,7 +170,7 @@ def rows_where(
     `draw` leaves the share `left` of each class's rows, among them all that do. Those
     that do not are drawn again, class and all, so the law is that of the generator.
     """
-    shares = left * condition.classes * model.facts.classes.prior
+    shares = left * condition.classes * model.metadata.classes.prior
     found = tried = 0
     while found < n_samples:
         if tried >= _MOST_TRIED + 1000 * n_samples or not shares.sum() > 0:
@@ -181,11 +181,11 @@ def rows_where(
             )
         wanted = (n_samples - found) * (tried + 1) / (found + 1)
         size = int(min(max(wanted, 1000), _CHUNK_ROWS))
-        members = rng.choice(len(shares), size, p=shares / shares.sum())
-        ranks = draw(members, rng)
-        rows = np.flatnonzero(condition.holds(model, ranks, members))
+        class_codes = rng.choice(len(shares), size, p=shares / shares.sum())
+        ranks = draw(class_codes, rng)
+        rows = np.flatnonzero(condition.holds(model, ranks, class_codes))
         rows = rows[: n_samples - found]
-        yield found, model.columns(ranks[rows], members[rows])
+        yield found, model.columns(ranks[rows], class_codes[rows])
         found, tried = found + len(rows), tried + size
 
 
@@ -212,8 +212,8 @@ def _allowed(column: ColumnLayout, domain: ColumnDomain, wanted: Any) -> Allowed
     values = list(wanted) if listed else [wanted]
     gone = [_is_gone(value) for value in values]
     present = [value for value, none in zip(values, gone, strict=True) if not none]
-    if isinstance(domain, LevelDomain):
-        numbers = _codes(present, column, domain.levels)
+    if isinstance(domain, CategoryDomain):
+        numbers = _codes(present, column, domain.categories)
     else:
         numbers = [_number(value, column) for value in present]
     ranges = np.array(numbers, dtype=np.float64).reshape(-1, 1).repeat(2, axis=1)
@@ -234,12 +234,13 @@ def _between(
         ]
         return _of(np.array([ends]), column, domain, missing=False)
     try:
-        if any(isinstance(level, str | bool) for level in domain.levels):
+        if any(isinstance(category, str | bool) for category in domain.categories):
             raise TypeError
         codes = [
             float(code)
-            for code, level in enumerate(domain.levels)
-            if (_is_gone(low) or low <= level) and (_is_gone(high) or level <= high)
+            for code, category in enumerate(domain.categories)
+            if (_is_gone(low) or low <= category)
+            and (_is_gone(high) or category <= high)
         ]
     except TypeError:
         raise ValueError(
@@ -300,16 +301,16 @@ def _is_gone(value: Any) -> bool:  # noqa: ANN401 - any object
 
 
 def _codes(
-    values: Sequence[Any], column: ColumnLayout, levels: tuple[Hashable, ...]
+    values: Sequence[Any], column: ColumnLayout, categories: tuple[Hashable, ...]
 ) -> list[float]:
     """Find values among the levels of a column."""
-    code_of = {level: float(code) for code, level in enumerate(levels)}
+    code_of = {category: float(code) for code, category in enumerate(categories)}
     try:
         return [code_of[plain(value)] for value in values]
     except (KeyError, TypeError):
         raise ValueError(
             f"where[{column.name!r}] must be of the column's categories, which are "
-            f"{list(levels)!r}. Got another value."
+            f"{list(categories)!r}. Got another value."
         ) from None
 
 

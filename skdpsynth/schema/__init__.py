@@ -11,7 +11,7 @@ The lower-case names are for the other folders of the package.
 
 from skdpsynth.schema._columns import (
     EXACT,
-    MOST_BOUGHT,
+    MOST_DECIMALS,
     ROUNDING,
     SECONDS_OF,
     Boolean,
@@ -55,7 +55,7 @@ from skdpsynth.schema._tables import check_dtype, check_objects
 
 __all__ = [
     "EXACT",
-    "MOST_BOUGHT",
+    "MOST_DECIMALS",
     "ROUNDING",
     "SECONDS_OF",
     "Boolean",

@@ -236,7 +236,7 @@ SECONDS_OF: dict[str, float] = {"D": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.
 # at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
 _WIDE = 50.0
 _MOST_DECIMALS = 9
-MOST_BOUGHT = 4  # of decimals
+MOST_DECIMALS = 4  # of decimals
 ROUNDING = 1e-6  # of a unit of decimals, by which a bound may be off it
 EXACT = 2.0**53  # whole numbers below it are floats
 LARGEST = sys.float_info.max

@@ -12,7 +12,7 @@ from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._columns import (
     EXACT,
     KINDS,
-    MOST_BOUGHT,
+    MOST_DECIMALS,
     SECONDS_OF,
     Boolean,
     Categorical,
@@ -104,9 +104,9 @@ def _common_decimals(present: pd.Series, *bounds: float) -> int | Literal["any"]
     """Return the fewest decimals that all numbers have; "any" for more than 4."""
     exact = float(float_info(present.dtype).eps)
     values = present.to_numpy(dtype=np.float64)
-    found = decimals_of(values, exact, MOST_BOUGHT).max(initial=0)
+    found = decimals_of(values, exact, MOST_DECIMALS).max(initial=0)
     large = max(abs(float(bound)) for bound in bounds) * 10.0**found >= EXACT
-    return "any" if found > MOST_BOUGHT or large else int(found)
+    return "any" if found > MOST_DECIMALS or large else int(found)
 
 
 def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from skdpsynth.models import Generator, Trainer
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.sampling import DrawRanks
-    from skdpsynth.table import PrivateRows, TableFacts, TableRows
+    from skdpsynth.table import Metadata, PrivateRows, TableRows
 
 
 _CELLS = 32  # of a number, where nothing is known of it
@@ -110,7 +110,10 @@ class FactorStart:
         self._trained: tuple[str, ...] = ("loadings",)
         if not any(measured.rounds):
             self._trained += ("location", "log_scale")
-        n_classes, n_columns = len(measured.rounds), len(measured.model.facts.columns)
+        n_classes, n_columns = (
+            len(measured.rounds),
+            len(measured.model.metadata.columns),
+        )
         found = {c: self._loadings(measured, c) for c in measured.moments}
         most = max([n_factors, *(own.shape[1] for own in found.values())])
         self.generator = FactorGenerator.initial(n_classes, n_columns, most, seed)
@@ -162,7 +165,10 @@ class PairStart:
         device: torch.device,
     ) -> None:
         self.model, bins = measured.model, measured.bins
-        counts, prior = self.model.facts.classes.counts, self.model.facts.classes.prior
+        counts, prior = (
+            self.model.metadata.classes.counts,
+            self.model.metadata.classes.prior,
+        )
         self._bins, shares = bins, measured.shares
         self._released: dict[int, ReleasedClass] = {}
         for c, plan in enumerate(plans):
@@ -232,9 +238,9 @@ class PairStart:
         Every class keeps its own marginals.
         """
         known = [own or c in self._released for c, own in enumerate(learnt)]
-        mixtures, levels = self.generator.mixtures, self._bins.levels
+        mixtures, categories = self.generator.mixtures, self._bins.categories
         for c, lender in borrowers(known, n_rows).items():
-            lent = mixtures[lender].lent(mixtures[c], self._bins.starts, levels)
+            lent = mixtures[lender].lent(mixtures[c], self._bins.starts, categories)
             mixtures[c] = lent
 
 
@@ -243,14 +249,14 @@ class NetworkStart:
 
     def __init__(
         self,
-        facts: TableFacts,
+        metadata: Metadata,
         plans: Sequence[ClassPlan],
         hidden_dims: Sequence[int],
     ) -> None:
-        flat = flat_marginals(facts.domains, len(plans), _CELLS)
-        prior = facts.classes.prior
-        self._bins, flat = choose_bins(facts.domains, flat, prior, _CELLS)
-        self.model = TableModel(facts, flat)
+        flat = flat_marginals(metadata.domains, len(plans), _CELLS)
+        prior = metadata.classes.prior
+        self._bins, flat = choose_bins(metadata.domains, flat, prior, _CELLS)
+        self.model = TableModel(metadata, flat)
         self._ranks = self._bins.ranks(flat[0])
         self._hidden_dims = hidden_dims
         even = Mixture.independent(self._bins.shares(self._ranks), self._ranks)
@@ -292,9 +298,9 @@ class GeneratedSynthesizer(BaseSynthesizer):
     n_iter_: int
 
     def _ranks(
-        self, members: NDArray[np.int64], rng: np.random.Generator
+        self, class_codes: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        return self.generator_.draw(members, rng)
+        return self.generator_.draw(class_codes, rng)
 
     def _within(
         self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
@@ -475,7 +481,7 @@ class ClassGAN(GeneratedSynthesizer):
     def _initial(
         self,
         rows: TableRows,
-        facts: TableFacts,
+        metadata: Metadata,
         plans: Sequence[ClassPlan],
         accountant: PrivacyAccountant,
         *,
@@ -485,8 +491,8 @@ class ClassGAN(GeneratedSynthesizer):
         """Measure, and fit the initial model; or begin with a network or nothing."""
         if self.init == "random" and len(self.generator_hidden_dims):
             self.measurements_ = Measurements(())
-            return NetworkStart(facts, plans, tuple(self.generator_hidden_dims))
-        measured = measure(rows, facts, plans, accountant)
+            return NetworkStart(metadata, plans, tuple(self.generator_hidden_dims))
+        measured = measure(rows, metadata, plans, accountant)
         self.measurements_ = measured.measurements
         return fitted(
             measured,

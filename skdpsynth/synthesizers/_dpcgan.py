@@ -12,7 +12,7 @@ from skdpsynth.measure import DPSGD_SHARES
 from skdpsynth.models import Adam, resolve_device
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
 from skdpsynth.synthesizers._base import ONE_OR_AUTO, ClassGAN
-from skdpsynth.training import FAKES, Discriminator, train_generator
+from skdpsynth.training import N_GENERATED, Discriminator, train_generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import Init
-    from skdpsynth.table import TableFacts, TableRows
+    from skdpsynth.table import Metadata, TableRows
 
 
 _AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide
@@ -193,23 +193,23 @@ class AdversarialSynthesizer(ClassGAN):
     def _fit(
         self,
         rows: TableRows,
-        facts: TableFacts,
+        metadata: Metadata,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
         device = resolve_device(self.device)
         public = torch.Generator().manual_seed(seed)
-        scopes = facts.classes.scopes
+        scopes = metadata.classes.scopes
         # The whole run is reserved before anything is trained.
         reserved = {
             c: reserve_steps(plan, scopes[c], accountant, self._tail_delta)
             for c, plan in enumerate(plans)
             if plan.n_iter
         }
-        factors = [self._n_factors(plan, len(facts.columns)) for plan in plans]
+        factors = [self._n_factors(plan, len(metadata.columns)) for plan in plans]
         start = self._initial(
-            rows, facts, plans, accountant, n_factors=max(factors), seed=seed
+            rows, metadata, plans, accountant, n_factors=max(factors), seed=seed
         )
         settings: dict[int, dict[str, Any]] = {
             c: {
@@ -264,11 +264,11 @@ class AdversarialSynthesizer(ClassGAN):
             discriminator.renew()
             for _ in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
                 # Z^t; the label batch L^t is the class, whatever the rows drawn.
-                fakes = generator.rows(generator.draw(FAKES))
+                generated = generator.rows(generator.draw(N_GENERATED))
                 # Sample X^t; clip the gradients of real rows; add noise to their sum.
                 discriminator.release(features)
                 # Add the gradient of the fakes; step; DPGAN clips w to (-c_p, c_p).
-                discriminator.follow(fakes, features)
+                discriminator.follow(generated, features)
             # gen_loss, its gradient, and ADAM on theta_g.
             train_generator(
                 generator, discriminator, features, adam, self.n_generator_steps

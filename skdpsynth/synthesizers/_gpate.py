@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import Start
-    from skdpsynth.table import TableFacts, TableRows
+    from skdpsynth.table import Metadata, TableRows
 
 
 _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to an answer's
@@ -374,13 +374,13 @@ class GPATESynthesizer(ClassGAN):
     def _fit(
         self,
         rows: TableRows,
-        facts: TableFacts,
+        metadata: Metadata,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
         public = torch.Generator().manual_seed(seed)
-        scopes = facts.classes.scopes
+        scopes = metadata.classes.scopes
         # The whole run is reserved before anything is trained.
         reserve = reserve_sums if self.aggregator == "gaussian_sum" else reserve_votes
         reserved = {
@@ -389,7 +389,7 @@ class GPATESynthesizer(ClassGAN):
             if plan.n_iter
         }
         start = self._initial(
-            rows, facts, plans, accountant, n_factors=self._n_factors, seed=seed
+            rows, metadata, plans, accountant, n_factors=self._n_factors, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
@@ -439,9 +439,9 @@ class GPATESynthesizer(ClassGAN):
                     continue
                 generator = generators[c]
                 features = generator.features()
-                fakes = generator.rows(generator.draw(_POOL))  # lines 2-4
+                generated = generator.rows(generator.draw(_POOL))  # lines 2-4
                 for _ in range(self.n_teacher_steps):
-                    teachers.train_step(fakes, features)  # lines 5-8
+                    teachers.train_step(generated, features)  # lines 5-8
                 update = self._aggregate(
                     teachers, generator, features, plans[c], *reserved[c]
                 )  # lines 9-12
@@ -467,12 +467,12 @@ class GPATESynthesizer(ClassGAN):
             mean = released / (plan.n_teachers * self.max_grad_norm)
             unit = torch.from_numpy(mean * math.sqrt(len(mean)))
             return generator.push(draws, features, unit)
-        fakes = generator.rows(draws)
+        generated = generator.rows(draws)
         n_projected = plan.n_queries // self.batch_size
-        projections = random_projections(len(fakes), n_projected, generator)
+        projections = random_projections(len(generated), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
         scales = generator.scales
-        asked = teachers, fakes, features, projections * scales, self.max_grad_norm
+        asked = teachers, generated, features, projections * scales, self.max_grad_norm
         votes = projected_votes(*asked, self.n_bins)
         with telling(by_teacher=partial(projected_ballots, *asked, self.n_bins)):
             answers = confident_gnmax(

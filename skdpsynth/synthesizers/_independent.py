@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.sampling import DrawRanks
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table import TableFacts, TableRows
+    from skdpsynth.table import Metadata, TableRows
 
 
 class IndependentSynthesizer(BaseSynthesizer):
@@ -112,12 +112,12 @@ class IndependentSynthesizer(BaseSynthesizer):
     def _fit(
         self,
         rows: TableRows,
-        facts: TableFacts,
+        metadata: Metadata,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        measured = measure(rows, facts, plans, accountant)
+        measured = measure(rows, metadata, plans, accountant)
         self.measurements_ = measured.measurements
         return measured.model
 
@@ -136,9 +136,9 @@ class IndependentSynthesizer(BaseSynthesizer):
         ]
 
     def _ranks(
-        self, members: NDArray[np.int64], rng: np.random.Generator
+        self, class_codes: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        return rng.random((len(members), len(self._model.facts.columns)))
+        return rng.random((len(class_codes), len(self._model.metadata.columns)))
 
     def _within(
         self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
@@ -146,11 +146,11 @@ class IndependentSynthesizer(BaseSynthesizer):
         lengths = [[np.diff(own).sum() for own in part.values()] for part in spans]
 
         def draw(
-            members: NDArray[np.int64], rng: np.random.Generator
+            class_codes: NDArray[np.int64], rng: np.random.Generator
         ) -> NDArray[np.float64]:
-            ranks = self._ranks(members, rng)
+            ranks = self._ranks(class_codes, rng)
             for c, part in enumerate(spans):
-                rows = np.flatnonzero(members == c)
+                rows = np.flatnonzero(class_codes == c)
                 for j, own in part.items():
                     ranks[rows, j] = drawn_within(ranks[rows, j], own)
             return ranks

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skdpsynth.measure import ClassPlan, TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table import TableFacts, TableRows
+    from skdpsynth.table import Metadata, TableRows
 
 
 class MarginalSynthesizer(GeneratedSynthesizer):
@@ -164,12 +164,12 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     def _fit(
         self,
         rows: TableRows,
-        facts: TableFacts,
+        metadata: Metadata,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        measured = measure(rows, facts, plans, accountant)
+        measured = measure(rows, metadata, plans, accountant)
         self.measurements_ = measured.measurements
         model = fitted(measured, plans, seed=seed, device=resolve_device(self.device))
         model.close([False] * len(plans), [plan.n_rows for plan in plans])

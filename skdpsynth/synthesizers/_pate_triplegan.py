@@ -31,7 +31,7 @@ from skdpsynth.synthesizers._dpcgan import StepSettings
 from skdpsynth.synthesizers._pategan import TEACHER_BATCH, TEACHER_DECAY, teacher_rows
 from skdpsynth.table import MISSING, ZERO, NumericDomain
 from skdpsynth.training import (
-    FAKES,
+    N_GENERATED,
     BranchedDiscriminator,
     BranchedStudentDiscriminator,
     Classifier,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import Start, WholeTable
-    from skdpsynth.table import MarginalTransform, PrivateRows, TableFacts, TableRows
+    from skdpsynth.table import MarginalTransform, Metadata, PrivateRows, TableRows
 
 
 _CELLS = 128  # of a numeric column
@@ -81,7 +81,7 @@ class Evidence:
         self._model = model
         self._masses = [
             np.stack([_masses(by_class[j]) for by_class in model.marginals])
-            for j in range(len(model.facts.domains))
+            for j in range(len(model.metadata.domains))
         ]
         self._tables = []
         for masses in self._masses:
@@ -107,7 +107,7 @@ class Evidence:
 
         They are of shape (n_rows, n_features), and private if the rows are.
         """
-        features = np.ones((len(rows.members), self.n_features))
+        features = np.ones((len(rows.class_codes), self.n_features))
         for start in range(0, len(features), _CHUNK):
             part = slice(start, start + _CHUNK)
             units, category_codes = rows.units[part], rows.category_codes[part]
@@ -149,7 +149,7 @@ class Evidence:
         self, j: int, units: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> NDArray[np.int64]:
         """Give the cell of every row in one column."""
-        if not isinstance(self._model.facts.domains[j], NumericDomain):
+        if not isinstance(self._model.metadata.domains[j], NumericDomain):
             return category_codes[:, j].astype(np.int64)
         cells = np.minimum((units[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
         cells = np.where(category_codes[:, j] == ZERO, _CELLS, cells)
@@ -211,7 +211,7 @@ def _masses(column: MarginalTransform) -> NDArray[np.float64]:
     """
     present = 1.0 - column.missing
     if not isinstance(column.domain, NumericDomain):
-        masses = np.zeros(len(column.domain.levels) + 2)
+        masses = np.zeros(len(column.domain.categories) + 2)
         masses[column.points.astype(np.int64)] = present * np.diff(column.cumulative)
         masses[-1] = column.missing
         return masses
@@ -458,7 +458,7 @@ class Player(Protocol):
     def n_parameters(self) -> int:
         """Length of the discriminator's gradient."""
 
-    def look(self) -> None:
+    def begin_round(self) -> None:
         """Begin a round: fix what the discriminator sees of a row."""
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
@@ -492,7 +492,7 @@ class VotePlayer:
     ) -> None:
         self._settings, self._generator, self._plan = settings, generator, plan
         self._reservation = reservation
-        self.look()
+        self.begin_round()
         self._teachers = TeacherEnsemble(
             rows,
             plan.n_teachers,
@@ -521,7 +521,7 @@ class VotePlayer:
         """Length of the discriminator's gradient."""
         return self._view.n_features
 
-    def look(self) -> None:
+    def begin_round(self) -> None:
         """Begin a round: fix what the discriminator sees of a row."""
         self._view = View.of(self._generator)
 
@@ -535,18 +535,20 @@ class VotePlayer:
         pool = generator.rows(generator.draw(_POOL))
         for _ in range(settings.n_teacher_steps):
             self._teachers.train_step(pool, view.features)  # lines 4-5
-        fakes = generator.rows(generator.draw(self._plan.n_queries))  # line 10
-        opinions = self._teachers.logits(fakes, view.features)
+        generated = generator.rows(generator.draw(self._plan.n_queries))  # line 10
+        opinions = self._teachers.logits(generated, view.features)
         ballots = (opinions > 0).cpu().numpy()
         votes = ballots.sum(axis=0, dtype=np.int64)
         with telling(by_teacher=lambda: ballots):
             labels = noisy_votes(
                 votes, self._plan.n_teachers, self._reservation
             )  # lines 11-12
-        self._buffer.add(view, fakes, torch.from_numpy(labels), pool, self._slope)
+        self._buffer.add(view, generated, torch.from_numpy(labels), pool, self._slope)
         if unlabelled is not None:
             self._discriminator.alpha = self.alpha
-            self._discriminator.hear(unlabelled, view, generator.moments())  # line 15
+            self._discriminator.add_unlabelled(
+                unlabelled, view, generator.moments()
+            )  # line 15
         self._discriminator.train(
             self._buffer,
             settings.n_student_steps,
@@ -600,7 +602,7 @@ class StepPlayer:
         """Length of the discriminator's gradient."""
         return self._discriminator.n_parameters
 
-    def look(self) -> None:
+    def begin_round(self) -> None:
         """Begin a round: fix what the discriminator sees of a row."""
         self._features = self._generator.features()
         self._discriminator.renew()
@@ -611,12 +613,12 @@ class StepPlayer:
 
     def learn(self, unlabelled: torch.Tensor | None) -> None:
         """Take one step of DP-SGD on labelled rows, and an exact one on fakes."""
-        fakes = self._generator.rows(self._generator.draw(FAKES))  # line 10
+        generated = self._generator.rows(self._generator.draw(N_GENERATED))  # line 10
         self._discriminator.release(self._features)  # lines 11-12
         if unlabelled is not None:
             self._discriminator.alpha = self.alpha
             self._discriminator.add(unlabelled)  # lines 13-15
-        self._discriminator.follow(fakes, self._features)  # lines 16-17
+        self._discriminator.follow(generated, self._features)  # lines 16-17
 
     def generate(self) -> None:
         """Train the generator against the discriminator, which follows it."""
@@ -931,14 +933,14 @@ class PATETripleGANSynthesizer(ClassGAN):
     def _fit(
         self,
         rows: TableRows,
-        facts: TableFacts,
+        metadata: Metadata,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
         device = resolve_device(self.device)
         public = torch.Generator().manual_seed(seed)
-        settings, scopes = TripleSettings.of(self), facts.classes.scopes
+        settings, scopes = TripleSettings.of(self), metadata.classes.scopes
         triples = [plan for plan in plans if isinstance(plan, TriplePlan)]
         # What labelled rows pay is reserved before anything is trained.
         reserved = {
@@ -952,19 +954,19 @@ class PATETripleGANSynthesizer(ClassGAN):
         ]
         n_factors = max(plan.n_factors for plan in triples)
         start = self._initial(
-            rows, facts, plans, accountant, n_factors=n_factors, seed=seed
+            rows, metadata, plans, accountant, n_factors=n_factors, seed=seed
         )
         n_rounds = max(plan.n_iter for plan in triples)
         players = make_players(settings, rows, start, triples, reserved, public, device)
         branch = None
         # Without a class there are no pairs. Whether a row lacks a label is private.
-        if players and facts.classes.levels:
+        if players and metadata.classes.labels:
             evidence = Evidence(start.model)
             sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in triples]
             weights = train_classifier(
                 evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
             )  # lines 18-20
-            unlabelled, prior = rows.of_class(-1), facts.classes.prior
+            unlabelled, prior = rows.of_class(-1), metadata.classes.prior
             labels, counts = pseudo_labels(
                 evidence, weights, prior, unlabelled, reserve_pseudo_labels(accountant)
             )
@@ -995,7 +997,7 @@ class PATETripleGANSynthesizer(ClassGAN):
             for step in range(n_rounds):  # line 6
                 playing = {c: p for c, p in players.items() if step < plans[c].n_iter}
                 for player in playing.values():
-                    player.look()
+                    player.begin_round()
                 released: dict[int, torch.Tensor] = {}
                 if branch is not None:  # lines 7-9, with r_c = 0, and 14-15
                     released = branch.release(

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table import TableFacts, TableRows
+    from skdpsynth.table import Metadata, TableRows
 
 
 TEACHER_BATCH = 32
@@ -361,14 +361,14 @@ class PATEGANSynthesizer(ClassGAN):
     def _fit(
         self,
         rows: TableRows,
-        facts: TableFacts,
+        metadata: Metadata,
         plans: list[ClassPlan],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
         device = resolve_device(self.device)
         public = torch.Generator().manual_seed(seed)
-        scopes = facts.classes.scopes
+        scopes = metadata.classes.scopes
         # The whole run is reserved before anything is trained.
         training = [c for c, plan in enumerate(plans) if plan.n_iter]
         reserved = {
@@ -378,7 +378,7 @@ class PATEGANSynthesizer(ClassGAN):
             for c in training
         }
         start = self._initial(
-            rows, facts, plans, accountant, n_factors=self.latent_dim, seed=seed
+            rows, metadata, plans, accountant, n_factors=self.latent_dim, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="PATE-GAN") as progress:
@@ -431,14 +431,18 @@ class PATEGANSynthesizer(ClassGAN):
             pool = generator.rows(generator.draw(_POOL))
             for _ in range(self.n_teacher_steps):
                 teachers.train_step(pool, view.features)  # lines 5-9
-            fakes = generator.rows(generator.draw(plan.n_queries))  # lines 11-14
-            opinions = teachers.logits(fakes, view.features)
+            generated = generator.rows(generator.draw(plan.n_queries))  # lines 11-14
+            opinions = teachers.logits(generated, view.features)
             ballots = (opinions > 0).cpu().numpy()
             votes = ballots.sum(axis=0, dtype=np.int64)
             with telling(by_teacher=partial(np.asarray, ballots)):
                 labels = noisy_votes(votes, plan.n_teachers, reservation)  # line 15
             buffer.add(
-                view, fakes, torch.from_numpy(labels), pool, slope * math.sqrt(worth)
+                view,
+                generated,
+                torch.from_numpy(labels),
+                pool,
+                slope * math.sqrt(worth),
             )
             discriminator.train(
                 buffer, self.n_student_steps, self.student_learning_rate

@@ -1,8 +1,8 @@
 """Tables and what is public about them. No noise is drawn here, and no torch.
 
 `open_table` reads any source and checks it; a `TableLayout` has names, dtypes and
-kinds; `encode_rows` turns rows into `PrivateRows`: ranks, codes of categories, codes of
-classes. A domain (`NumericDomain`, `LevelDomain`) says how the values of a column are
+kinds; `encode_rows` turns rows into `PrivateRows`: ranks and codes of categories and
+classes. A domain (`NumericDomain`, `CategoryDomain`) says how values of a column are
 laid out, a `MarginalTransform` how they are distributed in a class.
 """
 
@@ -10,8 +10,8 @@ from skdpsynth.table._csv import CsvFile, read_csv
 from skdpsynth.table._domains import (
     MISSING,
     ZERO,
+    CategoryDomain,
     ColumnDomain,
-    LevelDomain,
     MarginalTransform,
     NumericDomain,
     PrivateRows,
@@ -21,9 +21,9 @@ from skdpsynth.table._domains import (
     domain_from_dict,
     encode_rows,
     is_continuous,
-    needs_grain,
+    needs_resolution,
     place_labels,
-    public_levels,
+    public_categories,
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
@@ -42,8 +42,8 @@ from skdpsynth.table._layout import (
 )
 from skdpsynth.table._metadata import (
     Classes,
-    TableFacts,
-    declared_facts,
+    Metadata,
+    declared_metadata,
     largest_remainder,
     modelled_columns,
     rounded,
@@ -54,25 +54,25 @@ from skdpsynth.table._sources import agreed_target, check_schema, is_source, ope
 __all__ = [
     "MISSING",
     "ZERO",
+    "CategoryDomain",
     "Cells",
     "Classes",
     "ColumnDomain",
     "ColumnLayout",
     "CsvFile",
-    "LevelDomain",
     "MarginalTransform",
+    "Metadata",
     "NumericDomain",
     "PrivateRows",
     "RowRules",
     "RowsInParts",
-    "TableFacts",
     "TableLayout",
     "TableRows",
     "agreed_target",
     "check_rules",
     "check_schema",
     "declared_domain",
-    "declared_facts",
+    "declared_metadata",
     "domain_from_dict",
     "encode_rows",
     "factorize",
@@ -83,12 +83,12 @@ __all__ = [
     "labels_like",
     "largest_remainder",
     "modelled_columns",
-    "needs_grain",
+    "needs_resolution",
     "numeric_values",
     "open_table",
     "place_keys",
     "place_labels",
-    "public_levels",
+    "public_categories",
     "read_csv",
     "rounded",
     "to_category_series",

@@ -87,33 +87,37 @@ def typed_cells(
     ValueError
         If a cell is of another kind. Its words hold the cell.
     """
-    levels = getattr(column, "categories", ())
-    holds = family(levels[0]) if levels else _HOLDS.get(column.tag)
+    categories = getattr(column, "categories", ())
+    holds = family(categories[0]) if categories else _HOLDS.get(column.tag)
     if holds == "bool":
         return _masked(_truths(_trimmed(cells)), pd.arrays.BooleanArray, False)
     if holds == "Timestamp":
-        zone = getattr(getattr(column, "low", *levels[:1]), "tzinfo", None)
+        zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
         return _moments(_trimmed(cells), zone)
     if holds != "number":
         return texts(cells)
     trimmed = _trimmed(cells)
-    whole = getattr(column, "integer", all(map(_is_whole, levels)))
+    whole = getattr(column, "integer", all(map(_is_whole, categories)))
     if whole and (rounded or not _has_fraction(trimmed)):
-        one = partial(_level, other=_no_level(levels)) if levels else _whole_number
+        one = (
+            partial(_level, other=_no_level(categories))
+            if categories
+            else _whole_number
+        )
         numbers = _whole_numbers(trimmed, one)
         return _masked(numbers, pd.arrays.IntegerArray, 0)
     numbers = _parsed(trimmed, _PLAIN_NUMBER, pa.float64(), _number)
     return pd.Series(numbers.to_numpy(zero_copy_only=False))
 
 
-def _is_whole(level: Any) -> bool:  # noqa: ANN401 - a number
+def _is_whole(category: Any) -> bool:  # noqa: ANN401 - a number
     """Whether a category is a whole number that 64 bits hold."""
-    return level % 1 == 0 and abs(level) < 2**63
+    return category % 1 == 0 and abs(category) < 2**63
 
 
-def _no_level(levels: Collection[Any]) -> int:
+def _no_level(categories: Collection[Any]) -> int:
     """Give a whole number that is no category; public."""
-    known = {*levels}
+    known = {*categories}
     return next(number for number in count() if number not in known)
 
 

@@ -181,14 +181,14 @@ def _zero_of(domain: NumericDomain) -> float | None:
 
 
 @dataclass(frozen=True)
-class LevelDomain:
+class CategoryDomain:
     """A column of categories: public or bought levels, sorted by name or as given.
 
     Codes: position in `levels`, then `len(levels)` for any other value, then
     ``len(levels) + 1`` for a missing one.
     """
 
-    levels: tuple[Hashable, ...]
+    categories: tuple[Hashable, ...]
     nullable: bool
     ordered: bool = False
     # Released share of the rows that are in no level and not missing.
@@ -197,24 +197,26 @@ class LevelDomain:
     @property
     def n_codes(self) -> int:
         """Number of codes: the levels, 'other' and 'missing'."""
-        return len(self.levels) + 2
+        return len(self.categories) + 2
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        levels = [encode_value(level) for level in self.levels]
-        return {"axis": "levels", **vars(self), "levels": levels}
+        own = vars(self) | {"axis": "levels"}
+        return own | {
+            "levels": [encode_value(category) for category in own.pop("categories")]
+        }
 
 
-ColumnDomain = NumericDomain | LevelDomain
+ColumnDomain = NumericDomain | CategoryDomain
 
 
 def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
     """Rebuild the domain that `to_dict` wrote; files name its kind "axis"."""
     if data["axis"] == "numeric":
         return NumericDomain(**{k: v for k, v in data.items() if k != "axis"})
-    levels = tuple(decode_value(level) for level in data["levels"])
+    categories = tuple(decode_value(category) for category in data["levels"])
     other = data.get("other", 0.0)
-    return LevelDomain(levels, data["nullable"], data["ordered"], other)
+    return CategoryDomain(categories, data["nullable"], data["ordered"], other)
 
 
 def is_continuous(domain: ColumnDomain | None) -> bool:
@@ -232,7 +234,11 @@ def declared_domain(
     if spec is None:
         # All that a boolean dtype without missing values can hold is known.
         complete = column.kind == "boolean" and not column.can_be_missing
-        return LevelDomain(public_levels(column), nullable=False) if complete else None
+        return (
+            CategoryDomain(public_categories(column), nullable=False)
+            if complete
+            else None
+        )
     nullable = column.can_be_missing and getattr(spec, "nullable", False)
     if isinstance(spec, Continuous):
         low, high = float(spec.low), float(spec.high)
@@ -251,18 +257,18 @@ def declared_domain(
         low, high = map(float, ends)
         return NumericDomain(low, high, False, step is not None, nullable, step=step)
     if isinstance(spec, Categorical):
-        return LevelDomain(tuple(spec.categories), nullable, spec.ordered)
+        return CategoryDomain(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
-        return LevelDomain((False, True), nullable)
+        return CategoryDomain((False, True), nullable)
     return None
 
 
-def public_levels(column: ColumnLayout) -> tuple[Hashable, ...]:
+def public_categories(column: ColumnLayout) -> tuple[Hashable, ...]:
     """Give the levels that a dtype makes public: those of a boolean."""
     return (False, True) if column.kind == "boolean" else ()
 
 
-def needs_grain(column: ColumnLayout, schema: TableSchema | None) -> bool:
+def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
     """Tell whether neither dtype nor schema says how finely a column is written."""
     if is_date(column.dtype) or column.kind not in (
         "continuous",
@@ -323,9 +329,9 @@ class MarginalTransform:
         return cls(domain, points, cumulative / cumulative[-1], min(missing, 1.0))
 
     @classmethod
-    def of_levels(
+    def of_categories(
         cls,
-        domain: LevelDomain,
+        domain: CategoryDomain,
         shares: Floats,
         *,
         missing: float = 0.0,
@@ -375,7 +381,7 @@ class MarginalTransform:
             codes = np.where(missing, MISSING, np.where(at_zero, ZERO, 0))
         else:
             units, codes = values, values.astype(np.int64)
-            codes[missing] = len(self.domain.levels) + 1
+            codes[missing] = len(self.domain.categories) + 1
         scores = self.encode(units, codes)
         slope = ((scores - scores.mean()) * ndtri(ranks)).mean()
         return float(scores.mean()), float(scores.std()), float(slope)
@@ -432,7 +438,7 @@ class MarginalTransform:
             middles = (self.cumulative[:-1] + self.cumulative[1:]) / 2
             table[self.points.astype(np.int64)] = middles
             rank = table[category_codes]
-            gone = category_codes == len(self.domain.levels) + 1
+            gone = category_codes == len(self.domain.categories) + 1
         # A missing value that the marginal does not have says nothing: the middle.
         missing = self.missing / 2 if self.missing else 0.5
         rank = np.where(gone, missing, self.missing + (1.0 - self.missing) * rank)
@@ -471,16 +477,16 @@ def _places(ranks: Floats, ends: Floats) -> NDArray[np.intp]:
 
 
 def place_labels(
-    frame: pd.DataFrame, column: ColumnLayout | None, levels: Sequence[Hashable]
+    frame: pd.DataFrame, column: ColumnLayout | None, categories: Sequence[Hashable]
 ) -> Codes:
     """Give the position of each row's class, (n_rows,); private.
 
     Rows whose label is missing or was not released have -1, and train nothing. Without
     levels all rows are one class.
     """
-    if column is None or not levels:
+    if column is None or not categories:
         return np.zeros(len(frame), dtype=np.int64)
-    return place_keys(*factorize(frame[column.name]), levels)
+    return place_keys(*factorize(frame[column.name]), categories)
 
 
 @dataclass(frozen=True, repr=False)
@@ -490,17 +496,17 @@ class PrivateRows:
     # (n_rows, n_columns): position of numbers in their domains, in [0, 1]; 0 elsewhere.
     units: NDArray[np.float32]
     # (n_rows, n_columns): of numeric columns 0 for a value, `ZERO` for an exact zero
-    # with a cell of its own, or `MISSING`; of level columns the codes of `LevelDomain`.
+    # with a cell of its own, or `MISSING`; of others the codes of `CategoryDomain`.
     category_codes: NDArray[np.unsignedinteger]
     # (n_rows,): position of a row's class; -1 where it is missing or was not released.
-    members: NDArray[np.int64]
+    class_codes: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return len(self.members)
+        return len(self.class_codes)
 
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> PrivateRows:
         return PrivateRows(
-            self.units[rows], self.category_codes[rows], self.members[rows]
+            self.units[rows], self.category_codes[rows], self.class_codes[rows]
         )
 
     @property
@@ -527,11 +533,11 @@ class PrivateRows:
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All three."""
-        return self.units, self.category_codes, self.members
+        return self.units, self.category_codes, self.class_codes
 
     def of_class(self, position: int) -> PrivateRows:
         """Give the rows of one class; of -1, those of none."""
-        chosen = np.flatnonzero(self.members == position)
+        chosen = np.flatnonzero(self.class_codes == position)
         return self if len(chosen) == len(self) else self[chosen]
 
     def parts_of_class(self, position: int) -> Parts:
@@ -567,7 +573,7 @@ def encode_rows(
 ) -> PrivateRows:
     """Place the rows in the domains and classes, in the order of the frame: private."""
     units = np.zeros((len(frame), len(columns)), dtype=np.float32)
-    most = max((a.n_codes for a in domains if isinstance(a, LevelDomain)), default=0)
+    most = max((a.n_codes for a in domains if isinstance(a, CategoryDomain)), default=0)
     kind = np.min_scalar_type(max(most - 1, MISSING))
     category_codes = np.zeros(units.shape, dtype=kind)
     for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
@@ -585,8 +591,8 @@ def encode_rows(
             category_codes[missing, position] = MISSING
         else:
             found, keys = factorize(series)
-            n = len(domain.levels)
-            placed = place_keys(found, keys, domain.levels, n, n + 1)
+            n = len(domain.categories)
+            placed = place_keys(found, keys, domain.categories, n, n + 1)
             category_codes[:, position] = placed
-    members = place_labels(frame, label_column, labels)
-    return PrivateRows(units, category_codes, members)
+    class_codes = place_labels(frame, label_column, labels)
+    return PrivateRows(units, category_codes, class_codes)

@@ -352,12 +352,12 @@ def total_keys(table: Parts, names: Sequence[Hashable]) -> list[Counter[Any]]:
 def place_keys(
     codes: Ints,
     keys: Sequence[Any],
-    levels: Sequence[Any],
+    categories: Sequence[Any],
     other: int = -1,
     missing: int = -1,
 ) -> Ints:
     """Give the place among `levels` of each row that `factorize` gave a code."""
-    place_of = dict(zip(levels, range(len(levels)), strict=True))
+    place_of = dict(zip(categories, range(len(categories)), strict=True))
     places = [place_of.get(key, other) for key in keys]
     return np.array([*places, missing], dtype=np.int64)[codes]
 
@@ -368,7 +368,9 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         listed = series.cat.categories.tolist()
-        return series.cat.codes.to_numpy(np.int64), [plain(level) for level in listed]
+        return series.cat.codes.to_numpy(np.int64), [
+            plain(category) for category in listed
+        ]
     if is_object(dtype) or getattr(dtype, "storage", None) == "python":
         codes = np.full(len(series), -1, dtype=np.int64)
         present = ~series.isna().to_numpy(dtype=bool)
@@ -397,21 +399,21 @@ def to_category_series(
             " missing values asked for."
         )
     if isinstance(column.dtype, pd.CategoricalDtype):
-        levels = pd.Index(list(categories), dtype=column.dtype.categories.dtype)
-        dtype = pd.CategoricalDtype(levels, ordered=column.dtype.ordered)
+        listed = pd.Index(list(categories), dtype=column.dtype.categories.dtype)
+        dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
         array = pd.Categorical.from_codes(positions, dtype=dtype)
         return pd.Series(array, name=column.name)
     of_numpy = isinstance(column.dtype, np.dtype)
     # `take` knows one order of bytes only.
     native = column.dtype.newbyteorder("=") if of_numpy else column.dtype
-    levels = pd.Series(list(categories), dtype=native)
+    whole = pd.Series(list(categories), dtype=native)
     # `take` fills -1 only in dtypes with a missing value, which all others here lack.
     if column.can_be_missing:
-        plain_numpy = isinstance(levels.array, pd.arrays.NumpyExtensionArray)
-        array = levels.to_numpy() if plain_numpy else levels.array
+        plain_numpy = isinstance(whole.array, pd.arrays.NumpyExtensionArray)
+        array = whole.to_numpy() if plain_numpy else whole.array
         array = pd.api.extensions.take(array, positions, allow_fill=True)
     else:
-        array = levels.array.take(positions)
+        array = whole.array.take(positions)
     series = pd.Series(array, dtype=column.dtype, name=column.name)
     if of_numpy and column.dtype.kind == "O":
         series[missing] = None

@@ -19,11 +19,11 @@ from skdpsynth.schema import (
     TableSchema,
 )
 from skdpsynth.table._domains import (
+    CategoryDomain,
     ColumnDomain,
-    LevelDomain,
     NumericDomain,
-    needs_grain,
-    public_levels,
+    needs_resolution,
+    public_categories,
 )
 from skdpsynth.table._layout import from_wall
 from skdpsynth.table._rules import RowRules
@@ -45,7 +45,7 @@ class Classes:
 
     # Sorted or as declared. Empty without a target, and when no label could be
     # released; all rows are then one class.
-    levels: tuple[Hashable, ...]
+    labels: tuple[Hashable, ...]
     counts: Floats  # declared or noisy numbers of rows, at least 1
     noise_std: float = 0.0  # of each count; 0 where they are declared
     # Noisy rows that a label nobody declared needed to be found; 0 if all are declared.
@@ -57,7 +57,7 @@ class Classes:
     @property
     def scopes(self) -> tuple[Hashable, ...]:
         """Who pays for what each class releases; None stands for every row."""
-        return self.levels or (None,)
+        return self.labels or (None,)
 
     @property
     def planned(self) -> Floats:
@@ -94,7 +94,7 @@ _MAX_NAMES = 8  # of columns in one line
 
 
 @dataclass(frozen=True)
-class TableFacts:
+class Metadata:
     """What is public about a table once everything was bought.
 
     `columns` are those that are modelled, in order, and `domains` theirs: features, and
@@ -115,13 +115,13 @@ class TableFacts:
         domains: tuple[ColumnDomain, ...],
         classes: Classes,
         schema: TableSchema | None,
-    ) -> TableFacts:
+    ) -> Metadata:
         """Put facts together, with the rules of a schema made ready for them."""
         known: dict[Hashable, ColumnDomain] = {}
         for column, domain in zip(columns, domains, strict=True):
             known[column.name] = domain
         if layout.label_column is not None:
-            known[layout.target] = LevelDomain(classes.levels, nullable=False)
+            known[layout.target] = CategoryDomain(classes.labels, nullable=False)
         rules = RowRules.of(schema, layout, known)
         return cls(layout, columns, domains, classes, rules)
 
@@ -147,24 +147,24 @@ class TableFacts:
         columns: dict[Hashable, Any] = {}
         for column in self.layout.columns:
             domain = domain_of.get(column)
-            if column.name in given and needs_grain(column, declared):
+            if column.name in given and needs_resolution(column, declared):
                 columns[column.name] = _completed(given[column.name], domain)
             elif column.name in given:
                 columns[column.name] = given[column.name]
             elif column is not self.layout.label_column:
                 columns[column.name] = _described(column, domain_of[column])
-            elif self.classes.levels:
+            elif self.classes.labels:
                 ordered = bool(getattr(column.dtype, "ordered", False))
-                levels = LevelDomain(self.classes.levels, False, ordered)
-                columns[column.name] = _described(column, levels)
+                categories = CategoryDomain(self.classes.labels, False, ordered)
+                columns[column.name] = _described(column, categories)
         columns = {name: spec for name, spec in columns.items() if spec is not None}
         target = self.layout.target if self.layout.target in columns else None
         n_rows = None if declared is None else declared.n_rows
         counts = None if declared is None else declared.class_counts
         total = round(float(self.classes.counts.sum())) if n_rows is None else n_rows
-        if counts is None and target is not None and self.classes.levels:
+        if counts is None and target is not None and self.classes.labels:
             bought = largest_remainder(self.classes.prior, total).tolist()
-            counts = dict(zip(self.classes.levels, bought, strict=True))
+            counts = dict(zip(self.classes.labels, bought, strict=True))
         elif self.layout.label_column is None:
             n_rows = total
         rules = () if declared is None else declared.rules
@@ -200,12 +200,12 @@ def modelled_columns(
 
 def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN401 - a column
     """Describe a column by what was bought; None if no level of it was released."""
-    if isinstance(domain, LevelDomain):
-        if column.kind == "boolean" and domain.levels == public_levels(column):
+    if isinstance(domain, CategoryDomain):
+        if column.kind == "boolean" and domain.categories == public_categories(column):
             return Boolean(nullable=domain.nullable)
-        levels = list(domain.levels)
+        categories = list(domain.categories)
         options = {"ordered": domain.ordered, "nullable": domain.nullable}
-        return Categorical(levels, **options) if levels else None
+        return Categorical(categories, **options) if categories else None
     if column.kind == "datetime":
         zone = getattr(column.dtype, "tz", None)
         seconds = np.array([domain.low, domain.high]) * (domain.step or 1.0)
@@ -238,7 +238,7 @@ def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 -
     return replace(spec, decimals=domain.decimals if domain.integer else "any")
 
 
-def declared_facts(schema: TableSchema | None) -> tuple[str, ...]:
+def declared_metadata(schema: TableSchema | None) -> tuple[str, ...]:
     """List in words what a schema states as public, without any bound or category."""
     if schema is None:
         return ()
@@ -248,19 +248,19 @@ def declared_facts(schema: TableSchema | None) -> tuple[str, ...]:
         ("the categories of", (Categorical, Boolean)),
         ("identifiers, never looked at:", (Identifier,)),
     )
-    facts = [
+    metadata = [
         _phrase(words, [name for name, column in columns if isinstance(column, types)])
         for words, types in kinds
     ]
     complete = [n for n, c in columns if getattr(c, "nullable", None) is False]
-    facts.append(_phrase("that no value is missing in", complete))
+    metadata.append(_phrase("that no value is missing in", complete))
     in_rules = dict.fromkeys(name for rule in schema.rules for name in rule.names)
-    facts.append(_phrase("rules across", in_rules))
+    metadata.append(_phrase("rules across", in_rules))
     if schema.class_counts is not None:
-        facts.append("the number of rows of every class")
+        metadata.append("the number of rows of every class")
     elif schema.n_rows is not None:
-        facts.append("the number of rows")
-    return tuple(fact for fact in facts if fact)
+        metadata.append("the number of rows")
+    return tuple(fact for fact in metadata if fact)
 
 
 def _phrase(words: str, names: Iterable[Hashable]) -> str:

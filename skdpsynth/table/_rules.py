@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import (
     EXACT,
-    MOST_BOUGHT,
+    MOST_DECIMALS,
     ROUNDING,
     Continuous,
     Determines,
@@ -32,10 +32,10 @@ from skdpsynth.schema import (
     stated_decimals,
 )
 from skdpsynth.table._domains import (
-    LevelDomain,
+    CategoryDomain,
     NumericDomain,
     declared_domain,
-    needs_grain,
+    needs_resolution,
 )
 from skdpsynth.table._layout import zone_of
 
@@ -127,11 +127,13 @@ class RowRules:
                 cells[rule.decided] = self._looked_up(rule, cells[rule.deciding])
 
     def _looked_up(self, rule: Determines, deciding: Cells) -> Cells:
-        levels = _levels(self.domains[rule.deciding]).levels
-        values = [rule.table[level] for level in levels]
+        categories = _levels(self.domains[rule.deciding]).categories
+        values = [rule.table[category] for category in categories]
         decided = self.domains[rule.decided]
-        if isinstance(decided, LevelDomain):
-            place_of = {level: code for code, level in enumerate(decided.levels)}
+        if isinstance(decided, CategoryDomain):
+            place_of = {
+                category: code for code, category in enumerate(decided.categories)
+            }
             values = [place_of[value] for value in values]
         codes, missing = deciding
         # The code of a missing value, -1, is that of the last number.
@@ -243,9 +245,9 @@ def _check_room(
 
 def _coarsest(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
     domain = _numeric(declared_domain(column, schema))
-    if not needs_grain(column, schema):
+    if not needs_resolution(column, schema):
         return domain
-    for decimals in range(MOST_BOUGHT + 1):
+    for decimals in range(MOST_DECIMALS + 1):
         found = domain.with_decimals(decimals)
         if found.low / 10.0**decimals <= domain.high:  # what a fit would accept too
             return found
@@ -390,7 +392,7 @@ def _numeric(domain: ColumnDomain | None) -> NumericDomain:
     return domain
 
 
-def _levels(domain: ColumnDomain | None) -> LevelDomain:
-    if not isinstance(domain, LevelDomain):
+def _levels(domain: ColumnDomain | None) -> CategoryDomain:
+    if not isinstance(domain, CategoryDomain):
         raise ValueError("a rule about levels")
     return domain

@@ -6,7 +6,11 @@ rows without a label (`Classifier`, `UnlabelledBranch`). A class that holds priv
 says so by its base, `HoldsPrivateRows`.
 """
 
-from skdpsynth.training._discriminator import FAKES, Discriminator, train_generator
+from skdpsynth.training._discriminator import (
+    N_GENERATED,
+    Discriminator,
+    train_generator,
+)
 from skdpsynth.training._student import (
     GeneratorAscent,
     LabelBuffer,
@@ -33,7 +37,7 @@ from skdpsynth.training._unlabelled import (
 )
 
 __all__ = [
-    "FAKES",
+    "N_GENERATED",
     "BranchedDiscriminator",
     "BranchedStudentDiscriminator",
     "Classifier",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import Reservation
 
 
-FAKES = 512  # of every step: a public constant
+N_GENERATED = 512  # of every step: a public constant
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096
 _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
@@ -127,7 +127,7 @@ class Discriminator(HoldsPrivateRows):
         if len(self._layers) == 1:
             torch.nn.init.zeros_(self._params[0])
 
-    def follow(self, fakes: torch.Tensor, features: Features) -> None:
+    def follow(self, generated: torch.Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public fakes.
 
         It is post-processing, and may be taken again when the fakes have changed. The
@@ -136,9 +136,9 @@ class Discriminator(HoldsPrivateRows):
         with torch.no_grad():
             for p, start in zip(self._params, self._start, strict=True):
                 p.copy_(start)
-        sums = self._sums_of_fakes(fakes, features)
+        sums = self._sums_of_fakes(generated, features)
         for p, released, total in zip(self._params, self._released, sums, strict=True):
-            p.grad = released + (total / len(fakes)).to(p)
+            p.grad = released + (total / len(generated)).to(p)
         if len(self._layers) == 1:
             self._discount_noise()
         else:
@@ -152,18 +152,18 @@ class Discriminator(HoldsPrivateRows):
                     p.clamp_(-self._bound, self._bound)
 
     def _sums_of_fakes(
-        self, fakes: torch.Tensor, features: Features
+        self, generated: torch.Tensor, features: Features
     ) -> list[torch.Tensor]:
         """Sum the clipped gradients of public rows; matrix products where it can."""
         if len(self._params) == 1 and isinstance(features, Products):
-            slopes = fakes.new_full((len(fakes),), self._scale)
+            slopes = generated.new_full((len(generated),), self._scale)
             if self._loss == "logistic":  # of log(1 + exp(score))
-                slopes = slopes * torch.sigmoid(self.logits(fakes, features))
-            norms = slopes * features.norms(fakes)
+                slopes = slopes * torch.sigmoid(self.logits(generated, features))
+            norms = slopes * features.norms(generated)
             weights = slopes * (self._clip / norms.clamp_min(self._clip))
-            return [features.weighted_sum(fakes, weights).unsqueeze(0)]
+            return [features.weighted_sum(generated, weights).unsqueeze(0)]
         with torch.enable_grad():
-            values = (features(fakes) * self._scale).double().requires_grad_()
+            values = (features(generated) * self._scale).double().requires_grad_()
             layers = self._pass(values)
             scores = layers[-1][1]
             losses = functional.softplus(scores) if self._loss == "logistic" else scores
@@ -261,9 +261,9 @@ def train_generator(
     """Train a generator against a discriminator that follows it: post-processing."""
     objective = partial(discriminator.objective, features=features)
     for _ in range(n_steps):
-        fakes = generator.rows(generator.draw(FAKES))
-        discriminator.follow(fakes, features)
-        draws = generator.draw(FAKES)
+        generated = generator.rows(generator.draw(N_GENERATED))
+        discriminator.follow(generated, features)
+        draws = generator.draw(N_GENERATED)
         generator.ascend(adam(generator.gradient(draws, objective)))
 
 

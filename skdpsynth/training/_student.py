@@ -141,7 +141,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class LabelledFakes:
+class LabelledRows:
     """The fakes of one round with their labels, 1 where the noisy majority said "real".
 
     `slopes` (n_labels, n_features) are log odds of "real" per unit of difference
@@ -157,7 +157,7 @@ class LabelBuffer:
     """Every label that was bought, with the generated row that it is about."""
 
     def __init__(self) -> None:
-        self.rounds: list[LabelledFakes] = []
+        self.rounds: list[LabelledRows] = []
 
     def __len__(self) -> int:
         return sum(len(bought.labels) for bought in self.rounds)
@@ -165,7 +165,7 @@ class LabelBuffer:
     def add(
         self,
         view: View,
-        fakes: torch.Tensor,
+        generated: torch.Tensor,
         labels: torch.Tensor,
         pool: torch.Tensor,
         slope: float,
@@ -176,10 +176,10 @@ class LabelBuffer:
         `fakes` varies with its rows; `slope` is log odds of "real" per standard
         deviation of it.
         """
-        features = view.features(fakes)
+        features = view.features(generated)
         spread = (view.features(pool) @ features.T).std(dim=0)
         slopes = features * (slope / spread.clamp_min(1e-6)).unsqueeze(1)
-        self.rounds.append(LabelledFakes(view, slopes, labels.to(slopes)))
+        self.rounds.append(LabelledRows(view, slopes, labels.to(slopes)))
 
 
 class StudentDiscriminator:

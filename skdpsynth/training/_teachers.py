@@ -309,7 +309,7 @@ def random_projections(
 
 def projected_votes(
     teachers: TeacherEnsemble,
-    fakes: torch.Tensor,
+    generated: torch.Tensor,
     features: Features,
     projections: torch.Tensor,
     clip: float,
@@ -322,15 +322,15 @@ def projected_votes(
     teacher has one vote in each row.
     """
     n_queries = projections.shape[0] * projections.shape[1]
-    votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=fakes.device)
-    for ballots in _ballots(teachers, fakes, features, projections, clip, n_bins):
+    votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=generated.device)
+    for ballots in _ballots(teachers, generated, features, projections, clip, n_bins):
         votes += ballots.sum(dim=0)
     return votes.cpu().numpy()
 
 
 def projected_ballots(
     teachers: TeacherEnsemble,
-    fakes: torch.Tensor,
+    generated: torch.Tensor,
     features: Features,
     projections: torch.Tensor,
     clip: float,
@@ -340,21 +340,21 @@ def projected_ballots(
 
     Of shape (n_teachers, n_fakes * n_dimensions, n_bins).
     """
-    asked = teachers, fakes, features, projections, clip, n_bins
+    asked = teachers, generated, features, projections, clip, n_bins
     return torch.cat([*_ballots(*asked)]).cpu().numpy()
 
 
 def _ballots(
     teachers: TeacherEnsemble,
-    fakes: torch.Tensor,
+    generated: torch.Tensor,
     features: Features,
     projections: torch.Tensor,
     clip: float,
     n_bins: int,
 ) -> Iterator[torch.Tensor]:
     """Yield the votes of some teachers, a 1 for each query in one bin."""
-    pull_back = torch.func.vjp(features, fakes)[1]
-    for _, gradients in teachers.iter_feature_gradients(fakes, features):
+    pull_back = torch.func.vjp(features, generated)[1]
+    for _, gradients in teachers.iter_feature_gradients(generated, features):
         by_row = torch.func.vmap(pull_back)(gradients)[0]
         projected = torch.einsum("tmd,mkd->tmk", by_row, projections).flatten(1)
         unit = (projected.clamp(-clip, clip) + clip) / (2 * clip)
@@ -390,9 +390,9 @@ def teacher_gradients(
     row i is computed from teacher i alone.
     """
     pull = trainer.pull(draws, features)
-    fakes = trainer.rows(draws)
+    generated = trainer.rows(draws)
     parts = [
         pull(gradients).cpu().numpy()
-        for _, gradients in teachers.iter_feature_gradients(fakes, features)
+        for _, gradients in teachers.iter_feature_gradients(generated, features)
     ]
     return np.concatenate(parts)

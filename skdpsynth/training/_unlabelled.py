@@ -267,7 +267,9 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
             total += clipped_sums([each[: len(part)]], self._clip)[0].to(total)
         return total
 
-    def hear(self, unlabelled: torch.Tensor, view: View, own: torch.Tensor) -> None:
+    def add_unlabelled(
+        self, unlabelled: torch.Tensor, view: View, own: torch.Tensor
+    ) -> None:
         """Learn from a released mean gradient of rows as `view` shows them.
 
         It replaces the last one; `own` is the generator's mean of ``r r^T`` then.

@@ -116,15 +116,15 @@ def test_what_chose_the_rule_does_not_judge_it():
     absent, present = rng.normal(size=(2, 60, 50))
     names = [str(i) for i in range(50)]
     verdict = attack(absent, present, names, delta=DELTA, alpha=0.05)
-    judged = absent[30:], present[30:]
+    remarks = absent[30:], present[30:]
     assert len(verdict.absent) == len(verdict.present) == 30
     if verdict.score != COMBINED:
         column = names.index(verdict.score)
-        np.testing.assert_array_equal(verdict.absent, judged[0][:, column])
+        np.testing.assert_array_equal(verdict.absent, remarks[0][:, column])
     assert verdict.false_alarms + verdict.misses > 15
     again = attack(
-        np.vstack([absent[:30], judged[0] * 0]),
-        np.vstack([present[:30], judged[1] * 0]),
+        np.vstack([absent[:30], remarks[0] * 0]),
+        np.vstack([present[:30], remarks[1] * 0]),
         names,
         delta=DELTA,
         alpha=0.05,
@@ -381,9 +381,9 @@ def twin_audit(cls=IndependentSynthesizer, n_runs=N_RUNS, **schema):
 
 X, C = Continuous(-10, 10, scale="linear"), Categorical(["p", "q"])
 SITUATIONS = {
-    "bounds": ({"c": C}, "buy_ranges", exact_ranges, N_RUNS),
+    "bounds": ({"c": C}, "discover_ranges", exact_ranges, N_RUNS),
     # Only about half of the fits give a level of one row any mass.
-    "categories": ({"x": X}, "buy_levels", exact_levels, 440),
+    "categories": ({"x": X}, "discover_categories", exact_levels, 440),
 }
 
 

@@ -52,7 +52,7 @@ BOTH = pytest.mark.parametrize("schema", [DECLARED, UNCOUNTED], ids=["public", "
 CANARY = {"a": 8.0, "y": "u"}
 INDEPENDENT = IndependentSynthesizer()
 _real_counts, _real_histogram = _discovery.noisy_counts, _marginals.centred_histogram
-_real_ranges, _real_levels = _discovery.buy_ranges, _discovery.buy_levels
+_real_ranges, _real_levels = _discovery.discover_ranges, _discovery.discover_categories
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_exact_class_counts_are_caught(table, monkeypatch):
     ("module", "name", "twin", "schema", "words"),
     [
         # A cell for missing values.
-        (_discovery, "buy_ranges", exact_flags, LABELLED, RELEASES),
+        (_discovery, "discover_ranges", exact_flags, LABELLED, RELEASES),
         (
             _marginals,
             "centred_histogram",
@@ -299,7 +299,7 @@ def by_first_appearance(table, columns, accountant, **settings):
     domains = _real_levels(table, columns, accountant, **settings)
     found = [frame[c.name].drop_duplicates().tolist() for c in columns]
     return [
-        replace(domain, levels=tuple(sorted(domain.levels, key=order.index)))
+        replace(domain, levels=tuple(sorted(domain.categories, key=order.index)))
         for domain, order in zip(domains, found, strict=True)
     ]
 
@@ -308,8 +308,8 @@ def by_first_appearance(table, columns, accountant, **settings):
     ("name", "twin"),
     [
         (None, KeepsIndex),
-        ("buy_ranges", from_the_first_row),
-        ("buy_levels", by_first_appearance),
+        ("discover_ranges", from_the_first_row),
+        ("discover_categories", by_first_appearance),
     ],
 )
 def test_the_order_of_rows_is_caught(name, twin, small_table, monkeypatch):
@@ -392,8 +392,10 @@ def test_a_numeric_target_is_charged_like_any_column(audited, table):
 
 def joins_every_class(rows, position):
     """Rows without a label are in every class."""
-    mine = np.isin(rows.members, [position, -1])
-    return PrivateRows(rows.units[mine], rows.category_codes[mine], rows.members[mine])
+    mine = np.isin(rows.class_codes, [position, -1])
+    return PrivateRows(
+        rows.units[mine], rows.category_codes[mine], rows.class_codes[mine]
+    )
 
 
 @pytest.mark.parametrize("name", ["independent", "triplegan", "pairwise rich"])
@@ -416,12 +418,12 @@ def test_rows_without_a_label_in_classes_are_caught(name, small_table, monkeypat
 class SkipsEmptyClasses(GPATESynthesizer):
     """A class without rows trains nothing, so nothing is released for it."""
 
-    def _fit(self, rows, facts, plans, accountant, seed):
+    def _fit(self, rows, metadata, plans, accountant, seed):
         plans = [
-            plan if len(rows.of_class(c).members) else replace(plan, n_iter=0)
+            plan if len(rows.of_class(c).class_codes) else replace(plan, n_iter=0)
             for c, plan in enumerate(plans)
         ]
-        return super()._fit(rows, facts, plans, accountant, seed)
+        return super()._fit(rows, metadata, plans, accountant, seed)
 
 
 @BOTH
@@ -444,12 +446,12 @@ def test_classes_without_rows_that_release_nothing_are_caught(schema, table):
 class PlansByExactCounts(GPATESynthesizer):
     """Steps follow the exact number of rows of the class."""
 
-    def _fit(self, rows, facts, plans, accountant, seed):
+    def _fit(self, rows, metadata, plans, accountant, seed):
         plans = [
-            replace(plan, n_iter=1 + len(rows.of_class(c).members) % 3)
+            replace(plan, n_iter=1 + len(rows.of_class(c).class_codes) % 3)
             for c, plan in enumerate(plans)
         ]
-        return super()._fit(rows, facts, plans, accountant, seed)
+        return super()._fit(rows, metadata, plans, accountant, seed)
 
 
 class PassesTheCap(IndependentSynthesizer):

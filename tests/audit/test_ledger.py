@@ -201,7 +201,7 @@ def exact_sum(vectors, clip, reservation):
 
 
 def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.category_codes, rows.members)
+    return PrivateRows(rows.units, rows.category_codes, rows.class_codes)
 
 
 # 540 released numbers in each class: 83% of the noise would be caught too; of the
@@ -321,8 +321,8 @@ def test_sums_without_clipping(case, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "twin", "declared"),
     [
-        ("buy_ranges", exact_ranges, ("c", "y")),
-        ("buy_levels", exact_levels, ("a", "b", "y")),
+        ("discover_ranges", exact_ranges, ("c", "y")),
+        ("discover_categories", exact_levels, ("a", "b", "y")),
     ],
 )
 def test_facts_from_the_data(name, twin, declared, case, monkeypatch):
@@ -424,10 +424,10 @@ class OfSomebodyElse(IndependentSynthesizer):
 
     release = staticmethod(release_gaussian)
 
-    def _fit(self, rows, facts, plans, accountant, seed):
+    def _fit(self, rows, metadata, plans, accountant, seed):
         own = accountant.reserve_gaussian("own", mu=0.02, sensitivity=1.0)
         self.release(np.array([len(rows.units)]), own)
-        return super()._fit(rows, facts, plans, accountant, seed)
+        return super()._fit(rows, metadata, plans, accountant, seed)
 
     def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):
         return super()._plan_classes(labels, counts, n_continuous, n_discrete, 0.9 * mu)

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from _domains import draw_column
+from _columns import draw_column
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import SkdpsynthError
 from skdpsynth.table import (
-    LevelDomain,
+    CategoryDomain,
     NumericDomain,
     _domains,
     _layout,
@@ -87,7 +87,7 @@ def domains_of(frame, layout):
     for column in layout.columns:
         if column.kind in ("categorical", "boolean"):
             domains.append(
-                LevelDomain(tuple(factorize(frame[column.name])[1][::2]), True)
+                CategoryDomain(tuple(factorize(frame[column.name])[1][::2]), True)
             )
         else:
             domains.append(

@@ -15,7 +15,7 @@ from skdpsynth.measure._tables import ColumnBins, most_bins
 from skdpsynth.table import (
     MISSING,
     ZERO,
-    LevelDomain,
+    CategoryDomain,
     MarginalTransform,
     NumericDomain,
     PrivateRows,
@@ -59,14 +59,16 @@ def numeric_column(draw):
 @st.composite
 def level_column(draw):
     n_levels = draw(st.integers(0, 7))
-    domain = LevelDomain(tuple(range(n_levels)), nullable=draw(st.booleans()))
+    domain = CategoryDomain(tuple(range(n_levels)), nullable=draw(st.booleans()))
     own = []
     for _ in range(N_CLASSES):
         missing = draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
         order = np.array(draw(st.permutations(range(n_levels))), dtype=np.int64)
         weights = draw(shares(n_levels))
         own.append(
-            MarginalTransform.of_levels(domain, weights, missing=missing, order=order)
+            MarginalTransform.of_categories(
+                domain, weights, missing=missing, order=order
+            )
         )
     return domain, own
 
@@ -84,9 +86,9 @@ def chosen(column, n_bins):
 
 def drawn_codes(domain, marginal, ranks):
     """Turn ranks into units and codes, as `encode_rows` would the values."""
-    if isinstance(domain, LevelDomain):
+    if isinstance(domain, CategoryDomain):
         values, missing = marginal.decode(ranks)
-        codes = np.where(missing, len(domain.levels) + 1, values).astype(np.int64)
+        codes = np.where(missing, len(domain.categories) + 1, values).astype(np.int64)
         return np.zeros(len(ranks)), codes
     values, missing = marginal.decode(ranks)
     exact = (values == 0) & (domain.zero is not None)
@@ -102,14 +104,14 @@ def drawn_codes(domain, marginal, ranks):
 def test_every_code_is_in_exactly_one_bin(column, n_bins):
     """Whatever a row holds, also what its domain does not model."""
     domain, bins, _ = chosen(column, n_bins)
-    n_codes = domain.n_codes if isinstance(domain, LevelDomain) else 3
+    n_codes = domain.n_codes if isinstance(domain, CategoryDomain) else 3
     units = np.tile(np.linspace(0, 1, 101, dtype=np.float32), n_codes)
     codes = np.repeat(np.arange(n_codes), 101)
     found = bins.encode(units, codes)
     assert found.shape == codes.shape
     assert found.min() >= 0
     assert found.max() < bins.n_bins
-    if isinstance(domain, LevelDomain):
+    if isinstance(domain, CategoryDomain):
         assert (np.ptp(found.reshape(n_codes, 101), axis=1) == 0).all()
     else:
         assert (np.diff(found[:101]) >= 0).all()
@@ -131,7 +133,9 @@ def test_the_bins_of_a_class_partition_its_ranks(column, n_bins):
         own = np.arange(bins.n_bins) != (bins.rest if alone else -1)
         if alone:
             assert (low[bins.rest], high[bins.rest]) == (marginal.missing, 1.0)
-        if len(own) == 1 or (isinstance(domain, LevelDomain) and not domain.levels):
+        if len(own) == 1 or (
+            isinstance(domain, CategoryDomain) and not domain.categories
+        ):
             continue
         order = np.lexsort((high[own], low[own]))
         np.testing.assert_allclose(low[own][order][0], 0, atol=1e-12)
@@ -154,7 +158,7 @@ def test_shares_are_those_of_the_marginal(column, n_bins):
         shares = TableBins([bins]).shares(bins.ranks(marginal))
         assert shares.min() >= 0
         assert shares.sum() == pytest.approx(1)
-        if isinstance(domain, LevelDomain) and not domain.levels:
+        if isinstance(domain, CategoryDomain) and not domain.categories:
             continue
         if (
             isinstance(domain, NumericDomain)
@@ -172,7 +176,7 @@ def test_shares_are_those_of_the_marginal(column, n_bins):
 def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
     """`encode` of what `decode` makes of a rank inside a bin is the bin."""
     domain, bins, marginals = chosen(column, n_bins)
-    if isinstance(domain, LevelDomain) and not domain.levels:
+    if isinstance(domain, CategoryDomain) and not domain.categories:
         return
     rng = np.random.default_rng(seed)
     for marginal in marginals:
@@ -208,9 +212,9 @@ def test_atoms_have_the_ranks_that_the_marginal_says():
 
 def test_rare_levels_and_other_share_a_bin():
     """Side by side, so that the bin is one interval; missing has a bin of its own."""
-    domain = LevelDomain(tuple("abcde"), nullable=True)
+    domain = CategoryDomain(tuple("abcde"), nullable=True)
     weights = np.array([1.0, 40.0, 2.0, 50.0, 3.0])
-    marginal = MarginalTransform.of_levels(domain, weights, missing=0.1)
+    marginal = MarginalTransform.of_categories(domain, weights, missing=0.1)
     _, bins, (changed, _) = chosen((domain, [marginal] * 2), 2)
     assert bins.of_code.tolist() == [2, 0, 2, 1, 2, 2, 3]
     assert bins.rest == 2
@@ -264,9 +268,9 @@ def test_what_no_class_has_beyond_an_end_is_no_bin():
 
 def test_the_bins_of_a_table_stand_one_after_the_other():
     number = NumericDomain(0.0, 9.0, log=False, integer=False, nullable=True)
-    level = LevelDomain(("a", "b"), nullable=False)
+    level = CategoryDomain(("a", "b"), nullable=False)
     plain = MarginalTransform.numeric(number, np.linspace(0, 1, 5), np.full(4, 0.25))
-    own = [plain, MarginalTransform.of_levels(level, np.array([1.0, 3.0]))]
+    own = [plain, MarginalTransform.of_categories(level, np.array([1.0, 3.0]))]
     bins, marginals = choose_bins([number, level], [own, own], PRIOR, 4)
     assert bins.sizes == [5, 3]
     assert bins.starts.tolist() == [0, 5, 8]
@@ -288,7 +292,7 @@ def test_the_plan_counts_on_no_fewer_bins_where_no_number_stands_out(column, n_b
     domain, bins, _ = chosen(column, n_bins)
     standing_out = n_bins if isinstance(domain, NumericDomain) else 0
     assert bins.n_bins <= most_bins(domain, n_bins) + standing_out
-    if isinstance(domain, LevelDomain):
+    if isinstance(domain, CategoryDomain):
         assert bins.n_bins == most_bins(domain, n_bins)
         assert bins.n_bins <= most_bins(None, n_bins) + domain.nullable
 
@@ -333,7 +337,7 @@ def test_bins_are_functions_of_releases():
     """No private row can reach `choose_bins`; only `encode` reads rows."""
     names = set(inspect.signature(choose_bins).parameters)
     assert names == {"domains", "marginals", "prior", "n_bins"}
-    for name in ("_bins_of_numbers", "_bins_of_levels"):
+    for name in ("_bins_of_numbers", "_bins_of_categories"):
         assert "rows" not in inspect.signature(getattr(_tables, name)).parameters
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.measure import buy_classes
+from skdpsynth.measure import measure_classes
 from skdpsynth.measure._discovery import likely_counts
 from skdpsynth.privacy import Parts, PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, TableSchema
@@ -24,7 +24,7 @@ def buy(values, schema=None, epsilon=math.inf, n_rows=None):
     target = None if values is None else pd.Series(values, name="y")
     column = None if target is None else ColumnLayout.of("y", target)
     frame = pd.DataFrame({"y": range(n_rows)} if target is None else {"y": target})
-    classes = buy_classes(
+    classes = measure_classes(
         Parts.of(frame),
         column,
         schema,
@@ -32,7 +32,7 @@ def buy(values, schema=None, epsilon=math.inf, n_rows=None):
         mu=accountant.mu_cap,
         threshold_delta=DELTA,
     )
-    members = place_labels(frame, column, classes.levels)
+    members = place_labels(frame, column, classes.labels)
     return classes, members.tolist(), accountant.report().entries
 
 
@@ -45,13 +45,13 @@ def declared(levels, counts=None, **options) -> TableSchema:
 def test_declared_counts_cost_nothing():
     schema = declared(["n", "p"], {"n": 70, "p": 0})
     classes, members, entries = buy(["p", "n", "n", "?"], schema)
-    assert classes.levels == ("n", "p")
+    assert classes.labels == ("n", "p")
     assert classes.counts.tolist() == [70.0, 1.0]
     assert members == [1, 0, 0, -1]
     assert entries == ()
     free = TableSchema({"a": Boolean()}, n_rows=50)
     classes, members, entries = buy(None, free, n_rows=3)
-    assert (classes.levels, classes.counts.tolist()) == ((), [50.0])
+    assert (classes.labels, classes.counts.tolist()) == ((), [50.0])
     assert (members, entries) == ([0, 0, 0], ())
 
 
@@ -80,7 +80,7 @@ def test_declared_counts_cost_nothing():
 )
 def test_without_noise_the_counts_are_exact(values, schema, levels, counts, members):
     classes, found, _ = buy(values, schema)
-    assert classes.levels == levels
+    assert classes.labels == levels
     assert classes.counts.tolist() == counts
     assert found == members
     assert len(classes) == len(counts)
@@ -100,8 +100,8 @@ def test_a_usual_label_that_does_not_occur_is_not_invented():
 def test_a_table_too_small_for_the_budget_still_has_a_class():
     for _ in range(10):
         classes, members, _ = buy([0, 1, 0], epsilon=0.1)
-        assert set(classes.levels) <= {0, 1}
-        assert classes.levels
+        assert set(classes.labels) <= {0, 1}
+        assert classes.labels
         assert set(members) <= {-1, 0, 1}
 
 

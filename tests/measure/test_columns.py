@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.measure import _discovery, buy_levels, buy_ranges
+from skdpsynth.measure import _discovery, discover_categories, discover_ranges
 from skdpsynth.measure._discovery import _growth, _together
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
@@ -24,8 +24,8 @@ from skdpsynth.schema import (
 from skdpsynth.table import (
     MISSING,
     ZERO,
+    CategoryDomain,
     ColumnLayout,
-    LevelDomain,
     NumericDomain,
     PrivateRows,
     declared_domain,
@@ -47,13 +47,13 @@ def bought(values, epsilon: float = math.inf) -> NumericDomain:
     accountant = PrivacyAccountant(epsilon, 1e-5)
     frame, columns = series.to_frame(), [ColumnLayout.of("v", series)]
     mu, n_rows = accountant.mu_cap, float(len(series))
-    return buy_ranges(frame, columns, accountant, mu=mu, n_rows=n_rows)[0]
+    return discover_ranges(frame, columns, accountant, mu=mu, n_rows=n_rows)[0]
 
 
-def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> LevelDomain:
+def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> CategoryDomain:
     series = pd.Series(values, name="v")
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=delta)
-    return buy_levels(
+    return discover_categories(
         series.to_frame(),
         [ColumnLayout.of("v", series)],
         accountant,
@@ -86,10 +86,14 @@ def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> LevelDomain
             pd.to_datetime(["2020"]).tz_localize("Asia/Tokyo"),
             NumericDomain(-31 * 86_400.0, 365 * 86_400.0, False, False, False),
         ),
-        (Categorical(["b", "a"], nullable=True), ["a"], LevelDomain(("b", "a"), True)),
-        (Categorical([3, 1], nullable=True), [1], LevelDomain((3, 1), False)),
-        (Categorical(["a"], ordered=True), ["a"], LevelDomain(("a",), False, True)),
-        (Boolean(nullable=True), [True], LevelDomain((False, True), False)),
+        (
+            Categorical(["b", "a"], nullable=True),
+            ["a"],
+            CategoryDomain(("b", "a"), True),
+        ),
+        (Categorical([3, 1], nullable=True), [1], CategoryDomain((3, 1), False)),
+        (Categorical(["a"], ordered=True), ["a"], CategoryDomain(("a",), False, True)),
+        (Boolean(nullable=True), [True], CategoryDomain((False, True), False)),
         (Identifier(), ["x"], None),
     ],
 )
@@ -99,7 +103,7 @@ def test_what_is_declared_is_taken(spec, values, domain):
 
 
 def test_a_complete_boolean_dtype_leaves_nothing_to_buy():
-    assert declared_domain(layout_of([True, False]), None) == LevelDomain(
+    assert declared_domain(layout_of([True, False]), None) == CategoryDomain(
         (False, True), nullable=False
     )
     for maybe in (pd.array([True, None], dtype="boolean"), ["a"], [1], [0.5]):
@@ -339,7 +343,7 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
     accountant = PrivacyAccountant(1.0, 1e-5)
     for n_rows in (9.0, 1e9):  # the second in parts
         seen.clear()
-        buy_ranges(frame, columns, accountant, mu=0.1, n_rows=n_rows)
+        discover_ranges(frame, columns, accountant, mu=0.1, n_rows=n_rows)
         ((codes, n_bins),) = seen
         assert (max(n_bins) > 256) == (n_rows == 1e9)
         assert codes.shape == (4, 3)
@@ -353,13 +357,15 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
 def test_levels_are_sorted_and_rare_ones_stay_private():
     values = ["z"] * 900 + ["b"] * 600 + ["rare"] + [None] * 500
     domain = found(values, epsilon=1.0)
-    assert domain == LevelDomain(("b", "z"), nullable=True)
-    assert found(["z", "z", "b", "b", "x"]) == LevelDomain(("b", "z"), nullable=False)
-    assert found([None, None, None]) == LevelDomain((), nullable=True)
+    assert domain == CategoryDomain(("b", "z"), nullable=True)
+    assert found(["z", "z", "b", "b", "x"]) == CategoryDomain(
+        ("b", "z"), nullable=False
+    )
+    assert found([None, None, None]) == CategoryDomain((), nullable=True)
     ordered = pd.Categorical(["lo", "hi"] * 4, ["lo", "mid", "hi"], ordered=True)
-    assert found(ordered) == LevelDomain(("hi", "lo"), nullable=False, ordered=True)
+    assert found(ordered) == CategoryDomain(("hi", "lo"), nullable=False, ordered=True)
     maybe = pd.array([True, None, None], dtype="boolean")
-    assert found(maybe) == LevelDomain((False, True), nullable=True)
+    assert found(maybe) == CategoryDomain((False, True), nullable=True)
 
 
 def test_rows_become_places_and_codes():
@@ -374,14 +380,14 @@ def test_rows_become_places_and_codes():
     domains = [
         NumericDomain(-4.0, 4.0, log=False, integer=False, nullable=True),
         NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False),
-        LevelDomain(("u", "v"), nullable=True),
+        CategoryDomain(("u", "v"), nullable=True),
     ]
     frame["y"] = ["n", "p", "n", "p", None]
     label = ColumnLayout.of("y", frame["y"])
     rows = encode_rows(frame, columns, domains, label, ("n", "p"))
-    assert rows.members.tolist() == [0, 1, 0, 1, -1]
-    assert rows.of_class(-1).members.tolist() == [-1]
-    rows = PrivateRows(rows.units[:4], rows.category_codes[:4], rows.members[:4])
+    assert rows.class_codes.tolist() == [0, 1, 0, 1, -1]
+    assert rows.of_class(-1).class_codes.tolist() == [-1]
+    rows = PrivateRows(rows.units[:4], rows.category_codes[:4], rows.class_codes[:4])
     assert rows.category_codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
     assert rows.category_codes[:, 1].tolist() == [0, 0, 0, 0]
     assert rows.category_codes[:, 2].tolist() == [0, 2, 3, 1]
@@ -389,7 +395,7 @@ def test_rows_become_places_and_codes():
     assert rows.units[:, 1].tolist() == [0.125, 0.625, 0.375, 1.0]
     assert rows.category_codes.dtype == np.uint8
     part = rows.of_class(1)
-    assert part.members.tolist() == [1, 1]
+    assert part.class_codes.tolist() == [1, 1]
     assert (part.category_codes == rows.category_codes[[1, 3]]).all()
     assert part.of_class(1) is part
 
@@ -409,13 +415,15 @@ def test_a_row_is_encoded_alone_however_long_the_table_is():
     )
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
     accountant = PrivacyAccountant(math.inf, 1e-5)
-    domains = buy_ranges(frame, columns, accountant, mu=math.inf, n_rows=float(n_rows))
+    domains = discover_ranges(
+        frame, columns, accountant, mu=math.inf, n_rows=float(n_rows)
+    )
     edges = [_discovery._outer_edges(column) for column in columns]
 
     def codes(rows):
         encoded = encode_rows(rows, columns, domains)
         yield _discovery._outer_codes(rows, columns, edges)
-        yield _discovery._grains_of_rows(rows, columns, domains, [7, 7, 8])
+        yield _discovery._resolutions_of_rows(rows, columns, domains, [7, 7, 8])
         yield encoded.units
         yield encoded.category_codes
 
@@ -429,7 +437,7 @@ def test_a_row_is_encoded_alone_however_long_the_table_is():
 def test_many_levels_fit_their_codes():
     names = [f"n{number:03}" for number in range(300)]
     frame = pd.DataFrame({"s": [*names, None, "other"]})
-    domain = LevelDomain(tuple(names), nullable=True)
+    domain = CategoryDomain(tuple(names), nullable=True)
     columns = [ColumnLayout.of("s", frame["s"])]
     rows = encode_rows(frame, columns, [domain])
     assert rows.category_codes[:, 0].tolist() == [*range(300), 301, 300]

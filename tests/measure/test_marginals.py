@@ -23,15 +23,15 @@ from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.table import (
     MISSING,
     ZERO,
+    CategoryDomain,
     Classes,
-    LevelDomain,
     NumericDomain,
     PrivateRows,
 )
 
 NUMBER = NumericDomain(-4.0, 4.0, log=False, integer=False, nullable=True)
 COUNT = NumericDomain(0.0, 9.0, log=False, integer=True, nullable=False)
-LEVELS = LevelDomain(("a", "b", "c"), nullable=True)
+LEVELS = CategoryDomain(("a", "b", "c"), nullable=True)
 DOMAINS = [NUMBER, COUNT, LEVELS]
 TWO = Classes(("n", "p"), np.array([8000.0, 2000.0]))
 RANKS = (np.arange(20_000) + 0.5) / 20_000
@@ -122,7 +122,7 @@ def test_both_rounds_are_paid_and_nothing_else(monkeypatch):
 def test_every_row_is_counted_once_in_every_column(monkeypatch):
     """In a cell, or in none: what the domain does not model."""
     rows = table(np.random.default_rng(2), 500)
-    edge = PrivateRows(rows.units.copy(), rows.category_codes, rows.members)
+    edge = PrivateRows(rows.units.copy(), rows.category_codes, rows.class_codes)
     edge.units[:100, :2] = [0.0, 1.0]  # both ends of the domains
     calls, _ = counted(monkeypatch, edge, 9.0)
     found = sorted((line.name, line.scope, c.shape) for c, _, line, _ in calls)
@@ -135,7 +135,7 @@ def test_every_row_is_counted_once_in_every_column(monkeypatch):
     for codes, n_cells, line, _ in calls:
         assert (codes >= 0).all()
         assert (codes <= np.array(n_cells)).all()
-        kinds = rows.category_codes[rows.members == (line.scope == "p")]
+        kinds = rows.category_codes[rows.class_codes == (line.scope == "p")]
         zeros, missing = (codes[:, 0] == n_cells[0] - 2), codes[:, 0] == n_cells[0] - 1
         assert zeros.tolist() == (kinds[:, 0] == ZERO).tolist()
         assert missing.tolist() == (kinds[:, 0] == MISSING).tolist()
@@ -147,7 +147,7 @@ def test_every_row_is_counted_once_in_every_column(monkeypatch):
 
 def test_missing_values_that_a_domain_does_not_model_are_in_no_cell():
     """Of a level domain and of a numeric one; others have a cell for them."""
-    domains = [LevelDomain(("a", "b"), nullable=False), COUNT, NUMBER]
+    domains = [CategoryDomain(("a", "b"), nullable=False), COUNT, NUMBER]
     codes = np.array([[3, MISSING, MISSING], [2, 0, ZERO], [1, 0, 0]], dtype=np.uint8)
     rows = PrivateRows(np.full((3, 3), 0.6, np.float32), codes, np.zeros(3, np.int64))
     edges = {1: np.linspace(0, 1, 11), 2: np.array([0.0, 0.5, 1.0])}
@@ -165,7 +165,7 @@ def test_empty_classes_and_single_columns_work(domains, epsilon):
     places = [DOMAINS.index(domain) for domain in domains]
     first = rows.of_class(0)
     rows = PrivateRows(
-        first.units[:, places], first.category_codes[:, places], first.members
+        first.units[:, places], first.category_codes[:, places], first.class_codes
     )
     marginals, _ = measure(rows, epsilon, domains=domains)
     for of_class in marginals:
@@ -186,7 +186,7 @@ def test_the_number_of_bins_follows_the_signal(coarse):
 
 
 def test_a_column_that_says_nothing_is_uniform():
-    (first, second) = flat_marginals([*DOMAINS, LevelDomain((), nullable=True)], 2)
+    (first, second) = flat_marginals([*DOMAINS, CategoryDomain((), nullable=True)], 2)
     for number, count, level, nothing in (first, second):
         values, _ = number.decode(RANKS)
         assert np.abs(np.sort(values) - np.linspace(-4, 4, 20_000)).max() < 0.001
@@ -202,10 +202,10 @@ def test_a_column_that_says_nothing_is_uniform():
 
 def test_levels_are_ordered_by_the_class_they_speak_for():
     shares = np.array([[0.5, 0.1, 0.4], [0.1, 0.5, 0.4]])
-    order = _marginals._level_order(shares, ordered=False).tolist()
+    order = _marginals._category_order(shares, ordered=False).tolist()
     assert order in ([0, 2, 1], [1, 2, 0])
-    assert _marginals._level_order(shares, ordered=True).tolist() == [0, 1, 2]
-    assert _marginals._level_order(shares[:1], ordered=False).tolist() == [0, 1, 2]
+    assert _marginals._category_order(shares, ordered=True).tolist() == [0, 1, 2]
+    assert _marginals._category_order(shares[:1], ordered=False).tolist() == [0, 1, 2]
 
 
 def test_round_two_looks_where_round_one_saw_rows():
@@ -342,8 +342,8 @@ def test_shares_are_drawn_together_by_the_noise_that_is_left():
     By the formula of `shrunk_distributions`: ``1 - (10^2 / 2) / 10^2`` of it.
     """
     counts = [np.array([60.0, 40.0]), np.array([40.0, 60.0])]
-    domain, stds = LevelDomain(("a", "b"), nullable=False), np.array([10.0, 10.0])
-    marginals = _marginals._level_marginals(domain, counts, stds)
+    domain, stds = CategoryDomain(("a", "b"), nullable=False), np.array([10.0, 10.0])
+    marginals = _marginals._category_marginals(domain, counts, stds)
     assert [own.cumulative[1] for own in marginals] == pytest.approx([0.55, 0.45])
     edges = np.array([0.0, 0.5, 1.0])
     parts = [
@@ -370,7 +370,7 @@ def test_a_class_that_differs_keeps_its_numbers():
 
 def binary(shares, n_rows=3000, domain=None):
     """Give rows of one class whose columns have these shares of every code."""
-    domain = LevelDomain(("a", "b"), nullable=False) if domain is None else domain
+    domain = CategoryDomain(("a", "b"), nullable=False) if domain is None else domain
     codes = np.searchsorted(np.cumsum(shares)[:-1], (np.arange(n_rows) + 0.5) / n_rows)
     codes = np.repeat(codes[:, None], 12, axis=1).astype(np.uint8)
     members = np.zeros(n_rows, dtype=np.int64)
@@ -390,7 +390,7 @@ def test_values_that_no_level_names_are_not_spread_evenly(nullable, global_rando
     The noise of a share is below 0.01, and one of 12 columns passes 0.1 by chance at a
     rate below 1e-12.
     """
-    domain = LevelDomain(("a", "b"), nullable=nullable)
+    domain = CategoryDomain(("a", "b"), nullable=nullable)
     rows, domains = binary([0.3, 0.1, 0.6], domain=domain)
     with insecure_randomness(global_random_seed):
         marginals, _ = measure(rows, 1.0, domains, Classes((), np.array([3000.0])))

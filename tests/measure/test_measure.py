@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.measure import ClassPlan, buy_facts, measure
+from skdpsynth.measure import ClassPlan, discover, measure
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, LocalParts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -75,9 +75,9 @@ def measured(table, plans=PLANS, epsilon=20.0, answer=None):
     _, layout = read_table(frame, schema=SCHEMA)
     with insecure_randomness(1):
         accountant = PrivacyAccountant(epsilon, 1e-5)
-        facts, rows = buy_facts(table, layout, SCHEMA, accountant)
+        metadata, rows = discover(table, layout, SCHEMA, accountant)
         with observe_releases(watch):
-            found = measure(rows, facts, plans, accountant)
+            found = measure(rows, metadata, plans, accountant)
     return found, seen, rows
 
 

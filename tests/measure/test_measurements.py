@@ -12,7 +12,7 @@ import pytest
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.measure import ClassPlan, Measurement, Measurements, buy_facts, measure
+from skdpsynth.measure import ClassPlan, Measurement, Measurements, discover, measure
 from skdpsynth.measure._measurements import Bin
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
@@ -69,15 +69,15 @@ def measured(table=TABLE, schema=SCHEMA, epsilon=math.inf, **mus):
     """Measure tables of all orders in every class."""
     _, layout = read_table(table, schema=schema)
     accountant = PrivacyAccountant(epsilon, 1e-5)
-    facts, rows = buy_facts(table, layout, schema, accountant)
+    metadata, rows = discover(table, layout, schema, accountant)
     some = math.inf if epsilon == math.inf else accountant.mu_cap / 4
     names = ("mu_marginals", "mu_pairs", "mu_triples", "mu_moments")
     mus = dict.fromkeys(names, some) | mus
     plans = [
         ClassPlan(scope, 1e5, noise_std=1.0, n_bins=9, n_groups=4, n_tables=1, **mus)
-        for scope in facts.classes.scopes
+        for scope in metadata.classes.scopes
     ]
-    return measure(rows, facts, plans, accountant).measurements
+    return measure(rows, metadata, plans, accountant).measurements
 
 
 @pytest.fixture(scope="module")

@@ -24,12 +24,12 @@ def fitted(frame: pd.DataFrame, schema=None, target=None) -> TableModel:
 def drawn(model: TableModel, n_rows: int) -> list[pd.Series | None]:
     rng = np.random.default_rng(0)
     members = rng.integers(0, len(model.marginals), n_rows)
-    ranks = rng.random((n_rows, len(model.facts.columns)))
+    ranks = rng.random((n_rows, len(model.metadata.columns)))
     return model.columns(ranks, members)
 
 
 def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:
-    table = DrawnTable(model.facts, n_rows)
+    table = DrawnTable(model.metadata, n_rows)
     table.put(0, drawn(model, n_rows))
     return table.frame()
 
@@ -59,7 +59,7 @@ def test_scores_of_rows_follow_their_class():
     frame = pd.DataFrame({"a": np.r_[np.zeros(50) + 1.5, np.zeros(50) + 6.0]})
     frame["t"] = ["p"] * 50 + ["q"] * 50
     model = fitted(frame, target="t")
-    domain = model.facts.domains[0]
+    domain = model.metadata.domains[0]
     units = domain.to_unit(np.array([[1.5], [6.0]])).astype(np.float32)
     codes = np.zeros((2, 1), dtype=np.uint8)
     scores = [model.score_rows(units, codes, c)[:, 0] for c in (0, 1)]

@@ -34,7 +34,7 @@ from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountan
 from skdpsynth.privacy._tables import exact_pair_counts
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Boolean, Continuous, TableSchema
-from skdpsynth.table import LevelDomain, NumericDomain, PrivateRows
+from skdpsynth.table import CategoryDomain, NumericDomain, PrivateRows
 
 N_ROWS = 5000
 PLANTED = [(0, 7), (3, 4), (12, 29), (20, 21)]
@@ -423,7 +423,7 @@ def test_the_plan_says_tables_cells_and_noise():
     domains = [
         NumericDomain(0.0, 1.0, log=False, integer=False, nullable=True),
         NumericDomain(1.0, 3.0, log=False, integer=True, nullable=False),
-        LevelDomain(("a", "b"), nullable=True),
+        CategoryDomain(("a", "b"), nullable=True),
         None,
     ]
     plans = [

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 from skdpsynth.measure._tables import measure_moments
 from skdpsynth.models import FactorGenerator, factors_above_noise
 from skdpsynth.privacy import Parts, PrivacyAccountant
-from skdpsynth.table import LevelDomain, MarginalTransform
+from skdpsynth.table import CategoryDomain, MarginalTransform
 
 
 def found(covariance, std=0.01, *, stds=None, slopes=None):
@@ -151,7 +151,9 @@ def test_there_are_64_factors_at_most():
 def binary(share):
     """Give a column of two levels, and its scores: of the lower one, of the other."""
     shares = np.array([share, 1.0 - share])
-    marginal = MarginalTransform.of_levels(LevelDomain(("a", "b"), False), shares)
+    marginal = MarginalTransform.of_categories(
+        CategoryDomain(("a", "b"), False), shares
+    )
     return marginal, marginal.encode(np.zeros(2), np.arange(2))
 
 

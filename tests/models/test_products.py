@@ -78,9 +78,9 @@ def make_discriminator(trainer, loss, clip):
 def train_once(trainer, features, loss, clip):
     """One step of the discriminator, and the generator's gradient."""
     discriminator = make_discriminator(trainer, loss, clip)
-    fakes = trainer.rows(trainer.draw(40))
+    generated = trainer.rows(trainer.draw(40))
     discriminator.release(features)
-    discriminator.follow(fakes + 0.1, features)
+    discriminator.follow(generated + 0.1, features)
     objective = partial(discriminator.objective, features=features)
     gradient = trainer.gradient(trainer.draw(40), objective)
     return discriminator._params[0].detach(), gradient

@@ -281,7 +281,7 @@ def load_with(synth, folder, files, schema) -> None:
 )
 def test_domains_of_another_kind_are_refused(with_rules, name, like):
     """A file may hold any with marginals that fit them."""
-    facts = with_rules._model.facts
+    facts = with_rules._model.metadata
     modelled = {own: domain for own, (_, domain) in facts.drawn.items()}
     assert RowRules.of(_rules.SCHEMA, facts.layout, modelled) == facts.rules
     modelled[name] = modelled[like]

@@ -20,7 +20,7 @@ from skdpsynth.privacy import (
 from skdpsynth.privacy._report import _won_bets
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
-from skdpsynth.table import declared_facts
+from skdpsynth.table import declared_metadata
 
 
 def spend(
@@ -205,22 +205,22 @@ def test_what_was_declared_is_said():
     columns = {f"x{i}": Continuous(3, 77_123, nullable=True) for i in range(10)}
     columns |= {"sex": Categorical(["Wo", "Mo"]), "id": Identifier()}
     schema = TableSchema(columns, n_rows=500)
-    facts = declared_facts(schema)
-    assert facts == (
+    metadata = declared_metadata(schema)
+    assert metadata == (
         "the bounds of x0, x1, x2, x3, x4, x5, x6, x7 and 2 more columns",
         "the categories of sex",
         "identifiers, never looked at: id",
         "that no value is missing in sex",
         "the number of rows",
     )
-    assert declared_facts(None) == ()
+    assert declared_metadata(None) == ()
     report = spend(("a",)).report()
     assert "; whatever a schema declared." in " ".join(str(report).split())
-    told = " ".join(str(replace(report, declared=facts)).split())
+    told = " ".join(str(replace(report, declared=metadata)).split())
     assert "the categories of sex; identifiers, never looked at: id;" in told
     assert "77123" not in told
     nothing = " ".join(str(replace(report, declared=())).split())
     assert "Nothing else was declared." in nothing
-    for declared in (facts, ()):
+    for declared in (metadata, ()):
         other = replace(report, declared=declared)
         assert PrivacyReport.from_dict(json.loads(other.to_json())) == other

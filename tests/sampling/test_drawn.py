@@ -61,8 +61,8 @@ def drawn(model: TableModel, ends: list[int], first: int = 0) -> pd.DataFrame:
     """Draw 40 rows in parts that end there; the last part comes first."""
     rng = np.random.default_rng(0)
     members = rng.integers(0, len(model.marginals), ends[-1])
-    ranks = rng.random((ends[-1], len(model.facts.columns)))
-    table = DrawnTable(model.facts, ends[-1], first)
+    ranks = rng.random((ends[-1], len(model.metadata.columns)))
+    table = DrawnTable(model.metadata, ends[-1], first)
     for start, end in reversed(list(zip([0, *ends[:-1]], ends, strict=True))):
         table.put(start, model.columns(ranks[start:end], members[start:end]))
     return table.frame()
@@ -113,7 +113,7 @@ def test_an_identifier_may_have_the_name_na():
 
 def test_columns_of_numbers_are_there_once():
     model = fitted(pd.DataFrame({"x": np.arange(40.0), "n": np.arange(40)}))
-    table = DrawnTable(model.facts, 40)
+    table = DrawnTable(model.metadata, 40)
     ranks = np.random.default_rng(0).random((40, 2))
     table.put(0, model.columns(ranks, np.zeros(40, dtype=np.int64)))
     frame = table.frame()

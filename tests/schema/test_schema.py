@@ -495,8 +495,8 @@ NUMBER = '{"kind": "continuous", "low": 2'
 TIME = '{"kind": "datetime", "low": {"time": "now"}, "high": "2030"}'
 
 
-def column(facts: str, name: str = '"a"') -> str:
-    return f'{{"schema_version": 1, "columns": [[{name}, {facts}]]}}'
+def column(metadata: str, name: str = '"a"') -> str:
+    return f'{{"schema_version": 1, "columns": [[{name}, {metadata}]]}}'
 
 
 COLUMNS = '{"schema_version": 1, "columns": %s}'

@@ -245,10 +245,10 @@ def test_real_rows_never_reach_the_generator(way, monkeypatch):
         marked.append(len(scores))
         return np.full_like(scores, mark)
 
-    def check(self, fakes, features):
-        assert not (fakes == np.float32(mark)).any()
-        assert len(fakes) == 512
-        follow(self, fakes, features)
+    def check(self, generated, features):
+        assert not (generated == np.float32(mark)).any()
+        assert len(generated) == 512
+        follow(self, generated, features)
 
     follow = Discriminator.follow
     monkeypatch.setattr(*after_encoding(mark_all)[WAYS[way].init])
@@ -309,8 +309,8 @@ class RealisedDivisor(Discriminator):
 class FakesOfTheBatch(Discriminator):
     """L^t = Y^t: as many fakes of the class as the real batch has rows of it."""
 
-    def follow(self, fakes, features):
-        super().follow(fakes[: 1 + len(self._rows) % 400], features)
+    def follow(self, generated, features):
+        super().follow(generated[: 1 + len(self._rows) % 400], features)
 
 
 class PublicDrawsByRow(Discriminator):
@@ -354,8 +354,8 @@ def test_flow_round_the_mechanism_is_caught(twin, way, monkeypatch):
 def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
     bounds = []
 
-    def check(self, fakes, features):
-        follow(self, fakes, features)
+    def check(self, generated, features):
+        follow(self, generated, features)
         bounds.append(max(float(p.detach().abs().max()) for p in self._params))
 
     follow = Discriminator.follow

@@ -321,7 +321,7 @@ def test_only_teachers_and_mechanisms_see_rows(way, monkeypatch):
     clone(WAYS[way]).fit(TABLE)
     assert len(private) == 4  # labelled and unlabelled rows of two classes
     rows = {row.tobytes() for part in private for row in part}
-    fakes = [t for t in seen if t.ndim == 2 and t.shape[1] == 3]
-    assert fakes
-    for part in fakes:
+    generated = [t for t in seen if t.ndim == 2 and t.shape[1] == 3]
+    assert generated
+    for part in generated:
         assert not any(row.tobytes() in rows for row in part.float().numpy())

@@ -154,9 +154,9 @@ def test_the_student_sees_no_real_row(way, trainer, monkeypatch):
             made.extend(row.tobytes() for row in rows.numpy())
         return rows
 
-    def keep_added(self, view, fakes, labels, pool, slope):
-        seen.extend(row.tobytes() for part in (fakes, pool) for row in part.numpy())
-        add(self, view, fakes, labels, pool, slope)
+    def keep_added(self, view, generated, labels, pool, slope):
+        seen.extend(row.tobytes() for part in (generated, pool) for row in part.numpy())
+        add(self, view, generated, labels, pool, slope)
 
     monkeypatch.setattr(*after_encoding(keep_scores)[init])
     monkeypatch.setattr(trainer, "rows", keep_rows)
@@ -243,9 +243,9 @@ def real_rows_in_buffer(self, scores, generator, *arguments):
     """The student is trained on real rows called real (S8, O4)."""
     add = _pategan.LabelBuffer.add
 
-    def cheat(buffer, view, fakes, labels, pool, slope):
-        some = torch.from_numpy(scores[: len(fakes)])
-        add(buffer, view, fakes, labels, pool, slope)
+    def cheat(buffer, view, generated, labels, pool, slope):
+        some = torch.from_numpy(scores[: len(generated)])
+        add(buffer, view, generated, labels, pool, slope)
         add(buffer, view, some, torch.ones(len(some)), pool, slope)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.table import LevelDomain, NumericDomain, domain_from_dict, is_continuous
+from skdpsynth.table import (
+    CategoryDomain,
+    NumericDomain,
+    domain_from_dict,
+    is_continuous,
+)
 
 BOUNDS = st.floats(-1e9, 1e9, allow_subnormal=False)
 
@@ -129,10 +134,10 @@ def test_every_number_of_a_narrow_range_gets_its_own_cell():
 def test_domains_survive_json():
     for domain in (
         NumericDomain(-1.5, 2.0, True, False, True, quantile=True),
-        LevelDomain(("a", "b"), True, ordered=True),
-        LevelDomain((1, 2.5, True), False, other=0.25),
+        CategoryDomain(("a", "b"), True, ordered=True),
+        CategoryDomain((1, 2.5, True), False, other=0.25),
         NumericDomain(0.0, 9.0, False, True, False, bought=True, guessed=True),
-        LevelDomain((pd.Timestamp("2020-02-29", tz="Europe/Berlin"),), False),
+        CategoryDomain((pd.Timestamp("2020-02-29", tz="Europe/Berlin"),), False),
     ):
         again = domain_from_dict(json.loads(json.dumps(domain.to_dict())))
         assert again == domain
@@ -140,8 +145,8 @@ def test_domains_survive_json():
 
 
 def test_levels_have_codes_for_other_and_missing():
-    assert LevelDomain(("a", "b"), nullable=False).n_codes == 4
-    assert LevelDomain((), nullable=True).n_codes == 2
+    assert CategoryDomain(("a", "b"), nullable=False).n_codes == 4
+    assert CategoryDomain((), nullable=True).n_codes == 2
 
 
 @pytest.mark.parametrize(
@@ -150,7 +155,7 @@ def test_levels_have_codes_for_other_and_missing():
         (NumericDomain(0.0, 1.0, log=False, integer=False, nullable=False), True),
         (NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False), False),
         (NumericDomain(0.0, 4.0, log=False, integer=True, nullable=False), True),
-        (LevelDomain(("a", "b"), nullable=False), False),
+        (CategoryDomain(("a", "b"), nullable=False), False),
     ],
 )
 def test_where_rows_are_must_be_found_but_for_levels_and_few_numbers(

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from skdpsynth.schema import TableSchema, is_missing, plain
 from skdpsynth.table import (
+    CategoryDomain,
     ColumnLayout,
-    LevelDomain,
     NumericDomain,
     encode_rows,
     factorize,
@@ -109,7 +109,7 @@ def keys_of(series):
 def codes_of(series, levels):
     """Give the codes that `encode_rows` finds."""
     column = ColumnLayout("c", series.dtype, "categorical", True)
-    domain = LevelDomain(tuple(levels), nullable=True)
+    domain = CategoryDomain(tuple(levels), nullable=True)
     rows = encode_rows(series.to_frame("c"), [column], [domain])
     return rows.category_codes[:, 0].tolist()
 

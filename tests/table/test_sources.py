@@ -35,7 +35,7 @@ from skdpsynth.schema import (
     TableSchema,
 )
 from skdpsynth.table import CsvFile, _csv, _sources, open_table
-from tests.measure.test_purchase import public_state
+from tests.measure.test_discovery import public_state
 
 N = 900
 SCHEMA = TableSchema(

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import kstest
 
-from skdpsynth.table import MISSING, ZERO, LevelDomain, MarginalTransform, NumericDomain
+from skdpsynth.table import (
+    MISSING,
+    ZERO,
+    CategoryDomain,
+    MarginalTransform,
+    NumericDomain,
+)
 from skdpsynth.table._domains import MAX_SCORE
 
 RANKS = (np.arange(200_000) + 0.5) / 200_000  # every rank once, as in a perfect sample
@@ -102,9 +108,9 @@ def test_the_scores_of_a_columns_own_values_are_normal():
 @settings(max_examples=80, deadline=None)
 def test_levels_survive_and_have_their_shares(weights, missing, random):
     n_levels = len(weights)
-    domain = LevelDomain(tuple(range(n_levels)), nullable=True)
+    domain = CategoryDomain(tuple(range(n_levels)), nullable=True)
     order = random.sample(range(n_levels), n_levels)
-    marginal = MarginalTransform.of_levels(
+    marginal = MarginalTransform.of_categories(
         domain, np.array(weights), missing=missing, order=np.array(order)
     )
     codes = np.arange(n_levels)
@@ -120,8 +126,8 @@ def test_levels_survive_and_have_their_shares(weights, missing, random):
 
 
 def test_what_a_marginal_does_not_have_says_nothing():
-    domain = LevelDomain(("a", "b"), nullable=False)
-    marginal = MarginalTransform.of_levels(domain, np.array([0.3, 0.7]))
+    domain = CategoryDomain(("a", "b"), nullable=False)
+    marginal = MarginalTransform.of_categories(domain, np.array([0.3, 0.7]))
     other, missing = 2, 3
     scores = marginal.encode(np.zeros(2), np.array([other, missing]))
     np.testing.assert_allclose(scores, 0.0, atol=1e-12)
@@ -132,7 +138,9 @@ def test_what_a_marginal_does_not_have_says_nothing():
 
 @pytest.mark.parametrize("missing", [0.0, 1.0])
 def test_a_column_without_values_is_missing(missing):
-    nothing = MarginalTransform.of_levels(LevelDomain((), nullable=True), np.empty(0))
+    nothing = MarginalTransform.of_categories(
+        CategoryDomain((), nullable=True), np.empty(0)
+    )
     values, gone = nothing.decode(RANKS[::1000])
     assert gone.all()
     assert (values == -1).all()
@@ -147,7 +155,9 @@ def test_a_column_without_values_is_missing(missing):
 
 
 def test_levels_without_any_weight_are_equal():
-    marginal = MarginalTransform.of_levels(LevelDomain(("a", "b"), True), np.zeros(2))
+    marginal = MarginalTransform.of_categories(
+        CategoryDomain(("a", "b"), True), np.zeros(2)
+    )
     values, _ = marginal.decode(RANKS)
     assert values.mean() == pytest.approx(0.5)
 
@@ -159,8 +169,8 @@ def test_rounding_leaves_a_distribution():
     for _ in range(200):
         shares = np.append(rng.random(6), 0.0)
         too_large += np.cumsum(shares / shares.sum())[-2] > 1
-        domain = LevelDomain(tuple("abcdefg"), nullable=False)
-        cumulative = MarginalTransform.of_levels(domain, shares).cumulative
+        domain = CategoryDomain(tuple("abcdefg"), nullable=False)
+        cumulative = MarginalTransform.of_categories(domain, shares).cumulative
         assert (np.diff(cumulative) >= 0).all()
         assert cumulative[-1] == 1
     assert too_large > 5
@@ -174,22 +184,24 @@ MOMENTS_OF = {
     "zero and missing": MarginalTransform.numeric(
         NUMBERS, CELLS, MASSES, zero=0.3, missing=0.25
     ),
-    "levels": MarginalTransform.of_levels(
-        LevelDomain(tuple("abcd"), False),
+    "levels": MarginalTransform.of_categories(
+        CategoryDomain(tuple("abcd"), False),
         np.array([0.1, 0.2, 0.3, 0.4]),
         order=np.array([2, 0, 3, 1]),
     ),
-    "levels and missing": MarginalTransform.of_levels(
-        LevelDomain(("a", "b"), True), np.array([0.9, 0.1]), missing=0.4
+    "levels and missing": MarginalTransform.of_categories(
+        CategoryDomain(("a", "b"), True), np.array([0.9, 0.1]), missing=0.4
     ),
-    "one level": MarginalTransform.of_levels(LevelDomain(("a",), False), np.ones(1)),
+    "one level": MarginalTransform.of_categories(
+        CategoryDomain(("a",), False), np.ones(1)
+    ),
     "nothing": MarginalTransform.numeric(NUMBERS, CELLS, MASSES, missing=1.0),
     "whole numbers": MarginalTransform.numeric(
         NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False),
         np.linspace(0.0, 1.0, 5),
         np.array([0.7, 0.1, 0.1, 0.1]),
     ),
-    "no level": MarginalTransform.of_levels(LevelDomain((), True), np.zeros(0)),
+    "no level": MarginalTransform.of_categories(CategoryDomain((), True), np.zeros(0)),
 }
 
 
@@ -207,7 +219,7 @@ def test_moments_are_those_of_the_scores_of_drawn_values(kind):
     if isinstance(marginal.domain, NumericDomain):
         scores = encoded(marginal, values, missing)
     else:
-        beyond = len(marginal.domain.levels) + 1
+        beyond = len(marginal.domain.categories) + 1
         codes = np.where(missing, beyond, values).astype(int)
         scores = marginal.encode(np.zeros(len(codes)), codes)
     mean, std, slope = marginal.score_moments()

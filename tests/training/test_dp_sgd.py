@@ -58,11 +58,11 @@ def identity(rows):
     return rows
 
 
-def released(discriminator, fakes=None):
+def released(discriminator, generated=None):
     """Take one step; give what was released, as one vector."""
-    fakes = torch.zeros(4, N_COLUMNS) if fakes is None else fakes
+    generated = torch.zeros(4, N_COLUMNS) if generated is None else generated
     discriminator.release(identity)
-    discriminator.follow(fakes, identity)
+    discriminator.follow(generated, identity)
     parts = [part.flatten() for part in discriminator._released]
     return torch.cat(parts).double().numpy()
 
@@ -113,14 +113,14 @@ def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
 
     Of Adam's first step only the signs are left; it forgets a little of the weights.
     """
-    fakes = make_rows(9, seed=1)
+    generated = make_rows(9, seed=1)
     discriminator = make_discriminator(
         make_rows(23), loss=loss, hidden_dims=hidden_dims, learning_rate=0.7
     )
     start = [p.detach().clone() for p in discriminator._params]
-    sums = discriminator._sums_of_fakes(torch.from_numpy(fakes), identity)
-    real = released(discriminator, torch.from_numpy(fakes))
-    fake = sum_by_hand(start, fakes, loss, len(hidden_dims), CLIP, sign=-1.0) / 9
+    sums = discriminator._sums_of_fakes(torch.from_numpy(generated), identity)
+    real = released(discriminator, torch.from_numpy(generated))
+    fake = sum_by_hand(start, generated, loss, len(hidden_dims), CLIP, sign=-1.0) / 9
     before = torch.cat([p.flatten() for p in start]).double().numpy()
     after = torch.cat([p.detach().flatten() for p in discriminator._params]).numpy()
     sums = torch.cat([part.flatten() for part in sums]).numpy()
@@ -383,8 +383,8 @@ def test_a_step_draws_one_release_and_following_none():
     released(discriminator)
     kept = [part.clone() for part in discriminator._released]
     for seed in range(3):
-        fakes = torch.from_numpy(make_rows(6, seed=seed))
-        discriminator.follow(fakes, identity)
+        generated = torch.from_numpy(make_rows(6, seed=seed))
+        discriminator.follow(generated, identity)
     assert reservation.used == 1
     for part, other in zip(discriminator._released, kept, strict=True):
         assert torch.equal(part, other)
@@ -396,7 +396,7 @@ def test_a_step_draws_one_release_and_following_none():
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
 def test_following_takes_the_last_step_again(hidden_dims):
     """As if the step had been taken against the other fakes, also the next one."""
-    fakes = torch.from_numpy(make_rows(6, seed=2))
+    generated = torch.from_numpy(make_rows(6, seed=2))
     follower, other = (
         make_discriminator(
             make_rows(20), hidden_dims=hidden_dims, reservation=reserve(count=2)
@@ -405,8 +405,8 @@ def test_following_takes_the_last_step_again(hidden_dims):
     )
     for _ in range(2):
         released(follower)
-        follower.follow(fakes, identity)
-        released(other, fakes)
+        follower.follow(generated, identity)
+        released(other, generated)
         for mine, theirs in zip(follower._params, other._params, strict=True):
             assert torch.equal(mine, theirs)
 

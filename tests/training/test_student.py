@@ -18,7 +18,7 @@ from skdpsynth.training import (
     noise_of_moments,
     view_size,
 )
-from skdpsynth.training._student import LabelledFakes, _information
+from skdpsynth.training._student import LabelledRows, _information
 
 CPU = torch.device("cpu")
 
@@ -108,14 +108,14 @@ def buy(trainer, wanted, slope, seed, n_labels=600):
     view = View.of(trainer)
     moments = torch.eye(len(wanted) + 1)
     moments[1:, 1:] = wanted
-    fakes = trainer.rows(trainer.draw(n_labels))
+    generated = trainer.rows(trainer.draw(n_labels))
     buffer = LabelBuffer()
     nothing = torch.zeros(n_labels)
-    buffer.add(view, fakes, nothing, trainer.rows(trainer.draw(512)), slope)
+    buffer.add(view, generated, nothing, trainer.rows(trainer.draw(512)), slope)
     logits = buffer.rounds[0].slopes @ view.expected(moments)
     uniform = torch.rand(n_labels, generator=torch.Generator().manual_seed(seed))
     labels = uniform < torch.sigmoid(logits)
-    return view, fakes, labels, trainer.rows(trainer.draw(512))
+    return view, generated, labels, trainer.rows(trainer.draw(512))
 
 
 def off_diagonal(matrix):
@@ -130,8 +130,8 @@ def test_beliefs_and_generator_find_the_dependence():
     ascent = GeneratorAscent(trainer)
     for seed in range(3):
         slope = 20.0
-        view, fakes, labels, pool = buy(trainer, wanted, slope, seed)
-        buffer.add(view, fakes, labels, pool, slope)
+        view, generated, labels, pool = buy(trainer, wanted, slope, seed)
+        buffer.add(view, generated, labels, pool, slope)
         discriminator.train(buffer, 60)
         for _ in range(100):
             ascent.step(discriminator)
@@ -155,9 +155,9 @@ def test_labels_that_are_coins_teach_little():
     for seed in range(20):
         coins = torch.rand(500, generator=torch.Generator().manual_seed(seed)) < 0.5
         view = View.of(trainer)
-        fakes = trainer.rows(trainer.draw(500))
+        generated = trainer.rows(trainer.draw(500))
         buffer = LabelBuffer()
-        buffer.add(view, fakes, coins, trainer.rows(trainer.draw(512)), 2.0)
+        buffer.add(view, generated, coins, trainer.rows(trainer.draw(512)), 2.0)
         discriminator = StudentDiscriminator(10, CPU)
         discriminator.train(buffer, 30)
         found = off_diagonal(discriminator.moments[1:, 1:].numpy())
@@ -181,9 +181,9 @@ def test_the_noise_of_beliefs_is_bounded_as_planned():
 def test_a_saved_label_stays_as_it_was_bought():
     """Moving the generator changes no entry of the buffer."""
     trainer = make_trainer(n_steps=10)
-    view, fakes, labels, pool = buy(trainer, correlation(0.5), 5.0, 0)
+    view, generated, labels, pool = buy(trainer, correlation(0.5), 5.0, 0)
     buffer = LabelBuffer()
-    buffer.add(view, fakes, labels, pool, 5.0)
+    buffer.add(view, generated, labels, pool, 5.0)
     before = buffer.rounds[0].slopes.clone(), buffer.rounds[0].labels.clone()
     discriminator = StudentDiscriminator(6, CPU)
     discriminator.train(buffer, 5)
@@ -195,5 +195,5 @@ def test_a_saved_label_stays_as_it_was_bought():
 def test_labels_that_say_next_to_nothing_have_little_information():
     """At epsilon = 1e-9 squares of slopes vanish in float32; NaN would stay."""
     buffer = LabelBuffer()
-    buffer.rounds.append(LabelledFakes(None, torch.full((4, 3), 1e-12), torch.ones(4)))
+    buffer.rounds.append(LabelledRows(None, torch.full((4, 3), 1e-12), torch.ones(4)))
     assert _information(buffer) == (1e-12, 1e-12)

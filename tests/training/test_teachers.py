@@ -344,15 +344,15 @@ def test_every_teacher_learns(hidden_dims, device, global_random_seed):
     ensemble = make_ensemble(
         rows, 20, seed=global_random_seed, hidden_dims=hidden_dims, device=device
     )
-    fakes = fake_pool(global_random_seed, n_rows=200)
+    generated = fake_pool(global_random_seed, n_rows=200)
     for _ in range(60):
-        ensemble.train_step(fakes, identity)
-    of_real = ensemble.logits(fakes + 1.7, identity)
-    of_fake = ensemble.logits(fakes, identity)
+        ensemble.train_step(generated, identity)
+    of_real = ensemble.logits(generated + 1.7, identity)
+    of_fake = ensemble.logits(generated, identity)
     auroc = (of_real[:, :, None] > of_fake[:, None, :]).float().mean(dim=(1, 2))
     assert auroc.min() > 0.95
     # The way to look more real is up, in every column.
-    assert (gradients_of(ensemble, fakes).mean(dim=1) > 0).all()
+    assert (gradients_of(ensemble, generated).mean(dim=1) > 0).all()
 
 
 def test_public_generator_is_consumed_by_public_numbers_only():

@@ -39,24 +39,24 @@ def with_squares(rows):
 
 def make_case(seed, n_teachers=8, scale=0.01):
     stream = torch.Generator().manual_seed(seed)
-    fakes = torch.randn(N_FAKES, N_COLUMNS, generator=stream)
+    generated = torch.randn(N_FAKES, N_COLUMNS, generator=stream)
     shape = (n_teachers, N_FAKES, 2 * N_COLUMNS)
     gradients = scale * torch.randn(shape, generator=stream)
     projections = random_projections(N_FAKES, N_DIMENSIONS, PublicStream(seed))
-    return fakes, gradients, projections
+    return generated, gradients, projections
 
 
 def test_votes_equal_a_loop_over_teachers_fakes_and_dimensions(global_random_seed):
     """Project, clip, choose among B equal bins, one vote per teacher and query."""
-    fakes, gradients, projections = make_case(global_random_seed)
+    generated, gradients, projections = make_case(global_random_seed)
     found = projected_votes(
-        LinearTeachers(gradients), fakes, with_squares, projections, CLIP, N_BINS
+        LinearTeachers(gradients), generated, with_squares, projections, CLIP, N_BINS
     )
     expected = np.zeros((N_FAKES * N_DIMENSIONS, N_BINS), dtype=np.int64)
     edges = np.linspace(-CLIP, CLIP, N_BINS + 1)
     for gradient in gradients:
         for row in range(N_FAKES):
-            leaf = fakes[row].clone().requires_grad_()
+            leaf = generated[row].clone().requires_grad_()
             (with_squares(leaf) * gradient[row]).sum().backward()
             for axis in range(N_DIMENSIONS):
                 value = float(projections[row, axis] @ leaf.grad)
@@ -72,11 +72,13 @@ def test_votes_equal_a_loop_over_teachers_fakes_and_dimensions(global_random_see
 
 def test_a_row_moves_one_vote_per_query():
     """One teacher's gradients changed without bound."""
-    fakes, gradients, projections = make_case(0)
+    generated, gradients, projections = make_case(0)
     other = gradients.clone()
     other[5] = -1e6 * gradients[5]
     before, after = (
-        projected_votes(LinearTeachers(g), fakes, with_squares, projections, CLIP, 5)
+        projected_votes(
+            LinearTeachers(g), generated, with_squares, projections, CLIP, 5
+        )
         for g in (gradients, other)
     )
     moved = np.abs(after - before)
@@ -87,10 +89,10 @@ def test_a_row_moves_one_vote_per_query():
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e30, 0.0])
 def test_extreme_gradients_stay_within_the_bins(value):
-    fakes, gradients, projections = make_case(0, n_teachers=1)
+    generated, gradients, projections = make_case(0, n_teachers=1)
     filled = torch.full_like(gradients, value if np.isfinite(value) else 3e38)
     votes = projected_votes(
-        LinearTeachers(filled), fakes, lambda r: torch.cat([r, r], -1), projections,
+        LinearTeachers(filled), generated, lambda r: torch.cat([r, r], -1), projections,
         CLIP, N_BINS,
     )  # fmt: skip
     assert (votes.sum(axis=1) == 1).all()
@@ -129,11 +131,11 @@ def test_no_answer_counts_as_zero():
 def test_a_unanimous_vote_points_where_the_teachers_point():
     """Over many projections the answer is along the common gradient."""
     n_fakes, common = 400, torch.tensor([0.02, -0.01, 0.0])
-    fakes = torch.zeros(n_fakes, N_COLUMNS)
+    generated = torch.zeros(n_fakes, N_COLUMNS)
     gradients = common.expand(3, n_fakes, N_COLUMNS)
     projections = random_projections(n_fakes, 2, PublicStream(0))
     votes = projected_votes(
-        LinearTeachers(gradients), fakes, lambda r: r, projections, CLIP, 10
+        LinearTeachers(gradients), generated, lambda r: r, projections, CLIP, 10
     )
     mean = decode_answers(votes.argmax(axis=1), projections, 10).mean(dim=0)
     cosine = torch.nn.functional.cosine_similarity(mean, common, dim=0)

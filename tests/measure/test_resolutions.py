@@ -14,8 +14,8 @@ from sklearn.base import clone
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit._worlds import SequenceError, recorded, replayed
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.measure import _discovery, buy_grains
-from skdpsynth.measure._discovery import _coarsest, _grain_codes
+from skdpsynth.measure import _discovery, discover_resolutions
+from skdpsynth.measure._discovery import _coarsest, _resolution_codes
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Continuous, Datetime, TableSchema
@@ -35,7 +35,7 @@ def written(decimals, n=N, seed=0):
 
 def codes_of(values, dtype="float64"):
     series = pd.Series(values).astype(dtype)
-    return _grain_codes(series, ColumnLayout.of("a", series), WIDE, 7).tolist()
+    return _resolution_codes(series, ColumnLayout.of("a", series), WIDE, 7).tolist()
 
 
 # --- The cell of a value ----------------------------------------------------------
@@ -84,7 +84,7 @@ def test_a_row_changes_one_cell_whatever_the_others_are():
 
 
 @pytest.mark.parametrize(
-    ("counts", "grain"),
+    ("counts", "resolution"),
     [
         ([5000, 0, 0, 0, 0, 0], 0),
         ([4000, 30, 0, 0, 0, 20], 0),  # one in a hundred is rounded
@@ -96,15 +96,15 @@ def test_a_row_changes_one_cell_whatever_the_others_are():
         ([-3, 2, 0, 1, -1, 2], None),
     ],
 )
-def test_the_coarsest_grain_that_fits(counts, grain):
-    assert _coarsest(np.array(counts), 10.0) == grain
+def test_the_coarsest_resolution_that_fits(counts, resolution):
+    assert _coarsest(np.array(counts), 10.0) == resolution
 
 
-def test_noise_is_not_taken_for_a_grain(global_random_seed):
+def test_noise_is_not_taken_for_a_resolution(global_random_seed):
     """Of a column of fine floats, and of one without rows: 1e5 draws of the noise.
 
-    A grain needs 5 sqrt(6) deviations of the sum of up to 5 counts, which are at most
-    sqrt(5): 5 * norm.sf(5.4) each, 4e-7 times 4 grains at most.
+    A resolution needs 5 sqrt(6) deviations of the sum of up to 5 counts, at most
+    sqrt(5): 5 * norm.sf(5.4) each, 4e-7 times 4 resolutions at most.
     """
     assert 5 * norm.sf(5 * math.sqrt(6 / 5)) * 4 < 1e-6
     rng = np.random.default_rng(global_random_seed)
@@ -121,7 +121,7 @@ def bought(frame, mu=2.0, domain=WIDE):
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
     accountant = PrivacyAccountant(math.inf if mu == math.inf else 50.0, 1e-5)
     given = [domain] * len(columns)
-    return buy_grains(frame, columns, given, accountant, mu=mu)
+    return discover_resolutions(frame, columns, given, accountant, mu=mu)
 
 
 @pytest.mark.parametrize("decimals", range(5))
@@ -181,23 +181,23 @@ def test_the_sensitivity_is_that_of_all_columns():
     frame = pd.DataFrame({"a": written(0), "b": written(2), "c": written(4)})
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
     accountant = PrivacyAccountant(3.0, 1e-5)
-    buy_grains(frame, columns, [WIDE] * 3, accountant, mu=0.5)
+    discover_resolutions(frame, columns, [WIDE] * 3, accountant, mu=0.5)
     accountant.close()
     (entry,) = accountant.report().entries
     assert entry.sensitivity == pytest.approx(math.sqrt(3))
     assert math.sqrt(3) / 0.5 <= entry.noise_std <= math.sqrt(3) / 0.5 + 1
 
 
-def exact_grains(table, columns, domains, accountant, **settings):
+def exact_resolutions(table, columns, domains, accountant, **settings):
     """The broken twin: the noisy counts are paid for, and the true ones read."""
     _real(table, columns, domains, accountant, **settings)
     (frame,) = table.each()
-    codes = [_grain_codes(frame[c.name], c, WIDE, 7) for c in columns]
+    codes = [_resolution_codes(frame[c.name], c, WIDE, 7) for c in columns]
     counts = [np.bincount(part, minlength=7)[:-1] for part in codes]
-    grains = [_coarsest(part, 1.0) for part in counts]
+    resolutions = [_coarsest(part, 1.0) for part in counts]
     return [
         d if n is None else d.with_decimals(n)
-        for d, n in zip(domains, grains, strict=True)
+        for d, n in zip(domains, resolutions, strict=True)
     ]
 
 
@@ -212,18 +212,20 @@ def only_where_there_are_numbers(table, columns, domains, accountant, **settings
     ]
 
 
-_real = _discovery.buy_grains
+_real = _discovery.discover_resolutions
 
 
 @pytest.mark.parametrize(
     ("twin", "first", "new"),
     [
-        # One value more than 1 in 100 is finer than a grain.
-        (exact_grains, [*range(1, 5941), *[7.12345678] * 60], 7.12345678),
+        # One value more than 1 in 100 is finer than a resolution.
+        (exact_resolutions, [*range(1, 5941), *[7.12345678] * 60], 7.12345678),
         (only_where_there_are_numbers, [np.nan] * 3000 + [0.0] * 3000, 7.0),
     ],
 )
-def test_grains_of_the_values_themselves_would_be_seen(twin, first, new, monkeypatch):
+def test_resolutions_of_the_values_themselves_would_be_seen(
+    twin, first, new, monkeypatch
+):
     """One row more, under the releases of the table without it."""
     whole = pd.DataFrame({"a": np.array(first, dtype=np.float64)})
     one_more = pd.concat([whole, pd.DataFrame({"a": [new]})], ignore_index=True)
@@ -238,7 +240,7 @@ def test_grains_of_the_values_themselves_would_be_seen(twin, first, new, monkeyp
 
     first, second = specs()
     assert first == second
-    monkeypatch.setattr(_discovery, "buy_grains", twin)
+    monkeypatch.setattr(_discovery, "discover_resolutions", twin)
     try:
         first, second = specs()
     except SequenceError:  # other bins
@@ -303,7 +305,7 @@ def test_no_zero_is_negative():
         (np.arange(3000) * 2.0**45, (0, 2.0**58)),  # floats hold no other
     ],
 )
-def test_bounds_that_hold_no_grain_stay(values, bounds):
+def test_bounds_that_hold_no_resolution_stay(values, bounds):
     schema = TableSchema({"a": Continuous(*bounds)})
     synth = IndependentSynthesizer(epsilon=50.0, schema=schema)
     synth.fit(pd.DataFrame({"a": values}))
@@ -332,7 +334,7 @@ def test_decimals_of_integers_and_of_wide_ranges_are_refused():
 
 
 @pytest.mark.parametrize("decimals", [0, 2, "any", None])
-def test_a_declared_grain_is_not_bought(decimals):
+def test_declared_decimals_are_not_measured(decimals):
     frame = pd.DataFrame({"a": written(2)})
     schema = TableSchema({"a": Continuous(0, 300, decimals=decimals)})
     schema = TableSchema.from_dict(schema.to_dict())

@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.measure import buy_facts, discovery_share
+from skdpsynth.measure import discover, discovery_share
 from skdpsynth.privacy import PrivacyAccountant, _aggregators, _tables
 from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import NumericDomain, modelled_columns
@@ -236,7 +236,7 @@ def test_the_frozen_releases_would_show_a_leak(monkeypatch):
             for c in columns
         ]
 
-    monkeypatch.setattr(_discovery, "buy_ranges", exact_ranges)
+    monkeypatch.setattr(_discovery, "discover_ranges", exact_ranges)
     synthesizer = SYNTHESIZERS[0]
     first, _ = public_state(synthesizer.fit(mixed_table()))
     second, _ = public_state(synthesizer.fit(extreme(mixed_table())))
@@ -290,7 +290,7 @@ def test_facts_that_are_declared_are_not_paid_for():
     declared = TableSchema(dict(schema.columns), target="label", class_counts=counts)
     again = IndependentSynthesizer(schema=declared, epsilon=math.inf).fit(frame)
     assert {entry.name for entry in again.privacy_report().entries} == marginals
-    assert again._model.facts.domains == bought._model.facts.domains
+    assert again._model.metadata.domains == bought._model.metadata.domains
     assert again.schema_.columns == schema.columns
 
 
@@ -322,9 +322,9 @@ def test_identifiers_are_never_looked_at():
     _, layout = read_table(frame, schema=schema)
     assert [column.name for column in modelled_columns(layout, schema)] == ["a"]
     accountant = PrivacyAccountant(1.0, 1e-5)
-    facts, rows = buy_facts(frame[["a"]], layout, schema, accountant)
+    metadata, rows = discover(frame[["a"]], layout, schema, accountant)
     assert rows.units.shape == (2, 1)
-    assert set(facts.schema(schema).columns) == {"id", "a"}
+    assert set(metadata.schema(schema).columns) == {"id", "a"}
 
 
 def test_rows_without_a_label_train_nothing():
@@ -332,10 +332,12 @@ def test_rows_without_a_label_train_nothing():
     frame.loc[::3, "label"] = None
     _, layout = read_table(frame, target="label")
     accountant = PrivacyAccountant(math.inf, 1e-5, discovery_delta=1e-6)
-    facts, rows = buy_facts(frame, layout, None, accountant)
-    in_classes = sum(len(rows.of_class(c).members) for c in range(len(facts.classes)))
-    assert in_classes == frame["label"].notna().sum() == facts.classes.counts.sum()
-    assert len(rows.of_class(-1).members) == frame["label"].isna().sum()
+    metadata, rows = discover(frame, layout, None, accountant)
+    in_classes = sum(
+        len(rows.of_class(c).class_codes) for c in range(len(metadata.classes))
+    )
+    assert in_classes == frame["label"].notna().sum() == metadata.classes.counts.sum()
+    assert len(rows.of_class(-1).class_codes) == frame["label"].isna().sum()
 
 
 def test_wide_tables_and_many_categories_take_seconds():

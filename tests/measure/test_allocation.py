@@ -13,7 +13,7 @@ from skdpsynth.measure import ClassPlan, plan_start
 from skdpsynth.measure._allocation import with_cells
 from skdpsynth.privacy import GRID, grid_noise_std
 from skdpsynth.schema import Boolean, Continuous, TableSchema
-from skdpsynth.table import LevelDomain, NumericDomain
+from skdpsynth.table import CategoryDomain, NumericDomain
 
 SCHEMA = TableSchema(
     {"a": Continuous(0, 1), "b": Continuous(0, 1), "f": Boolean(), "t": Boolean()},
@@ -63,7 +63,7 @@ def test_the_noise_of_a_plan_is_the_noise_of_the_mechanism(n_numeric, n_levels):
 def test_cells_make_a_plan_sharper(count_std):
     """By the formula: binary levels half the squared sensitivity, others little."""
     number = NumericDomain(0.5, 9.0, log=False, integer=False, nullable=False)
-    binary = LevelDomain(("a", "b"), nullable=False)
+    binary = CategoryDomain(("a", "b"), nullable=False)
     rough = plan_start("x", 1000.0, 1, 5, 0.25)
     domains = [number, *[binary] * 4, None]  # of the last one nothing is known yet
     (plan,) = with_cells([rough], domains, count_std)
