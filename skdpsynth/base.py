@@ -21,12 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
     TAIL_SHARE,
-    ClassPlan,
+    Allocation,
+    allocate,
     discover,
     discovery_share,
     guess_table,
     guessed_layout,
-    plan_facts,
     plan_table,
     remarks,
 )
@@ -37,6 +37,7 @@ from skdpsynth.privacy import (
     PrivacyReport,
     claim,
     cost_of_failure,
+    scope_words,
 )
 from skdpsynth.sampling import Sampler
 from skdpsynth.schema import TableSchema
@@ -171,7 +172,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
         try:
             self._forget()  # the earlier fit
             metadata, rows = discover(table, layout, self.schema, accountant)
-            plans = plan_facts(self._plan_classes, metadata, accountant)
+            plans = self._allocate(metadata, accountant)
             model = self._fit(rows, metadata, plans, accountant, seed)
             accountant.close()
             declared = declared_metadata(self.schema)
@@ -333,7 +334,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
         self,
         rows: TableRows,
         metadata: Metadata,
-        plans: list[ClassPlan],
+        plans: list[Allocation],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
@@ -347,8 +348,32 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
         n_continuous: int,
         n_discrete: int,
         mu: float,
-    ) -> list[ClassPlan]:
+    ) -> list[Allocation]:
         """Divide what each class can pay (mu) into marginals and training."""
+
+    def _allocate(
+        self, metadata: Metadata, accountant: PrivacyAccountant
+    ) -> list[Allocation]:
+        """Allocate what discovery left over, which is the same for every class."""
+        classes = metadata.classes
+        plans = allocate(
+            self._plan_classes,
+            classes.scopes,
+            classes.planned,
+            metadata.domains,
+            accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9),
+            count_std=classes.noise_std,
+            measured=metadata.layout.measured,
+        )
+        for plan in plans:
+            _LOG.info(
+                "Plan of %s: about %g rows, %d bins, %d tables of 2 columns, "
+                "%d groups of 3 columns, %d steps, %d teachers",
+                scope_words(plan.label),
+                *(plan.n_rows, plan.n_bins, plan.n_tables, plan.n_groups),
+                *(plan.n_iter, plan.n_teachers),
+            )
+        return plans
 
     def _accountant(
         self,

@@ -9,15 +9,15 @@ change between minor versions, which the changelog says.
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import (
-    ClassPlan,
+    Allocation,
     Measured,
     Measurement,
     Measurements,
     TableBins,
     TableModel,
+    allocate_measurements,
     choose_bins,
     measure,
-    plan_start,
 )
 from skdpsynth.privacy import (
     PrivacyAccountant,
@@ -31,8 +31,8 @@ from skdpsynth.privacy import (
 from skdpsynth.table import Metadata, PrivateRows
 
 __all__ = [
+    "Allocation",
     "BaseSynthesizer",
-    "ClassPlan",
     "Measured",
     "Measurement",
     "Measurements",
@@ -41,6 +41,7 @@ __all__ = [
     "PrivateRows",
     "TableBins",
     "TableModel",
+    "allocate_measurements",
     "choose_bins",
     "gaussian_sum",
     "measure",
@@ -48,6 +49,5 @@ __all__ = [
     "noisy_pair_distances",
     "noisy_pair_tables",
     "noisy_votes",
-    "plan_start",
     "secret_generator",
 ]

@@ -22,9 +22,9 @@ CODE = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S
 TWIN = """
 
 class CutAtTrueMedians(MedianCopulaSynthesizer):
-    def _fit(self, rows, facts, plans, accountant, seed):
+    def _fit(self, rows, metadata, plans, accountant, seed):
         rows.units[:] = rows.units.argsort(0).argsort(0) / len(rows.units)
-        return super()._fit(rows, facts, plans, accountant, seed)
+        return super()._fit(rows, metadata, plans, accountant, seed)
 """
 
 

@@ -41,25 +41,25 @@ def logged(synthesizer, table, caplog, monkeypatch) -> tuple[list[str], set[floa
     """Fit with frozen noise; give what was logged, and the numbers that are public."""
     plans = []
 
-    def kept(*others):
-        plans.extend(plan_facts(*others))
+    def kept(*others, **known):
+        plans.extend(allocate(*others, **known))
         return list(plans)
 
-    plan_facts = base.plan_facts
-    monkeypatch.setattr(base, "plan_facts", kept)
+    allocate = base.allocate
+    monkeypatch.setattr(base, "allocate", kept)
     caplog.clear()
     with insecure_randomness(0), caplog.at_level("DEBUG", logger="skdpsynth"):
         synthesizer.fit(table)
-    monkeypatch.setattr(base, "plan_facts", plan_facts)
+    monkeypatch.setattr(base, "allocate", allocate)
     report = synthesizer.privacy_report()
     public = {float(synthesizer.epsilon), report.delta, float(table.shape[1])}
     for entry in report.entries:
         public |= {float(entry.releases), entry.mu_total}
         public |= numbers(entry.name) | numbers(entry.scope)
     for plan in plans:
-        public |= {
-            float(v) for v in asdict(plan).values() if isinstance(v, int | float)
-        }
+        own = asdict(plan)
+        for spend in [own, *(part for part in own.values() if isinstance(part, dict))]:
+            public |= {float(v) for v in spend.values() if isinstance(v, int | float)}
     return [record.getMessage() for record in caplog.records], public
 
 

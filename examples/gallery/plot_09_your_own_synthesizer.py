@@ -21,9 +21,9 @@ from scipy.special import ndtr
 
 from skdpsynth.extension import (
     BaseSynthesizer,
+    allocate_measurements,
     measure,
     noisy_pair_tables,
-    plan_start,
 )
 
 
@@ -55,7 +55,9 @@ class TwoColumnSynthesizer(BaseSynthesizer):
     def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):
         share = math.sqrt(0.9)  # of mu for the marginals: nine tenths of its square
         return [
-            plan_start(label, float(count), n_continuous, n_discrete, mu * share)
+            allocate_measurements(
+                label, float(count), n_continuous, n_discrete, mu * share
+            )
             for label, count in zip(labels, counts, strict=True)
         ]
 

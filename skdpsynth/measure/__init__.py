@@ -9,13 +9,13 @@ into values.
 
 from skdpsynth.measure._allocation import (
     NO_STEPS,
-    ClassPlan,
+    Allocation,
     Form,
-    guess_table,
-    guessed_layout,
+    Spend,
+    Training,
+    allocate,
+    allocate_measurements,
     measured_form,
-    plan_facts,
-    plan_start,
     plan_table,
 )
 from skdpsynth.measure._discovery import (
@@ -28,6 +28,7 @@ from skdpsynth.measure._discovery import (
     measure_classes,
     public_labels,
 )
+from skdpsynth.measure._guess import guess_table, guessed_layout
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._model import TableModel
@@ -68,14 +69,18 @@ __all__ = [
     "RESOLUTIONS_SHARE",
     "TAIL_SHARE",
     "TRIPLE_SHARES",
-    "ClassPlan",
+    "Allocation",
     "Form",
     "Measured",
     "Measurement",
     "Measurements",
     "PairTables",
+    "Spend",
     "TableBins",
     "TableModel",
+    "Training",
+    "allocate",
+    "allocate_measurements",
     "borrowers",
     "choose_bins",
     "class_share",
@@ -91,8 +96,6 @@ __all__ = [
     "measure_classes",
     "measured_form",
     "most_tables",
-    "plan_facts",
-    "plan_start",
     "plan_table",
     "public_labels",
     "remarks",

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from skdpsynth.measure._allocation import ClassPlan
+    from skdpsynth.measure._allocation import Allocation
     from skdpsynth.measure._marginals import Round
     from skdpsynth.measure._tables import ColumnBins, TableBins
     from skdpsynth.privacy import PrivacyAccountant
@@ -458,7 +458,7 @@ class Measured:
 def measure(
     rows: TableRows,
     metadata: Metadata,
-    plans: Sequence[ClassPlan],
+    plans: Sequence[Allocation],
     accountant: PrivacyAccountant,
 ) -> Measured:
     """Measure every class as planned; classes compose in parallel.
@@ -467,9 +467,9 @@ def measure(
     ----------
     rows : TableRows
         The encoded rows; private.
-    facts : Metadata
+    metadata : Metadata
         What is public of the table.
-    plans : sequence of n_classes ClassPlan
+    plans : sequence of n_classes Allocation
         How much of the budget each measurement has.
     accountant : PrivacyAccountant
         The ledger, which each release draws down.
@@ -480,7 +480,7 @@ def measure(
         Public.
     """
     domains, prior = metadata.domains, metadata.classes.prior
-    mus = np.array([plan.mu_marginals for plan in plans])
+    mus = np.array([plan.marginals.mu for plan in plans])
     rounds: list[list[Round]] = [[] for _ in plans]
     marginals = flat_marginals(domains, len(plans))
     if mus.any():  # 1 column
@@ -490,7 +490,7 @@ def measure(
         marginals = estimate(domains, metadata.classes, rounds, cells)
     n_bins = table_bins(plans, len(domains), measured=metadata.layout.measured)
     bins, in_order = choose_bins(domains, marginals, prior, n_bins)
-    together = any(plan.mu_pairs for plan in plans)
+    together = any(plan.pairs.mu for plan in plans)
     model = TableModel(metadata, in_order if together else marginals)
     ranks = [bins.ranks(own) for own in in_order]
     shares = [bins.shares(own) for own in ranks]
@@ -500,29 +500,29 @@ def measure(
     sizes = known_sizes(metadata.classes, rounds)
     for c, plan in enumerate(plans):
         own, scope = rows.parts_of_class(c), metadata.classes.scopes[c]
-        if plan.mu_pairs:  # 2 columns
+        if plan.pairs.mu:  # 2 columns
             pairs[c] = measure_pairs(
                 own,
                 bins,
                 shares[c],
                 metadata.classes.counts[c],
                 accountant,
-                mu=plan.mu_pairs,
+                mu=plan.pairs.mu,
                 scope=scope,
                 few=plan.few_rows,
                 target=metadata.measured,
             )
-        if plan.mu_triples:  # 3 columns
+        if plan.triples.mu:  # 3 columns
             triples[c] = measure_triples(
                 own,
                 bins,
                 shares[c],
                 plan.n_groups,
                 accountant,
-                mu=plan.mu_triples,
+                mu=plan.triples.mu,
                 scope=scope,
             )
-        if plan.mu_moments:  # all columns
+        if plan.moments.mu:  # all columns
             means, stds, _ = np.nan_to_num(model.score_moments(c), posinf=0, neginf=0)
             scores = own.map(_scores, model, c)
             moments[c] = measure_moments(
@@ -531,7 +531,7 @@ def measure(
                 stds,
                 sizes[c],
                 accountant,
-                mu=plan.mu_moments,
+                mu=plan.moments.mu,
                 scope=scope,
             )
     return Measured(model, rounds, bins, ranks, shares, pairs, triples, moments)

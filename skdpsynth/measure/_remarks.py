@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdpsynth.measure._allocation import NO_DEPENDENCE, RARE_FROM, Allocation
 from skdpsynth.table import CategoryDomain, NumericDomain
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from skdpsynth.measure._allocation import ClassPlan
     from skdpsynth.measure._model import TableModel
     from skdpsynth.privacy import PrivacyReport
     from skdpsynth.schema import TableSchema
 
 
-# Shares of the rows that matter: of a label that is not found, of merged categories.
-_LABEL_FROM, RARE_FROM = 0.02, 0.1
+# Share of the rows that matters: of a label that is not found.
+_LABEL_FROM = 0.02
 # Whole numbers: of what looks like the classes of a float column, at most; of what
 # numbers the rows, at least, as a share of the rows, and in how many (ages may number
 # fewer); and how even its gaps are.
@@ -33,12 +33,10 @@ _EVEN_GAPS = (0.6, 1.6)
 _LARGE_EPSILON = 20.0
 _FEW_NAMES = 3  # of columns, in a warning
 
-NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
-
 
 def remarks(
     model: TableModel,
-    plans: Sequence[ClassPlan],
+    plans: Sequence[Allocation],
     declared: TableSchema | None,
     report: PrivacyReport,
     *,
@@ -107,7 +105,7 @@ def _sentences(
 
 
 def _of_classes(
-    model: TableModel, plans: Sequence[ClassPlan], *, private: bool, dependent: bool
+    model: TableModel, plans: Sequence[Allocation], *, private: bool, dependent: bool
 ) -> Iterator[str]:
     metadata = model.metadata
     notes = Counter(plan.note for plan in plans if plan.note and private)

@@ -18,18 +18,19 @@ import torch
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import (
     NO_STEPS,
-    ClassPlan,
+    Allocation,
     Form,
     Measurements,
     PairTables,
     TableModel,
+    Training,
+    allocate_measurements,
     borrowers,
     choose_bins,
     flat_marginals,
     measure,
     measured_form,
     most_tables,
-    plan_start,
 )
 from skdpsynth.models import (
     BinScores,
@@ -51,7 +52,7 @@ from skdpsynth.utils import warn_deprecated
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -89,7 +90,7 @@ class Start(Protocol):
 
 def fitted(
     measured: Measured,
-    plans: Sequence[ClassPlan],
+    plans: Sequence[Allocation],
     *,
     n_factors: int = 1,
     seed: int,
@@ -159,7 +160,7 @@ class PairStart:
     def __init__(
         self,
         measured: Measured,
-        plans: Sequence[ClassPlan],
+        plans: Sequence[Allocation],
         *,
         seed: int,
         device: torch.device,
@@ -182,7 +183,12 @@ class PairStart:
                     bins.starts, *own, n_rows=pairs.n_rows, device=device
                 )
             self._released[c] = ReleasedClass(
-                pairs.n_rows, shares[c], plan.noise_std, *pairs[:3], triples, device
+                pairs.n_rows,
+                shares[c],
+                plan.marginals.noise_std,
+                *pairs[:3],
+                triples,
+                device,
             )
             if c in measured.pairs:
                 most = most_tables(len(bins.sizes))
@@ -250,7 +256,7 @@ class NetworkStart:
     def __init__(
         self,
         metadata: Metadata,
-        plans: Sequence[ClassPlan],
+        plans: Sequence[Allocation],
         hidden_dims: Sequence[int],
     ) -> None:
         flat = flat_marginals(metadata.domains, len(plans), _CELLS)
@@ -333,6 +339,25 @@ ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 
 
+def at_most_half(n_teachers: int, n_rows: float) -> int:
+    """Give so many teachers, but each of them two planned rows at least.
+
+    A teacher of one row has nothing to aggregate: its vector is the row's own.
+    """
+    return max(min(n_teachers, int(n_rows / 2)), 1)
+
+
+def most_that_fits(fits: Callable[[int], bool], limit: int) -> int:
+    """Find the largest number that fits, 0 if 1 does not; about `limit` at most."""
+    low, high = 0, 1
+    while high < limit and fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
 class WholeTable(NamedTuple):
     """What the plan of a class has to know of the whole table; public."""
 
@@ -342,9 +367,9 @@ class WholeTable(NamedTuple):
     n_classes: int
     largest: float  # planned rows of the largest class
 
-    def plan_start(self, label: Hashable, n_rows: float, mu: float) -> ClassPlan:
+    def allocate(self, label: Hashable, n_rows: float, mu: float) -> Allocation:
         """Plan the measurements of one class, which has `mu` for them."""
-        return plan_start(
+        return allocate_measurements(
             label,
             n_rows,
             self.n_continuous,
@@ -354,9 +379,9 @@ class WholeTable(NamedTuple):
             form=self.form,
         )
 
-    def starts(self, plan: ClassPlan) -> bool:
+    def serves(self, plan: Allocation) -> bool:
         """Tell whether a class has the tables of the others, or has to borrow."""
-        return self.form != "pairs" or plan.mu_pairs > 0
+        return self.form != "pairs" or plan.pairs.mu > 0
 
 
 class ClassGAN(GeneratedSynthesizer):
@@ -433,8 +458,8 @@ class ClassGAN(GeneratedSynthesizer):
 
     def _plan_training(
         self, form: Form, n_rows: float, n_columns: int, mu: float
-    ) -> dict[str, Any]:
-        """Plan the training of a class: fields of `ClassPlan`, none for no training."""
+    ) -> Training | None:
+        """Allocate the training of a class; None for no training."""
         raise NotImplementedError
 
     def _plan_classes(
@@ -444,7 +469,7 @@ class ClassGAN(GeneratedSynthesizer):
         n_continuous: int,
         n_discrete: int,
         mu: float,
-    ) -> list[ClassPlan]:
+    ) -> list[Allocation]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
         form: Form
         if self.init in ("marginals", "random"):
@@ -461,28 +486,26 @@ class ClassGAN(GeneratedSynthesizer):
 
     def _plan_class(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
-    ) -> ClassPlan:
+    ) -> Allocation:
         """Plan one class, which has `mu` in all."""
         form, n_columns, share = whole.form, whole.n_continuous + whole.n_discrete, 1.0
         if not self._trains:
-            return whole.plan_start(label, n_rows, mu)
+            return whole.allocate(label, n_rows, mu)
         if form != "random":
             share = self._training_share(form, n_rows, n_columns, mu)
-        trained = self._plan_training(form, n_rows, n_columns, mu * math.sqrt(share))
-        if form == "random":
-            return replace(whole.plan_start(label, n_rows, mu), **trained)
+        training = self._plan_training(form, n_rows, n_columns, mu * math.sqrt(share))
         # A class that does not train has all for its measurements.
-        left = 1.0 - share if trained and mu < math.inf else 1.0
-        base = whole.plan_start(label, n_rows, mu * math.sqrt(left))
-        if trained and self.n_iter == "auto" and not whole.starts(base):
-            return whole.plan_start(label, n_rows, mu)
-        return replace(base, **trained)
+        left = 1.0 - share if training and mu < math.inf else 1.0
+        plan = whole.allocate(label, n_rows, mu * math.sqrt(left))
+        if training and self.n_iter == "auto" and not whole.serves(plan):
+            return whole.allocate(label, n_rows, mu)
+        return replace(plan, training=training)
 
     def _initial(
         self,
         rows: TableRows,
         metadata: Metadata,
-        plans: Sequence[ClassPlan],
+        plans: Sequence[Allocation],
         accountant: PrivacyAccountant,
         *,
         n_factors: int,
@@ -502,7 +525,7 @@ class ClassGAN(GeneratedSynthesizer):
             device=resolve_device(self.device),
         )
 
-    def _collect(self, start: Start, plans: Sequence[ClassPlan]) -> None:
+    def _collect(self, start: Start, plans: Sequence[Allocation]) -> None:
         """Set the generator, once all classes are trained."""
         start.close([plan.n_iter > 0 for plan in plans], [p.n_rows for p in plans])
         self.generator_ = start.generator

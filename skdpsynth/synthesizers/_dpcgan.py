@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.measure import DPSGD_SHARES
+from skdpsynth.measure import DPSGD_SHARES, Training
 from skdpsynth.models import Adam, resolve_device
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
-from skdpsynth.synthesizers._base import ONE_OR_AUTO, ClassGAN
+from skdpsynth.synthesizers._base import ONE_OR_AUTO, ClassGAN, most_that_fits
 from skdpsynth.training import N_GENERATED, Discriminator, train_generator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     import numpy as np
 
-    from skdpsynth.measure import ClassPlan, Form, TableModel
+    from skdpsynth.measure import Allocation, Form, TableModel
     from skdpsynth.models import Trainer
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
+    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import Init
     from skdpsynth.table import Metadata, TableRows
@@ -87,15 +87,15 @@ def plan_training(
     *,
     tail_delta: float,
     optional: bool,
-) -> dict[str, Any]:
-    """Plan the training of one class: fields of `ClassPlan`, none if it does not train.
+) -> Training | None:
+    """Allocate the training of one class; None if it has none.
 
     Training may use `mu`, and `tail_delta` beside it; 0 to charge a step as if it saw
     every row. `optional`: the class starts from marginals, so that training only adds
     dependence between columns.
     """
     if n_columns < (2 if optional else 1):
-        return {}
+        return None
     latent_dim, n_iter, noise_multiplier, batch_size, n_discriminator_steps = settings
     wanted_rows = _AUTO_BATCH if batch_size == "auto" else float(batch_size)
     rate = min(1.0, wanted_rows / max(n_rows, 1.0))
@@ -112,53 +112,26 @@ def plan_training(
         if n_iter < _MIN_ROUNDS:
             n_iter = 0 if optional else _MIN_ROUNDS
     if n_iter == 0:
-        return {}
+        return None
     count = n_iter * n_discriminator_steps
     if noise_multiplier is None and mu < math.inf:
         # More rows instead of less noise: the mean is as good, the accounting better.
         while rate < 1 and steps_mu(_LEAST_NOISE, rate, count, tail_delta) < mu:
             rate = min(1.0, 2.0 * rate)
     noise = sampled_noise_multiplier(mu, rate, count, tail_delta)
-    return {
-        "n_iter": n_iter,
-        "n_queries": n_discriminator_steps,
-        "mu_step": mu / math.sqrt(count),
-        "sampling_rate": rate,
-        "step_noise_std": noise,
-    }
-
-
-def reserve_steps(
-    plan: ClassPlan,
-    scope: Hashable,
-    accountant: PrivacyAccountant,
-    tail_delta: float,
-) -> Reservation:
-    """Set aside the noisy sums of all steps of a class: sensitivity C each."""
-    return accountant.reserve_sampled_gaussian(
-        "discriminator's gradients",
-        mu=plan.mu_step,
-        sampling_rate=plan.sampling_rate,
-        count=plan.n_iter * plan.n_queries,
-        scope=scope,
-        tail_delta=tail_delta,
+    return Training(
+        n_iter,
+        mu_step=mu / math.sqrt(count),
+        noise_std=noise,
+        n_queries=n_discriminator_steps,
+        sampling_rate=rate,
+        n_factors=n_factors(n_rows, n_columns, mu, latent_dim),
     )
 
 
 def _rounds(n_rows: float, n_columns: int, mu: float) -> float:
     """Give the steps whose signal is above their noise, for one factor."""
     return (_COHERENCE * mu * n_rows) ** 2 / n_columns
-
-
-def most_that_fits(fits: Callable[[int], bool], limit: int) -> int:
-    """Find the largest number that fits, 0 if 1 does not; about `limit` at most."""
-    low, high = 0, 1
-    while high < limit and fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
 
 
 class AdversarialSynthesizer(ClassGAN):
@@ -194,43 +167,41 @@ class AdversarialSynthesizer(ClassGAN):
         self,
         rows: TableRows,
         metadata: Metadata,
-        plans: list[ClassPlan],
+        plans: list[Allocation],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
         device = resolve_device(self.device)
         public = torch.Generator().manual_seed(seed)
         scopes = metadata.classes.scopes
-        # The whole run is reserved before anything is trained.
+        trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
+        # The whole run is reserved before anything is trained: the noisy sums of all
+        # steps of a class, with sensitivity C each.
         reserved = {
-            c: reserve_steps(plan, scopes[c], accountant, self._tail_delta)
-            for c, plan in enumerate(plans)
-            if plan.n_iter
+            c: accountant.reserve_sampled_gaussian(
+                "discriminator's gradients",
+                mu=training.mu_step,
+                sampling_rate=training.sampling_rate,
+                count=training.n_iter * training.n_queries,
+                scope=scopes[c],
+                tail_delta=self._tail_delta,
+            )
+            for c, training in trained.items()
         }
-        factors = [self._n_factors(plan, len(metadata.columns)) for plan in plans]
+        least = 1 if self.latent_dim == "auto" else self.latent_dim
+        most_factors = max([least, *(own.n_factors for own in trained.values())])
         start = self._initial(
-            rows, metadata, plans, accountant, n_factors=max(factors), seed=seed
+            rows, metadata, plans, accountant, n_factors=most_factors, seed=seed
         )
-        settings: dict[int, dict[str, Any]] = {
-            c: {
-                "loss": self._loss,
-                "max_grad_norm": self.max_grad_norm,
-                "expected_batch_size": plans[c].sampling_rate
-                * max(plans[c].n_rows, 1.0),
-                "reservation": reservation,
-                "rng": secret_generator(),
-                "device": device,
-            }
-            for c, reservation in reserved.items()
-        }
         total = sum(plan.n_iter for plan in plans)
         name = type(self).__name__.removesuffix("Synthesizer")
+        secret = {c: secret_generator() for c in trained}
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
-            for c, own in settings.items():
+            for c, training in trained.items():
                 generator = start.trainer(
                     c,
-                    n_factors=factors[c],
-                    n_steps=plans[c].n_iter * self.n_generator_steps,
+                    n_factors=training.n_factors,
+                    n_steps=training.n_iter * self.n_generator_steps,
                     learning_rate=self.learning_rate,
                     generator=public,
                     device=device,
@@ -240,12 +211,18 @@ class AdversarialSynthesizer(ClassGAN):
                     start.encode(rows.of_class(c), c),
                     n_features=generator.n_features,
                     hidden_dims=tuple(self.hidden_dims),
+                    loss=self._loss,
                     learning_rate=self.discriminator_learning_rate,
                     weight_bound=self._weight_bound,
+                    max_grad_norm=self.max_grad_norm,
+                    expected_batch_size=training.sampling_rate
+                    * max(plans[c].n_rows, 1.0),
+                    reservation=reserved[c],
+                    rng=secret[c],
                     generator=public,
-                    **own,
+                    device=device,
                 )
-                self._train_class(generator, discriminator, plans[c].n_iter, progress)
+                self._train_class(generator, discriminator, training.n_iter, progress)
                 start.keep(c, generator.result())
         self._collect(start, plans)
         return start.model
@@ -284,10 +261,6 @@ class AdversarialSynthesizer(ClassGAN):
     def _network_needs(self) -> dict[str, bool]:
         return super()._network_needs | {"hidden_dims": len(self.hidden_dims) > 0}
 
-    def _n_factors(self, plan: ClassPlan, n_columns: int) -> int:
-        mu = plan.mu_step * math.sqrt(plan.n_iter * plan.n_queries)
-        return n_factors(plan.n_rows, n_columns, mu, self.latent_dim)
-
     def _training_share(
         self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> float:
@@ -296,7 +269,7 @@ class AdversarialSynthesizer(ClassGAN):
 
     def _plan_training(
         self, form: Form, n_rows: float, n_columns: int, mu: float
-    ) -> dict[str, Any]:
+    ) -> Training | None:
         return plan_training(
             n_rows,
             n_columns,

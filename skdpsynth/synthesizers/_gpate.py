@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.measure import GPATE_SHARES
+from skdpsynth.measure import GPATE_SHARES, Training
 from skdpsynth.models import resolve_device
 from skdpsynth.privacy import (
     GRID,
@@ -20,7 +20,7 @@ from skdpsynth.privacy import (
     secret_generator,
     telling,
 )
-from skdpsynth.synthesizers._base import AT_LEAST_ONE, ClassGAN, Init
+from skdpsynth.synthesizers._base import AT_LEAST_ONE, ClassGAN, Init, at_most_half
 from skdpsynth.training import (
     TeacherEnsemble,
     decode_answers,
@@ -34,7 +34,7 @@ from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from skdpsynth.measure import ClassPlan, Form, TableModel
+    from skdpsynth.measure import Allocation, Form, TableModel
     from skdpsynth.models import Features, Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
@@ -52,14 +52,6 @@ _COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norm
 _STEPS_LIMIT = 10**6
 
 
-def at_most_half(n_teachers: int, n_rows: float) -> int:
-    """Give so many teachers, but each of them two planned rows at least.
-
-    A teacher of one row has nothing to aggregate: its vector is the row's own.
-    """
-    return max(min(n_teachers, int(n_rows / 2)), 1)
-
-
 def plan_training(
     n_rows: float,
     n_columns: int,
@@ -71,8 +63,8 @@ def plan_training(
     n_teachers: int | Literal["auto"],
     n_iter: int | Literal["auto"],
     noise_multiplier: float | None,
-) -> dict[str, Any]:
-    """Plan the training of one class: fields of `ClassPlan`, none if it does not train.
+) -> Training | None:
+    """Allocate the training of one class, which may spend `mu`; None if it has none.
 
     `n_parameters` is the length of a teacher's vector; `n_votes` counts the votes of a
     step, None where one sum is released. `optional`: the class starts from marginals,
@@ -80,7 +72,7 @@ def plan_training(
     least.
     """
     if n_columns < (2 if optional else 1):
-        return {}
+        return None
     if n_teachers == "auto":
         n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
     n_teachers = at_most_half(n_teachers, n_rows)
@@ -104,54 +96,14 @@ def plan_training(
         if noise_multiplier is None and n_iter < (_MIN_STEPS if optional else 1):
             n_iter = 0 if optional else _MIN_STEPS
     if n_iter == 0:
-        return {}
-    return {
-        "n_teachers": n_teachers,
-        "n_iter": int(n_iter),
-        "n_queries": n_votes or 1,
-        "mu_step": mu / math.sqrt(n_iter),
-        "step_noise_std": math.sqrt(unit_cost * n_iter) / mu,
-    }
-
-
-def reserve_sums(
-    plan: ClassPlan, scope: Hashable, accountant: PrivacyAccountant
-) -> tuple[Reservation, None]:
-    """Set aside a sum of the teachers' vectors per step: sensitivity 2C."""
-    sums = accountant.reserve_gaussian(
-        "sums of teachers' gradients",
-        mu=plan.mu_step,
-        sensitivity=2 * GRID,
-        count=plan.n_iter,
-        scope=scope,
+        return None
+    return Training(
+        int(n_iter),
+        mu_step=mu / math.sqrt(n_iter),
+        noise_std=math.sqrt(unit_cost * n_iter) / mu,
+        n_queries=n_votes or 1,
+        n_teachers=n_teachers,
     )
-    return sums, None
-
-
-def reserve_votes(
-    plan: ClassPlan, scope: Hashable, accountant: PrivacyAccountant
-) -> tuple[Reservation, Reservation]:
-    """Set aside an answer and a test for every query of every step.
-
-    An answer has sensitivity sqrt(2): a vote moves from one bin to another. A test has
-    sensitivity 1: the largest count moves by one.
-    """
-    count, std = plan.n_iter * plan.n_queries, plan.step_noise_std
-    answers = accountant.reserve_gaussian(
-        "answers by vote",
-        mu=math.sqrt(2) / std if std else math.inf,
-        sensitivity=math.sqrt(2),
-        count=count,
-        scope=scope,
-    )
-    tests = accountant.reserve_gaussian(
-        "threshold tests",
-        mu=1.0 / (std * _TEST_NOISE) if std else math.inf,
-        sensitivity=1.0,
-        count=count,
-        scope=scope,
-    )
-    return answers, tests
 
 
 _POOL = 512  # fakes that teachers draw theirs from
@@ -375,34 +327,74 @@ class GPATESynthesizer(ClassGAN):
         self,
         rows: TableRows,
         metadata: Metadata,
-        plans: list[ClassPlan],
+        plans: list[Allocation],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
         public = torch.Generator().manual_seed(seed)
         scopes = metadata.classes.scopes
+        trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
+        sums = self.aggregator == "gaussian_sum"
         # The whole run is reserved before anything is trained.
-        reserve = reserve_sums if self.aggregator == "gaussian_sum" else reserve_votes
         reserved = {
-            c: reserve(plan, scopes[c], accountant)
-            for c, plan in enumerate(plans)
-            if plan.n_iter
+            c: (self._reserve_sums if sums else self._reserve_votes)(
+                training, scopes[c], accountant
+            )
+            for c, training in trained.items()
         }
         start = self._initial(
             rows, metadata, plans, accountant, n_factors=self._n_factors, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            self._train(start, rows, plans, reserved, public, progress)
+            self._train(start, rows, trained, reserved, public, progress)
         self._collect(start, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
         return start.model
+
+    def _reserve_sums(
+        self, training: Training, scope: Hashable, accountant: PrivacyAccountant
+    ) -> tuple[Reservation, None]:
+        """Reserve a sum of the teachers' vectors per step: sensitivity 2C."""
+        sums = accountant.reserve_gaussian(
+            "sums of teachers' gradients",
+            mu=training.mu_step,
+            sensitivity=2 * GRID,
+            count=training.n_iter,
+            scope=scope,
+        )
+        return sums, None
+
+    def _reserve_votes(
+        self, training: Training, scope: Hashable, accountant: PrivacyAccountant
+    ) -> tuple[Reservation, Reservation]:
+        """Reserve an answer and a test for every query of every step.
+
+        An answer has sensitivity sqrt(2): a vote moves from one bin to another. A test
+        has sensitivity 1: the largest count moves by one.
+        """
+        count, std = training.n_iter * training.n_queries, training.noise_std
+        answers = accountant.reserve_gaussian(
+            "answers by vote",
+            mu=math.sqrt(2) / std if std else math.inf,
+            sensitivity=math.sqrt(2),
+            count=count,
+            scope=scope,
+        )
+        tests = accountant.reserve_gaussian(
+            "threshold tests",
+            mu=1.0 / (std * _TEST_NOISE) if std else math.inf,
+            sensitivity=1.0,
+            count=count,
+            scope=scope,
+        )
+        return answers, tests
 
     def _train(
         self,
         start: Start,
         rows: TableRows,
-        plans: list[ClassPlan],
+        trained: Mapping[int, Training],
         reserved: Mapping[int, tuple[Reservation, Reservation | None]],
         public: torch.Generator,
         progress: tqdm[Any],
@@ -411,18 +403,18 @@ class GPATESynthesizer(ClassGAN):
         device, hidden_dims = resolve_device(self.device), tuple(self.hidden_dims)
         generators: dict[int, Trainer] = {}
         ensembles = {}
-        for c in reserved:
+        for c, training in trained.items():
             generators[c] = start.trainer(
                 c,
                 n_factors=self._n_factors,
-                n_steps=plans[c].n_iter,
+                n_steps=training.n_iter,
                 learning_rate=self.learning_rate,
                 generator=public,
                 device=device,
             )
             ensembles[c] = TeacherEnsemble(
                 start.encode(rows.of_class(c), c),
-                plans[c].n_teachers,
+                training.n_teachers,
                 n_features=generators[c].n_features,
                 hidden_dims=hidden_dims,
                 learning_rate=self.teacher_learning_rate,
@@ -432,10 +424,10 @@ class GPATESynthesizer(ClassGAN):
                 generator=public,
                 device=device,
             )
-        n_steps = max((plans[c].n_iter for c in reserved), default=0)
+        n_steps = max((own.n_iter for own in trained.values()), default=0)
         for step in range(n_steps):  # line 1
             for c, teachers in ensembles.items():
-                if step >= plans[c].n_iter:
+                if step >= trained[c].n_iter:
                     continue
                 generator = generators[c]
                 features = generator.features()
@@ -443,7 +435,7 @@ class GPATESynthesizer(ClassGAN):
                 for _ in range(self.n_teacher_steps):
                     teachers.train_step(generated, features)  # lines 5-8
                 update = self._aggregate(
-                    teachers, generator, features, plans[c], *reserved[c]
+                    teachers, generator, features, trained[c], *reserved[c]
                 )  # lines 9-12
                 generator.ascend(update)  # line 13
                 progress.update()
@@ -455,7 +447,7 @@ class GPATESynthesizer(ClassGAN):
         teachers: TeacherEnsemble,
         generator: Trainer,
         features: Features,
-        plan: ClassPlan,
+        training: Training,
         reservation: Reservation,
         test_reservation: Reservation | None,
     ) -> torch.Tensor:
@@ -464,11 +456,11 @@ class GPATESynthesizer(ClassGAN):
         if test_reservation is None:
             vectors = teacher_gradients(teachers, generator, draws, features)
             released = gaussian_sum(vectors, self.max_grad_norm, reservation)
-            mean = released / (plan.n_teachers * self.max_grad_norm)
+            mean = released / (training.n_teachers * self.max_grad_norm)
             unit = torch.from_numpy(mean * math.sqrt(len(mean)))
             return generator.push(draws, features, unit)
         generated = generator.rows(draws)
-        n_projected = plan.n_queries // self.batch_size
+        n_projected = training.n_queries // self.batch_size
         projections = random_projections(len(generated), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
         scales = generator.scales
@@ -476,7 +468,10 @@ class GPATESynthesizer(ClassGAN):
         votes = projected_votes(*asked, self.n_bins)
         with telling(by_teacher=partial(projected_ballots, *asked, self.n_bins)):
             answers = confident_gnmax(
-                votes, self.threshold * plan.n_teachers, test_reservation, reservation
+                votes,
+                self.threshold * training.n_teachers,
+                test_reservation,
+                reservation,
             )
         directions = decode_answers(answers, projections, self.n_bins) / scales
         return generator.pull_back(draws, directions)
@@ -497,7 +492,7 @@ class GPATESynthesizer(ClassGAN):
 
     def _plan_training(
         self, form: Form, n_rows: float, n_columns: int, mu: float
-    ) -> dict[str, Any]:
+    ) -> Training | None:
         n_votes = None
         if self.aggregator == "confident_gnmax":
             most = math.inf if len(self.generator_hidden_dims) else n_columns

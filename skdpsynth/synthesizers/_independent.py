@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.measure import ClassPlan, measure, plan_start
+from skdpsynth.measure import Allocation, allocate_measurements, measure
 from skdpsynth.sampling import drawn_within
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class IndependentSynthesizer(BaseSynthesizer):
         self,
         rows: TableRows,
         metadata: Metadata,
-        plans: list[ClassPlan],
+        plans: list[Allocation],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
@@ -128,10 +128,10 @@ class IndependentSynthesizer(BaseSynthesizer):
         n_continuous: int,
         n_discrete: int,
         mu: float,
-    ) -> list[ClassPlan]:
+    ) -> list[Allocation]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
         return [
-            plan_start(label, n_rows, *columns, mu, largest=max(rows))
+            allocate_measurements(label, n_rows, *columns, mu, largest=max(rows))
             for label, n_rows in zip(labels, rows, strict=True)
         ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.measure import Form, measure, measured_form, plan_start
+from skdpsynth.measure import Form, allocate_measurements, measure, measured_form
 from skdpsynth.models import resolve_device
 from skdpsynth.synthesizers._base import GeneratedSynthesizer, fitted
 from skdpsynth.utils.sklearn_compat import Interval
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import ClassPlan, TableModel
+    from skdpsynth.measure import Allocation, TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
     from skdpsynth.table import Metadata, TableRows
@@ -165,7 +165,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         self,
         rows: TableRows,
         metadata: Metadata,
-        plans: list[ClassPlan],
+        plans: list[Allocation],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
@@ -183,14 +183,16 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         n_continuous: int,
         n_discrete: int,
         mu: float,
-    ) -> list[ClassPlan]:
+    ) -> list[Allocation]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
         form: Form = "marginals"
         if self.order > 1:
             form = measured_form(labels, rows, sum(columns), mu)
         rules: dict[str, Any] = {"form": form, "order": self.order}
         return [
-            plan_start(label, n_rows, *columns, mu, largest=max(rows), **rules)
+            allocate_measurements(
+                label, n_rows, *columns, mu, largest=max(rows), **rules
+            )
             for label, n_rows in zip(labels, rows, strict=True)
         ]
 

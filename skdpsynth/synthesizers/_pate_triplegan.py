@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
@@ -15,33 +15,30 @@ from skdpsynth.measure import (
     CLASSIFIER_SHARE,
     PSEUDO_LABELS_SHARE,
     TRIPLE_SHARES,
-    ClassPlan,
+    Training,
 )
 from skdpsynth.models import Adam, resolve_device
 from skdpsynth.privacy import (
     UNLABELLED,
-    noisy_counts,
     noisy_votes,
     secret_generator,
     telling,
 )
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import ClassGAN, Init
-from skdpsynth.synthesizers._dpcgan import StepSettings
+from skdpsynth.synthesizers._dpcgan import StepSettings, training_share
+from skdpsynth.synthesizers._evidence import Evidence, pseudo_labels, train_classifier
 from skdpsynth.synthesizers._pategan import TEACHER_BATCH, TEACHER_DECAY, teacher_rows
-from skdpsynth.table import MISSING, ZERO, NumericDomain
 from skdpsynth.training import (
     N_GENERATED,
     BranchedDiscriminator,
     BranchedStudentDiscriminator,
-    Classifier,
     GeneratorAscent,
     LabelBuffer,
     TeacherEnsemble,
     UnlabelledBranch,
     View,
     label_slope,
-    pseudo_label_rows,
     train_generator,
 )
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
@@ -51,183 +48,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import TableModel
+    from skdpsynth.measure import Allocation, TableModel
     from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import Start, WholeTable
-    from skdpsynth.table import MarginalTransform, Metadata, PrivateRows, TableRows
-
-
-_CELLS = 128  # of a numeric column
-_BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
-_MOST = 3.0  # log odds that one column can give
-_CHUNK = 100_000
-_GENERATED = 512  # rows of each class that the classifier learns from
-_PAIRS_WEIGHT = 0.1  # the paper's alpha_p
-_CLIP = 1.0
-_LEARNING_RATE = 1.0
-
-
-class Evidence:
-    """Log odds of every class given each column of a row: naive Bayes; all public.
-
-    Where all classes have the same released marginals, they say nothing, and the
-    features of a row are its scores and their squares. `features` looks at each row
-    alone.
-    """
-
-    def __init__(self, model: TableModel) -> None:
-        self._model = model
-        self._masses = [
-            np.stack([_masses(by_class[j]) for by_class in model.marginals])
-            for j in range(len(model.metadata.domains))
-        ]
-        self._tables = []
-        for masses in self._masses:
-            even = 1.0 / masses.shape[1]
-            logs = np.log((1.0 - _BLUR) * masses + _BLUR * even)
-            self._tables.append(np.clip(logs - logs.mean(axis=0), -_MOST, _MOST))
-        self.informed = any(np.any(table != 0) for table in self._tables)
-        self.n_classes = len(model.marginals)
-        # Of a row, with a constant at the end.
-        said = self.n_classes if self.informed else 2 * len(self._tables)
-        self.n_features = said + 1
-
-    @property
-    def initial_weights(self) -> NDArray[np.float64]:
-        """Weights of the naive Bayes classifier, of shape (n_classes, n_features)."""
-        weights = np.zeros((self.n_classes, self.n_features))
-        if self.informed:
-            weights[:, :-1] = np.sqrt(len(self._tables)) * np.eye(self.n_classes)
-        return weights
-
-    def features(self, rows: PrivateRows) -> NDArray[np.float64]:
-        """Give the features of rows, about 1 in size whatever the number of columns.
-
-        They are of shape (n_rows, n_features), and private if the rows are.
-        """
-        features = np.ones((len(rows.class_codes), self.n_features))
-        for start in range(0, len(features), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            units, category_codes = rows.units[part], rows.category_codes[part]
-            if self.informed:
-                cells = [
-                    self._cells(j, units, category_codes) for j in range(units.shape[1])
-                ]
-                features[part, :-1] = self._summed(cells)
-            else:
-                scores = self._model.score_rows(units, category_codes, 0)
-                scores = scores.astype(np.float64)
-                both = np.hstack([scores, scores**2 - 1.0])
-                features[part, :-1] = both / np.sqrt(both.shape[1])
-        return features
-
-    def draw(
-        self, position: int, n_rows: int, generator: torch.Generator
-    ) -> NDArray[np.float64]:
-        """Give the features of rows drawn from the marginals of a class.
-
-        Only where the classes differ.
-        """
-        cells = []
-        for masses in self._masses:
-            ends = np.cumsum(masses[position])
-            ranks = torch.rand(n_rows, generator=generator, dtype=torch.float64)
-            places = np.searchsorted(ends, ranks.numpy() * ends[-1], side="right")
-            cells.append(np.minimum(places, len(ends) - 1))
-        return np.hstack([self._summed(cells), np.ones((n_rows, 1))])
-
-    def _summed(self, cells: list[NDArray[np.int64]]) -> NDArray[np.float64]:
-        """Add up the log odds of all columns, over the root of their number."""
-        total = np.zeros((self.n_classes, len(cells[0])))
-        for table, places in zip(self._tables, cells, strict=True):
-            total += table[:, places]
-        return (total / np.sqrt(len(cells))).T
-
-    def _cells(
-        self, j: int, units: NDArray[np.floating], category_codes: NDArray[np.integer]
-    ) -> NDArray[np.int64]:
-        """Give the cell of every row in one column."""
-        if not isinstance(self._model.metadata.domains[j], NumericDomain):
-            return category_codes[:, j].astype(np.int64)
-        cells = np.minimum((units[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
-        cells = np.where(category_codes[:, j] == ZERO, _CELLS, cells)
-        return np.where(category_codes[:, j] == MISSING, _CELLS + 1, cells)
-
-
-def train_classifier(
-    evidence: Evidence,
-    rows: TableRows,
-    reservations: list[Reservation | None],
-    expected_batch_sizes: list[float],
-    n_steps: int,
-    generator: torch.Generator,
-) -> torch.Tensor:
-    """Train the classifier, and give its weights (n_classes, n_features): public.
-
-    They are those of a softmax regression in which every class weighs the same. Rows of
-    no class take no part.
-    """
-    classes, generated = range(evidence.n_classes), None
-    if evidence.informed:
-        generated = [evidence.draw(c, _GENERATED, generator) for c in classes]
-    classifier = Classifier(
-        evidence.initial_weights,
-        [evidence.features(rows.of_class(c)) for c in classes],
-        generated,
-        reservations,
-        expected_batch_sizes,
-        max_grad_norm=_CLIP,
-        learning_rate=_LEARNING_RATE,
-        pairs_weight=_PAIRS_WEIGHT,
-        rng=secret_generator(),
-    )
-    for _ in range(n_steps):
-        classifier.train_step()
-    return classifier.weights
-
-
-def pseudo_labels(
-    evidence: Evidence,
-    weights: torch.Tensor,
-    prior: NDArray[np.float64],
-    unlabelled: PrivateRows,
-    reservation: Reservation,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Label rows of no class by the frozen classifier: pairs (d, C(d)).
-
-    Gives the pseudo-label of each row, which is private, and the noisy numbers of the
-    rows of each class; only rows of no class pay for those.
-    """
-    labels = pseudo_label_rows(weights, evidence.features(unlabelled), prior)
-    return labels, noisy_counts(labels, len(prior), reservation)
-
-
-def _masses(column: MarginalTransform) -> NDArray[np.float64]:
-    """Give the probability of every cell: numbers, then zero and missing values.
-
-    Of levels: every level, then what is no level, and missing values.
-    """
-    present = 1.0 - column.missing
-    if not isinstance(column.domain, NumericDomain):
-        masses = np.zeros(len(column.domain.categories) + 2)
-        masses[column.points.astype(np.int64)] = present * np.diff(column.cumulative)
-        masses[-1] = column.missing
-        return masses
-    masses = np.zeros(_CELLS + 2)
-    edges = np.linspace(0.0, 1.0, _CELLS + 1)
-    masses[:_CELLS] = np.diff(np.interp(edges, column.points, column.cumulative))
-    doubled = np.flatnonzero(np.diff(column.points) == 0)
-    if len(doubled):  # the jump at an exact zero
-        first = doubled[0]
-        zero = column.cumulative[first + 1] - column.cumulative[first]
-        cell = min(int(column.points[first] * _CELLS), _CELLS - 1)
-        masses[cell] = max(masses[cell] - zero, 0.0)
-        masses[_CELLS] = zero
-    masses[:-1] *= present
-    masses[-1] = column.missing
-    return masses
+    from skdpsynth.table import Metadata, TableRows
 
 
 CLASSIFIER_STEPS = 4
@@ -237,57 +63,13 @@ _COHERENCE = 0.25  # nominal norm of the mean gradient, in clipping norms
 _SAMPLE_ROWS = 2.0**18  # more of them say nothing that noise would hide
 
 
-@dataclass(frozen=True)
-class TripleSettings:
-    """The parameters of a `PATETripleGANSynthesizer` that plans and players read."""
-
-    desensitization: Literal["hybrid", "dpsgd"]
-    init: Literal["measured", "marginals", "random"]
-    unlabelled_weight: float
-    n_teachers: int | Literal["auto"]
-    n_iter: int | Literal["auto"]
-    batch_size: int
-    noise_multiplier: float | None
-    max_grad_norm: float
-    latent_dim: int | Literal["auto"]
-    hidden_dims: Sequence[int]
-    learning_rate: float
-    n_teacher_steps: int
-    n_student_steps: int
-    n_generator_steps: int
-    teacher_learning_rate: float
-    discriminator_learning_rate: float
-
-    @classmethod
-    def of(cls, synthesizer: object) -> Self:
-        """Read them off a synthesizer."""
-        names = [field.name for field in fields(cls)]
-        return cls(**{name: getattr(synthesizer, name) for name in names})
-
-    @property
-    def of_steps(self) -> StepSettings:
-        """Those that a plan of DP-SGD reads."""
-        return StepSettings(self.latent_dim, self.n_iter, self.noise_multiplier)
-
-
-@dataclass(frozen=True)
-class TriplePlan(ClassPlan):
-    """What one class pays for, with its part in the classifier.
-
-    `mu_classifier` is of all steps together; 0 if the class takes no part.
-    """
-
-    mu_classifier: float = 0.0
-    n_factors: int = 1
-
-
 def sampling_rate(n_rows: float) -> float:
     """Give the probability of a row to be in a step, from a planned or noisy count."""
     return min(1.0, _SAMPLE_ROWS / max(n_rows, 1.0))
 
 
 def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
-    """Say what a class that has `mu` in all pays for the classifier.
+    """Give what a class that has `mu` in all spends on the classifier.
 
     No more than a signal well above the noise of a step takes. 0 where the noise would
     be above the signal; generated rows then stand for the class.
@@ -297,153 +79,6 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
         return most
     least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_COHERENCE * max(n_rows, 1.0))
     return min(_CLEAR * least, most) if least <= most else 0.0
-
-
-def plan_class(
-    label: Hashable,
-    n_rows: float,
-    mu: float,
-    whole: WholeTable,
-    settings: TripleSettings,
-    tail_delta: float,
-) -> TriplePlan:
-    """Plan one class, which can pay `mu` in all, in (0, inf], and tails beside.
-
-    A class whose discriminator does not train has all for its start.
-    """
-    asked = settings.n_iter != "auto" or settings.noise_multiplier is not None
-    if settings.init not in ("marginals", "random") and not asked:
-        return TriplePlan(**vars(whole.plan_start(label, n_rows, mu)))
-    n_columns, started = whole.n_continuous + whole.n_discrete, whole.form != "random"
-    # Without a label there is nothing to classify.
-    n_labels = 0 if label is None else whole.n_classes
-    n_features = 1 + (n_labels if started else 2 * n_columns)
-    spent = classifier_mu(n_rows, n_labels * n_features, mu) if n_labels else 0.0
-    left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
-    share = 1.0
-    if started:
-        share = _training_share(settings, n_rows, n_columns, left, tail_delta)
-    trained = _plan_training(
-        settings, n_rows, n_columns, left * math.sqrt(share), tail_delta
-    )
-    if not trained:
-        spent, left, share = 0.0, mu, 0.0
-    base = ClassPlan(label, n_rows, 0.0, 0.0, 1)
-    if started:
-        if mu < math.inf:
-            left *= math.sqrt(1.0 - share)
-        base = whole.plan_start(label, n_rows, left)
-        if trained and settings.n_iter == "auto" and not whole.starts(base):
-            spent, trained = 0.0, {}
-            base = whole.plan_start(label, n_rows, mu)
-    own = {field.name: getattr(base, field.name) for field in fields(base)}
-    return TriplePlan(**(own | trained), mu_classifier=spent)
-
-
-def _training_share(
-    settings: TripleSettings,
-    n_rows: float,
-    n_columns: int,
-    mu: float,
-    tail_delta: float,
-) -> float:
-    """Give the share of its squared mu that a class may train with."""
-    if settings.desensitization == "dpsgd":
-        return _dpcgan.training_share(n_rows, n_columns, mu, settings.of_steps)
-    most = TRIPLE_SHARES[-1]
-    if settings.noise_multiplier is not None or mu == math.inf:
-        return most
-    as_it_pays = replace(settings, n_iter="auto")
-    for share in TRIPLE_SHARES:
-        # With so much less the signal would still be above the noise.
-        less = mu * math.sqrt(share) / _CLEAR
-        if _plan_training(as_it_pays, n_rows, n_columns, less, tail_delta):
-            return share
-    return most
-
-
-def _plan_training(
-    settings: TripleSettings,
-    n_rows: float,
-    n_columns: int,
-    mu: float,
-    tail_delta: float,
-) -> dict[str, Any]:
-    """Plan the discriminator of one class; empty if it does not train."""
-    optional, wanted = settings.init != "random", settings.latent_dim
-    if settings.desensitization == "dpsgd":
-        n_factors = _dpcgan.n_factors(n_rows, n_columns, mu, wanted)
-        trained = _dpcgan.plan_training(
-            n_rows,
-            n_columns,
-            mu,
-            settings.of_steps,
-            tail_delta=tail_delta,
-            optional=optional,
-        )
-    else:
-        n_factors = _AUTO_FACTORS if wanted == "auto" else wanted
-        trained = _pategan.plan_training(
-            n_rows,
-            n_columns,
-            mu,
-            tail_delta=tail_delta,
-            noise="gaussian",
-            optional=optional,
-            n_factors=n_factors,
-            n_labels=settings.batch_size,
-            n_teacher_steps=settings.n_teacher_steps,
-            n_teachers=settings.n_teachers,
-            n_iter=settings.n_iter,
-            noise_multiplier=settings.noise_multiplier,
-        )
-    return trained and trained | {"n_factors": n_factors}
-
-
-def reserve_classifier(
-    plan: TriplePlan, scope: Hashable, accountant: PrivacyAccountant
-) -> Reservation | None:
-    """Set aside one noisy sum of a class's rows per step; None if it takes no part.
-
-    Sensitivity: the clipping norm.
-    """
-    if plan.mu_classifier == 0:
-        return None
-    return accountant.reserve_sampled_gaussian(
-        "classifier's gradients",
-        mu=plan.mu_classifier / math.sqrt(CLASSIFIER_STEPS),
-        sampling_rate=sampling_rate(plan.n_rows),
-        count=CLASSIFIER_STEPS,
-        scope=scope,
-    )
-
-
-def reserve_pseudo_labels(accountant: PrivacyAccountant) -> Reservation:
-    """Set aside the numbers of unlabelled rows with each class as pseudo-label.
-
-    Unlabelled rows pay, whether or not there are any.
-    """
-    left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
-    return accountant.reserve_gaussian(
-        "unlabelled rows of each class",
-        mu=left * math.sqrt(PSEUDO_LABELS_SHARE),
-        sensitivity=1.0,
-        scope=UNLABELLED,
-    )
-
-
-def reserve_branch(
-    n_rounds: int, n_rows: float, accountant: PrivacyAccountant
-) -> Reservation:
-    """Set aside a noisy sum per round, with all that unlabelled rows have left."""
-    left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
-    return accountant.reserve_sampled_gaussian(
-        "unlabelled rows' gradients",
-        mu=left / math.sqrt(n_rounds),
-        sampling_rate=sampling_rate(n_rows),
-        count=n_rounds,
-        scope=UNLABELLED,
-    )
 
 
 _POOL = 512  # fakes that teachers draw theirs from
@@ -482,20 +117,22 @@ class VotePlayer:
 
     def __init__(
         self,
-        settings: TripleSettings,
+        settings: PATETripleGANSynthesizer,
         rows: NDArray[np.float32],
         generator: Trainer,
-        plan: TriplePlan,
+        training: Training,
+        n_rows: float,
         reservation: Reservation,
         public: torch.Generator,
         device: torch.device,
     ) -> None:
-        self._settings, self._generator, self._plan = settings, generator, plan
+        self._settings, self._generator = settings, generator
+        self._training = training
         self._reservation = reservation
         self.begin_round()
         self._teachers = TeacherEnsemble(
             rows,
-            plan.n_teachers,
+            training.n_teachers,
             n_features=self._view.n_features,
             hidden_dims=tuple(settings.hidden_dims),
             learning_rate=settings.teacher_learning_rate,
@@ -506,8 +143,8 @@ class VotePlayer:
             device=device,
         )
         # How sharply a label follows what a teacher's rows are worth.
-        worth = teacher_rows(plan.n_rows, plan.n_teachers, settings.n_teacher_steps)
-        slope = label_slope(plan.n_teachers, plan.step_noise_std, "gaussian")
+        worth = teacher_rows(n_rows, training.n_teachers, settings.n_teacher_steps)
+        slope = label_slope(training.n_teachers, training.noise_std, "gaussian")
         self._slope = slope * math.sqrt(worth)
         self._discriminator = BranchedStudentDiscriminator(
             generator.n_columns, device, max_grad_norm=settings.max_grad_norm
@@ -535,13 +172,13 @@ class VotePlayer:
         pool = generator.rows(generator.draw(_POOL))
         for _ in range(settings.n_teacher_steps):
             self._teachers.train_step(pool, view.features)  # lines 4-5
-        generated = generator.rows(generator.draw(self._plan.n_queries))  # line 10
+        generated = generator.rows(generator.draw(self._training.n_queries))  # line 10
         opinions = self._teachers.logits(generated, view.features)
         ballots = (opinions > 0).cpu().numpy()
         votes = ballots.sum(axis=0, dtype=np.int64)
         with telling(by_teacher=lambda: ballots):
             labels = noisy_votes(
-                votes, self._plan.n_teachers, self._reservation
+                votes, self._training.n_teachers, self._reservation
             )  # lines 11-12
         self._buffer.add(view, generated, torch.from_numpy(labels), pool, self._slope)
         if unlabelled is not None:
@@ -570,10 +207,11 @@ class StepPlayer:
 
     def __init__(
         self,
-        settings: TripleSettings,
+        settings: PATETripleGANSynthesizer,
         rows: NDArray[np.float32],
         generator: Trainer,
-        plan: TriplePlan,
+        training: Training,
+        n_rows: float,
         reservation: Reservation,
         public: torch.Generator,
         device: torch.device,
@@ -587,7 +225,7 @@ class StepPlayer:
             learning_rate=settings.discriminator_learning_rate,
             weight_bound=math.inf,
             max_grad_norm=settings.max_grad_norm,
-            expected_batch_size=plan.sampling_rate * max(plan.n_rows, 1.0),
+            expected_batch_size=training.sampling_rate * max(n_rows, 1.0),
             reservation=reservation,
             rng=secret_generator(),
             generator=public,
@@ -633,66 +271,6 @@ class StepPlayer:
     def result(self) -> Any:  # noqa: ANN401 - each form has its own
         """Give the trained generator."""
         return self._generator.result()
-
-
-def make_players(
-    settings: TripleSettings,
-    rows: TableRows,
-    start: Start,
-    plans: list[TriplePlan],
-    reserved: Mapping[int, Reservation],
-    public: torch.Generator,
-    device: torch.device,
-) -> dict[int, Player]:
-    """Make the players of all classes that train, by position of the class."""
-    players: dict[int, Player] = {}
-    votes = settings.desensitization == "hybrid"
-    for c, reservation in reserved.items():
-        generator = start.trainer(
-            c,
-            n_factors=plans[c].n_factors,
-            n_steps=plans[c].n_iter * settings.n_generator_steps,
-            learning_rate=settings.learning_rate,
-            generator=public,
-            device=device,
-            dtype=torch.float32 if votes else torch.float64,
-        )
-        encoded = start.encode(rows.of_class(c), c)
-        players[c] = (VotePlayer if votes else StepPlayer)(
-            settings, encoded, generator, plans[c], reservation, public, device
-        )
-    return players
-
-
-def make_branch(
-    settings: TripleSettings,
-    pseudo_labelled: Mapping[int, NDArray[np.float32]],
-    counts: NDArray[np.int64],
-    n_rounds: int,
-    players: Mapping[int, Player],
-    accountant: PrivacyAccountant,
-    device: torch.device,
-) -> UnlabelledBranch:
-    """Make what shows the discriminators pairs (d, C(d)), and set their alpha.
-
-    `pseudo_labelled` are the private unlabelled rows of each class by their
-    pseudo-labels, `counts` their noisy numbers. One release per round, with all that
-    unlabelled rows have left.
-    """
-    n_rows = float(np.maximum(counts, 0).sum())
-    branch = UnlabelledBranch(
-        dict(pseudo_labelled),
-        weight=settings.unlabelled_weight,
-        counts={c: float(counts[c]) for c in players},
-        n_parameters={c: player.n_parameters for c, player in players.items()},
-        max_grad_norm=settings.max_grad_norm,
-        reservation=reserve_branch(n_rounds, n_rows, accountant),
-        rng=secret_generator(),
-        device=device,
-    )
-    for c, player in players.items():
-        player.alpha = branch.weights[c]
-    return branch
 
 
 class PATETripleGANSynthesizer(ClassGAN):
@@ -934,68 +512,137 @@ class PATETripleGANSynthesizer(ClassGAN):
         self,
         rows: TableRows,
         metadata: Metadata,
-        plans: list[ClassPlan],
+        plans: list[Allocation],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
         device = resolve_device(self.device)
         public = torch.Generator().manual_seed(seed)
-        settings, scopes = TripleSettings.of(self), metadata.classes.scopes
-        triples = [plan for plan in plans if isinstance(plan, TriplePlan)]
-        # What labelled rows pay is reserved before anything is trained.
+        scopes = metadata.classes.scopes
+        trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
+        # What labelled rows are charged is reserved before anything is trained.
         reserved = {
-            c: self._reserve(plan, scopes[c], accountant)
-            for c, plan in enumerate(triples)
-            if plan.n_iter
+            c: self._reserve(training, scopes[c], accountant)
+            for c, training in trained.items()
         }
+        # The classifier releases a sum of a class's rows, clipped to 1, per step. A
+        # class without a reservation is represented by generated rows.
         of_classifier = [
-            reserve_classifier(plan, scope, accountant)
-            for plan, scope in zip(triples, scopes, strict=True)
+            accountant.reserve_sampled_gaussian(
+                "classifier's gradients",
+                mu=plan.training.mu_classifier / math.sqrt(CLASSIFIER_STEPS),
+                sampling_rate=sampling_rate(plan.n_rows),
+                count=CLASSIFIER_STEPS,
+                scope=scope,
+            )
+            if plan.training and plan.training.mu_classifier
+            else None
+            for plan, scope in zip(plans, scopes, strict=True)
         ]
-        n_factors = max(plan.n_factors for plan in triples)
+        n_factors = max((own.n_factors for own in trained.values()), default=1)
         start = self._initial(
             rows, metadata, plans, accountant, n_factors=n_factors, seed=seed
         )
-        n_rounds = max(plan.n_iter for plan in triples)
-        players = make_players(settings, rows, start, triples, reserved, public, device)
+        players = self._players(rows, start, plans, reserved, public, device)
         branch = None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and metadata.classes.labels:
             evidence = Evidence(start.model)
-            sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in triples]
+            sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in plans]
             weights = train_classifier(
                 evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
             )  # lines 18-20
             unlabelled, prior = rows.of_class(-1), metadata.classes.prior
+            # Rows without a label are charged, whether or not there are any.
+            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
             labels, counts = pseudo_labels(
-                evidence, weights, prior, unlabelled, reserve_pseudo_labels(accountant)
+                evidence,
+                weights,
+                prior,
+                unlabelled,
+                accountant.reserve_gaussian(
+                    "unlabelled rows of each class",
+                    mu=left * math.sqrt(PSEUDO_LABELS_SHARE),
+                    sensitivity=1.0,
+                    scope=UNLABELLED,
+                ),
             )
-            pseudo_labelled = {
-                c: start.encode(unlabelled[labels == c], c) for c in players
-            }
-            branch = make_branch(
-                settings, pseudo_labelled, counts, n_rounds, players, accountant, device
+            n_rounds = max(training.n_iter for training in trained.values())
+            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+            branch = UnlabelledBranch(
+                {c: start.encode(unlabelled[labels == c], c) for c in players},
+                weight=self.unlabelled_weight,
+                counts={c: float(counts[c]) for c in players},
+                n_parameters={c: player.n_parameters for c, player in players.items()},
+                max_grad_norm=self.max_grad_norm,
+                reservation=accountant.reserve_sampled_gaussian(
+                    "unlabelled rows' gradients",
+                    mu=left / math.sqrt(n_rounds),
+                    sampling_rate=sampling_rate(float(np.maximum(counts, 0).sum())),
+                    count=n_rounds,
+                    scope=UNLABELLED,
+                ),
+                rng=secret_generator(),
+                device=device,
             )
-        self._play(players, branch, triples)
+            for c, player in players.items():
+                player.alpha = branch.weights[c]
+        self._play(players, branch, trained)
         for c, player in players.items():
             start.keep(c, player.result())
         self._collect(start, plans)
-        self.n_teachers_ = np.array([plan.n_teachers for plan in triples])
+        self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
         return start.model
+
+    def _players(
+        self,
+        rows: TableRows,
+        start: Start,
+        plans: list[Allocation],
+        reserved: Mapping[int, Reservation],
+        public: torch.Generator,
+        device: torch.device,
+    ) -> dict[int, Player]:
+        """Make the players of all classes that train, by position of the class."""
+        players: dict[int, Player] = {}
+        votes = self.desensitization == "hybrid"
+        for c, reservation in reserved.items():
+            training = plans[c].training
+            assert training is not None
+            generator = start.trainer(
+                c,
+                n_factors=training.n_factors,
+                n_steps=training.n_iter * self.n_generator_steps,
+                learning_rate=self.learning_rate,
+                generator=public,
+                device=device,
+                dtype=torch.float32 if votes else torch.float64,
+            )
+            players[c] = (VotePlayer if votes else StepPlayer)(
+                self,
+                start.encode(rows.of_class(c), c),
+                generator,
+                training,
+                plans[c].n_rows,
+                reservation,
+                public,
+                device,
+            )
+        return players
 
     def _play(
         self,
         players: Mapping[int, Player],
         branch: UnlabelledBranch | None,
-        plans: list[TriplePlan],
+        trained: Mapping[int, Training],
     ) -> None:
         """Train discriminators and generators (Algorithm 2)."""
-        n_rounds = max(plan.n_iter for plan in plans)
+        n_rounds = max((own.n_iter for own in trained.values()), default=0)
         with tqdm(
             total=n_rounds, disable=not self.verbose, desc="PATE-TripleGAN"
         ) as progress:
             for step in range(n_rounds):  # line 6
-                playing = {c: p for c, p in players.items() if step < plans[c].n_iter}
+                playing = {c: p for c, p in players.items() if step < trained[c].n_iter}
                 for player in playing.values():
                     player.begin_round()
                 released: dict[int, torch.Tensor] = {}
@@ -1009,17 +656,103 @@ class PATETripleGANSynthesizer(ClassGAN):
                 progress.update()
 
     def _reserve(
-        self, plan: TriplePlan, scope: Hashable, accountant: PrivacyAccountant
+        self, training: Training, scope: Hashable, accountant: PrivacyAccountant
     ) -> Reservation:
+        """Reserve what a discriminator learns of labelled rows: votes, or DP-SGD."""
         if self.desensitization == "hybrid":
-            return _pategan.reserve_labels(
-                plan, scope, accountant, "gaussian", self._tail_delta
+            return accountant.reserve_votes(
+                "labels by vote",
+                mu=training.mu_step / math.sqrt(training.n_queries),
+                n_teachers=training.n_teachers,
+                count=training.n_iter * training.n_queries,
+                scope=scope,
+                noise="gaussian",
+                tail_delta=self._tail_delta,
             )
-        return _dpcgan.reserve_steps(plan, scope, accountant, self._tail_delta)
+        return accountant.reserve_sampled_gaussian(
+            "discriminator's gradients",
+            mu=training.mu_step,
+            sampling_rate=training.sampling_rate,
+            count=training.n_iter * training.n_queries,
+            scope=scope,
+            tail_delta=self._tail_delta,
+        )
 
     def _plan_class(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
-    ) -> ClassPlan:
-        return plan_class(
-            label, n_rows, mu, whole, TripleSettings.of(self), self._tail_delta
+    ) -> Allocation:
+        """Allocate what one class may spend: `mu` in all, in (0, inf], tails beside.
+
+        A class whose discriminator does not train has all for its measurements.
+        """
+        if not self._trains:
+            return whole.allocate(label, n_rows, mu)
+        n_columns, scratch = (
+            whole.n_continuous + whole.n_discrete,
+            self.init == "random",
         )
+        # Without a label there is nothing to classify.
+        n_labels = 0 if label is None else whole.n_classes
+        n_features = 1 + (2 * n_columns if scratch else n_labels)
+        spent = classifier_mu(n_rows, n_labels * n_features, mu) if n_labels else 0.0
+        left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
+        share = 1.0 if scratch else self._share_of_training(n_rows, n_columns, left)
+        training = self._discriminator(
+            n_rows, n_columns, left * math.sqrt(share), self.n_iter
+        )
+        if training is None:
+            return whole.allocate(label, n_rows, mu)
+        if mu < math.inf:
+            left *= math.sqrt(1.0 - share)
+        plan = whole.allocate(label, n_rows, left)
+        if self.n_iter == "auto" and not whole.serves(plan):
+            return whole.allocate(label, n_rows, mu)
+        return replace(plan, training=replace(training, mu_classifier=spent))
+
+    def _share_of_training(self, n_rows: float, n_columns: int, mu: float) -> float:
+        """Give the share of its squared mu that a class may train with."""
+        if self.desensitization == "dpsgd":
+            return training_share(n_rows, n_columns, mu, self._steps)
+        most = TRIPLE_SHARES[-1]
+        if self.noise_multiplier is not None or mu == math.inf:
+            return most
+        for share in TRIPLE_SHARES:
+            # With so much less the signal would still be above the noise.
+            less = mu * math.sqrt(share) / _CLEAR
+            if self._discriminator(n_rows, n_columns, less, "auto"):
+                return share
+        return most
+
+    def _discriminator(
+        self, n_rows: float, n_columns: int, mu: float, n_iter: int | Literal["auto"]
+    ) -> Training | None:
+        """Allocate the discriminator of one class; None if it does not train."""
+        optional = self.init != "random"
+        if self.desensitization == "dpsgd":
+            return _dpcgan.plan_training(
+                n_rows,
+                n_columns,
+                mu,
+                self._steps._replace(n_iter=n_iter),
+                tail_delta=self._tail_delta,
+                optional=optional,
+            )
+        return _pategan.plan_training(
+            n_rows,
+            n_columns,
+            mu,
+            tail_delta=self._tail_delta,
+            noise="gaussian",
+            optional=optional,
+            n_factors=_AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim,
+            n_labels=self.batch_size,
+            n_teacher_steps=self.n_teacher_steps,
+            n_teachers=self.n_teachers,
+            n_iter=n_iter,
+            noise_multiplier=self.noise_multiplier,
+        )
+
+    @property
+    def _steps(self) -> StepSettings:
+        """What the plan of DP-SGD reads."""
+        return StepSettings(self.latent_dim, self.n_iter, self.noise_multiplier)

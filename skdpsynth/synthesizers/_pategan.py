@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from skdpsynth.measure import PATEGAN_SHARES
+from skdpsynth.measure import PATEGAN_SHARES, Training
 from skdpsynth.models import resolve_device
 from skdpsynth.privacy import (
     likely_vote_noise_std,
@@ -21,9 +21,13 @@ from skdpsynth.privacy import (
     vote_noise_std,
     votes_mu,
 )
-from skdpsynth.synthesizers._base import AT_LEAST_ONE, ClassGAN, Init
-from skdpsynth.synthesizers._dpcgan import most_that_fits
-from skdpsynth.synthesizers._gpate import at_most_half
+from skdpsynth.synthesizers._base import (
+    AT_LEAST_ONE,
+    ClassGAN,
+    Init,
+    at_most_half,
+    most_that_fits,
+)
 from skdpsynth.training import (
     GeneratorAscent,
     LabelBuffer,
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import ClassPlan, Form, TableModel
+    from skdpsynth.measure import Allocation, Form, TableModel
     from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
@@ -82,15 +86,15 @@ def plan_training(
     n_teachers: int | Literal["auto"],
     n_iter: int | Literal["auto"],
     noise_multiplier: float | None,
-) -> dict[str, Any]:
-    """Plan the labels of one class: fields of `ClassPlan`, none if it does not train.
+) -> Training | None:
+    """Allocate the votes of one class; None if it has none.
 
-    All labels together may cost `mu`, and `tail_delta` beside it; `n_labels` are bought
-    per round. `optional`: the class starts from marginals, so that training only adds
+    All votes together may cost `mu`, and `tail_delta` beside it; a round has `n_labels`
+    of them. `optional`: the class starts from marginals, so that training only adds
     dependence between columns.
     """
     if n_columns < (2 if optional else 1):
-        return {}
+        return None
     if n_teachers == "auto":
         n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
     n_teachers = at_most_half(n_teachers, n_rows)
@@ -119,32 +123,14 @@ def plan_training(
         if optional and mu < math.inf and blur > _SHARED * n_columns:
             rounds = 0
     if rounds == 0:
-        return {}
-    return {
-        "n_teachers": n_teachers,
-        "n_iter": int(rounds),
-        "n_queries": n_labels,
-        "mu_step": mu / math.sqrt(rounds),
-        "step_noise_std": vote_noise_std(mu, rounds * n_labels, noise, tail_delta),
-    }
-
-
-def reserve_labels(
-    plan: ClassPlan,
-    scope: Hashable,
-    accountant: PrivacyAccountant,
-    noise: Literal["gaussian", "laplace"],
-    tail_delta: float,
-) -> Reservation:
-    """Set aside every label of every round: one noisy vote each (`noisy_votes`)."""
-    return accountant.reserve_votes(
-        "labels by vote",
-        mu=plan.mu_step / math.sqrt(plan.n_queries),
-        n_teachers=plan.n_teachers,
-        count=plan.n_iter * plan.n_queries,
-        scope=scope,
-        noise=noise,
-        tail_delta=tail_delta,
+        return None
+    return Training(
+        int(rounds),
+        mu_step=mu / math.sqrt(rounds),
+        noise_std=vote_noise_std(mu, rounds * n_labels, noise, tail_delta),
+        n_queries=n_labels,
+        n_teachers=n_teachers,
+        n_factors=n_factors,
     )
 
 
@@ -362,37 +348,49 @@ class PATEGANSynthesizer(ClassGAN):
         self,
         rows: TableRows,
         metadata: Metadata,
-        plans: list[ClassPlan],
+        plans: list[Allocation],
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
         device = resolve_device(self.device)
         public = torch.Generator().manual_seed(seed)
         scopes = metadata.classes.scopes
-        # The whole run is reserved before anything is trained.
-        training = [c for c, plan in enumerate(plans) if plan.n_iter]
+        trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
+        # The whole run is reserved before anything is trained: a noisy vote for every
+        # label of every round (`noisy_votes`).
         reserved = {
-            c: reserve_labels(
-                plans[c], scopes[c], accountant, self.noise, self._tail_delta
+            c: accountant.reserve_votes(
+                "labels by vote",
+                mu=training.mu_step / math.sqrt(training.n_queries),
+                n_teachers=training.n_teachers,
+                count=training.n_iter * training.n_queries,
+                scope=scopes[c],
+                noise=self.noise,
+                tail_delta=self._tail_delta,
             )
-            for c in training
+            for c, training in trained.items()
         }
         start = self._initial(
             rows, metadata, plans, accountant, n_factors=self.latent_dim, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="PATE-GAN") as progress:
-            for c in training:
+            for c, training in trained.items():
                 generator = start.trainer(
                     c,
                     n_factors=self.latent_dim,
-                    n_steps=plans[c].n_iter * self.n_generator_steps,
+                    n_steps=training.n_iter * self.n_generator_steps,
                     learning_rate=self.learning_rate,
                     generator=public,
                     device=device,
                 )
                 encoded = start.encode(rows.of_class(c), c)
-                self._train(encoded, generator, plans[c], reserved[c], public, progress)
+                worth = teacher_rows(
+                    plans[c].n_rows, training.n_teachers, self.n_teacher_steps
+                )
+                self._train(
+                    encoded, generator, training, worth, reserved[c], public, progress
+                )
                 start.keep(c, generator.present())
         self._collect(start, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
@@ -402,16 +400,20 @@ class PATEGANSynthesizer(ClassGAN):
         self,
         rows: NDArray[np.float32],
         generator: Trainer,
-        plan: ClassPlan,
+        training: Training,
+        worth: float,
         reservation: Reservation,
         public: torch.Generator,
         progress: tqdm[Any],
     ) -> None:
-        """Train the generator of one class (Algorithm 1)."""
+        """Train the generator of one class (Algorithm 1).
+
+        `worth` says how many real rows the opinion of a teacher is worth.
+        """
         device = resolve_device(self.device)
         teachers = TeacherEnsemble(
             rows,
-            plan.n_teachers,
+            training.n_teachers,
             n_features=View.of(generator).n_features,
             hidden_dims=tuple(self.hidden_dims),
             learning_rate=self.teacher_learning_rate,
@@ -421,22 +423,23 @@ class PATEGANSynthesizer(ClassGAN):
             generator=public,
             device=device,
         )  # lines 2-3
-        worth = teacher_rows(plan.n_rows, plan.n_teachers, self.n_teacher_steps)
-        slope = label_slope(plan.n_teachers, plan.step_noise_std, self.noise)
+        slope = label_slope(training.n_teachers, training.noise_std, self.noise)
         discriminator = StudentDiscriminator(generator.n_columns, device)
         ascent = GeneratorAscent(generator)
         buffer = LabelBuffer()
-        for _ in range(plan.n_iter):
+        for _ in range(training.n_iter):
             view = View.of(generator)
             pool = generator.rows(generator.draw(_POOL))
             for _ in range(self.n_teacher_steps):
                 teachers.train_step(pool, view.features)  # lines 5-9
-            generated = generator.rows(generator.draw(plan.n_queries))  # lines 11-14
+            generated = generator.rows(
+                generator.draw(training.n_queries)
+            )  # lines 11-14
             opinions = teachers.logits(generated, view.features)
             ballots = (opinions > 0).cpu().numpy()
             votes = ballots.sum(axis=0, dtype=np.int64)
             with telling(by_teacher=partial(np.asarray, ballots)):
-                labels = noisy_votes(votes, plan.n_teachers, reservation)  # line 15
+                labels = noisy_votes(votes, training.n_teachers, reservation)  # line 15
             buffer.add(
                 view,
                 generated,
@@ -458,7 +461,7 @@ class PATEGANSynthesizer(ClassGAN):
 
     def _plan_training(
         self, form: Form, n_rows: float, n_columns: int, mu: float
-    ) -> dict[str, Any]:
+    ) -> Training | None:
         return plan_training(
             n_rows,
             n_columns,

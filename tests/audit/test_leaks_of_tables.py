@@ -420,7 +420,7 @@ class SkipsEmptyClasses(GPATESynthesizer):
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         plans = [
-            plan if len(rows.of_class(c).class_codes) else replace(plan, n_iter=0)
+            plan if len(rows.of_class(c).class_codes) else replace(plan, training=None)
             for c, plan in enumerate(plans)
         ]
         return super()._fit(rows, metadata, plans, accountant, seed)
@@ -443,12 +443,16 @@ def test_classes_without_rows_that_release_nothing_are_caught(schema, table):
 # --- Plans ------------------------------------------------------------------------
 
 
+def with_steps(plan, n_iter):
+    return replace(plan, training=replace(plan.training, n_iter=n_iter))
+
+
 class PlansByExactCounts(GPATESynthesizer):
     """Steps follow the exact number of rows of the class."""
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         plans = [
-            replace(plan, n_iter=1 + len(rows.of_class(c).class_codes) % 3)
+            with_steps(plan, 1 + len(rows.of_class(c).class_codes) % 3)
             for c, plan in enumerate(plans)
         ]
         return super()._fit(rows, metadata, plans, accountant, seed)

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.measure import ClassPlan, plan_start
-from skdpsynth.measure._allocation import with_cells
+from skdpsynth.measure import Allocation, Spend, allocate, allocate_measurements
 from skdpsynth.privacy import GRID, grid_noise_std
 from skdpsynth.schema import Boolean, Continuous, TableSchema
 from skdpsynth.table import CategoryDomain, NumericDomain
@@ -51,12 +50,14 @@ def test_the_plan_is_what_a_fit_does():
 def test_the_noise_of_a_plan_is_the_noise_of_the_mechanism(n_numeric, n_levels):
     """Sensitivity sqrt(columns), as of many cells; round 1 is left out of mu."""
     mu = 0.25
-    plan = plan_start("x", 1000.0, n_numeric, n_levels, mu)
+    plan = allocate_measurements("x", 1000.0, n_numeric, n_levels, mu)
     n_columns = n_numeric + n_levels
     mu_fine = mu * math.sqrt(1 - 0.4 * n_numeric / n_columns)
     exact = grid_noise_std(mu_fine, math.sqrt(n_columns))
-    assert plan.noise_std == pytest.approx(exact, rel=0.05)
-    assert plan.signal_to_noise == pytest.approx(1000 / plan.n_bins / plan.noise_std)
+    assert plan.marginals.noise_std == pytest.approx(exact, rel=0.05)
+    assert plan.signal_to_noise == pytest.approx(
+        1000 / plan.n_bins / plan.marginals.noise_std
+    )
 
 
 @pytest.mark.parametrize("count_std", [0.0, 90.0])
@@ -64,9 +65,10 @@ def test_cells_make_a_plan_sharper(count_std):
     """By the formula: binary levels half the squared sensitivity, others little."""
     number = NumericDomain(0.5, 9.0, log=False, integer=False, nullable=False)
     binary = CategoryDomain(("a", "b"), nullable=False)
-    rough = plan_start("x", 1000.0, 1, 5, 0.25)
+    rough = allocate_measurements("x", 1000.0, 1, 5, 0.25)
     domains = [number, *[binary] * 4, None]  # of the last one nothing is known yet
-    (plan,) = with_cells([rough], domains, count_std)
+    settings = (["x"], np.array([1000.0]), domains, 0.25)
+    (plan,) = allocate(lambda *_: [rough], *settings, count_std=count_std)
     mu = 0.25 * math.sqrt(1 - 0.4 / 6)
     spread = (1 - 1 / plan.n_bins) + 4 / 2 + 1
     # The number of rows is released too: a declared one with 2 % of the other weights,
@@ -75,17 +77,18 @@ def test_cells_make_a_plan_sharper(count_std):
     known = 1 / (count_std * mu) ** 2 if count_std else math.inf
     best = (1 / math.sqrt(2 * cells) - known) / (1 + known) if count_std else 0.02
     wanted = math.sqrt(spread + small * best) / mu
-    assert plan.noise_std == pytest.approx(wanted, rel=1e-5)
+    assert plan.marginals.noise_std == pytest.approx(wanted, rel=1e-5)
     assert plan.n_bins >= rough.n_bins
-    assert plan.noise_std < 0.85 * rough.noise_std
-    assert plan.most_levels == 2
-    (nothing,) = with_cells([ClassPlan("x", 9.0, 0.0, 0.0, 1)], domains, count_std)
-    assert (nothing.noise_std, nothing.n_bins) == (0.0, 1)
+    assert plan.marginals.noise_std < 0.85 * rough.marginals.noise_std
+    assert plan.most_categories == 2
+    empty = Allocation("x", 9.0, Spend(), 1)
+    (nothing,) = allocate(lambda *_: [empty], *settings, count_std=count_std)
+    assert (nothing.marginals.noise_std, nothing.n_bins) == (0.0, 1)
 
 
-def test_without_noise_every_bin_is_bought():
-    plan = plan_start(None, 100_000.0, 3, 3, math.inf)
-    assert (plan.noise_std, plan.n_bins, plan.note) == (0.0, 256, "")
+def test_without_noise_every_bin_is_measured():
+    plan = allocate_measurements(None, 100_000.0, 3, 3, math.inf)
+    assert (plan.marginals.noise_std, plan.n_bins, plan.note) == (0.0, 256, "")
     assert plan.signal_to_noise == math.inf
 
 
@@ -101,12 +104,12 @@ def test_a_budget_too_small_is_said_in_advance():
 
 
 def test_many_categories_are_said_in_advance():
-    plan = ClassPlan("x", 1000.0, 0.2, 5.0, 4, most_levels=900)
+    plan = Allocation("x", 1000.0, Spend(0.2, 5.0), 4, most_categories=900)
     assert "too many categories" in plan.note
 
 
 def test_more_rows_never_get_fewer_bins():
     counts = [10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
-    bins = [plan_start(None, count, 5, 0, 0.2).n_bins for count in counts]
+    bins = [allocate_measurements(None, count, 5, 0, 0.2).n_bins for count in counts]
     assert bins == sorted(bins)
     assert bins[0] < bins[-1]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.measure import ClassPlan, discover, measure
+from skdpsynth.measure import Allocation, Spend, discover, measure
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, LocalParts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -40,23 +40,24 @@ def make_table(n_rows=600, seed=0):
 TABLE = make_table()
 
 
-def plan(label, **mus):
-    own = {"mu_marginals": 0.0} | mus
-    return ClassPlan(label, 300.0, noise_std=1.0, n_bins=10, n_groups=3, **own)
+def plan(label, marginals=0.0, n_tables=0, **mus):
+    spends = {name: Spend(mu) for name, mu in mus.items()}
+    own = {"n_groups": 3, "n_tables": n_tables} | spends
+    return Allocation(label, 300.0, Spend(marginals, 1.0), 10, **own)
 
 
 # Everything of one class; of the other one what cannot go with it in a real plan.
 PLANS = [
-    plan("u", mu_marginals=0.2, mu_pairs=0.3, mu_triples=0.25, n_tables=3),
-    plan("v", mu_marginals=0.2, mu_moments=0.15),
+    plan("u", marginals=0.2, pairs=0.3, triples=0.25, n_tables=3),
+    plan("v", marginals=0.2, moments=0.15),
 ]
 EXACT = [
     replace(
         own,
         **{
-            name: math.inf
-            for name in vars(own)
-            if name.startswith("mu_") and getattr(own, name)
+            name: Spend(math.inf)
+            for name, spend in vars(own).items()
+            if isinstance(spend, Spend) and spend.mu
         },
     )
     for own in PLANS
@@ -108,7 +109,7 @@ def test_what_is_released_is_what_the_plans_say_in_this_order():
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_nothing_is_released_that_is_not_planned(order):
     """Flat marginals, marginals, pairs and triples, one after the other."""
-    mus = dict.fromkeys(("mu_marginals", "mu_pairs", "mu_triples")[:order], 0.2)
+    mus = dict.fromkeys(("marginals", "pairs", "triples")[:order], 0.2)
     found, seen, _ = measured(TABLE, [plan("u", **mus), plan("v", **mus)])
     assert len(seen) == [0, 4, 6, 8][order]
     assert [*found.pairs] == [0, 1] * (order >= 2)

@@ -12,7 +12,14 @@ import pytest
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.measure import ClassPlan, Measurement, Measurements, discover, measure
+from skdpsynth.measure import (
+    Allocation,
+    Measurement,
+    Measurements,
+    Spend,
+    discover,
+    measure,
+)
 from skdpsynth.measure._measurements import Bin
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
@@ -71,10 +78,10 @@ def measured(table=TABLE, schema=SCHEMA, epsilon=math.inf, **mus):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     metadata, rows = discover(table, layout, schema, accountant)
     some = math.inf if epsilon == math.inf else accountant.mu_cap / 4
-    names = ("mu_marginals", "mu_pairs", "mu_triples", "mu_moments")
-    mus = dict.fromkeys(names, some) | mus
+    names = ("marginals", "pairs", "triples", "moments")
+    spends = {n: Spend(mu) for n, mu in (dict.fromkeys(names, some) | mus).items()}
     plans = [
-        ClassPlan(scope, 1e5, noise_std=1.0, n_bins=9, n_groups=4, n_tables=1, **mus)
+        Allocation(scope, 1e5, n_bins=9, n_groups=4, n_tables=1, **spends)
         for scope in metadata.classes.scopes
     ]
     return measure(rows, metadata, plans, accountant).measurements

@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, PATEGANSynthesizer
-from skdpsynth.measure import TableBins, _tables, borrowers, measured_form, plan_start
-from skdpsynth.measure._allocation import table_bins, with_cells
+from skdpsynth.measure import (
+    TableBins,
+    _tables,
+    allocate,
+    allocate_measurements,
+    borrowers,
+    measured_form,
+)
+from skdpsynth.measure._allocation import table_bins
 from skdpsynth.measure._tables import (
     ColumnBins,
     all_pairs,
@@ -311,10 +318,10 @@ def test_of_few_rows_15_tables_are_planned():
     assert (planned_tables(15), planned_tables(15, few=True)) == (105, 15)
     std = math.sqrt(15 / 0.9) / 0.5
     assert pair_noise_std(15, 0.5, few=True) == pytest.approx(std)
-    few = plan_start("u", 200.0, 7, 8, 0.8, largest=2000.0, form="pairs")
+    few = allocate_measurements("u", 200.0, 7, 8, 0.8, largest=2000.0, form="pairs")
     assert few.few_rows
-    assert few.mu_pairs == 0.0
-    rich = plan_start("u", 2000.0, 7, 8, 0.8, largest=4000.0, form="pairs")
+    assert few.pairs.mu == 0.0
+    rich = allocate_measurements("u", 2000.0, 7, 8, 0.8, largest=4000.0, form="pairs")
     assert not rich.few_rows
 
 
@@ -333,10 +340,10 @@ def test_the_distances_of_independent_columns_are_those_of_chance():
 
 def squares(plan):
     return (
-        plan.mu_marginals**2,
-        plan.mu_pairs**2,
-        plan.mu_triples**2,
-        plan.mu_moments**2,
+        plan.marginals.mu**2,
+        plan.pairs.mu**2,
+        plan.triples.mu**2,
+        plan.moments.mu**2,
     )
 
 
@@ -345,27 +352,32 @@ def test_the_budget_of_a_class_is_shared_out():
 
     A class that can afford no tables has all for its marginals.
     """
-    mu2, plan = 0.16, plan_start("u", 1e6, 4, 4, 0.4, form="pairs")
+    mu2, plan = 0.16, allocate_measurements("u", 1e6, 4, 4, 0.4, form="pairs")
     triples, pairs = 0.25 * mu2, 0.75 * 0.75 * mu2
     expected = mu2 - triples - pairs, pairs, triples, 0
     assert squares(plan) == pytest.approx(expected)
     assert plan.n_groups == triple_groups(1e6, 8, 0.2) == 6
     for order, n_rows in ((2, 1e6), (3, 8000.0)):  # not asked for; not affordable
-        plan = plan_start("u", n_rows, 4, 4, 0.4, form="pairs", order=order)
+        plan = allocate_measurements("u", n_rows, 4, 4, 0.4, form="pairs", order=order)
         assert squares(plan) == pytest.approx((0.25 * mu2, 0.75 * mu2, 0, 0))
         assert plan.n_groups == 0
     for poor in (
-        plan_start("u", 100.0, 4, 4, 0.4, largest=1e5, form="pairs"),
-        plan_start("u", 1e5, 4, 4, 0.4),
-        plan_start("u", 1e5, 1, 0, 0.4, form="pairs"),
-        plan_start("u", 100.0, 4, 4, 0.4, form="moments"),
+        allocate_measurements("u", 100.0, 4, 4, 0.4, largest=1e5, form="pairs"),
+        allocate_measurements("u", 1e5, 4, 4, 0.4),
+        allocate_measurements("u", 1e5, 1, 0, 0.4, form="pairs"),
+        allocate_measurements("u", 100.0, 4, 4, 0.4, form="moments"),
     ):
         assert squares(poor) == pytest.approx((mu2, 0, 0, 0))
-        assert (poor.n_tables, poor.n_table_cells, poor.table_noise_std) == (0, 0, 0.0)
+        assert (poor.n_tables, poor.n_table_cells, poor.pairs.noise_std) == (0, 0, 0.0)
     share = moments_share(1e5, 8, 0.4)
-    wide = plan_start("u", 1e5, 4, 4, 0.4, form="moments")
+    wide = allocate_measurements("u", 1e5, 4, 4, 0.4, form="moments")
     assert squares(wide) == pytest.approx(((1 - share) * mu2, 0, 0, share * mu2))
-    assert squares(plan_start("u", 1e5, 4, 4, 0.4, form="random")) == (0, 0, 0, 0)
+    assert squares(allocate_measurements("u", 1e5, 4, 4, 0.4, form="random")) == (
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 @pytest.mark.parametrize("n_columns", [3, 6, 12, 19])
@@ -427,18 +439,19 @@ def test_the_plan_says_tables_cells_and_noise():
         None,
     ]
     plans = [
-        plan_start(c, n, 1, 3, 0.4, largest=4e4, form="pairs")
+        allocate_measurements(c, n, 1, 3, 0.4, largest=4e4, form="pairs")
         for c, n in ((0, 4e4), (1, 100.0))
     ]
     n_bins = table_bins(plans, 4)
-    rows_per_noise = 4e4 / pair_noise_std(4, plans[0].mu_pairs)
+    rows_per_noise = 4e4 / pair_noise_std(4, plans[0].pairs.mu)
     assert n_bins == bins_of_pairs(rows_per_noise, 4)
-    rich, poor = with_cells(plans, domains, 10.0)
+    counts = np.array([4e4, 100.0])
+    rich, poor = allocate(lambda *_: plans, (0, 1), counts, domains, 0.4)
     sizes = [n_bins + 2, 3, 4, n_bins + 1]  # zero and missing; other and missing
     cells = sum(a * b for a, b in combinations(sizes, 2))
     assert (rich.n_tables, rich.n_table_cells) == (6, cells)
-    assert rich.table_noise_std == pytest.approx(pair_noise_std(4, plans[0].mu_pairs))
-    assert (poor.n_tables, poor.n_table_cells, poor.table_noise_std) == (0, 0, 0.0)
+    assert rich.pairs.noise_std == pytest.approx(pair_noise_std(4, plans[0].pairs.mu))
+    assert (poor.n_tables, poor.n_table_cells, poor.pairs.noise_std) == (0, 0, 0.0)
     assert table_bins(plans[1:], 4) == 4  # none measures pairs
 
 

@@ -73,8 +73,8 @@ def test_noise_of_a_sampled_step_is_at_least_3_clipping_norms(n_rows):
         ["u"], np.array([float(n_rows)]), 2, 1, gdp_mu(8.0, DELTA)
     )
     for plan in plans:
-        assert plan.sampling_rate == 1 or plan.step_noise_std >= 3
-        assert plan.sampling_rate >= 100 / n_rows
+        assert plan.training.sampling_rate == 1 or plan.training.noise_std >= 3
+        assert plan.training.sampling_rate >= 100 / n_rows
 
 
 def test_a_sampled_plan_needs_less_noise():
@@ -92,9 +92,9 @@ def test_auto_batches_claim_no_amplification():
     settings = {"n_discriminator_steps": 2, "n_iter": 3, **FACTORS}
     synthesizer = DPCGANSynthesizer(schema=schema, **settings)
     (plan,) = synthesizer._plan_classes(["u"], np.array([1e7]), 2, 1, 0.25)
-    assert plan.sampling_rate == pytest.approx(2**18 / 1e7)
-    assert plan.step_noise_std == pytest.approx(1 / plan.mu_step)
-    spent = 2 * 3 * plan.mu_step**2 + plan.mu_marginals**2
+    assert plan.training.sampling_rate == pytest.approx(2**18 / 1e7)
+    assert plan.training.noise_std == pytest.approx(1 / plan.training.mu_step)
+    spent = 2 * 3 * plan.training.mu_step**2 + plan.marginals.mu**2
     assert math.sqrt(spent) == pytest.approx(0.25)
 
 

@@ -6,6 +6,7 @@ What it has in common with the others is in `test_class_gan.py` and `test_privac
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ def test_a_plan_without_the_factor_m_or_2_cannot_run(way, monkeypatch):
 
     def without_factor(*args, **kwargs):
         planned = plan(*args, **kwargs)
-        return planned | {"n_queries": planned["n_queries"] // WAYS[way].batch_size}
+        return replace(planned, n_queries=planned.n_queries // WAYS[way].batch_size)
 
     if way == "gpate votes":
         monkeypatch.setattr(_gpate, "plan_training", without_factor)

@@ -24,7 +24,6 @@ from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _pate_triplegan as players
 from skdpsynth.synthesizers._base import WholeTable
-from skdpsynth.synthesizers._pate_triplegan import TripleSettings, plan_class
 from skdpsynth.training import TeacherEnsemble, _unlabelled
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
@@ -113,17 +112,19 @@ def test_training_takes_little_from_the_measurements(n_rows, least, init, mode):
     """Of the squared mu; and a class that does not train gives them all."""
     form = "pairs" if init == "measured" else "marginals"
     whole = WholeTable(form, 0, 2, n_classes=2, largest=float(n_rows))
-    settings = TripleSettings.of(PATETripleGANSynthesizer(init=init, **mode))
-    plan = plan_class("u", float(n_rows), 0.3, whole, settings, 1e-7)
-    none = init == "measured" or least == 1.0
-    assert (plan.n_iter == 0) == (plan.mu_classifier == 0) == none
-    training = plan.n_iter * plan.mu_step**2
-    if plan.n_iter and mode:
-        training *= plan.n_queries
-    measured = plan.mu_marginals**2 + plan.mu_pairs**2
-    assert measured + plan.mu_classifier**2 + training == pytest.approx(0.3**2)
+    synthesizer = PATETripleGANSynthesizer(init=init, **mode)
+    plan = synthesizer._plan_class("u", float(n_rows), 0.3, whole)
+    assert (plan.training is None) == (init == "measured" or least == 1.0)
+    training, classifier = 0.0, 0.0
+    if plan.training:
+        training = plan.n_iter * plan.training.mu_step**2
+        training *= plan.training.n_queries if mode else 1
+        classifier = plan.training.mu_classifier
+        assert classifier > 0
+    measured = plan.marginals.mu**2 + plan.pairs.mu**2
+    assert measured + classifier**2 + training == pytest.approx(0.3**2)
     assert least <= measured / 0.3**2 <= 1.0
-    assert bool(plan.mu_pairs) == (init == "measured" and n_rows > 20)
+    assert bool(plan.pairs.mu) == (init == "measured" and n_rows > 20)
 
 
 @pytest.mark.parametrize("init", ["measured", "marginals"])
@@ -222,7 +223,7 @@ def test_majority_votes_on_unlabelled_rows_are_caught(monkeypatch):
 
     def published(player, rows):
         opinions = player._teachers.logits(rows, player._view.features)
-        fake = (opinions > 0).sum(dim=0) * 2 <= player._plan.n_teachers
+        fake = (opinions > 0).sum(dim=0) * 2 <= player._training.n_teachers
         return real(player, rows[fake]) - real(player, rows[~fake])
 
     monkeypatch.setattr(players.VotePlayer, "clipped_sum", published)

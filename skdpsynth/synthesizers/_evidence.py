@@ -1,0 +1,196 @@
+"""The classifier of PATE-TripleGAN: softmax regression on log odds of each column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from skdpsynth.privacy import (
+    noisy_counts,
+    secret_generator,
+)
+from skdpsynth.table import MISSING, ZERO, NumericDomain
+from skdpsynth.training import (
+    Classifier,
+    pseudo_label_rows,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skdpsynth.measure import TableModel
+    from skdpsynth.privacy import Reservation
+    from skdpsynth.table import MarginalTransform, PrivateRows, TableRows
+
+
+_CELLS = 128  # of a numeric column
+_BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
+_MOST = 3.0  # log odds that one column can give
+_CHUNK = 100_000
+_GENERATED = 512  # rows of each class that the classifier learns from
+_PAIRS_WEIGHT = 0.1  # the paper's alpha_p
+_CLIP = 1.0
+_LEARNING_RATE = 1.0
+
+
+class Evidence:
+    """Log odds of every class given each column of a row: naive Bayes; all public.
+
+    Where all classes have the same released marginals, they say nothing, and the
+    features of a row are its scores and their squares. `features` looks at each row
+    alone.
+    """
+
+    def __init__(self, model: TableModel) -> None:
+        self._model = model
+        self._masses = [
+            np.stack([_masses(by_class[j]) for by_class in model.marginals])
+            for j in range(len(model.metadata.domains))
+        ]
+        self._tables = []
+        for masses in self._masses:
+            even = 1.0 / masses.shape[1]
+            logs = np.log((1.0 - _BLUR) * masses + _BLUR * even)
+            self._tables.append(np.clip(logs - logs.mean(axis=0), -_MOST, _MOST))
+        self.informed = any(np.any(table != 0) for table in self._tables)
+        self.n_classes = len(model.marginals)
+        # Of a row, with a constant at the end.
+        said = self.n_classes if self.informed else 2 * len(self._tables)
+        self.n_features = said + 1
+
+    @property
+    def initial_weights(self) -> NDArray[np.float64]:
+        """Weights of the naive Bayes classifier, of shape (n_classes, n_features)."""
+        weights = np.zeros((self.n_classes, self.n_features))
+        if self.informed:
+            weights[:, :-1] = np.sqrt(len(self._tables)) * np.eye(self.n_classes)
+        return weights
+
+    def features(self, rows: PrivateRows) -> NDArray[np.float64]:
+        """Give the features of rows, about 1 in size whatever the number of columns.
+
+        They are of shape (n_rows, n_features), and private if the rows are.
+        """
+        features = np.ones((len(rows.class_codes), self.n_features))
+        for start in range(0, len(features), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            units, category_codes = rows.units[part], rows.category_codes[part]
+            if self.informed:
+                cells = [
+                    self._cells(j, units, category_codes) for j in range(units.shape[1])
+                ]
+                features[part, :-1] = self._summed(cells)
+            else:
+                scores = self._model.score_rows(units, category_codes, 0)
+                scores = scores.astype(np.float64)
+                both = np.hstack([scores, scores**2 - 1.0])
+                features[part, :-1] = both / np.sqrt(both.shape[1])
+        return features
+
+    def draw(
+        self, position: int, n_rows: int, generator: torch.Generator
+    ) -> NDArray[np.float64]:
+        """Give the features of rows drawn from the marginals of a class.
+
+        Only where the classes differ.
+        """
+        cells = []
+        for masses in self._masses:
+            ends = np.cumsum(masses[position])
+            ranks = torch.rand(n_rows, generator=generator, dtype=torch.float64)
+            places = np.searchsorted(ends, ranks.numpy() * ends[-1], side="right")
+            cells.append(np.minimum(places, len(ends) - 1))
+        return np.hstack([self._summed(cells), np.ones((n_rows, 1))])
+
+    def _summed(self, cells: list[NDArray[np.int64]]) -> NDArray[np.float64]:
+        """Add up the log odds of all columns, over the root of their number."""
+        total = np.zeros((self.n_classes, len(cells[0])))
+        for table, places in zip(self._tables, cells, strict=True):
+            total += table[:, places]
+        return (total / np.sqrt(len(cells))).T
+
+    def _cells(
+        self, j: int, units: NDArray[np.floating], category_codes: NDArray[np.integer]
+    ) -> NDArray[np.int64]:
+        """Give the cell of every row in one column."""
+        if not isinstance(self._model.metadata.domains[j], NumericDomain):
+            return category_codes[:, j].astype(np.int64)
+        cells = np.minimum((units[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
+        cells = np.where(category_codes[:, j] == ZERO, _CELLS, cells)
+        return np.where(category_codes[:, j] == MISSING, _CELLS + 1, cells)
+
+
+def train_classifier(
+    evidence: Evidence,
+    rows: TableRows,
+    reservations: list[Reservation | None],
+    expected_batch_sizes: list[float],
+    n_steps: int,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Train the classifier, and give its weights (n_classes, n_features): public.
+
+    They are those of a softmax regression in which every class weighs the same. Rows of
+    no class take no part.
+    """
+    classes, generated = range(evidence.n_classes), None
+    if evidence.informed:
+        generated = [evidence.draw(c, _GENERATED, generator) for c in classes]
+    classifier = Classifier(
+        evidence.initial_weights,
+        [evidence.features(rows.of_class(c)) for c in classes],
+        generated,
+        reservations,
+        expected_batch_sizes,
+        max_grad_norm=_CLIP,
+        learning_rate=_LEARNING_RATE,
+        pairs_weight=_PAIRS_WEIGHT,
+        rng=secret_generator(),
+    )
+    for _ in range(n_steps):
+        classifier.train_step()
+    return classifier.weights
+
+
+def pseudo_labels(
+    evidence: Evidence,
+    weights: torch.Tensor,
+    prior: NDArray[np.float64],
+    unlabelled: PrivateRows,
+    reservation: Reservation,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Label rows of no class by the frozen classifier: pairs (d, C(d)).
+
+    Gives the pseudo-label of each row, which is private, and the noisy numbers of the
+    rows of each class; only rows of no class pay for those.
+    """
+    labels = pseudo_label_rows(weights, evidence.features(unlabelled), prior)
+    return labels, noisy_counts(labels, len(prior), reservation)
+
+
+def _masses(column: MarginalTransform) -> NDArray[np.float64]:
+    """Give the probability of every cell: numbers, then zero and missing values.
+
+    Of levels: every level, then what is no level, and missing values.
+    """
+    present = 1.0 - column.missing
+    if not isinstance(column.domain, NumericDomain):
+        masses = np.zeros(len(column.domain.categories) + 2)
+        masses[column.points.astype(np.int64)] = present * np.diff(column.cumulative)
+        masses[-1] = column.missing
+        return masses
+    masses = np.zeros(_CELLS + 2)
+    edges = np.linspace(0.0, 1.0, _CELLS + 1)
+    masses[:_CELLS] = np.diff(np.interp(edges, column.points, column.cumulative))
+    doubled = np.flatnonzero(np.diff(column.points) == 0)
+    if len(doubled):  # the jump at an exact zero
+        first = doubled[0]
+        zero = column.cumulative[first + 1] - column.cumulative[first]
+        cell = min(int(column.points[first] * _CELLS), _CELLS - 1)
+        masses[cell] = max(masses[cell] - zero, 0.0)
+        masses[_CELLS] = zero
+    masses[:-1] *= present
+    masses[-1] = column.missing
+    return masses
