@@ -1,7 +1,8 @@
 """What all synthesizers share: the order of a fit, sampling and plans.
 
-`fit` checks, buys what the schema does not say, lets the algorithm train, and closes
-the ledger. An algorithm is one file that fills in `_fit`, `_plan_classes` and `_ranks`.
+`fit` checks the table, releases what the schema leaves out, allocates the budget, runs
+the algorithm, and closes the ledger. An algorithm is one file that fills in `_fit`,
+`_plan_classes` and `_ranks`.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
     """Base class of all synthesizers.
 
     A subclass fills in ``_fit``, which trains and returns a `TableModel`;
-    ``_plan_classes``, which says what a budget buys; and ``_ranks``, which draws
+    ``_plan_classes``, which says what a budget allows; and ``_ranks``, which draws
     where synthetic rows stand in the marginals.
 
     See Also
@@ -95,7 +96,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
     _dependent: ClassVar[bool] = True  # it learns how columns depend on each other
     # What a report says where no adversarial steps were run; empty without such a loop.
     _no_steps: str = ""
-    # What a class may pay for as one block, with a tail: see `privacy._blocks`.
+    # What a class may release as one block, with a tail: see `privacy._blocks`.
     _block: Literal["votes", "sampled steps"] | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -263,7 +264,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
         schema: TableSchema | None = None,
         class_counts: Mapping[Hashable, int] | None = None,
     ) -> pd.DataFrame:
-        """Say what the budget buys, before any data is touched.
+        """Say what the budget allows, before any data is touched.
 
         Parameters
         ----------
@@ -272,11 +273,11 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
             `class_counts` say.
         dtypes : Series, Arrow schema or mapping of column name to dtype, optional
             ``df.dtypes``, or ``df.schema`` of pyarrow or polars. Columns that the
-            schema leaves out are planned as bought. By default the columns are those of
-            `schema`, of the last fit, or of the constructor's schema; then what a
-            schema leaves out is not planned for.
+            schema leaves out are planned as undeclared. By default the columns are
+            those of `schema`, of the last fit, or of the constructor's schema; then
+            what a schema leaves out is not planned for.
         schema : TableSchema, optional
-            Public facts; by default those of the constructor.
+            What is public; by default the schema of the constructor.
         class_counts : mapping of class to int, optional
             A guess of the rows of every class; by default what the schema declares,
             or all classes equal.
@@ -349,7 +350,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
         n_discrete: int,
         mu: float,
     ) -> list[Allocation]:
-        """Divide what each class can pay (mu) into marginals and training."""
+        """Allocate what each class may spend (mu) to measurements and training."""
 
     def _allocate(
         self, metadata: Metadata, accountant: PrivacyAccountant

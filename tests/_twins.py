@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skdpsynth.audit import audit_ledger
 from skdpsynth.privacy import _mechanisms
-from skdpsynth.synthesizers._base import FactorStart, PairStart
+from skdpsynth.synthesizers._base import InitialFactors, InitialMixture
 from skdpsynth.table import CategoryDomain, NumericDomain
 
 
@@ -67,7 +67,7 @@ def after_encoding(change):
     def twin(real):
         return lambda self, rows, position: change(real(self, rows, position))
 
-    starts = {"measured": PairStart, "marginals": FactorStart}
+    models = {"measured": InitialMixture, "marginals": InitialFactors}
     return {
-        init: (start, "encode", twin(start.encode)) for init, start in starts.items()
+        init: (start, "encode", twin(start.encode)) for init, start in models.items()
     }

@@ -1,6 +1,7 @@
 """How the budget of a fit is allocated, from public numbers alone.
 
-`fit` allocates for the table that it has, `plan` for one that nobody has seen.
+`fit` allocates for the table that it has, `plan` for one of which only public numbers
+are known.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class TableModel:
         return [series.get(column.name) for column in self.metadata.layout.columns]
 
     def check_categories(self) -> None:
-        """Raise what libraries do where a column's dtype does not hold all its levels.
+        """Raise as libraries do where a column's dtype does not hold its categories.
 
         A file may state others; and a sample may have the rarest one of them.
         """
@@ -89,7 +89,7 @@ class TableModel:
         class_codes: NDArray[np.int64],
         names: Collection[Hashable] | None = None,
     ) -> dict[Hashable, Cells]:
-        """Turn ranks into numbers and codes of levels that keep all rules, by column.
+        """Turn ranks into numbers and category codes that keep all rules, by column.
 
         Of the columns `names` at least, None for all. Of times that are whole units
         the numbers are on the clock of the column's zone.
@@ -167,7 +167,7 @@ class TableModel:
         return np.array([own.score_moments() for own in self.marginals[position]]).T
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
-        """Split into JSON-safe facts and arrays, for saving."""
+        """Split into JSON-safe metadata and arrays, for saving."""
         metadata = self.metadata
         places = {column.name: n for n, column in enumerate(metadata.layout.columns)}
         document = {

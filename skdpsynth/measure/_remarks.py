@@ -1,4 +1,4 @@
-"""What is poor about a result: told from what was released, with the remedy.
+"""What is poor about a result, by what was released, with the remedy.
 
 `fit` says it in one warning, with a few names, and its report with all of them.
 """
@@ -176,7 +176,7 @@ def _categories_of(model: TableModel) -> dict[Hashable, CategoryDomain]:
 
 
 def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashable]:
-    """Name bought columns of whole numbers that are spread evenly over many values."""
+    """Name undeclared columns of whole numbers with evenly spread values."""
     metadata = model.metadata
     described = {} if declared is None else declared.columns
     n_rows, largest = (
@@ -206,7 +206,7 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
 
 
 def _few_numbers(model: TableModel, declared: TableSchema | None) -> bool:
-    """Tell from its bought range whether a measured target may be labels."""
+    """Tell from its released range whether a measured target may be labels."""
     metadata = model.metadata
     if declared is not None and metadata.layout.target in declared.columns:
         return False

@@ -6,20 +6,20 @@ schema makes unnecessary is not spent, and goes to what follows.
 
 from __future__ import annotations
 
-# Of the whole fit, paid by all rows before anything else.
+# Of the whole fit, charged to all rows before anything else.
 CLASS_SHARE = 0.04  # labels of the classes, and their counts
 CATEGORIES_SHARE = 0.06  # categories
 RANGES_SHARE = 0.10  # ranges of numbers
 RESOLUTIONS_SHARE = 0.01  # decimals of numbers, and units of times
 
 # Of what is then left to a class that trains, if it starts from something. The rest of
-# the class's budget is for its start, and all of it if it cannot pay for training.
+# the class's budget is for its measurements, and all of it if it cannot train.
 GPATE_SHARES = {"measured": 0.05, "marginals": 0.3}
 PATEGAN_SHARES = {"measured": 0.05, "marginals": 0.25}
 DPSGD_SHARES = (0.02, 0.1)  # at least and at most: as much as the signal needs
 TRIPLE_SHARES = (0.02, 0.03, 0.05, 0.1)  # the first one that is enough
 CLASSIFIER_SHARE = 0.05  # PATE-TripleGAN's classifier, at most
-PSEUDO_LABELS_SHARE = 0.05  # of what unlabelled rows pay: counts of pseudo-labels
+PSEUDO_LABELS_SHARE = 0.05  # of the budget of unlabelled rows: counts of pseudo-labels
 
 # Of what is left to the measurements of a class, where it can afford them.
 TRIPLES_SHARE = 0.25  # tables of three columns; the rest is shared out as without them

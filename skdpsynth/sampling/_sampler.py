@@ -155,7 +155,7 @@ def _joined(pieces: dict[int, pd.Series]) -> pd.Series:
 
 
 def _fresh_identifiers(first: int, n_rows: int, column: ColumnLayout) -> pd.Series:
-    """Make row numbers from `first` on, in the dtype of the column or of its levels."""
+    """Make row numbers from `first` on, in the dtype of the column."""
     if column.kind != "categorical":
         nothing = np.zeros(n_rows, dtype=bool)
         step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
@@ -281,7 +281,7 @@ class Sampler:
         n_samples : int, default=1
             Number of rows, at least 1.
         sampling_strategy : {"balanced"}, dict or None, default=None
-            Class shares: None for the bought ones, "balanced" for equal ones, or a
+            Class shares: None for the released ones, "balanced" for equal ones, or a
             dict from class to share (floats with sum 1) or to count (integers with
             sum `n_samples`). Only None where there are no classes but a measurement.
         where : dict, optional

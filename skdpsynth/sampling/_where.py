@@ -41,7 +41,7 @@ _COLUMNS = pd.Series | pd.Index
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a condition allows of one column: numbers or codes of levels.
+    """What a condition allows of one column: numbers or codes of categories.
 
     `ranges` (n, 2) are inclusive, in order and apart. Of times that are whole units on
     the clock of a zone, `zoned` is the column, and they are seconds since 1970 UTC.
@@ -303,7 +303,7 @@ def _is_gone(value: Any) -> bool:  # noqa: ANN401 - any object
 def _codes(
     values: Sequence[Any], column: ColumnLayout, categories: tuple[Hashable, ...]
 ) -> list[float]:
-    """Find values among the levels of a column."""
+    """Find values among the categories of a column."""
     code_of = {category: float(code) for code, category in enumerate(categories)}
     try:
         return [code_of[plain(value)] for value in values]

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 _CELLS = 32  # of a number, where nothing is known of it
 
 
-class Start(Protocol):
+class InitialModel(Protocol):
     """The generator of all classes, before and while it is trained."""
 
     model: TableModel
@@ -95,14 +95,14 @@ def fitted(
     n_factors: int = 1,
     seed: int,
     device: torch.device,
-) -> PairStart | FactorStart:
+) -> InitialMixture | InitialFactors:
     """Fit a generator to measurements: a mixture to tables, factors to moments."""
     if measured.pairs:
-        return PairStart(measured, plans, seed=seed, device=device)
-    return FactorStart(measured, n_factors, seed)
+        return InitialMixture(measured, plans, seed=seed, device=device)
+    return InitialFactors(measured, n_factors, seed)
 
 
-class FactorStart:
+class InitialFactors:
     """Measured or flat marginals, and factors: of second moments, or not known yet."""
 
     def __init__(self, measured: Measured, n_factors: int, seed: int) -> None:
@@ -154,7 +154,7 @@ class FactorStart:
         self.generator.lend(borrowers(known, n_rows))
 
 
-class PairStart:
+class InitialMixture:
     """Measured marginals, and a mixture that is fitted to tables of two and three."""
 
     def __init__(
@@ -250,7 +250,7 @@ class PairStart:
             mixtures[c] = lent
 
 
-class NetworkStart:
+class InitialNetwork:
     """Bins of every column, about as wide, and networks that nobody has trained."""
 
     def __init__(
@@ -501,7 +501,7 @@ class ClassGAN(GeneratedSynthesizer):
             return whole.allocate(label, n_rows, mu)
         return replace(plan, training=training)
 
-    def _initial(
+    def _initialise(
         self,
         rows: TableRows,
         metadata: Metadata,
@@ -510,11 +510,11 @@ class ClassGAN(GeneratedSynthesizer):
         *,
         n_factors: int,
         seed: int,
-    ) -> Start:
+    ) -> InitialModel:
         """Measure, and fit the initial model; or begin with a network or nothing."""
         if self.init == "random" and len(self.generator_hidden_dims):
             self.measurements_ = Measurements(())
-            return NetworkStart(metadata, plans, tuple(self.generator_hidden_dims))
+            return InitialNetwork(metadata, plans, tuple(self.generator_hidden_dims))
         measured = measure(rows, metadata, plans, accountant)
         self.measurements_ = measured.measurements
         return fitted(
@@ -525,10 +525,10 @@ class ClassGAN(GeneratedSynthesizer):
             device=resolve_device(self.device),
         )
 
-    def _collect(self, start: Start, plans: Sequence[Allocation]) -> None:
+    def _collect(self, initial: InitialModel, plans: Sequence[Allocation]) -> None:
         """Set the generator, once all classes are trained."""
-        start.close([plan.n_iter > 0 for plan in plans], [p.n_rows for p in plans])
-        self.generator_ = start.generator
+        initial.close([plan.n_iter > 0 for plan in plans], [p.n_rows for p in plans])
+        self.generator_ = initial.generator
         self.n_iter_ = max(plan.n_iter for plan in plans)
 
     def _check_parameters(self) -> None:

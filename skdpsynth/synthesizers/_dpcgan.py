@@ -31,7 +31,7 @@ _AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise wou
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
 _MAX_FACTORS = 8
 _MAX_ROUNDS = 12
-_MIN_ROUNDS = 3  # what cannot pay for so many leaves its budget to the marginals
+_MIN_ROUNDS = 3  # a class that affords fewer leaves its budget to the marginals
 _COHERENCE = 0.15  # nominal norm of the mean gradient, in clipping norms
 _STEPS_LIMIT = 10**6
 # Of the squared mu of a class that starts from marginals: what training may take. It
@@ -52,7 +52,7 @@ class StepSettings(NamedTuple):
 def n_factors(
     n_rows: float, n_columns: int, mu: float, latent_dim: int | Literal["auto"]
 ) -> int:
-    """Give the number of factors that a class can pay for, at least 1."""
+    """Give the number of factors that the budget of a class allows, at least 1."""
     if latent_dim != "auto":
         return latent_dim
     most = max(1, min(_MAX_FACTORS, n_columns // 2))
@@ -64,9 +64,9 @@ def training_share(
 ) -> float:
     """Give the share of its squared mu, in (0, 1), that a class may train with.
 
-    Marginals are worth more than dependence, so training gets little; and a large class
-    pays only for steps whose signal is clearly above their noise. `mu` is for marginals
-    and training together.
+    Marginals matter more than dependence, so training gets little; and a large class
+    spends no more than makes the signal of its steps clearly larger than their noise.
+    `mu` is for marginals and training together.
     """
     if settings.noise_multiplier is not None or mu == math.inf:
         return _MOST_SHARE
@@ -159,7 +159,7 @@ class AdversarialSynthesizer(ClassGAN):
 
     @property
     def _block(self) -> Literal["sampled steps"] | None:  # type: ignore[override]
-        # Amplification by sampling pays where the user asks for small batches. "auto"
+        # Amplification by sampling helps where the user asks for small batches. "auto"
         # takes whole classes where it can, and a Gaussian release is exact for them.
         return None if self.batch_size == "auto" else "sampled steps"
 
@@ -190,7 +190,7 @@ class AdversarialSynthesizer(ClassGAN):
         }
         least = 1 if self.latent_dim == "auto" else self.latent_dim
         most_factors = max([least, *(own.n_factors for own in trained.values())])
-        start = self._initial(
+        initial = self._initialise(
             rows, metadata, plans, accountant, n_factors=most_factors, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
@@ -198,7 +198,7 @@ class AdversarialSynthesizer(ClassGAN):
         secret = {c: secret_generator() for c in trained}
         with tqdm(total=total, disable=not self.verbose, desc=name) as progress:
             for c, training in trained.items():
-                generator = start.trainer(
+                generator = initial.trainer(
                     c,
                     n_factors=training.n_factors,
                     n_steps=training.n_iter * self.n_generator_steps,
@@ -208,7 +208,7 @@ class AdversarialSynthesizer(ClassGAN):
                     dtype=torch.float64,
                 )
                 discriminator = Discriminator(
-                    start.encode(rows.of_class(c), c),
+                    initial.encode(rows.of_class(c), c),
                     n_features=generator.n_features,
                     hidden_dims=tuple(self.hidden_dims),
                     loss=self._loss,
@@ -223,9 +223,9 @@ class AdversarialSynthesizer(ClassGAN):
                     device=device,
                 )
                 self._train_class(generator, discriminator, training.n_iter, progress)
-                start.keep(c, generator.result())
-        self._collect(start, plans)
-        return start.model
+                initial.keep(c, generator.result())
+        self._collect(initial, plans)
+        return initial.model
 
     def _train_class(
         self,
@@ -244,7 +244,8 @@ class AdversarialSynthesizer(ClassGAN):
                 generated = generator.rows(generator.draw(N_GENERATED))
                 # Sample X^t; clip the gradients of real rows; add noise to their sum.
                 discriminator.release(features)
-                # Add the gradient of the fakes; step; DPGAN clips w to (-c_p, c_p).
+                # Add the gradient of generated rows; step; DPGAN clips w to (-c_p,
+                # c_p).
                 discriminator.follow(generated, features)
             # gen_loss, its gradient, and ADAM on theta_g.
             train_generator(
@@ -298,7 +299,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is measured.
+        What is public about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     init : {"measured", "marginals", "random"}, default="measured"
@@ -356,7 +357,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the measured facts.
+        What was declared and what was measured.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
@@ -399,10 +400,11 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     ``discriminator_learning_rate``, iterations ``n_iter``.
 
     What the papers do and this class does not, since it is not differentially private
-    as accounted there: fakes with the labels of the real batch (``L^t = Y^t``), which
-    shows labels without noise; clipping means of several rows (m < B), which doubles
-    the sensitivity; shuffled batches of fixed size, accounted as Poisson samples; a
-    divisor that is the size of the batch; ranges and class shares taken from the data.
+    as accounted there: generated rows with the labels of the real batch (``L^t =
+    Y^t``), which shows labels without noise; clipping means of several rows (m < B),
+    which doubles the sensitivity; shuffled batches of fixed size, accounted as Poisson
+    samples; a divisor that is the size of the batch; ranges and class shares taken from
+    the data.
 
     The generator is a mixture: a latent code, and given the code a distribution over
     the bins of each column. It is fitted to the measured tables, which stay in its loss

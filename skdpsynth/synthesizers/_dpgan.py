@@ -34,7 +34,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is measured.
+        What is public about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     init : {"measured", "marginals", "random"}, default="measured"
@@ -94,7 +94,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the measured facts.
+        What was declared and what was measured.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
@@ -133,9 +133,9 @@ class DPGANSynthesizer(AdversarialSynthesizer):
 
     The paper derives c_g, the bound on a gradient, from the clipped weights and from a
     bound on the data and on the derivatives of the network, and adds noise to the mean
-    over real rows and fakes together. Here every row's gradient is clipped to c_g, so
-    that the bound holds whatever the network, and the fakes need no noise. Steps of
-    the critic are plain, since RMSProp scales noise up to full steps.
+    over real and generated rows together. Here every row's gradient is clipped to c_g,
+    so that the bound holds whatever the network, and generated rows need no noise.
+    Steps of the critic are plain, since RMSProp scales noise up to full steps.
 
     References
     ----------

@@ -39,7 +39,7 @@ class Evidence:
     """Log odds of every class given each column of a row: naive Bayes; all public.
 
     Where all classes have the same released marginals, they say nothing, and the
-    features of a row are its scores and their squares. `features` looks at each row
+    features of a row are its scores and their squares. `features` takes each row
     alone.
     """
 
@@ -164,7 +164,7 @@ def pseudo_labels(
     """Label rows of no class by the frozen classifier: pairs (d, C(d)).
 
     Gives the pseudo-label of each row, which is private, and the noisy numbers of the
-    rows of each class; only rows of no class pay for those.
+    rows of each class; only rows of no class are charged for those.
     """
     labels = pseudo_label_rows(weights, evidence.features(unlabelled), prior)
     return labels, noisy_counts(labels, len(prior), reservation)
@@ -173,7 +173,7 @@ def pseudo_labels(
 def _masses(column: MarginalTransform) -> NDArray[np.float64]:
     """Give the probability of every cell: numbers, then zero and missing values.
 
-    Of levels: every level, then what is no level, and missing values.
+    Of categories: each of them, then any other value, and missing values.
     """
     present = 1.0 - column.missing
     if not isinstance(column.domain, NumericDomain):

@@ -28,7 +28,7 @@ class GANSynthesizer(AdversarialSynthesizer):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is measured.
+        What is public about the table; what it leaves out is measured.
     init : {"measured", "marginals", "random"}, default="measured"
         Initial model. "measured": fitted to the measurements of `MarginalSynthesizer`,
         without noise. "marginals": fitted to marginals of one column alone. "random":
@@ -71,7 +71,7 @@ class GANSynthesizer(AdversarialSynthesizer):
     delta_ : float
         Of no meaning: there is no guarantee.
     schema_ : TableSchema
-        The declared and the measured facts.
+        What was declared and what was measured.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skdpsynth.models import Features, Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._base import Start
+    from skdpsynth.synthesizers._base import InitialModel
     from skdpsynth.table import Metadata, TableRows
 
 
@@ -47,7 +47,7 @@ _VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
 _MAX_TEACHERS = 4096
 _ROWS_PER_TEACHER = 8
 _MAX_STEPS = 40
-_MIN_STEPS = 4  # what cannot pay for so many leaves its budget to the marginals
+_MIN_STEPS = 4  # a class that affords fewer leaves its budget to the marginals
 _COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norms
 _STEPS_LIMIT = 10**6
 
@@ -106,7 +106,7 @@ def plan_training(
     )
 
 
-_POOL = 512  # fakes that teachers draw theirs from
+_POOL = 512  # generated rows that teachers draw minibatches from
 _TEACHER_BATCH = 32
 _FACTORS = 4
 _WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 3e-3  # logistic teachers learn anew
@@ -130,7 +130,7 @@ class GPATESynthesizer(ClassGAN):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is measured.
+        What is public about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     aggregator : {"gaussian_sum", "confident_gnmax"}, default="gaussian_sum"
@@ -198,7 +198,7 @@ class GPATESynthesizer(ClassGAN):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the measured facts.
+        What was declared and what was measured.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
@@ -342,15 +342,15 @@ class GPATESynthesizer(ClassGAN):
             )
             for c, training in trained.items()
         }
-        start = self._initial(
+        initial = self._initialise(
             rows, metadata, plans, accountant, n_factors=self._n_factors, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="G-PATE") as progress:
-            self._train(start, rows, trained, reserved, public, progress)
-        self._collect(start, plans)
+            self._train(initial, rows, trained, reserved, public, progress)
+        self._collect(initial, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
-        return start.model
+        return initial.model
 
     def _reserve_sums(
         self, training: Training, scope: Hashable, accountant: PrivacyAccountant
@@ -392,7 +392,7 @@ class GPATESynthesizer(ClassGAN):
 
     def _train(
         self,
-        start: Start,
+        initial: InitialModel,
         rows: TableRows,
         trained: Mapping[int, Training],
         reserved: Mapping[int, tuple[Reservation, Reservation | None]],
@@ -404,7 +404,7 @@ class GPATESynthesizer(ClassGAN):
         generators: dict[int, Trainer] = {}
         ensembles = {}
         for c, training in trained.items():
-            generators[c] = start.trainer(
+            generators[c] = initial.trainer(
                 c,
                 n_factors=self._n_factors,
                 n_steps=training.n_iter,
@@ -413,7 +413,7 @@ class GPATESynthesizer(ClassGAN):
                 device=device,
             )
             ensembles[c] = TeacherEnsemble(
-                start.encode(rows.of_class(c), c),
+                initial.encode(rows.of_class(c), c),
                 training.n_teachers,
                 n_features=generators[c].n_features,
                 hidden_dims=hidden_dims,
@@ -440,7 +440,7 @@ class GPATESynthesizer(ClassGAN):
                 generator.ascend(update)  # line 13
                 progress.update()
         for c, generator in generators.items():
-            start.keep(c, generator.result())
+            initial.keep(c, generator.result())
 
     def _aggregate(
         self,

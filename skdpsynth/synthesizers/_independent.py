@@ -37,7 +37,7 @@ class IndependentSynthesizer(BaseSynthesizer):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is measured.
+        What is public about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     random_state : int, RandomState instance or None, default=None
@@ -52,7 +52,7 @@ class IndependentSynthesizer(BaseSynthesizer):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the measured facts.
+        What was declared and what was measured.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements

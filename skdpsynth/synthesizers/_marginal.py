@@ -42,7 +42,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is measured.
+        What is public about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     order : int, default=3
@@ -62,7 +62,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the measured facts.
+        What was declared and what was measured.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._base import Start, WholeTable
+    from skdpsynth.synthesizers._base import InitialModel, WholeTable
     from skdpsynth.table import Metadata, TableRows
 
 
@@ -81,7 +81,7 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
     return min(_CLEAR * least, most) if least <= most else 0.0
 
 
-_POOL = 512  # fakes that teachers draw theirs from
+_POOL = 512  # generated rows that teachers draw minibatches from
 
 
 class Player(Protocol):
@@ -167,7 +167,7 @@ class VotePlayer:
         return self._discriminator.clipped_sum(rows, self._view)
 
     def learn(self, unlabelled: torch.Tensor | None) -> None:
-        """Train teachers, buy labels of generated rows, and train the generator."""
+        """Train teachers, release labels by vote, train the discriminator."""
         settings, generator, view = self._settings, self._generator, self._view
         pool = generator.rows(generator.draw(_POOL))
         for _ in range(settings.n_teacher_steps):
@@ -250,7 +250,7 @@ class StepPlayer:
         return self._discriminator.clipped_sum(rows, self._features)
 
     def learn(self, unlabelled: torch.Tensor | None) -> None:
-        """Take one step of DP-SGD on labelled rows, and an exact one on fakes."""
+        """Take a step: DP-SGD on labelled rows, exact on generated ones."""
         generated = self._generator.rows(self._generator.draw(N_GENERATED))  # line 10
         self._discriminator.release(self._features)  # lines 11-12
         if unlabelled is not None:
@@ -293,7 +293,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         The label column, or a float column, which is a measurement. Without
         labels there is one class and no unlabelled row.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is measured.
+        What is public about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     desensitization : {"hybrid", "dpsgd"}, default="hybrid"
@@ -305,7 +305,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         moments). "marginals": fitted to marginals of one column alone. "random":
         untrained, as in the paper; nothing is measured.
     unlabelled_weight : float, default=0.05
-        Weight of unlabelled rows among a discriminator's fakes, in [0, 1).
+        Weight of unlabelled rows among what a discriminator takes for fake, in [0, 1).
     n_teachers : int or "auto", default="auto"
         "hybrid": teachers of each class, never more than half its planned rows. "auto":
         one for 4 rows of the noisy count, at most 2048.
@@ -358,7 +358,7 @@ class PATETripleGANSynthesizer(ClassGAN):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the measured facts.
+        What was declared and what was measured.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
@@ -447,8 +447,8 @@ class PATETripleGANSynthesizer(ClassGAN):
 
     @property
     def _network_needs(self) -> dict[str, bool]:
-        seen = self.desensitization == "hybrid" or len(self.hidden_dims) > 0
-        return {**super()._network_needs, "hidden_dims": seen}
+        enough = self.desensitization == "hybrid" or len(self.hidden_dims) > 0
+        return {**super()._network_needs, "hidden_dims": enough}
 
     @property
     def _block(self) -> Literal["votes"] | None:  # type: ignore[override]
@@ -540,14 +540,14 @@ class PATETripleGANSynthesizer(ClassGAN):
             for plan, scope in zip(plans, scopes, strict=True)
         ]
         n_factors = max((own.n_factors for own in trained.values()), default=1)
-        start = self._initial(
+        initial = self._initialise(
             rows, metadata, plans, accountant, n_factors=n_factors, seed=seed
         )
-        players = self._players(rows, start, plans, reserved, public, device)
+        players = self._players(rows, initial, plans, reserved, public, device)
         branch = None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and metadata.classes.labels:
-            evidence = Evidence(start.model)
+            evidence = Evidence(initial.model)
             sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in plans]
             weights = train_classifier(
                 evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
@@ -570,7 +570,7 @@ class PATETripleGANSynthesizer(ClassGAN):
             n_rounds = max(training.n_iter for training in trained.values())
             left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
             branch = UnlabelledBranch(
-                {c: start.encode(unlabelled[labels == c], c) for c in players},
+                {c: initial.encode(unlabelled[labels == c], c) for c in players},
                 weight=self.unlabelled_weight,
                 counts={c: float(counts[c]) for c in players},
                 n_parameters={c: player.n_parameters for c, player in players.items()},
@@ -589,15 +589,15 @@ class PATETripleGANSynthesizer(ClassGAN):
                 player.alpha = branch.weights[c]
         self._play(players, branch, trained)
         for c, player in players.items():
-            start.keep(c, player.result())
-        self._collect(start, plans)
+            initial.keep(c, player.result())
+        self._collect(initial, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
-        return start.model
+        return initial.model
 
     def _players(
         self,
         rows: TableRows,
-        start: Start,
+        initial: InitialModel,
         plans: list[Allocation],
         reserved: Mapping[int, Reservation],
         public: torch.Generator,
@@ -609,7 +609,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         for c, reservation in reserved.items():
             training = plans[c].training
             assert training is not None
-            generator = start.trainer(
+            generator = initial.trainer(
                 c,
                 n_factors=training.n_factors,
                 n_steps=training.n_iter * self.n_generator_steps,
@@ -620,7 +620,7 @@ class PATETripleGANSynthesizer(ClassGAN):
             )
             players[c] = (VotePlayer if votes else StepPlayer)(
                 self,
-                start.encode(rows.of_class(c), c),
+                initial.encode(rows.of_class(c), c),
                 generator,
                 training,
                 plans[c].n_rows,

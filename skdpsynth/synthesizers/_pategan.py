@@ -58,14 +58,15 @@ _MAX_TEACHERS = 2048
 _ROWS_PER_TEACHER = 4
 _ROUNDS, _ROUNDS_FROM_SCRATCH = 8, 24
 _ROUNDS_LIMIT = 10**4
-# A factor that moves this share of the columns must stand out of the noise.
+# A factor that moves this share of the columns must be above the noise.
 _SHARED = 0.05
 
 
 def teacher_rows(n_rows: float, n_teachers: int, n_teacher_steps: int) -> float:
     """Give the real rows that a teacher's opinion is worth, from public numbers.
 
-    Fewer than its part has: minibatches hold some rows twice, and fakes vary too.
+    Fewer than its part has: minibatches hold some rows twice, and generated rows vary
+    too.
     """
     part = max(n_rows / n_teachers, 1.0)
     remembered = min(n_teacher_steps, (2.0 - TEACHER_DECAY) / TEACHER_DECAY)
@@ -134,7 +135,7 @@ def plan_training(
     )
 
 
-_POOL = 512  # fakes that teachers draw theirs from
+_POOL = 512  # generated rows that teachers draw minibatches from
 
 
 class PATEGANSynthesizer(ClassGAN):
@@ -155,7 +156,7 @@ class PATEGANSynthesizer(ClassGAN):
     target : column name, optional
         The label column, or a float column, which is a measurement.
     schema : TableSchema, optional
-        Public facts about the table; what it leaves out is measured.
+        What is public about the table; what it leaves out is measured.
     budget : PrivacyBudget, optional
         A budget shared by several fits; it is charged ``(epsilon, delta)``.
     noise : {"gaussian", "laplace"}, default="gaussian"
@@ -213,7 +214,7 @@ class PATEGANSynthesizer(ClassGAN):
     delta_ : float
         Delta of the guarantee.
     schema_ : TableSchema
-        The declared and the measured facts.
+        What was declared and what was measured.
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
@@ -370,13 +371,13 @@ class PATEGANSynthesizer(ClassGAN):
             )
             for c, training in trained.items()
         }
-        start = self._initial(
+        initial = self._initialise(
             rows, metadata, plans, accountant, n_factors=self.latent_dim, seed=seed
         )
         total = sum(plan.n_iter for plan in plans)
         with tqdm(total=total, disable=not self.verbose, desc="PATE-GAN") as progress:
             for c, training in trained.items():
-                generator = start.trainer(
+                generator = initial.trainer(
                     c,
                     n_factors=self.latent_dim,
                     n_steps=training.n_iter * self.n_generator_steps,
@@ -384,17 +385,17 @@ class PATEGANSynthesizer(ClassGAN):
                     generator=public,
                     device=device,
                 )
-                encoded = start.encode(rows.of_class(c), c)
+                encoded = initial.encode(rows.of_class(c), c)
                 worth = teacher_rows(
                     plans[c].n_rows, training.n_teachers, self.n_teacher_steps
                 )
                 self._train(
                     encoded, generator, training, worth, reserved[c], public, progress
                 )
-                start.keep(c, generator.present())
-        self._collect(start, plans)
+                initial.keep(c, generator.present())
+        self._collect(initial, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
-        return start.model
+        return initial.model
 
     def _train(
         self,

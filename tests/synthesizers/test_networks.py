@@ -16,7 +16,7 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers._base import NetworkStart
+from skdpsynth.synthesizers._base import InitialNetwork
 
 SCHEMA = TableSchema(
     {
@@ -114,9 +114,9 @@ def test_numbers_survive_the_bins_of_a_network(high, zero):
         starts[0] = encode(self, rows, position), self._ranks, self.model.marginals
         return starts[0][0]
 
-    encode = NetworkStart.encode
+    encode = InitialNetwork.encode
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NetworkStart, "encode", keep)
+        patch.setattr(InitialNetwork, "encode", keep)
         synthesizer.fit(table)
     encoded, ranks, marginals = starts[0]
     bins = encoded.argmax(axis=1)
