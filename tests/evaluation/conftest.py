@@ -143,7 +143,7 @@ def result(tables) -> ComparisonResult:
         warnings.simplefilter("ignore", DegradedResultWarning)
         return compare_synthesizers(
             {
-                "floor": IndependentSynthesizer(schema=SCHEMA),
+                "baseline": IndependentSynthesizer(schema=SCHEMA),
                 "<b>blind</b> & $x$": Blind(),
                 "_copy": Copy(),
                 "broken": Broken(),

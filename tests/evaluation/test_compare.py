@@ -86,7 +86,7 @@ def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path):
     options = {"n_repeats": 1, "n_samples": len(train), "fidelity": True}
     panel = ["Ridge", "KNeighborsRegressor"]
     result = compare_synthesizers(
-        {"copy": stubs["Copy"](), "floor": IndependentSynthesizer()},
+        {"copy": stubs["Copy"](), "baseline": IndependentSynthesizer()},
         *(train, test, "size"),
         classifiers=panel,
         **options,
@@ -313,7 +313,7 @@ def test_real_synthesizers_spend_what_they_claim(compare, tables):
     budget = PrivacyBudget(epsilon=5.0, delta=1e-3)
     result = compare(
         {
-            "floor": IndependentSynthesizer(schema=SCHEMA, budget=budget),
+            "baseline": IndependentSynthesizer(schema=SCHEMA, budget=budget),
             "gan": GANSynthesizer(schema=SCHEMA, n_iter=1, n_generator_steps=1),
         },
         epsilons=(0.5, 1.0),
@@ -322,12 +322,12 @@ def test_real_synthesizers_spend_what_they_claim(compare, tables):
     assert budget.spent[0] == pytest.approx(3.0, rel=1e-3)
     assert len(budget.charges) == 4
     runs = result.runs.set_index("synthesizer")
-    assert runs.loc["floor", "epsilon_spent"].sum() == pytest.approx(3.0, rel=1e-3)
+    assert runs.loc["baseline", "epsilon_spent"].sum() == pytest.approx(3.0, rel=1e-3)
     assert (runs.loc["gan", "epsilon_spent"] == math.inf).all()
     assert (runs["error"] == "").all()
     with pytest.warns(DegradedResultWarning, match="4 of 6 runs failed"):
         refused = compare(
-            {"floor": IndependentSynthesizer(budget=budget)}, epsilons=(3.0, 4.0)
+            {"baseline": IndependentSynthesizer(budget=budget)}, epsilons=(3.0, 4.0)
         )
     errors = refused.runs["error"][refused.runs["error"] != ""]
     assert errors.str.startswith("BudgetExceededError").all()

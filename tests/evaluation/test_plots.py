@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from _comparisons import chosen
 
-from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER, _styles
+from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
 
 BLIND = r"<b>blind</b> & \$x\$"
 
@@ -33,11 +33,11 @@ def test_tradeoff_draws_the_summary(result):
     ax = result.plot_tradeoff(metric="auprc")
     table = result.summary().set_index(["synthesizer", "epsilon"])["auprc"]
     assert line(ax, BLIND).tolist() == table["<b>blind</b> & $x$"].tolist()
-    assert line(ax, "floor").tolist() == table["floor"].tolist()
+    assert line(ax, "baseline").tolist() == table["baseline"].tolist()
     assert set(line(ax, "real rows")) == {table.iloc[0]}
     assert line(ax, " _copy").tolist() == [table["_copy", math.inf]]
     assert line(ax, "broken").tolist() == table["broken"].dropna().tolist()
-    assert {*labels(ax)} == {BLIND, "floor", "real rows", " _copy", "broken"}
+    assert {*labels(ax)} == {BLIND, "baseline", "real rows", " _copy", "broken"}
     ticks = [text.get_text() for text in ax.get_xticklabels()]
     assert ticks == ["0.5", "1", "10", "no noise"]
     places = ax.get_xticks()
@@ -60,13 +60,13 @@ def test_the_band_is_one_deviation_on_either_side(result):
             assert [at.min(), at.max()] == pytest.approx(ends)
 
 
-def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs):
-    """So that what has no epsilon can be held against it; its own name says floor."""
-    floor = type("IndependentSynthesizer", (stubs["Blind"],), {})
-    result = compare({"marginals": floor(), "a": stubs["Copy"]()}, n_repeats=1)
+def test_a_baseline_at_one_epsilon_is_a_line_across(compare, stubs):
+    """So that what has no epsilon can be held against it."""
+    baseline = type("IndependentSynthesizer", (stubs["Blind"],), {})
+    result = compare({"marginals": baseline(), "a": stubs["Copy"]()}, n_repeats=1)
     ax = result.plot_tradeoff()
-    drawn = next(each for each in ax.lines if "floor" in each.get_label())
-    assert drawn.get_label() == "marginals (floor)"
+    drawn = next(each for each in ax.lines if "baseline" in each.get_label())
+    assert drawn.get_label() == "marginals (baseline)"
     assert drawn.get_linestyle() == ":"
     assert list(drawn.get_xdata()) == [0, 1]  # in parts of the width
     height = result.repeats("marginals", 1.0, "B", "auroc").mean()
@@ -79,7 +79,7 @@ def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result):
     assert "real rows" not in labels(ax)
     assert ax.get_ylabel() == "AUROC, mean of classifiers"
     public = result.public_part().plot_tradeoff(setting="C")
-    assert {*labels(public)} == {BLIND, "floor", "broken"}
+    assert {*labels(public)} == {BLIND, "baseline", "broken"}
 
 
 @pytest.mark.parametrize("names", [("Blind", "Broken"), ("Copy", "Copy")])
@@ -106,14 +106,14 @@ def test_classifiers_are_drawn_by_score(result):
     assert [text.get_text() for text in ax.get_yticklabels()] == real.index.tolist()
     (marks,) = ax.collections
     assert marks.get_offsets()[:, 0].tolist() == real.tolist()
-    own = {"synthesizer": "floor", "epsilon": 10.0, "setting": "B"}
+    own = {"synthesizer": "baseline", "epsilon": 10.0, "setting": "B"}
     means = (
         chosen(result.scores, metric="auroc", **own)
         .groupby("classifier")["value"]
         .mean()
     )
-    (floor,) = (each for each in ax.lines if each.get_label() == "floor")
-    assert list(floor.get_xdata()) == means[real.index].tolist()
+    (baseline,) = (each for each in ax.lines if each.get_label() == "baseline")
+    assert list(baseline.get_xdata()) == means[real.index].tolist()
     assert " _copy" in labels(ax)  # without noise, so at every epsilon
 
 
@@ -125,13 +125,13 @@ def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result):
     (marks,) = ax.collections
     assert marks.get_offsets()[:, 0].tolist() == real.tolist()
     real_rows = "real rows in Setting C"
-    assert {*labels(ax)} == {real_rows, BLIND, "floor", " _copy", "broken"}
+    assert {*labels(ax)} == {real_rows, BLIND, "baseline", " _copy", "broken"}
     assert ax.get_title().startswith("epsilon = 0.5: ")
     # The reference has no epsilon that could be asked for.
     with pytest.raises(ValueError, match=r"one of \[0\.5, 1\.0, 10\.0, inf\]"):
         result.plot_classifiers(setting="C", epsilon=math.nan)
     public = result.public_part().plot_classifiers(setting="C")
-    assert {*labels(public)} == {BLIND, "floor", "broken"}
+    assert {*labels(public)} == {BLIND, "baseline", "broken"}
 
 
 def test_marginals_are_shares(result, tables):
@@ -208,15 +208,15 @@ def test_synthesizers_are_distinct_without_colour(compare, stubs):
         settings="C",
         classifiers=["GaussianNB"],
     )
-    styles = _styles(result)
+    drawn = result.plot_tradeoff(setting="C").figure.legends[0].get_lines()
     grey = [
-        np.dot(mpl.colors.to_rgb(style["color"]), [0.299, 0.587, 0.114])
-        for style in styles.values()
+        np.dot(mpl.colors.to_rgb(each.get_color()), [0.299, 0.587, 0.114])
+        for each in drawn[:8]
     ]
     assert (np.diff(grey) > 0.05).all()
-    assert len({style["marker"] for style in styles.values()}) == 8
-    lines = [style["linestyle"] for style in styles.values()]
-    assert all(a != b for a, b in pairwise(lines))
+    assert len({each.get_marker() for each in drawn[:8]}) == 8
+    dashes = [each._dash_pattern for each in drawn[:8]]
+    assert all(a != b for a, b in pairwise(dashes))
 
 
 def shown(ax) -> np.ndarray:
@@ -238,7 +238,7 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
     axes = result.plot_pairs(epsilon=10.0)
     assert axes.shape == (4, 5)
     titles = [ax.get_title() for ax in axes[0]]
-    assert titles == ["real rows", "floor", BLIND, " _copy", "broken"]
+    assert titles == ["real rows", "baseline", BLIND, " _copy", "broken"]
     checked = 0
     for row in axes:
         levels = ticks(row[0])
@@ -264,7 +264,7 @@ def test_without_real_rows_the_synthetic_ones_choose(result):
     public = result.public_part()
     assert public._real_pairs == []
     axes = public.plot_pairs()
-    assert [ax.get_title() for ax in axes[0]] == ["floor", BLIND, "broken"]
+    assert [ax.get_title() for ax in axes[0]] == ["baseline", BLIND, "broken"]
     assert axes[0, 0].figure.get_supxlabel() == PUBLIC_FOOTER
     assert result.plot_pairs()[0, 0].figure.get_supxlabel() == PRIVATE_FOOTER
 
@@ -299,7 +299,7 @@ def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables)
         [text.get_text() for text in ax.texts] == ["of another kind"]
         for ax in axes[:, 1]
     ]
-    of_kind = ["kind" in (p.first.name, p.second.name) for p in result._real_pairs]
+    of_kind = ["kind" in (s.name for s in pair.sides) for pair in result._real_pairs]
     assert empty == of_kind
     assert any(empty)
 

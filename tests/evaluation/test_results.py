@@ -34,7 +34,7 @@ def test_public_part_has_setting_c_of_runs_with_a_claim(result):
     in_c = result.scores[result.scores["setting"] == "C"]
     assert {"real data", "_copy"} < set(in_c["synthesizer"])  # of real rows, left out
     blind = "<b>blind</b> & $x$"
-    assert set(public.scores["synthesizer"]) == {"floor", blind, "broken"}
+    assert set(public.scores["synthesizer"]) == {"baseline", blind, "broken"}
     failed = (public.runs["synthesizer"] == "broken") & (public.runs["epsilon"] == 1.0)
     assert not failed.any()
     assert np.isfinite(public.runs["epsilon_spent"]).all()

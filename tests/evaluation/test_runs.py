@@ -276,7 +276,7 @@ def test_a_run_is_one_task_of_any_backend(compare, stubs, backend):
 
 def test_a_run_travels(tables):
     """What is sent to a worker can be pickled, and what comes back is small."""
-    job = Job("floor", BASELINE, 1.0, 0, 0)
+    job = Job("baseline", BASELINE, 1.0, 0, 0)
     task = Task("label", 120, "BC", ["GaussianNB"], None, None, fidelity=False)
     function, *arguments = pickle.loads(pickle.dumps((run, job, task, *tables)))
     record = function(*arguments)
@@ -309,7 +309,7 @@ def test_a_killed_worker_ends_the_comparison_and_keeps_what_was_done(compare, tm
 
     options = {"folder": tmp_path, "n_repeats": 1, "settings": "B", "n_jobs": 2}
     with pytest.raises(TerminatedWorkerError):
-        compare({"floor": BASELINE, "killed": Killed()}, **options)
+        compare({"baseline": BASELINE, "killed": Killed()}, **options)
     assert len(list(tmp_path.glob("IndependentSynthesizer-*.json"))) == 1
 
 

@@ -234,7 +234,7 @@ def test_tables_that_cannot_be_compared_are_refused(metric):
     table = pd.DataFrame({"a": range(20), "b": range(20)})
     with pytest.raises(TypeError, match="'synthetic' parameter must be a table of"):
         metric(table, table.to_numpy())
-    with pytest.raises(InvalidTableError, match=r"only one has \['b', 'c'\]"):
+    with pytest.raises(InvalidTableError, match=r"lacks \['b'\] and adds \['c'\]"):
         metric(table, table.rename(columns={"b": "c"}))
     with pytest.raises(InvalidTableError, match="at least one row"):
         metric(table, table[:0])
