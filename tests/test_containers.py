@@ -129,7 +129,7 @@ def test_samples_come_in_the_container_asked_for(given, tmp_path):
 
 
 def test_dates_without_a_time_are_whole_days_for_free():
-    """That they are is public by the dtype; only their range is bought."""
+    """That they are is public by the dtype; only their range is measured."""
     synth = clone(SYNTH).fit(POLARS.select("day", "y"))
     assert "decimals" not in [entry.name for entry in synth.privacy_report().entries]
     found = synth.schema_.columns["day"]
@@ -209,7 +209,7 @@ def test_metadata_and_levels_that_do_not_occur_stay_behind():
 
 
 def test_a_dictionary_is_read_whatever_its_chunks_list():
-    """Other lists in every chunk, levels twice, missing ones, and ones of no row."""
+    """Other lists in every chunk, some values twice, missing ones, and ones of no row."""
     lists = [["a", "b", "a"], ["b", None, "z"]]
     codes = [[0, 1, 2, None], [0, 1, 0, 1]]
     chunks = [

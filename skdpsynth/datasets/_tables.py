@@ -518,12 +518,12 @@ def _label(table: pd.DataFrame, spec: _Table, origin: str) -> pd.Series:
 
 
 def _split(table: pd.DataFrame, label: pd.Series) -> pd.Series | None:
-    """Say which part of ISOLET a row is in, or None if that cannot be told."""
+    """Say which part of ISOLET a row is in, or None if that is not known."""
     # The publisher's order: 6,238 rows of the train part, then the test part.
     in_order = np.where(np.arange(len(label)) < 6238, "train", "test")
     by_place = pd.Series(in_order, index=label.index, name="split")
     split = table.get("split", by_place).astype("str")
     published = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
     found = label[split == "train"].value_counts().to_dict()
-    is_told = found == published and split.isin(["train", "test"]).all()
-    return split if is_told else None
+    is_known = found == published and split.isin(["train", "test"]).all()
+    return split if is_known else None

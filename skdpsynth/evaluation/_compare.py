@@ -375,9 +375,9 @@ def _warn_of_loss(n_fits: int) -> None:
 
 
 def _warn_of_failures(records: Sequence[RunRecord]) -> None:
-    failed = [record.facts for record in records if record.facts["error"]]
+    failed = [record.row for record in records if record.row["error"]]
     if failed:
-        names = ", ".join(sorted({facts["synthesizer"] for facts in failed}))
+        names = ", ".join(sorted({row["synthesizer"] for row in failed}))
         warnings.warn(
             f"{len(failed)} of {len(records)} runs failed ({names}). The column "
             "'error' of the result's `runs` says why.",

@@ -161,15 +161,15 @@ def assemble(
 ) -> ComparisonResult:
     """Put the records of all runs together, with the ranking agreements of A and C."""
     rows = [
-        [*(record.facts[name] for name in _RUN), *score]
+        [*(record.row[name] for name in _RUN), *score]
         for record in records
         for score in record.scores
     ]
     rows += _agreements(pd.DataFrame(rows, columns=_SCORES))
     scores = pd.DataFrame(rows, columns=_SCORES)
-    runs = pd.DataFrame([record.facts for record in records])
+    runs = pd.DataFrame([record.row for record in records])
     sampled = [record for record in records if record.sample]
-    samples = {(r.facts["synthesizer"], r.facts["epsilon"]): r.sample for r in sampled}
+    samples = {(r.row["synthesizer"], r.row["epsilon"]): r.sample for r in sampled}
     columns = plain_columns(test)
     real = [Marginal.of(column) for column in columns]
     pairs = strongest_pairs(columns, task.target)

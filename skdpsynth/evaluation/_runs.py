@@ -94,7 +94,7 @@ class RunRecord:
     `sample` has some synthetic rows for plots, of the first repeat only.
     """
 
-    facts: dict[str, Any]
+    row: dict[str, Any]
     scores: list[list[Any]] = field(default_factory=list)
     sample: list[PlainColumn] = field(default_factory=list)
 
@@ -116,19 +116,19 @@ def run(job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame) -> RunRec
     # backend sends the tables around again.
     with collected_warnings() as warned, parallel_config(backend="sequential"):
         try:
-            table = _table(job, task, train, record.facts)
+            table = _table(job, task, train, record.row)
             start = time.perf_counter()
             _score(job, task, table, train, test, record)
-            record.facts["score_s"] = time.perf_counter() - start
+            record.row["score_s"] = time.perf_counter() - start
         except Exception as error:  # whatever it is, the other runs go on
-            record.facts["error"] = f"{type(error).__name__}: {error}"
+            record.row["error"] = f"{type(error).__name__}: {error}"
             record.scores.clear()
-    record.facts["warned"] = "\n".join(warned)
+    record.row["warned"] = "\n".join(warned)
     return record
 
 
 def _table(
-    job: Job, task: Task, train: pd.DataFrame, facts: dict[str, Any]
+    job: Job, task: Task, train: pd.DataFrame, row: dict[str, Any]
 ) -> pd.DataFrame:
     """Give the rows to score: synthetic ones, or as many real ones."""
     if job.synthesizer is None:
@@ -139,18 +139,18 @@ def _table(
         # A frame of its own on the same values: columns that it adds or drops are not
         # those of the next run.
         synthesizer.fit(train.copy(deep=False))
-        facts["fit_s"] = time.perf_counter() - start
+        row["fit_s"] = time.perf_counter() - start
         # What the fit charged, whatever happens next.
-        facts["epsilon_spent"] = float(getattr(synthesizer, "epsilon_", np.nan))
-        facts["delta"] = float(getattr(synthesizer, "delta_", np.nan))
+        row["epsilon_spent"] = float(getattr(synthesizer, "epsilon_", np.nan))
+        row["delta"] = float(getattr(synthesizer, "delta_", np.nan))
         start = time.perf_counter()
         table: pd.DataFrame = synthesizer.sample(
             task.n_samples,
             sampling_strategy=task.sampling_strategy,
             random_state=job.seed,
         )
-        facts["sample_s"] = time.perf_counter() - start
-    facts["peak_mb"] = memory.megabytes
+        row["sample_s"] = time.perf_counter() - start
+    row["peak_mb"] = memory.megabytes
     return table
 
 
@@ -340,8 +340,10 @@ class KeptRuns:
 
     def write(self, job: Job, record: RunRecord) -> None:
         """Write the record of a run that has no error."""
-        if not record.facts["error"]:
-            self._folder.write(*self._name_and_key(job), asdict(record))
+        if not record.row["error"]:
+            sample = [asdict(column) for column in record.sample]
+            content = {"facts": record.row, "scores": record.scores, "sample": sample}
+            self._folder.write(*self._name_and_key(job), content)
 
     def _name_and_key(self, job: Job) -> tuple[str, list[Any]]:
         """Return the name of a run's file, for people, and what determines the run."""

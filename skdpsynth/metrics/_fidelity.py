@@ -542,11 +542,11 @@ def _groups(n_columns: int, k: int, limit: int, random_state: int) -> NDArray[np
     ranks = np.arange(min(total, limit))
     if total > limit:
         ranks = sample_without_replacement(total, limit, random_state=random_state)
-    # Every number is one sum of binomials with falling members, hence one group.
-    members = []
+    # Every number is one sum of binomials with falling columns, hence one group.
+    columns = []
     for size in range(k, 0, -1):
-        below = np.array([comb(column, size) for column in range(n_columns)])
-        member = np.searchsorted(below, ranks, side="right") - 1
-        ranks = ranks - below[member]
-        members.append(member)
-    return np.array(sorted(zip(*reversed(members), strict=True)), dtype=np.intp)
+        below = np.array([comb(place, size) for place in range(n_columns)])
+        column = np.searchsorted(below, ranks, side="right") - 1
+        ranks = ranks - below[column]
+        columns.append(column)
+    return np.array(sorted(zip(*reversed(columns), strict=True)), dtype=np.intp)

@@ -241,17 +241,17 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
     assert titles == ["real rows", "baseline", BLIND, " _copy", "broken"]
     checked = 0
     for row in axes:
-        levels = ticks(row[0])
+        cells = ticks(row[0])
         of = (row[0].get_ylabel(), row[0].get_xlabel())
         for ax, table in ((row[0], tables[1]), (row[3], tables[0][:120])):
             part = shown(ax)
             assert part.sum() == pytest.approx(1.0)
-            assert part.shape == tuple(map(len, levels))
+            assert part.shape == tuple(map(len, cells))
             for side, axis in zip(of, (1, 0), strict=True):
                 if side != "label":
                     continue
                 expected = table["label"].value_counts(normalize=True)
-                drawn = dict(zip(levels[1 - axis], part.sum(axis=axis), strict=True))
+                drawn = dict(zip(cells[1 - axis], part.sum(axis=axis), strict=True))
                 assert drawn == pytest.approx(expected.to_dict())
                 checked += 1
         scales = {ax.images[0].norm.vmax for ax in row}

@@ -280,7 +280,7 @@ def test_a_run_travels(tables):
     task = Task("label", 120, "BC", ["GaussianNB"], None, None, fidelity=False)
     function, *arguments = pickle.loads(pickle.dumps((run, job, task, *tables)))
     record = function(*arguments)
-    assert record.facts["error"] == ""
+    assert record.row["error"] == ""
     assert len(pickle.dumps(record)) < 20_000
 
 

@@ -43,7 +43,7 @@ def test_categories_are_one_hot_over_both_tables(dtype):
     assert owner.tolist() == [0, 0, 0, 0]
     both = np.vstack([train, other])
     np.testing.assert_array_equal(both.sum(axis=1), 1)
-    # Same level, same code: only rows 0 and 2 share one.
+    # Same category, same code: only rows 0 and 2 share one.
     same = both @ both.T
     np.testing.assert_array_equal(np.argwhere(np.triu(same, 1)), [[0, 2]])
 

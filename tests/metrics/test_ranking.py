@@ -122,15 +122,15 @@ def test_feature_agreement_is_that_of_absolute_correlations(global_random_seed):
 
 
 def test_feature_agreement_of_mixed_columns():
-    """A category column counts by its best level, and equal tables agree."""
+    """A category column counts by its best category, and equal tables agree."""
     train, test = load_adult(split=True)
     assert feature_ranking_agreement(test, test, target="income") == 1.0
     label = (train["income"] == ">50K").to_numpy(dtype=float)
     sex = np.corrcoef(train["sex"] == "Male", label)[0, 1]
     age = np.corrcoef(train["age"], label)[0, 1]
     husband = max(
-        abs(np.corrcoef(train["relationship"] == level, label)[0, 1])
-        for level in train["relationship"].unique()
+        abs(np.corrcoef(train["relationship"] == kind, label)[0, 1])
+        for kind in train["relationship"].unique()
     )
     assert sex < age < husband  # known of this table: 0.216, 0.234, 0.401
     names = ["sex", "age", "relationship", "income"]

@@ -90,7 +90,7 @@ def by_hand(
     """Build the stated encoding out of scikit-learn's own parts."""
     features = test.drop(columns=target)
     text = [c for c in features if features[c].dtype.kind not in "iuf"]
-    levels = [
+    kinds = [
         list(pd.unique(pd.concat([train[c], test[c]]).fillna("?").astype(object)))
         for c in text
     ]
@@ -98,7 +98,7 @@ def by_hand(
         (
             make_pipeline(
                 SimpleImputer(strategy="constant", fill_value="?"),
-                OneHotEncoder(categories=levels, sparse_output=False),
+                OneHotEncoder(categories=kinds, sparse_output=False),
             ),
             text,
         ),
@@ -175,7 +175,7 @@ def test_the_twelve_reach_the_known_optimum():
     """Two Gaussians 2 * sqrt(2) deviations apart: the best AUROC is Phi(2) = 0.977.
 
     The best rule that gives 0 or 1 only has Phi(sqrt(2)) = 0.921, and so about a tree.
-    The floors leave 0.04 and 0.08 for 300 training and 600 test rows; all seeds are
+    The limits leave 0.04 and 0.08 for 300 training and 600 test rows; all seeds are
     fixed, so this cannot fail by chance.
     """
     scores = tstr_scores(
