@@ -209,7 +209,7 @@ def test_metadata_and_levels_that_do_not_occur_stay_behind():
 
 
 def test_a_dictionary_is_read_whatever_its_chunks_list():
-    """Other lists in every chunk, some values twice, missing ones, and ones of no row."""
+    """Other lists in every chunk, values twice, missing ones, and ones of no row."""
     lists = [["a", "b", "a"], ["b", None, "z"]]
     codes = [[0, 1, 2, None], [0, 1, 0, 1]]
     chunks = [

@@ -139,8 +139,7 @@ def no_pictures(monkeypatch):
 @pytest.fixture(scope="session")
 def result(tables) -> ComparisonResult:
     """Compare a baseline, two claims, and rows without a claim; one run fails."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
+    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         return compare_synthesizers(
             {
                 "baseline": IndependentSynthesizer(schema=SCHEMA),

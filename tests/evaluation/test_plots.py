@@ -99,68 +99,61 @@ def test_points_of_one_epsilon_or_none_lie_side_by_side(compare, stubs, names):
     assert lengths == pytest.approx([2 * spread] * 2)
 
 
-def test_classifiers_are_drawn_by_score(result):
-    ax = result.plot_classifiers(epsilon=10.0)
-    scores = chosen(result.scores, metric="auroc", setting="A")
-    real = scores.groupby("classifier")["value"].mean().sort_values()
+@pytest.mark.parametrize(
+    ("setting", "reference", "epsilon"), [("B", "A", 10.0), ("C", "C", None)]
+)
+def test_classifiers_are_drawn_by_score(result, setting, reference, epsilon):
+    """In the order of real rows in the same setting, which have marks of their own."""
+    ax = result.plot_classifiers(setting=setting, epsilon=epsilon)
+    at = epsilon or 0.5
+    assert ax.get_title().startswith(f"epsilon = {at:g}: ")
+
+    def means(**own):
+        found = chosen(result.scores, metric="auroc", **own)
+        return found.groupby("classifier")["value"].mean()
+
+    real = means(synthesizer="real data", setting=reference).sort_values()
     assert [text.get_text() for text in ax.get_yticklabels()] == real.index.tolist()
     (marks,) = ax.collections
     assert marks.get_offsets()[:, 0].tolist() == real.tolist()
-    own = {"synthesizer": "baseline", "epsilon": 10.0, "setting": "B"}
-    means = (
-        chosen(result.scores, metric="auroc", **own)
-        .groupby("classifier")["value"]
-        .mean()
-    )
-    (baseline,) = (each for each in ax.lines if each.get_label() == "baseline")
-    assert list(baseline.get_xdata()) == means[real.index].tolist()
-    assert " _copy" in labels(ax)  # without noise, so at every epsilon
+    own = means(synthesizer="baseline", epsilon=at, setting=setting)
+    (drawn,) = (each for each in ax.lines if each.get_label() == "baseline")
+    assert list(drawn.get_xdata()) == own[real.index].tolist()
+    # What has no noise is there at every epsilon.
+    of_real = {"B": "real rows", "C": "real rows in Setting C"}[setting]
+    assert {*labels(ax)} >= {of_real, BLIND, "baseline", " _copy"}
 
 
-def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result):
-    ax = result.plot_classifiers(setting="C")
-    own = {"metric": "auroc", "setting": "C", "synthesizer": "real data"}
-    scores = chosen(result.scores, **own)
-    real = scores.groupby("classifier")["value"].mean().sort_values()
-    (marks,) = ax.collections
-    assert marks.get_offsets()[:, 0].tolist() == real.tolist()
-    real_rows = "real rows in Setting C"
-    assert {*labels(ax)} == {real_rows, BLIND, "baseline", " _copy", "broken"}
-    assert ax.get_title().startswith("epsilon = 0.5: ")
+def test_classifiers_of_synthetic_rows_alone(result):
+    public = result.public_part().plot_classifiers(setting="C")
+    assert {*labels(public)} == {BLIND, "baseline", "broken"}
     # The reference has no epsilon that could be asked for.
     with pytest.raises(ValueError, match=r"one of \[0\.5, 1\.0, 10\.0, inf\]"):
         result.plot_classifiers(setting="C", epsilon=math.nan)
-    public = result.public_part().plot_classifiers(setting="C")
-    assert {*labels(public)} == {BLIND, "baseline", "broken"}
+
+
+def marks_of(ax, number: int) -> dict[str, float]:
+    """Give the shares of categories by the marks of a synthesizer, without zeros."""
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    found = dict(zip(names, ax.lines[number].get_xdata(), strict=True))
+    return {name: share for name, share in found.items() if share}
 
 
 def test_marginals_are_shares(result, tables):
     axes = result.plot_marginals()
-    assert [ax.get_title() for ax in axes] == [
-        "label",
-        "size",
-        "count",
-        "kind",
-        "noise",
-    ]
+    titles = [ax.get_title() for ax in axes]
+    assert titles == ["label", "size", "count", "kind", "noise"]
     (kind,) = result.plot_marginals(columns=["kind"])
-    shares = tables[1]["kind"].value_counts(normalize=True)
-    drawn = dict(
-        zip(
-            (text.get_text() for text in kind.get_yticklabels()),
-            (bar.get_width() for bar in kind.patches),
-            strict=True,
-        )
-    )
+    names = [text.get_text() for text in kind.get_yticklabels()]
+    drawn = dict(zip(names, (bar.get_width() for bar in kind.patches), strict=True))
     assert drawn.pop("(missing)", 0.0) == 0.0  # of synthetic rows only
+    shares = tables[1]["kind"].value_counts(normalize=True)
     assert drawn == pytest.approx(shares.to_dict())
     assert len(kind.lines) == 4
     # The marks of the one that copies the first 120 private rows.
     copied = tables[0][:120]
-    labels_drawn = [text.get_text() for text in kind.get_yticklabels()]
-    marks = dict(zip(labels_drawn, kind.lines[2].get_xdata(), strict=True))
-    assert marks.pop("(missing)", 0.0) == 0.0
-    assert marks == pytest.approx(copied["kind"].value_counts(normalize=True).to_dict())
+    shares = copied["kind"].value_counts(normalize=True)
+    assert marks_of(kind, 2) == pytest.approx(shares.to_dict())
     # Numbers: an area for real rows, and a line for each synthesizer.
     areas = axes[2].patches
     assert [area.get_fill() for area in areas] == [True] + [False] * 4
@@ -219,44 +212,32 @@ def test_synthesizers_are_distinct_without_colour(compare, stubs):
     assert all(a != b for a, b in pairwise(dashes))
 
 
-def shown(ax) -> np.ndarray:
-    """Give the shares that a panel shows."""
-    (image,) = ax.images
-    return np.asarray(image.get_array())
-
-
-def ticks(ax) -> tuple[list[str], list[str]]:
-    """Give the labels of both axes."""
-    return tuple(
-        [text.get_text() for text in axis.get_ticklabels()]
-        for axis in (ax.yaxis, ax.xaxis)
-    )
-
-
 def test_panels_hold_the_shares_of_the_rows(result, tables):
     """The panel of real rows, and of the one that copies the first 120 private rows."""
     axes = result.plot_pairs(epsilon=10.0)
     assert axes.shape == (4, 5)
     titles = [ax.get_title() for ax in axes[0]]
     assert titles == ["real rows", "baseline", BLIND, " _copy", "broken"]
-    checked = 0
+    of_label = 0
     for row in axes:
-        cells = ticks(row[0])
-        of = (row[0].get_ylabel(), row[0].get_xlabel())
+        sides = row[0].get_ylabel(), row[0].get_xlabel()
+        cells = [
+            [text.get_text() for text in axis.get_ticklabels()]
+            for axis in (row[0].yaxis, row[0].xaxis)
+        ]
         for ax, table in ((row[0], tables[1]), (row[3], tables[0][:120])):
-            part = shown(ax)
+            part = np.asarray(ax.images[0].get_array())
             assert part.sum() == pytest.approx(1.0)
             assert part.shape == tuple(map(len, cells))
-            for side, axis in zip(of, (1, 0), strict=True):
-                if side != "label":
-                    continue
+            if "label" in sides:
+                axis = sides.index("label")
                 expected = table["label"].value_counts(normalize=True)
-                drawn = dict(zip(cells[1 - axis], part.sum(axis=axis), strict=True))
+                drawn = dict(zip(cells[axis], part.sum(axis=1 - axis), strict=True))
                 assert drawn == pytest.approx(expected.to_dict())
-                checked += 1
+                of_label += 1
         scales = {ax.images[0].norm.vmax for ax in row}
         assert len(scales) == 1  # one scale of grey for all tables of a row
-    assert checked > 0
+    assert of_label > 0
 
 
 def test_without_real_rows_the_synthetic_ones_choose(result):
@@ -276,12 +257,8 @@ def test_own_axes_of_pairs_and_their_footer(result):
     assert drawn[3, 4] is axes[3, 4]
     assert PRIVATE_FOOTER in [text.get_text() for text in figure.texts]
     for shape in ((3, 6), (5, 4)):
-        with pytest.raises(
-            ValueError, match=r"axes must have the shape \(4, 5\)\. Got"
-        ):
+        with pytest.raises(ValueError, match=r"must have the shape \(4, 5\)\. Got"):
             result.plot_pairs(plt.subplots(*shape)[1], epsilon=10.0)
-    with pytest.raises(ValueError, match="epsilon must be one of"):
-        result.plot_pairs(epsilon=3.0)
 
 
 def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables):
@@ -315,31 +292,34 @@ def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables)
         classifiers=["GaussianNB"],
     )
     (ax,) = result.plot_marginals(columns=["kind"])
-    rows = train[:1_000]
-    names = [text.get_text() for text in ax.get_yticklabels()]
-    drawn = dict(zip(names, ax.lines[0].get_xdata(), strict=True))
-    assert drawn == pytest.approx(rows["kind"].value_counts(normalize=True).to_dict())
+    shares = train[:1_000]["kind"].value_counts(normalize=True)
+    assert marks_of(ax, 0) == pytest.approx(shares.to_dict())
 
 
-def test_what_cannot_be_drawn_is_refused(result, compare, stubs):
-    with pytest.raises(ValueError, match="metric must be one of"):
-        result.plot_tradeoff(metric="accuracy")
-    with pytest.raises(ValueError, match="setting must be one of"):
-        result.plot_classifiers(setting="A")
-    with pytest.raises(ValueError, match="epsilon must be one of"):
-        result.plot_classifiers(epsilon=3.0)
-    with pytest.raises(ValueError, match="columns must be some of"):
-        result.plot_marginals(columns=["absent"])
-    with pytest.raises(ValueError, match="Got none instead"):
-        result.plot_marginals(columns=[])
+@pytest.mark.parametrize(
+    ("draw", "options", "message"),
+    [
+        ("tradeoff", {"metric": "accuracy"}, "metric must be one of"),
+        ("classifiers", {"setting": "A"}, "setting must be one of"),
+        ("classifiers", {"epsilon": 3.0}, "epsilon must be one of"),
+        ("pairs", {"epsilon": 3.0}, "epsilon must be one of"),
+        ("marginals", {"columns": ["absent"]}, "columns must be some of"),
+        ("marginals", {"columns": []}, "Got none instead"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(result, draw, options, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(result, f"plot_{draw}")(**options)
+
+
+def test_where_there_is_nothing_to_draw_that_is_said(result, compare, stubs):
     with pytest.raises(ValueError, match=r"axes must hold 2 Axes\. Got 1"):
         result.plot_marginals(plt.subplots()[1], columns=["size", "kind"])
-    with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
-        result.public_part().plot_tradeoff()
-    with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
-        result.public_part().plot_classifiers()
+    public = result.public_part()
+    for draw in (public.plot_tradeoff, public.plot_classifiers):
+        with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
+            draw()
     nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
-    with pytest.raises(ValueError, match="at least one run with samples"):
-        nothing.plot_marginals()
-    with pytest.raises(ValueError, match="at least one run with samples"):
-        nothing.plot_pairs()
+    for draw in (nothing.plot_marginals, nothing.plot_pairs):
+        with pytest.raises(ValueError, match="at least one run with samples"):
+            draw()
