@@ -356,9 +356,9 @@ def test_shares_of_classes_reach_the_sample(compare, stubs):
     asked = []
 
     class Asked(stubs["Blind"]):
-        def sample(self, n_samples, *, sampling_strategy, random_state):
-            asked.append((n_samples, sampling_strategy))
-            return super().sample(n_samples, random_state=random_state)
+        def sample(self, n_samples, **options):
+            asked.append((n_samples, options["sampling_strategy"]))
+            return super().sample(n_samples, **options)
 
     for strategy in ({"no": 0.3, "yes": 0.7}, {"no": 90, "yes": 30}, "balanced", None):
         compare([Asked()], sampling_strategy=strategy, n_repeats=1, settings="C")
