@@ -184,8 +184,7 @@ def _open_budget(args: argparse.Namespace) -> skdpsynth.PrivacyBudget | None:
         return None
     if args.budget_total is None:
         return skdpsynth.PrivacyBudget.open(args.budget)
-    epsilon, delta = args.budget_total
-    return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
+    return skdpsynth.PrivacyBudget(*args.budget_total, args.budget)
 
 
 def _read_schema(args: argparse.Namespace) -> TableSchema | None:
@@ -243,9 +242,8 @@ def _read_table(
 
 def _label(text: str, column: Column | None) -> Hashable:
     """Turn a label as it was typed into what a target column holds."""
-    known = {
-        str(label): label for label in getattr(column, "categories", (True, False))
-    }
+    labels = getattr(column, "categories", (True, False))
+    known = {str(label): label for label in labels}
     return known.get(text, int(text) if text.lstrip("-").isdigit() else text)
 
 
@@ -254,9 +252,8 @@ def _check_output(args: argparse.Namespace) -> None:
     path = args.output
     if path is None:
         return
-    given = [
-        getattr(args, name, None) for name in ("table", "schema", "budget", "model")
-    ]
+    names = ("table", "schema", "budget", "model")
+    given = [getattr(args, name, None) for name in names]
     if path.resolve() in [other.resolve() for other in given if other is not None]:
         msg = f"Expected an output of its own. Got {str(path)!r}, which is read too."
         raise FileExistsError(f"{msg} Name another.")

@@ -385,8 +385,7 @@ def _draw_marginal(
     """Draw the shares of one column; without real rows the synthetic ones choose."""
     if real is not None and real.shares_of(next(iter(samples.values()))) is None:
         real = None
-    pooled = [column for column in _pooled(samples) if column.name == name]
-    chosen = Marginal.of(pooled[0]) if real is None else real
+    chosen = real or next(Marginal.of(c) for c in _pooled(samples) if c.name == name)
     (side,) = chosen.sides
     found = {of: chosen.shares_of(sample) for of, sample in samples.items()}
     parts = {of: part for of, part in found.items() if part is not None}
