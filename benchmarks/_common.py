@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import subprocess
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,6 +49,9 @@ KEYS = ["part", "setting", "synthesizer", "seed"]
 SCORES = ["auroc", "auprc", "auroc_4", "auprc_4"]
 COLUMNS = [*KEYS, *SCORES, "epsilon", "fit_s", "peak_gb", "sample_s", "score_s", "code"]
 RESULTS = Path(__file__).parent / "results"
+WRITTEN = {"index": False, "float_format": "%.6g"}
+_LONG = ("by_classifier", "date", "commit", "packages")  # too long for a line
+_TEXTS = ("code", "warning", "error", *_LONG)  # also where they look like numbers
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Benchmark:
     n_samples : int
         Synthetic rows.
     class_counts : mapping of label to int, or None
-        Synthetic rows per class; None for the bought shares.
+        Synthetic rows per class; None for the measured shares.
     real_rows : callable
         Map from the train part and a seed to the rows of the real-data reference.
     beside : sequence of (str, str, str)
@@ -119,6 +122,9 @@ def run_missing(
     keys: list[str],
     columns: list[str],
     jobs: int,
+    *,
+    pool: Executor | None = None,
+    again: bool = False,
 ) -> pd.DataFrame:
     """Do the runs that a file of results has not yet, and add them to it.
 
@@ -134,33 +140,45 @@ def run_missing(
         Those of its columns that are the key, and all of them.
     jobs : int
         Runs at the same time, each in a process of its own.
+    pool : Executor or None
+        Where they are done instead.
+    again : bool
+        Whether to do those too that the file has.
 
     Returns
     -------
     DataFrame
         The rows that were wanted.
     """
-    done = _read(path, columns)
-    known = set(done[keys].itertuples(index=False, name=None))
+    done = read_rows(path, columns)
+    known = set() if again else {*done[keys].itertuples(index=False, name=None)}
     missing = [key for key in wanted if key not in known]
+    print(f"{len(wanted) - len(missing)} runs are there, {len(missing)} to do")
     path.parent.mkdir(exist_ok=True)
     use_one_thread()
-    # A fresh process per run: its peak of memory is its own.
-    with ProcessPoolExecutor(
-        jobs,
-        mp_context=multiprocessing.get_context("spawn"),
-        max_tasks_per_child=1,
-    ) as pool:
+    if pool is None:
+        # A fresh process per run: its peak of memory is its own.
+        spawn = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1)
+    try:
         for future in as_completed([pool.submit(task, key) for key in missing]):
             row = future.result()
             line = pd.DataFrame([row], columns=columns)
-            line.to_csv(path, mode="a", header=not path.exists(), index=False)
-            print(
-                *(f"{key}={_short(row.get(key, '-'))}" for key in columns), flush=True
-            )
-    done = _read(path, columns)
+            line.to_csv(path, mode="a", header=not path.exists(), **WRITTEN)
+            shown = [key for key in columns if row.get(key) and key not in _LONG]
+            print(*(f"{key}={_short(row[key])}" for key in shown), flush=True)
+    finally:  # an interruption does not wait for what has not begun
+        pool.shutdown(cancel_futures=True)
+    done = read_rows(path, columns)
     mask = [key in set(wanted) for key in done[keys].itertuples(index=False, name=None)]
     return done[mask]
+
+
+def read_rows(path: Path, columns: list[str]) -> pd.DataFrame:
+    """Read a file of results, whether it exists or not."""
+    if not path.exists():
+        return pd.DataFrame(columns=columns)
+    return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str))
 
 
 def run(
@@ -301,12 +319,6 @@ def _pairs(options: argparse.Namespace) -> list[tuple[str, str]]:
     names = [name for name in options.synthesizers if name != REAL]
     pairs = [(setting, name) for setting in options.settings for name in names]
     return pairs + [("-", REAL)] * (REAL in options.synthesizers)
-
-
-def _read(path: Path, columns: list[str]) -> pd.DataFrame:
-    if not path.exists():
-        return pd.DataFrame(columns=columns)
-    return pd.read_csv(path)
 
 
 def code_state() -> str:

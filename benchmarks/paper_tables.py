@@ -19,26 +19,31 @@ import sys
 import time
 import traceback
 import warnings
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from _common import (
     FLOOR,
     REAL,
     SYNTHESIZERS,
+    WRITTEN,
     code_state,
     fit_and_sample,
-    use_one_thread,
+    read_rows,
+    run_missing,
 )
 from _page import render
 from _tables import DATA, DELTA, TABLES, PaperTable, real_rows
 
 import skdpsynth
 from skdpsynth.exceptions import DegradedResultWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "paper_tables.csv"
@@ -55,7 +60,6 @@ Key = tuple[str, str, float, int, str]
 _NOT_PRIVATE = ("GAN", REAL)
 # What saves and words a fit changes no row.
 _AFTER_A_FIT = re.compile(r"/skdpsynth/(persistence/|privacy/_report)")
-_WRITTEN = {"index": False, "float_format": "%.6g"}
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch", "opacus", "xgboost")
 
 
@@ -68,22 +72,17 @@ def main() -> None:
         return
     if not options.render_only:
         keys = wanted(options.tables, options.synthesizers, options.seeds)
-        done = [] if options.fresh else _keys(read(options.csv))
-        missing = [key for key in keys if key not in set(done)]
-        print(f"{len(keys) - len(missing)} runs are there, {len(missing)} to do")
-        use_one_thread()
         # Each run is a process of its own: its peak of memory is its own, and one
         # that the system kills takes no other with it.
-        pool = ThreadPoolExecutor(options.jobs)
-        try:
-            tasks = [pool.submit(_run_apart, key, options) for key in missing]
-            for task in as_completed(tasks):
-                append(options.csv, task.result())
-        finally:  # an interruption does not wait for what has not begun
-            pool.shutdown(cancel_futures=True)
-    rows = current(read(options.csv))
+        run_missing(
+            partial(_run_apart, options=options),
+            *(keys, options.csv, KEYS, COLUMNS, options.jobs),
+            pool=ThreadPoolExecutor(options.jobs),
+            again=options.fresh,
+        )
+    rows = current(read_rows(options.csv, COLUMNS))
     if options.prune:
-        rows.to_csv(options.csv, **_WRITTEN)
+        rows.to_csv(options.csv, **WRITTEN)
     notes = NOTES.read_text(encoding="utf-8") if NOTES.exists() else ""
     codes = {name: code_of(name) for name in (REAL, *SYNTHESIZERS) if _exists(name)}
     PAGE.write_text(render(TABLES, rows, notes, codes), encoding="utf-8")
@@ -177,25 +176,6 @@ def measure(
         for name, pair in scores.drop(index="mean").iterrows()
     )
     return row
-
-
-def read(path: Path) -> pd.DataFrame:
-    """Read the file of results."""
-    if not path.exists():
-        return pd.DataFrame(columns=COLUMNS)
-    texts = dict.fromkeys(["code", *NOTED], str)
-    return pd.read_csv(path, dtype=texts | {"epsilon": float, "seed": int})
-
-
-def append(path: Path, row: dict[str, object]) -> None:
-    """Add one row as soon as it is there."""
-    line = pd.DataFrame([row], columns=COLUMNS)
-    path.parent.mkdir(exist_ok=True)
-    line.to_csv(path, mode="a", header=not path.exists(), **_WRITTEN)
-    shown = [
-        key for key in (*KEYS, *SCORES, *COSTS, "warning", "error") if row.get(key)
-    ]
-    print(*(f"{key}={_short(row[key])}" for key in shown), flush=True)
 
 
 def current(rows: pd.DataFrame) -> pd.DataFrame:
@@ -293,10 +273,6 @@ def _epsilon(table: PaperTable, name: str) -> float:
     return math.inf if name in _NOT_PRIVATE else table.epsilon
 
 
-def _keys(rows: pd.DataFrame) -> list[Key]:
-    return list(rows[KEYS].itertuples(index=False, name=None))
-
-
 def _packages() -> str:
     found = [f"python={platform.python_version()}"]
     for name in _PACKAGES:
@@ -306,10 +282,6 @@ def _packages() -> str:
             except PackageNotFoundError:
                 continue
     return " ".join(found)
-
-
-def _short(value: object) -> object:
-    return f"{value:.4g}" if isinstance(value, float) else value
 
 
 def _options() -> argparse.Namespace:

@@ -51,8 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.run(args)
         except (SkdpsynthError, OSError, ValueError, KeyboardInterrupt) as error:
             words = str(error) or type(error).__name__
-            told = " ".join([words, *getattr(error, "__notes__", [])])
-            _say(f"error: {' '.join(told.split())}")
+            words = " ".join([words, *getattr(error, "__notes__", [])])
+            _say(f"error: {' '.join(words.split())}")
             return 1
     return 0
 
@@ -68,7 +68,7 @@ def _schema(args: argparse.Namespace) -> None:
         print(text, end="")
     else:
         args.output.write_text(text, encoding="utf-8", newline="\n")
-    _say("fill in what is public; a column whose nulls are left is bought by a fit")
+    _say("fill in what is public; a fit measures the columns whose nulls are left")
     if args.table.suffix.lower() == ".csv":
         _say("kinds were found by looking at values: correct what is not public")
 
@@ -84,7 +84,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
-    """Say what a budget buys, from dtypes or a schema and guessed counts."""
+    """Say what a budget allows, from dtypes or a schema and guessed counts."""
     schema = _read_schema(args)
     synthesizer = _synthesizer(args, schema)
     dtypes = None
@@ -243,9 +243,8 @@ def _read_table(
 
 def _label(text: str, column: Column | None) -> Hashable:
     """Turn a label as it was typed into what a target column holds."""
-    known = {
-        str(label): label for label in getattr(column, "categories", (True, False))
-    }
+    labels = getattr(column, "categories", (True, False))
+    known = {str(label): label for label in labels}
     return known.get(text, int(text) if text.lstrip("-").isdigit() else text)
 
 
@@ -254,9 +253,8 @@ def _check_output(args: argparse.Namespace) -> None:
     path = args.output
     if path is None:
         return
-    given = [
-        getattr(args, name, None) for name in ("table", "schema", "budget", "model")
-    ]
+    names = ("table", "schema", "budget", "model")
+    given = [getattr(args, name, None) for name in names]
     if path.resolve() in [other.resolve() for other in given if other is not None]:
         msg = f"Expected an output of its own. Got {str(path)!r}, which is read too."
         raise FileExistsError(f"{msg} Name another.")

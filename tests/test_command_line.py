@@ -35,6 +35,9 @@ from skdpsynth.table import _sources
 from skdpsynth.utils.containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
+FIT = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--infer-dtypes"]
+SHARED = [*FIT, "--budget", "b.sqlite"]
+TOTALS = ["--budget-total", "5", "1e-4"]
 CANARY = "87654321"
 
 
@@ -131,24 +134,18 @@ def test_a_plan_is_the_one_of_python(capsys):
 
 
 def test_a_budget_is_shared_and_refused(capsys):
-    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--infer-dtypes"]
-    fit += ["--budget", "b.sqlite"]
-    error = failed(capsys, *fit, "-o", "m")
-    assert "cannot be used" in error
+    assert "cannot be used" in failed(capsys, *SHARED, "-o", "m")
     assert not Path("b.sqlite").exists()
-    assert main([*fit, "--budget-total", "5", "1e-4", "-o", "m"]) == 0
+    assert main([*SHARED, *TOTALS, "-o", "m"]) == 0
     assert PrivacyBudget.open("b.sqlite").spent == (3.0, 1e-5)
     capsys.readouterr()
-    error = failed(capsys, *fit, "-o", "n")
-    assert "has epsilon = 2 left of 5" in error
+    assert "has epsilon = 2 left of 5" in failed(capsys, *SHARED, "-o", "n")
     assert not Path("n").exists()
 
 
 def test_nothing_is_spent_where_no_output_can_be_written(capsys):
     Path("there").write_text("kept")
-    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--infer-dtypes"]
-    fit += ["--budget", "b.sqlite"]
-    fit += ["--budget-total", "5", "1e-4"]
+    fit = [*SHARED, *TOTALS]
     assert "add --force" in failed(capsys, *fit, "-o", "there")
     assert "can be written to" in failed(capsys, *fit, "-o", "absent/m")
     assert "which is there" in failed(capsys, *fit, "--force", "-o", ".")
@@ -163,29 +160,20 @@ def test_nothing_is_spent_where_no_output_can_be_written(capsys):
     assert "--force" in failed(capsys, "schema", "c.csv", "-o", "a.csv")
 
 
-DECLARED = TableSchema(
-    {
-        "n": Continuous(0, 9, integer=True, nullable=True),
-        "x": Continuous(0, 9),
-        "when": Datetime("2020-01-01", "2021-01-01"),
-        "zoned": Datetime(*pd.to_datetime(["2020", "2021"]).tz_localize("Asia/Tokyo")),
-        "flag": Boolean(nullable=True),
-        "code": Categorical(["007", "008"]),
-        "id": Identifier(),
-        "y": Categorical([0, 1]),
-    },
-    target="y",
-)
-CELLS = {
-    "n": "1",
-    "x": "3",
-    "when": "2020-05-06",
-    "zoned": "2020-05-06T07:08:09Z",
-    "flag": "TRUE",
-    "code": "007",
-    "id": "00",
-    "y": "1",
+YEAR = pd.to_datetime(["2020", "2021"])
+# Each column as it is declared, and a cell of it.
+COLUMNS = {
+    "n": (Continuous(0, 9, integer=True, nullable=True), "1"),
+    "x": (Continuous(0, 9), "3"),
+    "when": (Datetime(*YEAR), "2020-05-06"),
+    "zoned": (Datetime(*YEAR.tz_localize("Asia/Tokyo")), "2020-05-06T07:08:09Z"),
+    "flag": (Boolean(nullable=True), "TRUE"),
+    "code": (Categorical(["007", "008"]), "007"),
+    "id": (Identifier(), "00"),
+    "y": (Categorical([0, 1]), "1"),
 }
+DECLARED = TableSchema({k: column for k, (column, _) in COLUMNS.items()}, target="y")
+CELLS = {k: cell for k, (_, cell) in COLUMNS.items()}
 
 
 def write_cells(n_rows: int = 60, **changed: str) -> None:
@@ -210,11 +198,9 @@ def test_dtypes_of_a_csv_file_are_what_the_schema_says():
 
 def test_no_row_chooses_a_dtype(capsys):
     """Of whole numbers, with one row more: a blank, a fraction, a word."""
-    columns = (
-        '["k", {"kind": "continuous", "low": null, "high": null, "integer": true}]'
-    )
-    text = f'{{"schema_version": 1, "columns": [{columns}], "target": null}}'
-    Path("s.json").write_text(text)
+    kind = {"kind": "continuous", "low": None, "high": None, "integer": True}
+    text = {"schema_version": 1, "columns": [["k", kind]], "target": None}
+    Path("s.json").write_text(json.dumps(text))
     described = __main__._parser().parse_args(["check", "t.csv", "--schema", "s.json"])
     for more in ("", "1.5", "7"):
         pd.DataFrame({"k": [*"123", more]}).to_csv("t.csv", index=False)
@@ -246,19 +232,15 @@ def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
     assert main(["fit", table, "--schema", "s.json", *FAST, "-o", "m"]) == 0
     assert blocks == [100] * 10
     batches, drawn = [], _sampler.DrawnTable
-    monkeypatch.setattr(
-        _sampler,
-        "DrawnTable",
-        lambda metadata, n, first: (
-            batches.append((first, n)) or drawn(metadata, n, first)
-        ),
-    )
+
+    def draw(metadata, n, first):
+        batches.append((first, n))
+        return drawn(metadata, n, first)
+
+    monkeypatch.setattr(_sampler, "DrawnTable", draw)
     assert main(["sample", "m", "-n", "250000", "-o", "b.parquet"]) == 0
-    assert batches.pop(0) == (
-        0,
-        1,
-    )  # by `load`, to see that the model can be drawn from
-    assert batches == [(0, 100_000), (100_000, 100_000), (200_000, 50_000)]
+    # The first by `load`, to see that the model can be drawn from.
+    assert batches == [(0, 1), (0, 100_000), (100_000, 100_000), (200_000, 50_000)]
     assert len(pd.read_parquet("b.parquet")) == 250_000
 
 
@@ -290,7 +272,7 @@ def test_a_csv_file_is_checked_as_it_is(changed, finding, capsys):
     assert finding in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["n", "x", "when", "zoned", "flag", "code", "id", "y"])
+@pytest.mark.parametrize("name", COLUMNS)
 def test_no_message_holds_a_value_of_the_table(name, capsys):
     """A canary where something else was declared, in every command that reads rows."""
     write_cells(**{name: f"canary {CANARY}"})
@@ -318,9 +300,7 @@ def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
         raise TypeError(CANARY)
 
     monkeypatch.setattr(IndependentSynthesizer, "_fit", broken)
-    fit = ["fit", "c.csv", "--target", "Biopsy", *FAST, "--infer-dtypes"]
-    fit += ["--budget", "b.sqlite"]
-    error = failed(capsys, *fit, "--budget-total", "5", "1e-4", "-o", "m")
+    error = failed(capsys, *SHARED, *TOTALS, "-o", "m")
     assert CANARY not in error
     assert "Got a TypeError, whose words may hold a value" in error
     assert "stays charged with epsilon = 3" in error
@@ -379,8 +359,7 @@ def test_a_saved_file_that_is_none_is_named_in_one_line(capsys):
     for name in ("folder", "/dev/zero"):
         assert repr(name) in failed(capsys, "report", name)
     assert "folder" in failed(capsys, "plan", *FAST, "--schema", "folder")
-    fit = ["fit", "c.csv", *FAST, "-o", "m", "--infer-dtypes"]
-    assert "folder" in failed(capsys, *fit, "--budget", "folder")
+    assert "folder" in failed(capsys, *FIT, "-o", "m", "--budget", "folder")
 
 
 ENDLESS = (
@@ -411,8 +390,7 @@ ODD_BUDGETS = {
 def test_a_budget_file_that_is_none_is_named_in_one_line(statement, capsys):
     """A charge that is undone, or less than nothing, would allow another fit."""
     spoil_budget(statement)
-    fit = ["fit", "c.csv", "--infer-dtypes", "--target", "Biopsy", *FAST, "-o", "m"]
-    error = failed(capsys, *fit, "--budget", "odd file")
+    error = failed(capsys, *FIT, "-o", "m", "--budget", "odd file")
     assert str(Path("odd file").absolute()) in error
     assert "The fit did not end" not in error
 
@@ -435,18 +413,12 @@ def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
     ("words", "message"),
     [
         (["fit", "c.csv", "--epsilon", "-1", "-o", "m"], "'epsilon' parameter"),
-        (
-            ["fit", "c.csv", "--target", "no", *FAST, "-o", "m", "--infer-dtypes"],
-            "'no' is not a column",
-        ),
+        ([*FIT, "--target", "no", "-o", "m"], "'no' is not a column"),
         (["fit", "no.csv", *FAST, "-o", "m"], "No such file or directory: 'no.csv'"),
         (["check", "c.csv", "--schema", "c.csv"], "The file 'c.csv': Expected JSON"),
         (["plan", *FAST], "plan needs to know the columns"),
         (["report", "c.csv"], "The file 'c.csv': Expected what save() writes"),
-        (
-            ["sample", "c.csv", "-n", "3", "-o", "a.csv"],
-            "The file 'c.csv': Expected what save()",
-        ),
+        (["sample", "c.csv", "-n", "3", "-o", "a.csv"], "Expected what save()"),
     ],
 )
 def test_errors_are_one_line(words, message, capsys):
@@ -479,14 +451,11 @@ def test_a_saved_class_of_another_package_is_refused(capsys, monkeypatch):
 
 
 def test_every_synthesizer_with_an_epsilon_has_the_name_of_its_paper():
-    assert set(__main__._CLASSES) - set(__main__._SYNTHESIZERS.values()) == {
-        "GANSynthesizer"
-    }
+    named = __main__._SYNTHESIZERS
+    assert {*__main__._CLASSES} - {*named.values()} == {"GANSynthesizer"}
     for name in ("G-PATE", "PATE-GAN", "DP-CGAN", "PATE-TripleGAN", "DP-GAN"):
-        words = ["fit", "c.csv", "--epsilon", "1", "-o", "m", "--synthesizer", name]
-        assert (
-            __main__._parser().parse_args(words).synthesizer in __main__._SYNTHESIZERS
-        )
+        words = [*FIT, "-o", "m", "--synthesizer", name]
+        assert __main__._parser().parse_args(words).synthesizer in named
 
 
 def test_help_is_fast_and_the_script_is_declared():
@@ -496,18 +465,16 @@ def test_help_is_fast_and_the_script_is_declared():
     assert "--budget-total EPSILON DELTA" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert not imported & {"torch", "pandas", "numpy", "sklearn", "opendp"}
-    project = Path(skdpsynth.__file__).parents[1] / "pyproject.toml"
-    module, name = tomllib.loads(project.read_text())["project"]["scripts"][
-        "skdpsynth"
-    ].split(":")
+    text = (Path(skdpsynth.__file__).parents[1] / "pyproject.toml").read_text()
+    script = tomllib.loads(text)["project"]["scripts"]["skdpsynth"]
+    module, _, name = script.partition(":")
     assert getattr(importlib.import_module(module), name) is main
 
 
 def test_rules_of_a_schema_file_are_kept(capsys, folder):
     """From CSV to CSV; a rule that the table breaks is counted by `check` alone."""
-    pd.DataFrame({"a": range(300), "b": range(299, -1, -1)}).to_csv(
-        "t.csv", index=False
-    )
+    table = pd.DataFrame({"a": range(300), "b": range(299, -1, -1)})
+    table.to_csv("t.csv", index=False)
     columns = dict.fromkeys(["a", "b"], Continuous(0, 299, integer=True))
     TableSchema(columns, rules=[Ordered(["a", "b"])]).to_json("s.json")
     assert main(["check", "t.csv", "--schema", "s.json"]) == 0

@@ -1,4 +1,4 @@
-"""The scripts in `examples` run, on fewer rows, and do what they say."""
+"""The scripts in `examples` run, on fewer rows; those in `benchmarks` are imported."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,8 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 GALLERY = sorted((EXAMPLES / "gallery").glob("plot_*.py"))
+BENCHMARKS = EXAMPLES.parent / "benchmarks"
+MODULES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
 
 
 @pytest.fixture
@@ -101,3 +104,12 @@ def test_a_page_of_the_gallery_runs(script, monkeypatch):
     plt.switch_backend("agg")
     monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
     runpy.run_path(str(script))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_benchmark_fits_the_package(name, monkeypatch):
+    """It imports what it needs of the package, private names included."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    importlib.import_module(name)
+    for module in MODULES:
+        sys.modules.pop(module, None)

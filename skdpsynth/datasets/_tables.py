@@ -27,15 +27,19 @@ if TYPE_CHECKING:
 
 def _read(name: str) -> pd.DataFrame:
     """Read one Parquet file of the package."""
-    path = resources.files("skdpsynth.datasets") / "data" / name
+    path = resources.files("skdpsynth.datasets") / "data" / f"{name}.parquet"
     with path.open("rb") as file:
         return pd.read_parquet(file)
 
 
-def split_parts(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Take a table apart along its `split` column; both parts are numbered from 0."""
-    features = table.drop(columns="split")
-    train, test = (features[table["split"] == part] for part in ("train", "test"))
+def _parts_or_whole(
+    table: pd.DataFrame, split: bool
+) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
+    """Take a table apart along its column `split`; both parts are numbered from 0."""
+    whole = table.drop(columns="split", errors="ignore")
+    if not split:
+        return whole
+    train, test = (whole[table["split"] == part] for part in ("train", "test"))
     return train.reset_index(drop=True), test.reset_index(drop=True)
 
 
@@ -78,8 +82,7 @@ def load_adult(
     >>> train.shape, test.shape
     ((32561, 15), (16281, 15))
     """
-    table = _read("adult.parquet")
-    return split_parts(table) if split else table.drop(columns="split")
+    return _parts_or_whole(_read("adult"), split)
 
 
 @overload
@@ -121,8 +124,7 @@ def load_thyroid(
     >>> load_thyroid()["class"].value_counts().to_dict()
     {3: 6666, 2: 368, 1: 166}
     """
-    table = _read("ann_thyroid.parquet")
-    return split_parts(table) if split else table.drop(columns="split")
+    return _parts_or_whole(_read("ann_thyroid"), split)
 
 
 def load_cervical_cancer() -> pd.DataFrame:
@@ -153,7 +155,7 @@ def load_cervical_cancer() -> pd.DataFrame:
     >>> int(load_cervical_cancer()["Biopsy"].sum())
     55
     """
-    return _read("cervical_cancer.parquet")
+    return _read("cervical_cancer")
 
 
 PathLike = str | os.PathLike[str] | None
@@ -325,14 +327,12 @@ def fetch_isolet(
        https://doi.org/10.24432/C51G69
     """
     table = _obtain(_ISOLET, path, data_home)
-    if not split:
-        return table.drop(columns="split", errors="ignore")
-    if "split" not in table.columns:
+    if split and "split" not in table.columns:
         raise _ISOLET.absent(
             "Expected the ISOLET rows in the publisher's order, train part first, but "
             "this copy has another order."
         )
-    return split_parts(table)
+    return _parts_or_whole(table, split)
 
 
 def fetch_epileptic_seizure(
@@ -518,12 +518,12 @@ def _label(table: pd.DataFrame, spec: _Table, origin: str) -> pd.Series:
 
 
 def _split(table: pd.DataFrame, label: pd.Series) -> pd.Series | None:
-    """Say which part of ISOLET a row is in, or None if that cannot be told."""
+    """Say which part of ISOLET a row is in, or None if that is not known."""
     # The publisher's order: 6,238 rows of the train part, then the test part.
     in_order = np.where(np.arange(len(label)) < 6238, "train", "test")
     by_place = pd.Series(in_order, index=label.index, name="split")
     split = table.get("split", by_place).astype("str")
     published = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
     found = label[split == "train"].value_counts().to_dict()
-    is_told = found == published and split.isin(["train", "test"]).all()
-    return split if is_told else None
+    is_known = found == published and split.isin(["train", "test"]).all()
+    return split if is_known else None

@@ -1,8 +1,8 @@
 """Compare synthesizers on one table: scores, costs, plots and a report.
 
-`_compare` makes the runs, `_runs` is one of them and its record in a folder,
-`_results` is what was found, `_marginals` columns in a form that can be plotted,
-`_plots` the plots and `_html` the page.
+`_compare` makes the runs, `_runs` is one of them and the folder of finished ones,
+`_marginals` columns and pairs in a form that can be plotted. A `ComparisonResult` is
+`_found` (its tables), `_plots`, and in `_results` what it writes, `_html` for one.
 """
 
 from skdpsynth.evaluation._compare import compare_synthesizers

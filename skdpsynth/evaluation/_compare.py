@@ -15,17 +15,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
 from skdpsynth.evaluation._results import assemble
-from skdpsynth.evaluation._runs import (
-    README,
-    REAL,
-    Job,
-    RunRecord,
-    Task,
-    read_record,
-    run,
-    shared_key,
-    write_record,
-)
+from skdpsynth.evaluation._runs import REAL, Job, KeptRuns, RunRecord, Task, run
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
 from skdpsynth.metrics import (
     CLASSIFIERS,
@@ -38,12 +28,11 @@ from skdpsynth.metrics import (
     resolve_classifiers,
     tstr_scores,
 )
-from skdpsynth.utils import RunFolder
 from skdpsynth.utils.containers import from_arrow
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable
 
     import pandas as pd
     from sklearn.base import BaseEstimator
@@ -205,24 +194,23 @@ def compare_synthesizers(
     dummy = DummyRegressor() if measured else DummyClassifier()
     _rehearse(task, train, test, dummy)
     jobs = _jobs(named, task, epsilons, n_repeats, random_state)
-    records: dict[int, RunRecord] = {}
-    if folder is not None:
-        kept, key = RunFolder(folder, README), shared_key(task, train, test)
-        found = {i: read_record(kept, job, key) for i, job in enumerate(jobs)}
-        records = {i: record for i, record in found.items() if record is not None}
-    else:
+    kept = None if folder is None else KeptRuns(folder, task, train, test)
+    if kept is None:
         _warn_of_loss(sum(job.synthesizer is not None for job in jobs))
+    records = [None if kept is None else kept.read(job) for job in jobs]
+    work = [i for i, record in enumerate(records) if record is None]
+    done = len(jobs) - len(work)
     off = None if verbose is None else not verbose
-    with tqdm(total=len(jobs), initial=len(records), disable=off, unit="run") as bar:
-        work = [(i, job) for i, job in enumerate(jobs) if i not in records]
-        for i, record in _finished(work, task, train, test, n_jobs):
+    calls = (delayed(_numbered)(i, jobs[i], task, train, test) for i in work)
+    with tqdm(total=len(jobs), initial=done, disable=off, unit="run") as bar:
+        for i, record in _parallel(n_jobs)(calls):
             records[i] = record
-            if folder is not None:
-                write_record(kept, jobs[i], key, record)
+            if kept is not None:
+                kept.write(jobs[i], record)
             bar.update()
-    ordered = [records[i] for i in range(len(jobs))]
-    _warn_of_failures(ordered)
-    return assemble(ordered, test=test, task=task)
+    whole = [record for record in records if record is not None]
+    _warn_of_failures(whole)
+    return assemble(whole, test=test, task=task)
 
 
 def _check_numbers(
@@ -360,25 +348,17 @@ def _jobs(
     return jobs
 
 
-def _finished(
-    work: Sequence[tuple[int, Job]],
-    task: Task,
-    train: pd.DataFrame,
-    test: pd.DataFrame,
-    n_jobs: int | None,
-) -> Iterator[tuple[int, RunRecord]]:
-    """Run in joblib's backend; yield each run as soon as the backend hands it over."""
+def _parallel(n_jobs: int | None) -> Parallel:
+    """Hand over each run as soon as it is done, where joblib's backend can do that."""
     # One run a batch, so that a finished run is not held back by another.
     options: dict[str, Any] = {"n_jobs": n_jobs, "batch_size": 1}
     try:
-        parallel = Parallel(return_as="generator_unordered", **options)
+        return Parallel(return_as="generator_unordered", **options)
     except ValueError:  # a registered backend that cannot give one result at a time
-        parallel = Parallel(**options)
-    calls = (delayed(_numbered_run)(i, job, task, train, test) for i, job in work)
-    yield from parallel(calls)
+        return Parallel(**options)
 
 
-def _numbered_run(number: int, *what: Any) -> tuple[int, RunRecord]:  # noqa: ANN401
+def _numbered(number: int, *what: Any) -> tuple[int, RunRecord]:  # noqa: ANN401
     """Run, and say which run it was: they do not come back in order."""
     return number, run(*what)
 
@@ -395,9 +375,9 @@ def _warn_of_loss(n_fits: int) -> None:
 
 
 def _warn_of_failures(records: Sequence[RunRecord]) -> None:
-    failed = [record.facts for record in records if record.facts["error"]]
+    failed = [record.row for record in records if record.row["error"]]
     if failed:
-        names = ", ".join(sorted({facts["synthesizer"] for facts in failed}))
+        names = ", ".join(sorted({row["synthesizer"] for row in failed}))
         warnings.warn(
             f"{len(failed)} of {len(records)} runs failed ({names}). The column "
             "'error' of the result's `runs` says why.",

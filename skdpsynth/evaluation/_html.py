@@ -1,9 +1,11 @@
-"""The report of a comparison: one page that needs nothing else."""
+"""The report of a comparison: one page that needs nothing else.
+
+Texts of users, such as names, come into it by tables alone, which escape them.
+"""
 
 from __future__ import annotations
 
 import base64
-import html
 import io
 from pathlib import Path
 from string import Template
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from skdpsynth.evaluation._results import ComparisonResult
+    from skdpsynth.evaluation._plots import Plots
 
 Setting: TypeAlias = Literal["B", "C"]
 
@@ -123,7 +125,7 @@ _READING = {
 }
 
 
-def write(result: ComparisonResult, path: str | os.PathLike[str]) -> None:
+def write(result: Plots, path: str | os.PathLike[str]) -> None:
     """Write the page; an existing file is replaced."""
     private = result.contains_private_statistics
     page = _PAGE.substitute(
@@ -136,7 +138,7 @@ def write(result: ComparisonResult, path: str | os.PathLike[str]) -> None:
     Path(path).write_text(page, encoding="utf-8")
 
 
-def _sections(result: ComparisonResult) -> Iterator[str]:
+def _sections(result: Plots) -> Iterator[str]:
     yield _section("Claims", _claims(result))
     summary = result.summary()
     yield _section("Summary", _table(_with_spread(summary)), _legend(summary))
@@ -158,10 +160,10 @@ def _sections(result: ComparisonResult) -> Iterator[str]:
         yield _section("Columns", *_drawn(result, result.plot_marginals, says))
         says = "2-way marginals of pairs of columns"
         yield _section("Pairs of columns", *_drawn(result, result.plot_pairs, says))
-    yield _section("Runs", _table(_rounded(result.runs), of="runs"))
+    yield _section("Runs", _table(result.runs, of="runs"))
 
 
-def _claims(result: ComparisonResult) -> str:
+def _claims(result: Plots) -> str:
     """Say what was spent, by each synthesizer and together."""
     runs = result.runs[result.runs["synthesizer"] != REAL]
     finite = runs[np.isfinite(runs["epsilon_spent"])]
@@ -180,10 +182,10 @@ def _claims(result: ComparisonResult) -> str:
     table = groups[["epsilon_spent", "delta"]].max().reset_index()
     table.insert(3, "fits", groups.size().to_numpy())
     table = table.rename(columns={"epsilon_spent": "epsilon spent by one fit"})
-    return f"<p>{html.escape(text)}</p>" + _table(_rounded(table))
+    return f"<p>{text}</p>{_table(table)}"
 
 
-def _classifiers(result: ComparisonResult, setting: Setting) -> Iterator[str]:
+def _classifiers(result: Plots, setting: Setting) -> Iterator[str]:
     """Draw and tabulate the classifiers at every finite epsilon."""
     scores = result.scores[result.scores["classifier"] != ALL]
     reference = scores["synthesizer"] == REAL
@@ -194,28 +196,21 @@ def _classifiers(result: ComparisonResult, setting: Setting) -> Iterator[str]:
         yield _picture(
             ax, f"{result._metrics[0]} of each classifier at epsilon {epsilon:g}"
         )
-    table = scores.pivot_table(
-        index=["metric", "classifier"],
-        columns=["synthesizer", "epsilon"],
-        values="value",
-        sort=False,
-        dropna=False,
-    ).dropna(axis="columns", how="all")
-    table.columns = [
-        name if np.isnan(epsilon) else f"{name}, epsilon {epsilon:g}"
-        for name, epsilon in table.columns
-    ]
+    runs = zip(scores["synthesizer"], scores["epsilon"], strict=True)
+    names = [n if np.isnan(e) else f"{n}, epsilon {e:g}" for n, e in runs]
+    table = scores.assign(run=names).pivot_table(
+        index=["metric", "classifier"], columns="run", values="value", sort=False
+    )
     for metric in result._metrics:
-        rows = table.loc[metric]
-        mean = rows.loc[averaged(rows.index)].mean()
-        rows = pd.concat([rows, mean.to_frame("mean").T])
-        rows = rows.rename_axis("classifier").reset_index()
-        yield f"<h3>{metric}</h3>" + _table(_rounded(rows))
+        rows = table.loc[metric].copy()
+        rows.loc["mean"] = rows.loc[averaged(rows.index)].mean()
+        yield f"<h3>{metric}</h3>" + _table(rows.reset_index())
 
 
 def _drawn(
-    result: ComparisonResult, plot: Callable[..., NDArray[Any]], says: str
+    result: Plots, plot: Callable[..., NDArray[Any]], says: str
 ) -> Iterator[str]:
+    """Draw the samples at every finite epsilon."""
     for epsilon in _epsilons(pd.Series([e for _, e in result._samples])):
         ax, at = plot(epsilon=epsilon).flat[0], f"epsilon {epsilon:g}"
         yield f"<h3>{at}</h3>" + _picture(ax, f"{says} at {at}")
@@ -229,9 +224,7 @@ def _epsilons(column: pd.Series) -> list[float]:
 
 def _section(title: str, *parts: str) -> str:
     """Put a heading, how to read it and the parts together."""
-    reading = _READING.get(title, "")
-    note = f"<p>{html.escape(reading)}</p>" if reading else ""
-    return "\n".join([f"<h2>{html.escape(title)}</h2>", note, *parts])
+    return "\n".join([f"<h2>{title}</h2>", f"<p>{_READING.get(title, '')}</p>", *parts])
 
 
 def _picture(ax: Axes, says: str) -> str:
@@ -241,7 +234,6 @@ def _picture(ax: Axes, says: str) -> str:
     figure.savefig(buffer, format="png", dpi=150)
     plt.close(figure)
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    says = html.escape(says, quote=True)
     # A narrow screen scrolls a wide figure, where its letters would be too small.
     width = f"min-width: {3 * figure.get_figwidth():.0f}rem"
     picture = f'<img alt="{says}" style="{width}" src="data:image/png;base64,{data}">'
@@ -263,7 +255,7 @@ def _with_spread(summary: pd.DataFrame) -> pd.DataFrame:
 def _legend(summary: pd.DataFrame) -> str:
     """Say what the columns of the summary are, as far as it has them."""
     lines = [
-        f"<li><b>{html.escape(start)}</b>: {html.escape(meaning)}</li>"
+        f"<li><b>{start}</b>: {meaning}</li>"
         for start, meaning in _COLUMNS.items()
         if any(name.startswith(start) for name in summary.columns)
     ]
@@ -287,8 +279,9 @@ def _written(name: str, value: object) -> str:
 
 
 def _table(table: pd.DataFrame, of: str = "") -> str:
-    """Turn a table of texts into HTML; every text is escaped."""
+    """Turn a table into HTML: every value is rounded, every text escaped."""
+    texts = _rounded(table)
     with pd.option_context("display.max_colwidth", None):
-        as_they_are = [str] * table.shape[1]
-        text = table.to_html(index=False, border=0, classes=of, formatters=as_they_are)
+        as_they_are = [str] * texts.shape[1]
+        text = texts.to_html(index=False, border=0, classes=of, formatters=as_they_are)
     return f'<div class="wide">{text}</div>'

@@ -1,4 +1,4 @@
-"""Columns, and pairs of them, in a form that can be plotted and written."""
+"""Columns in plain values, and their 1-way and 2-way marginals for plots."""
 
 from __future__ import annotations
 
@@ -34,49 +34,16 @@ class PlainColumn:
     kind: str
     items: list[Any]
 
-
-@dataclass(frozen=True)
-class Marginal:
-    """Shares of a column's values in bins (one edge more than shares) or categories."""
-
-    name: str
-    kind: str
-    bins: list[Any]
-    shares: list[float]
+    def values(self) -> Any:  # noqa: ANN401 - what its kind of cells takes
+        """Give the values as an array of numbers (NaN: missing), or as a Series."""
+        if self.kind == "category":
+            return pd.Series(self.items, dtype=object)
+        return np.array(self.items, dtype=float)
 
 
 def plain_columns(table: pd.DataFrame) -> list[PlainColumn]:
     """Reduce a table to what a plot needs."""
     return [_plain(str(name), table[name]) for name in table.columns]
-
-
-def marginal(column: PlainColumn) -> Marginal:
-    """Choose bins or categories for a column, and count.
-
-    Numbers: 30 bins of equal width at most, whole numbers in a bin of their own where
-    they fit; the outer bins take what lies beyond the middle 99 %. Categories: the 12
-    most frequent, then the others and the missing ones.
-    """
-    if column.kind == "category":
-        known = pd.Series([v for v in column.items if v is not None], dtype=object)
-        categories = list(known.value_counts().index)
-        bins = [*categories[:_MAX_CATEGORIES], OTHER, MISSING]
-    else:
-        bins = _edges(_numbers(column)).tolist()
-    empty = Marginal(column.name, column.kind, bins, [])
-    return Marginal(column.name, column.kind, bins, shares(column, empty))
-
-
-def shares(column: PlainColumn, bins: Marginal) -> list[float]:
-    """Give the shares of a column in given bins; without missing ones they sum to 1."""
-    n_rows = max(len(column.items), 1)
-    if bins.kind != "category":
-        edges = np.asarray(bins.bins)
-        known = np.clip(_numbers(column), edges[0], edges[-1])
-        return [float(n) / n_rows for n in np.histogram(known, edges)[0]]
-    named = set(bins.bins[:-2])
-    texts = [MISSING if v is None else v if v in named else OTHER for v in column.items]
-    return [texts.count(category) / n_rows for category in bins.bins]
 
 
 def _plain(name: str, column: pd.Series) -> PlainColumn:
@@ -97,42 +64,40 @@ def _floats(column: pd.Series) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def _numbers(column: PlainColumn) -> NDArray[np.float64]:
-    return np.array([v for v in column.items if v is not None], dtype=np.float64)
-
-
-def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Choose the bins of numbers."""
-    if not values.size:
-        return np.array([0.0, 1.0])
-    low, high = np.quantile(values, [0.005, 0.995])
-    whole = bool((values == np.round(values)).all())
-    if whole:
-        low, high = np.floor(low), np.ceil(high)
-        width = max(1.0, np.ceil((high - low + 1) / _MAX_BINS))
-        return np.arange(low - 0.5, high + width, width)
-    if low == high:
-        return np.array([low - 0.5, high + 0.5])
-    return np.linspace(low, high, _MAX_BINS + 1)
-
-
 @dataclass(frozen=True)
 class Side:
-    """One of the two columns of a pair; kinds are those of `PlainColumn`."""
+    """The cells of one column; `ends` are where those of numbers begin and end."""
 
     name: str
     kind: str
     cells: NumberCells | CategoryCells
+    ends: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, column: PlainColumn) -> Side:
-        """Let the values of a column choose its cells."""
+    def of_pair(cls, column: PlainColumn) -> Side:
+        """Let the values choose 8 cells at most: quantiles, or frequent categories."""
         cells = CategoryCells if column.kind == "category" else NumberCells
-        return cls(column.name, column.kind, cells.of(_values(column), _N_CELLS))
+        return cls(column.name, column.kind, cells.of(column.values(), _N_CELLS))
+
+    @classmethod
+    def alone(cls, column: PlainColumn) -> Side:
+        """Let the values choose the cells of a column that is plotted alone.
+
+        Numbers: 30 bins of equal width at most, whole numbers in a bin of their own
+        where they fit; the outer bins take what lies beyond the middle 99 %.
+        Categories: the 12 most frequent.
+        """
+        values = column.values()
+        if column.kind == "category":
+            cells = CategoryCells.of(values, _MAX_CATEGORIES)
+            return cls(column.name, column.kind, cells)
+        edges = _edges(values[~np.isnan(values)])
+        ends = float(edges[0]), float(edges[-1])
+        return cls(column.name, column.kind, NumberCells(edges[1:-1]), ends)
 
     def codes(self, column: PlainColumn) -> NDArray[np.int16]:
         """Say in which cell each value of a column of the same kind is."""
-        return self.cells.codes(_values(column))
+        return self.cells.codes(column.values())
 
     def labels(self) -> list[str]:
         """Name the cells: a number is where its cell begins."""
@@ -148,57 +113,71 @@ class Side:
         return f"{edge:.0f}" if 1e3 <= abs(edge) < 1e7 else f"{edge:.3g}"
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two columns, and the 2-way marginal of the rows that chose the cells."""
+def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Choose the bins of numbers, none of which is missing."""
+    if not values.size:
+        return np.array([0.0, 1.0])
+    low, high = np.quantile(values, [0.005, 0.995])
+    if (values == np.round(values)).all():
+        low, high = np.floor(low), np.ceil(high)
+        width = max(1.0, np.ceil((high - low + 1) / _MAX_BINS))
+        return np.arange(low - 0.5, high + width, width)
+    if low == high:
+        return np.array([low - 0.5, high + 0.5])
+    return np.linspace(low, high, _MAX_BINS + 1)
 
-    first: Side
-    second: Side
+
+@dataclass(frozen=True)
+class Marginal:
+    """One column or two, and the shares of the rows that chose their cells.
+
+    `shares` has one axis for each column, whose last place is that of missing values.
+    """
+
+    sides: tuple[Side, ...]
     shares: NDArray[np.float64]
 
-    def shares_of(self, columns: Sequence[PlainColumn]) -> NDArray[np.float64] | None:
+    @classmethod
+    def of(cls, column: PlainColumn) -> Marginal:
+        """Choose cells for a column, and count."""
+        side = Side.alone(column)
+        return cls((side,), _shares([side], [side.codes(column)]))
+
+    def shares_of(self, table: Sequence[PlainColumn]) -> NDArray[np.float64] | None:
         """Compute the shares of another table; None if a column is of another kind."""
-        named = {column.name: column for column in columns}
-        own = [named[side.name] for side in (self.first, self.second)]
-        if [column.kind for column in own] != [self.first.kind, self.second.kind]:
+        named = {column.name: column for column in table}
+        pairs = [(side, named[side.name]) for side in self.sides]
+        if any(side.kind != column.kind for side, column in pairs):
             return None
-        first, second = self.first.codes(own[0]), self.second.codes(own[1])
-        counts = _counts(first, second, self.shares.shape)
-        return counts / max(counts.sum(), 1)
+        return _shares(self.sides, [side.codes(column) for side, column in pairs])
 
 
-def strongest_pairs(columns: Sequence[PlainColumn], target: str | None) -> list[Pair]:
+def strongest_pairs(
+    columns: Sequence[PlainColumn], target: str | None
+) -> list[Marginal]:
     """Find four pairs of columns (or fewer) with the largest Cramer's V of their cells.
 
     Of the target, wherever it stands, and the first 40 other columns.
     """
     others = [column for column in columns if column.name != target]
     labels = [column for column in columns if column.name == target]
-    candidates = others[:_MAX_COLUMNS] + labels
-    sides = [Side.of(column) for column in candidates]
-    coded = [side.codes(c) for side, c in zip(sides, candidates, strict=True)]
+    sides = [(Side.of_pair(c), c) for c in others[:_MAX_COLUMNS] + labels]
+    coded = [(side, side.codes(column)) for side, column in sides]
     found = []
-    for i, j in combinations(range(len(sides)), 2):
-        shape = sides[i].cells.n_cells, sides[j].cells.n_cells
-        counts = _counts(coded[i], coded[j], shape)
+    for (first, own), (second, other) in combinations(coded, 2):
+        shares = _shares([first, second], [own, other])
+        counts = np.rint(shares * len(own)).astype(np.intp)
         used = counts[counts.any(axis=1)][:, counts.any(axis=0)]
-        found.append((cramers_v(used), i, j, counts))
+        found.append((cramers_v(used), Marginal((first, second), shares)))
     found.sort(key=lambda entry: -entry[0])
-    return [
-        Pair(sides[i], sides[j], counts / counts.sum())
-        for _, i, j, counts in found[:_N_PAIRS]
-    ]
+    return [pair for _, pair in found[:_N_PAIRS]]
 
 
-def _values(column: PlainColumn) -> Any:  # noqa: ANN401 - what its kind of cells takes
-    if column.kind == "category":
-        return pd.Series(column.items, dtype=object)
-    return np.array(column.items, dtype=float)
-
-
-def _counts(
-    first: NDArray[np.int16], second: NDArray[np.int16], shape: tuple[int, ...]
-) -> NDArray[np.intp]:
-    """Count rows by the cells of two columns."""
-    joint = np.bincount(first * shape[1] + second, minlength=shape[0] * shape[1])
-    return joint.reshape(shape)
+def _shares(
+    sides: Sequence[Side], codes: Sequence[NDArray[np.int16]]
+) -> NDArray[np.float64]:
+    """Compute the shares of rows in the cells of columns."""
+    shape = tuple(side.cells.n_cells for side in sides)
+    places = np.ravel_multi_index(tuple(codes), shape)
+    counts = np.bincount(places, minlength=int(np.prod(shape)))
+    return counts.reshape(shape) / max(len(places), 1)

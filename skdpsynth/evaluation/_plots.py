@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skdpsynth.evaluation._marginals import (
-    Marginal,
-    Pair,
-    PlainColumn,
-    Side,
-    marginal,
-    shares,
-    strongest_pairs,
-)
+from skdpsynth.evaluation._found import Found
+from skdpsynth.evaluation._marginals import Marginal, PlainColumn, strongest_pairs
 from skdpsynth.evaluation._runs import METRICS, REAL, REFERENCE
 from skdpsynth.exceptions import check_range
+from skdpsynth.metrics import CategoryCells
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -29,10 +23,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from numpy.typing import NDArray
 
-    from skdpsynth.evaluation._results import ComparisonResult
+    from skdpsynth.evaluation._marginals import Side
     from skdpsynth.evaluation._runs import Metric
 
     Shares = NDArray[np.float64]
+    Styles = dict[str, dict[str, Any]]
 
 PRIVATE_FOOTER = (
     "Contains private statistics: computed from real rows, covered by no epsilon"
@@ -48,206 +43,328 @@ _REAL_FILL = "0.8"
 # Distinct without colour too: by line and mark, and colours get lighter in order.
 _LINES = ["-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1))]
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
-SMALL = 8
+_SMALL = 8
 
 
-def draw_tradeoff(
-    result: ComparisonResult, ax: Axes | None, metric: Metric, setting: str
-) -> Axes:
-    """Draw `ComparisonResult.plot_tradeoff`."""
-    _check_choice(metric, setting)
-    curves = {name: _curve(result, name, setting, metric) for name in _names(result)}
-    curves = {name: curve for name, curve in curves.items() if curve}
-    if not curves:
-        raise ValueError(nothing(f"scores {metric!r} in Setting {setting}"))
-    own = ax is None
-    ax = new_grid(1, 1, (6.4, 4.4))[0, 0] if ax is None else ax
-    positions = _positions({e for curve in curves.values() for e in curve})
-    baselines = result.runs.loc[result.runs["class"] == _BASELINE_CLASS, "synthesizer"]
-    baseline = next(iter(baselines), "")
-    lines = [name for name in curves if name != baseline]
-    # Where all share one place, side by side.
-    one_place = len(positions) - (math.inf in positions) <= 1
-    for number, name in enumerate(lines):
-        shift = 0.05 * (number - (len(lines) - 1) / 2) if one_place else 0.0
-        style = _styles(result)[name]
-        _draw_curve(ax, curves[name], positions, shift, style, label=drawable(name))
-    if baseline in curves:
-        # A line through its points, or across where there is one.
-        ending = "" if "floor" in baseline.lower() else " (floor)"
-        line: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
-        line["label"] = drawable(baseline) + ending
-        heights = [mean for mean, _ in curves[baseline].values()]
-        if len(heights) == 1:
-            ax.axhline(heights[0], **line)
-        else:
-            ax.plot([positions[e] for e in curves[baseline]], heights, **line)
-    real = result.repeats(REAL, math.nan, REFERENCE[setting], metric)
-    if len(real):
-        label = _REAL_ROWS[setting]
-        ax.axhline(real.mean(), color="black", linestyle="--", label=label)
-    ticks = [f"{e:g}" if e < math.inf else "no noise" for e in positions]
-    ax.set_xticks(list(positions.values()), ticks)
-    ax.set_xmargin(0.12)
-    ax.set_xlabel("epsilon")
-    panel = "regressors" if metric in ("r2", "rmse") else "classifiers"
-    ax.set_ylabel(f"{METRICS[metric]}, mean of {panel}")
-    ax.set_title(_SETTINGS[setting], fontsize=10)
-    _finish([ax], result, own)
-    return ax
+class Plots(Found):
+    """The plots of a `ComparisonResult`."""
 
+    def plot_tradeoff(
+        self,
+        ax: Axes | None = None,
+        *,
+        metric: Metric | None = None,
+        setting: Literal["B", "C"] = "B",
+    ) -> Axes:
+        """Plot a score against epsilon.
 
-def draw_classifiers(
-    result: ComparisonResult,
-    ax: Axes | None,
-    metric: Metric,
-    setting: str,
-    epsilon: float | None,
-) -> Axes:
-    """Draw `ComparisonResult.plot_classifiers`."""
-    _check_choice(metric, setting)
-    scores = result.scores[result.scores["metric"] == metric]
-    chosen = scores[(scores["setting"] == setting) & scores["epsilon"].notna()]
-    at = _epsilon(set(chosen["epsilon"]), epsilon)
-    chosen = chosen[chosen["epsilon"].isin([at, math.inf])]
-    if chosen.empty:
-        raise ValueError(nothing(f"scores {metric!r} in Setting {setting}"))
-    table = chosen.pivot_table(
-        index="classifier", columns="synthesizer", values="value", sort=False
-    )
-    real = scores[scores["synthesizer"] == REAL]
-    real = real[real["setting"] == REFERENCE[setting]]
-    real = real.groupby("classifier")["value"].mean()
-    order = (real if len(real) else table.mean(axis=1)).sort_values().index
-    own = ax is None
-    size = (6.4, 1.7 + 0.3 * len(order))
-    ax = new_grid(1, 1, size)[0, 0] if ax is None else ax
-    heights = np.arange(len(order))
-    if len(real):
-        bar: dict[str, Any] = {"color": "black", "marker": "|", "linewidth": 2}
-        ax.scatter(real[order], heights, s=190, label=_REAL_ROWS[setting], **bar)
-    styles = {n: s for n, s in _styles(result).items() if n in table}
-    for (name, style), shift in zip(styles.items(), _shifts(styles), strict=True):
-        mark = {k: style[k] for k in ("color", "marker")}
-        x = table.loc[order, name]
-        ax.plot(x, heights + shift, linestyle="", label=drawable(name), **mark)
-    ax.set_yticks(heights, [drawable(name) for name in order], fontsize=SMALL + 1)
-    ax.set_ylim(-0.7, len(order) - 0.3)
-    ax.grid(axis="y", color="0.9")
-    ax.set_axisbelow(True)
-    ax.set_xlabel(f"{METRICS[metric]}, mean of repeats")
-    title = f"epsilon = {at:g}: " if at < math.inf else ""
-    ax.set_title(title + _SETTINGS[setting], fontsize=10)
-    _finish([ax], result, own)
-    return ax
+        Parameters
+        ----------
+        ax : Axes or None, default=None
+            Where to draw. None makes a new figure.
+        metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
+            Mean over the classifiers or regressors. None takes "auroc", or "r2" where
+            the target is a number.
+        setting : {"B", "C"}, default="B"
+            Setting of the synthesizers; the line of real rows is A beside B, else C.
 
+        Returns
+        -------
+        Axes
+            A line for each synthesizer, with a band of one standard deviation of the
+            repeats on either side; a dashed line for real rows, and a dotted one for
+            the independent baseline, the first `IndependentSynthesizer`, if any.
 
-def draw_marginals(
-    result: ComparisonResult,
-    axes: Axes | Sequence[Axes] | NDArray[Any] | None,
-    columns: Sequence[str] | None,
-    epsilon: float | None,
-) -> NDArray[Any]:
-    """Draw `ComparisonResult.plot_marginals`."""
-    samples = samples_at(result, epsilon)
-    if not samples:
-        raise ValueError(nothing("samples"))
-    first = next(iter(samples.values()))
-    names = [column.name for column in first]
-    if columns is None:
-        others = [name for name in names if name != result.target]
-        columns = [name for name in names if name == result.target] + others[:7]
-    unknown = [name for name in columns if name not in names]
-    if unknown or not len(columns):
-        msg = f"columns must be some of {names}. Got {unknown or 'none'} instead."
-        raise ValueError(msg)
-    own = axes is None
-    given = _new_row(len(columns)) if own else np.ravel(np.asarray(axes, dtype=object))
-    if len(given) < len(columns):
-        msg = f"axes must hold {len(columns)} Axes. Got {len(given)} instead."
-        raise ValueError(msg)
-    styles = {name: style for name, style in _styles(result).items() if name in samples}
-    for ax, name in zip(given, columns, strict=False):
-        drawn = {
-            of: next(column for column in sample if column.name == name)
-            for of, sample in samples.items()
+        Raises
+        ------
+        ValueError
+            If no run has such scores.
+        """
+        metric = metric or self._metrics[0]
+        _check_choice(metric, setting)
+        curves = {name: self._curve(name, setting, metric) for name in self._names}
+        curves = {name: curve for name, curve in curves.items() if curve}
+        if not curves:
+            raise ValueError(_nothing(f"scores {metric!r} in Setting {setting}"))
+        own, styles = ax is None, self._styles()
+        ax = _new_grid(1, 1, (6.4, 4.4))[0, 0] if ax is None else ax
+        positions = _positions({e for curve in curves.values() for e in curve})
+        of_class = self.runs["class"] == _BASELINE_CLASS
+        baseline = next(iter(self.runs.loc[of_class, "synthesizer"]), "")
+        lines = [name for name in curves if name != baseline]
+        # Where all share one place, side by side.
+        one_place = len(positions) - (math.inf in positions) <= 1
+        for number, name in enumerate(lines):
+            shift = 0.05 * (number - (len(lines) - 1) / 2) if one_place else 0.0
+            places = np.array([positions[e] + shift for e in curves[name]])
+            _draw_curve(ax, curves[name], places, _drawable(name), styles[name])
+        if baseline in curves:
+            # A line through its points, or across where there is one.
+            ending = "" if "baseline" in baseline.lower() else " (baseline)"
+            line: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
+            line["label"] = _drawable(baseline) + ending
+            heights = [mean for mean, _ in curves[baseline].values()]
+            if len(heights) == 1:
+                ax.axhline(heights[0], **line)
+            else:
+                ax.plot([positions[e] for e in curves[baseline]], heights, **line)
+        real = self.repeats(REAL, math.nan, REFERENCE[setting], metric)
+        if len(real):
+            label = _REAL_ROWS[setting]
+            ax.axhline(real.mean(), color="black", linestyle="--", label=label)
+        ticks = [f"{e:g}" if e < math.inf else "no noise" for e in positions]
+        ax.set_xticks(list(positions.values()), ticks)
+        ax.set_xmargin(0.12)
+        ax.set_xlabel("epsilon")
+        panel = "regressors" if metric in ("r2", "rmse") else "classifiers"
+        ax.set_ylabel(f"{METRICS[metric]}, mean of {panel}")
+        ax.set_title(_SETTINGS[setting], fontsize=10)
+        self._finish([ax], own)
+        return ax
+
+    def plot_classifiers(
+        self,
+        ax: Axes | None = None,
+        *,
+        metric: Metric | None = None,
+        setting: Literal["B", "C"] = "B",
+        epsilon: float | None = None,
+    ) -> Axes:
+        """Plot the score of each classifier.
+
+        Parameters
+        ----------
+        ax : Axes or None, default=None
+            Where to draw. None makes a new figure.
+        metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
+            Mean over the repeats. None takes "auroc", or "r2" where the target is a
+            number.
+        setting : {"B", "C"}, default="B"
+            Setting of the synthesizers; the marks of real rows are A beside B, else C.
+        epsilon : float or None, default=None
+            Runs of this epsilon, and those without noise. None takes the smallest.
+
+        Returns
+        -------
+        Axes
+            A line for each classifier with a mark for each synthesizer.
+
+        Raises
+        ------
+        ValueError
+            If no run has such scores.
+        """
+        metric = metric or self._metrics[0]
+        _check_choice(metric, setting)
+        scores = self.scores[self.scores["metric"] == metric]
+        chosen = scores[(scores["setting"] == setting) & scores["epsilon"].notna()]
+        at = _epsilon(set(chosen["epsilon"]), epsilon)
+        chosen = chosen[chosen["epsilon"].isin([at, math.inf])]
+        if chosen.empty:
+            raise ValueError(_nothing(f"scores {metric!r} in Setting {setting}"))
+        table = chosen.pivot_table(
+            index="classifier", columns="synthesizer", values="value", sort=False
+        )
+        real = scores[scores["synthesizer"] == REAL]
+        real = real[real["setting"] == REFERENCE[setting]]
+        real = real.groupby("classifier")["value"].mean()
+        order = (real if len(real) else table.mean(axis=1)).sort_values().index
+        own = ax is None
+        size = (6.4, 1.7 + 0.3 * len(order))
+        ax = _new_grid(1, 1, size)[0, 0] if ax is None else ax
+        heights = np.arange(len(order))
+        if len(real):
+            bar: dict[str, Any] = {"color": "black", "marker": "|", "linewidth": 2}
+            ax.scatter(real[order], heights, s=190, label=_REAL_ROWS[setting], **bar)
+        styles = {n: style for n, style in self._styles().items() if n in table}
+        for (name, style), shift in zip(styles.items(), _shifts(styles), strict=True):
+            mark = {k: style[k] for k in ("color", "marker")}
+            x = table.loc[order, name]
+            ax.plot(x, heights + shift, linestyle="", label=_drawable(name), **mark)
+        ax.set_yticks(heights, [_drawable(name) for name in order], fontsize=_SMALL + 1)
+        ax.set_ylim(-0.7, len(order) - 0.3)
+        ax.grid(axis="y", color="0.9")
+        ax.set_axisbelow(True)
+        ax.set_xlabel(f"{METRICS[metric]}, mean of repeats")
+        title = f"epsilon = {at:g}: " if at < math.inf else ""
+        ax.set_title(title + _SETTINGS[setting], fontsize=10)
+        self._finish([ax], own)
+        return ax
+
+    def plot_marginals(
+        self,
+        axes: Axes | Sequence[Axes] | NDArray[Any] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        epsilon: float | None = None,
+    ) -> NDArray[Any]:
+        """Plot the shares of the values of columns, real and synthetic.
+
+        Parameters
+        ----------
+        axes : array of Axes or None, default=None
+            Where to draw, one for each column. None makes a new figure.
+        columns : sequence of str or None, default=None
+            Names of columns. None takes the target and the first seven others.
+        epsilon : float or None, default=None
+            Runs of this epsilon, and those without noise. None takes the smallest.
+
+        Returns
+        -------
+        ndarray of Axes
+            One for each column: real test rows as a grey area or bars, and up to 1,000
+            rows of the first run of each synthesizer.
+
+        Raises
+        ------
+        ValueError
+            If no run has samples, a column is not there, or the axes are too few.
+        """
+        samples = self._samples_at(epsilon)
+        names = [column.name for column in next(iter(samples.values()))]
+        if columns is None:
+            others = [name for name in names if name != self.target]
+            columns = [name for name in names if name == self.target] + others[:7]
+        unknown = [name for name in columns if name not in names]
+        if unknown or not len(columns):
+            msg = f"columns must be some of {names}. Got {unknown or 'none'} instead."
+            raise ValueError(msg)
+        own = axes is None
+        given = np.ravel(np.asarray(_new_row(len(columns)) if own else axes))
+        if len(given) < len(columns):
+            msg = f"axes must hold {len(columns)} Axes. Got {len(given)} instead."
+            raise ValueError(msg)
+        styles = {n: style for n, style in self._styles().items() if n in samples}
+        for ax, name in zip(given, columns, strict=False):
+            real = [m for m in self._real_marginals if m.sides[0].name == name]
+            _draw_marginal(ax, name, next(iter(real), None), samples, styles)
+        entries: dict[str, Any] = {
+            _drawable(name): mpl.lines.Line2D([], [], **style)
+            for name, style in styles.items()
         }
-        _draw_marginal(ax, result, drawn, styles)
-    entries: dict[str, Any] = {
-        drawable(name): mpl.lines.Line2D([], [], **style)
-        for name, style in styles.items()
-    }
-    if result._real_marginals:
-        entries = {"real rows": mpl.patches.Patch(color=_REAL_FILL), **entries}
-    _finish(list(given[: len(columns)]), result, own, entries)
-    return given[: len(columns)]
+        if self._real_marginals:
+            entries = {"real rows": mpl.patches.Patch(color=_REAL_FILL), **entries}
+        self._finish(list(given[: len(columns)]), own, entries)
+        return given[: len(columns)]
 
+    def plot_pairs(
+        self, axes: NDArray[Any] | None = None, *, epsilon: float | None = None
+    ) -> NDArray[Any]:
+        """Plot the 2-way marginals of pairs of columns, real beside synthetic.
 
-def _draw_marginal(
-    ax: Axes,
-    result: ComparisonResult,
-    drawn: dict[str, PlainColumn],
-    styles: dict[str, dict[str, Any]],
-) -> None:
-    column = next(iter(drawn.values()))
-    real = next((m for m in result._real_marginals if m.name == column.name), None)
-    if real is not None and real.kind == column.kind:
-        bins = real
-    else:
-        # Without real rows the synthetic ones choose the bins.
-        pooled = [value for each in drawn.values() for value in each.items]
-        bins, real = marginal(PlainColumn(column.name, column.kind, pooled)), None
-    parts = {name: np.array(shares(each, bins)) for name, each in drawn.items()}
-    if bins.kind == "category":
-        _draw_categories(ax, bins.bins, real, parts, styles)
-    else:
-        if real is not None:
-            ax.stairs(real.shares, real.bins, fill=True, color=_REAL_FILL)
-        for name, part in parts.items():
-            style = {k: styles[name][k] for k in ("color", "linestyle")}
-            ax.stairs(part, bins.bins, linewidth=1.3, **style)
-        ax.set_ylabel("share of rows", fontsize=SMALL - 1)
-        ax.locator_params(axis="x", nbins=5)
-        if bins.kind == "time":
-            ax.xaxis_date()
-            ax.tick_params(axis="x", rotation=30)
-    ax.set_title(drawable(column.name), fontsize=10)
-    ax.tick_params(labelsize=SMALL - 1)
+        Parameters
+        ----------
+        axes : array of Axes of shape (n_pairs, n_tables) or None, default=None
+            Where to draw. None makes a new figure.
+        epsilon : float or None, default=None
+            Runs of this epsilon, and those without noise. None takes the smallest.
 
+        Returns
+        -------
+        ndarray of Axes of shape (n_pairs, n_tables)
+            A row for each of the four pairs, or fewer, that depend on each other most
+            by Cramer's V, among the target and the first 40 other columns. Real test
+            rows choose them and come first; where they may not be shown, synthetic ones
+            choose. Then up to 1,000 rows of the first run of each synthesizer. The
+            darker a cell, the more rows it has; numbers are cut at eighths of the rows
+            that choose.
 
-def _draw_categories(
-    ax: Axes,
-    categories: Sequence[str],
-    real: Marginal | None,
-    parts: dict[str, NDArray[np.float64]],
-    styles: dict[str, dict[str, Any]],
-) -> None:
-    """Draw the shares of categories: bars for real rows, marks for the others."""
-    bars = np.zeros(len(categories)) if real is None else np.array(real.shares)
-    largest = np.max([bars, *parts.values()], axis=0)
-    used = np.flatnonzero(largest > 0)[::-1]
-    heights = np.arange(len(used))
-    if real is not None:
-        ax.barh(heights, bars[used], 0.8, color=_REAL_FILL)
-    for (name, part), shift in zip(parts.items(), _shifts(parts), strict=True):
-        style = {k: styles[name][k] for k in ("color", "marker")}
-        ax.plot(part[used], heights + shift, linestyle="", markersize=4.5, **style)
-    ax.set_xlabel("share of rows", fontsize=SMALL - 1)
-    ax.set_ylim(-0.8, len(used) - 0.2)
-    ax.set_yticks(heights, [drawable(categories[i], 16) for i in used])
-    ax.set_xlim(left=0)
+        Raises
+        ------
+        ValueError
+            If no run has samples, or the axes are too few.
+        """
+        samples = self._samples_at(epsilon)
+        pairs = self._real_pairs or strongest_pairs(_pooled(samples), self.target)
+        titles = [*(["real rows"] if self._real_pairs else []), *samples]
+        shape = len(pairs), len(titles)
+        size = (2.3 + 1.9 * shape[1], 0.8 + 2.5 * shape[0])
+        given = _new_grid(*shape, size) if axes is None else np.atleast_2d(axes)
+        if given.ndim != 2 or (np.array(given.shape) < shape).any():
+            msg = f"axes must have the shape {shape}. Got {given.shape} instead."
+            raise ValueError(msg)
+        given = given[: shape[0], : shape[1]]
+        for row, pair in zip(given, pairs, strict=True):
+            parts = [pair.shares_of(sample) for sample in samples.values()]
+            _draw_pair(row, pair, [pair.shares, *parts] if self._real_pairs else parts)
+        for ax, title in zip(given[0], titles, strict=True):
+            ax.set_title(_drawable(title, 20), fontsize=10)
+        self._add_footer(given[0, 0].figure)
+        return given
+
+    def _curve(
+        self, name: str, setting: str, metric: str
+    ) -> dict[float, tuple[float, float]]:
+        """Give mean and standard deviation of the repeats at each epsilon, in order."""
+        epsilons = self.runs.loc[self.runs["synthesizer"] == name, "epsilon"]
+        found = {e: self.repeats(name, e, setting, metric) for e in sorted({*epsilons})}
+        return {
+            e: (repeats.mean(), repeats.std() if len(repeats) > 1 else 0.0)
+            for e, repeats in found.items()
+            if len(repeats)
+        }
+
+    def _samples_at(self, epsilon: float | None) -> dict[str, Sequence[PlainColumn]]:
+        """Give the samples at one epsilon, and those without noise; at least one."""
+        if not self._samples:
+            raise ValueError(_nothing("samples"))
+        chosen = _epsilon({e for _, e in self._samples}, epsilon)
+        return {
+            name: sample
+            for (name, e), sample in self._samples.items()
+            if e in (chosen, math.inf)
+        }
+
+    def _styles(self) -> Styles:
+        """Give every synthesizer a colour, a line and a mark, in all plots the same."""
+        n_colours = max(len(self._names), 2)
+        colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.88, n_colours))
+        return {
+            name: {
+                "color": mpl.colors.to_hex(colours[i]),
+                "linestyle": _LINES[i % len(_LINES)],
+                "marker": _MARKS[i % len(_MARKS)],
+            }
+            for i, name in enumerate(self._names)
+        }
+
+    def _finish(
+        self, axes: Sequence[Axes], own: bool, entries: dict[str, Any] | None = None
+    ) -> None:
+        """Add legend and footer; the legend of our own figure is above the axes."""
+        figure = axes[0].figure
+        for ax in axes:
+            ax.spines[["top", "right"]].set_visible(False)
+        if entries is None:
+            handles, labels = axes[0].get_legend_handles_labels()
+            entries = dict(zip(labels, handles, strict=True))
+        options: dict[str, Any] = {"fontsize": _SMALL, "frameon": False}
+        if own:
+            options |= {"loc": "outside upper center", "ncols": 3}
+        (figure if own else axes[0]).legend(entries.values(), entries, **options)
+        self._add_footer(figure)
+
+    def _add_footer(self, figure: Figure | SubFigure) -> None:
+        """Write the footer once, where the figure has room."""
+        private = self.contains_private_statistics
+        text = PRIVATE_FOOTER if private else PUBLIC_FOOTER
+        if text in [artist.get_text() for artist in figure.texts]:
+            return
+        if figure.get_supxlabel():
+            size = _SMALL - 1
+            figure.text(0.99, 0.005, text, ha="right", fontsize=size, color="0.35")
+        else:
+            figure.supxlabel(text, fontsize=_SMALL, color="0.35")
 
 
 def _draw_curve(
     ax: Axes,
     curve: dict[float, tuple[float, float]],
-    positions: dict[float, float],
-    shift: float,
-    style: dict[str, Any],
+    x: NDArray[np.float64],
     label: str,
+    style: dict[str, Any],
 ) -> None:
     """Draw a line with its band, and single points with a bar."""
-    x = np.array([positions[e] + shift for e in curve])
     mean, spread = np.array(list(curve.values())).T
     finite = np.isfinite(list(curve))
     ax.plot(x, mean, label=label, **style)
@@ -258,168 +375,97 @@ def _draw_curve(
     ax.errorbar(x, mean, spread, fmt="none", ecolor=style["color"], capsize=3)
 
 
-def _curve(
-    result: ComparisonResult, name: str, setting: str, metric: str
-) -> dict[float, tuple[float, float]]:
-    """Give mean and standard deviation of the repeats for each epsilon, in order."""
-    runs = result.runs
-    curve = {}
-    for epsilon in sorted(set(runs.loc[runs["synthesizer"] == name, "epsilon"])):
-        repeats = result.repeats(name, epsilon, setting, metric)
-        if len(repeats):
-            spread = repeats.std() if len(repeats) > 1 else 0.0
-            curve[epsilon] = (repeats.mean(), spread)
-    return curve
-
-
-def _positions(epsilons: set[float]) -> dict[float, float]:
-    """Place epsilons on a logarithmic axis, and the infinite one behind the last."""
-    positions = {e: math.log10(e) for e in sorted(epsilons) if e < math.inf}
-    if math.inf in epsilons:
-        x = list(positions.values()) or [0.0]
-        gap = (x[-1] - x[0]) / (len(x) - 1) if len(x) > 1 else 0.5
-        positions[math.inf] = x[-1] + gap
-    return positions
-
-
-def samples_at(
-    result: ComparisonResult, epsilon: float | None
-) -> dict[str, Sequence[PlainColumn]]:
-    """Give the samples at one epsilon, and those without noise."""
-    chosen = _epsilon({e for _, e in result._samples}, epsilon)
-    return {
-        name: sample
-        for (name, e), sample in result._samples.items()
-        if e in (chosen, math.inf)
-    }
-
-
-def _epsilon(available: set[float], epsilon: float | None) -> float:
-    """Choose the epsilon of a plot: the one asked for, or the smallest."""
-    known = epsilon is None or epsilon in available
-    check_range("epsilon", epsilon, known, f"one of {sorted(available)}")
-    return min(available, default=math.inf) if epsilon is None else epsilon
-
-
-def _names(result: ComparisonResult) -> list[str]:
-    """List the synthesizers in the order given."""
-    return [name for name in dict.fromkeys(result.runs["synthesizer"]) if name != REAL]
-
-
-def _shifts(several: Collection[str]) -> NDArray[np.float64]:
-    """Move marks apart that would hide each other; the first is on top."""
-    places = np.arange(len(several), dtype=np.float64)
-    return 0.09 * ((len(several) - 1) / 2 - places)
-
-
-def _styles(result: ComparisonResult) -> dict[str, dict[str, Any]]:
-    """Give every synthesizer a colour, a line and a mark, in all plots the same."""
-    names = _names(result)
-    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.88, max(len(names), 2)))
-    return {
-        name: {
-            "color": mpl.colors.to_hex(colours[i]),
-            "linestyle": _LINES[i % len(_LINES)],
-            "marker": _MARKS[i % len(_MARKS)],
-        }
-        for i, name in enumerate(names)
-    }
-
-
-def drawable(name: str, width: int = 32) -> str:
-    """Make a name fit to be drawn: neither mathematics, nor hidden, nor too long."""
-    name = " ".join(str(name).split())
-    name = name if len(name) <= width else f"{name[: width - 3]}..."
-    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
-
-
-def new_grid(n_rows: int, n_columns: int, size: tuple[float, float]) -> NDArray[Any]:
-    return plt.subplots(
-        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False
-    )[1]
-
-
-def _new_row(n_axes: int) -> NDArray[Any]:
-    """Make a figure with as many axes as asked for, at most three in a row."""
-    n_columns = min(n_axes, 3)
-    n_rows = -(-n_axes // n_columns)
-    size = (3.2 * n_columns + 0.4, 2.5 * n_rows + 0.8)
-    axes = new_grid(n_rows, n_columns, size).ravel()
-    for ax in axes[n_axes:]:
-        ax.remove()
-    return axes[:n_axes]
-
-
-def _finish(
-    axes: Sequence[Axes],
-    result: ComparisonResult,
-    own: bool,
-    entries: dict[str, Any] | None = None,
+def _draw_marginal(
+    ax: Axes,
+    name: str,
+    real: Marginal | None,
+    samples: Mapping[str, Sequence[PlainColumn]],
+    styles: Styles,
 ) -> None:
-    figure = axes[0].figure
-    for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
-    if entries is None:
-        handles, labels = axes[0].get_legend_handles_labels()
-        entries = dict(zip(labels, handles, strict=True))
-    options = {"fontsize": SMALL, "frameon": False}
-    if own:
-        figure.legend(
-            entries.values(), entries, loc="outside upper center", ncols=3, **options
-        )
+    """Draw the shares of one column; without real rows the synthetic ones choose."""
+    if real is not None and real.shares_of(next(iter(samples.values()))) is None:
+        real = None
+    chosen = real or next(Marginal.of(c) for c in _pooled(samples) if c.name == name)
+    (side,) = chosen.sides
+    found = {of: chosen.shares_of(sample) for of, sample in samples.items()}
+    parts = {of: part for of, part in found.items() if part is not None}
+    if isinstance(side.cells, CategoryCells):
+        _draw_categories(ax, side.labels(), real, parts, styles)
     else:
-        axes[0].legend(entries.values(), entries, **options)
-    add_footer(figure, result)
+        edges = [side.ends[0], *side.cells.edges, side.ends[1]]
+        if real is not None:
+            ax.stairs(real.shares[:-1], edges, fill=True, color=_REAL_FILL)
+        for of, part in parts.items():
+            style = {k: styles[of][k] for k in ("color", "linestyle")}
+            ax.stairs(part[:-1], edges, linewidth=1.3, **style)
+        ax.set_ylabel("share of rows", fontsize=_SMALL - 1)
+        ax.locator_params(axis="x", nbins=5)
+        if side.kind == "time":
+            ax.xaxis_date()
+            ax.tick_params(axis="x", rotation=30)
+    ax.set_title(_drawable(name), fontsize=10)
+    ax.tick_params(labelsize=_SMALL - 1)
 
 
-def add_footer(figure: Figure | SubFigure, result: ComparisonResult) -> None:
-    """Write the footer once, where the figure has room."""
-    private = result.contains_private_statistics
-    text = PRIVATE_FOOTER if private else PUBLIC_FOOTER
-    if text in [artist.get_text() for artist in figure.texts]:
-        return
-    if figure.get_supxlabel():
-        figure.text(0.99, 0.005, text, ha="right", fontsize=SMALL - 1, color="0.35")
-    else:
-        figure.supxlabel(text, fontsize=SMALL, color="0.35")
+def _draw_categories(
+    ax: Axes,
+    labels: list[str],
+    real: Marginal | None,
+    parts: dict[str, Shares],
+    styles: Styles,
+) -> None:
+    """Draw the shares of categories: bars for real rows, marks for the others."""
+    bars = np.zeros(len(labels)) if real is None else real.shares
+    used = np.flatnonzero(np.max([bars, *parts.values()], axis=0) > 0)[::-1]
+    heights = np.arange(len(used))
+    if real is not None:
+        ax.barh(heights, bars[used], 0.8, color=_REAL_FILL)
+    for (name, part), shift in zip(parts.items(), _shifts(parts), strict=True):
+        style = {k: styles[name][k] for k in ("color", "marker")}
+        ax.plot(part[used], heights + shift, linestyle="", markersize=4.5, **style)
+    ax.set_xlabel("share of rows", fontsize=_SMALL - 1)
+    ax.set_ylim(-0.8, len(used) - 0.2)
+    ax.set_yticks(heights, [_drawable(labels[i], 16) for i in used])
+    ax.set_xlim(left=0)
 
 
-def _check_choice(metric: str, setting: str) -> None:
-    check_range("metric", metric, metric in METRICS, f"one of {list(METRICS)}")
-    check_range("setting", setting, setting in _SETTINGS, f"one of {list(_SETTINGS)}")
+def _draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) -> None:
+    """Draw one pair of all tables, on one scale of grey."""
+    known = [part for part in parts if part is not None]
+    used = np.max([pair.shares, *known], axis=0) > 0
+    rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
+    upright, flat = pair.sides
+    labels = _labels(upright, rows), _labels(flat, columns)
+    # The longer labels stand on the left, where they are written once.
+    turned = max(map(len, labels[1])) > max(map(len, labels[0]))
+    if turned:
+        upright, flat, labels = flat, upright, labels[::-1]
+    # A root, so that rare cells are visible beside frequent ones.
+    scale = mpl.colors.PowerNorm(0.5, 0.0, max(part.max() for part in known))
+    rotation = 90 if sum(map(len, labels[1])) > 24 else 0
+    for ax, part in zip(row, parts, strict=True):
+        ax.set_xticks(range(len(labels[1])), labels[1], rotation=rotation)
+        ax.set_yticks(range(len(labels[0])), labels[0] if ax is row[0] else [])
+        ax.tick_params(labelsize=_SMALL - 1, length=2)
+        ax.set_xlabel(_drawable(flat.name, 20), fontsize=_SMALL)
+        if part is None:
+            ax.text(0.5, 0.5, "of another kind", ha="center", transform=ax.transAxes)
+            continue
+        shown = part[np.ix_(rows, columns)]
+        shown = shown.T if turned else shown
+        image = ax.imshow(shown, cmap="Greys", norm=scale, aspect="auto")
+        if upright.kind != "category":
+            ax.invert_yaxis()  # numbers grow upwards, frequent categories come first
+    row[0].set_ylabel(_drawable(upright.name, 20), fontsize=_SMALL)
+    bar = row[0].figure.colorbar(image, ax=list(row), fraction=0.03, pad=0.01)
+    bar.set_label("share of rows", fontsize=_SMALL)
+    bar.ax.tick_params(labelsize=_SMALL - 1)
 
 
-def nothing(what: str) -> str:
-    return (
-        f"Expected at least one run with {what}, but there is none. Plot something "
-        "else, or compare again so that there is; the column 'error' of `runs` says "
-        "what failed."
-    )
-
-
-def draw_pairs(
-    result: ComparisonResult, axes: NDArray[Any] | None, epsilon: float | None
-) -> NDArray[Any]:
-    """Draw `ComparisonResult.plot_pairs`."""
-    samples = samples_at(result, epsilon)
-    if not samples:
-        raise ValueError(nothing("samples"))
-    pairs = result._real_pairs or strongest_pairs(_pooled(samples), result.target)
-    titles = [*(["real rows"] if result._real_pairs else []), *samples]
-    shape = len(pairs), len(titles)
-    size = (2.3 + 1.9 * shape[1], 0.8 + 2.5 * shape[0])
-    given = new_grid(*shape, size) if axes is None else np.atleast_2d(axes)
-    if given.ndim != 2 or (np.array(given.shape) < shape).any():
-        msg = f"axes must have the shape {shape}. Got {given.shape} instead."
-        raise ValueError(msg)
-    given = given[: shape[0], : shape[1]]
-    for row, pair in zip(given, pairs, strict=True):
-        parts = [pair.shares_of(sample) for sample in samples.values()]
-        _draw_pair(row, pair, [pair.shares, *parts] if result._real_pairs else parts)
-    for ax, title in zip(given[0], titles, strict=True):
-        ax.set_title(drawable(title, 20), fontsize=10)
-    add_footer(given[0, 0].figure, result)
-    return given
+def _labels(side: Side, used: NDArray[np.intp]) -> list[str]:
+    """Name the cells that have a row in any table."""
+    names = side.labels()
+    return [_drawable(names[i], 16) for i in used]
 
 
 def _pooled(samples: Mapping[str, Sequence[PlainColumn]]) -> list[PlainColumn]:
@@ -432,39 +478,60 @@ def _pooled(samples: Mapping[str, Sequence[PlainColumn]]) -> list[PlainColumn]:
     return [PlainColumn(*of, values) for of, values in items.items()]
 
 
-def _draw_pair(row: NDArray[Any], pair: Pair, parts: list[Shares | None]) -> None:
-    """Draw one pair of all tables, on one scale of grey."""
-    known = [part for part in parts if part is not None]
-    used = np.max([pair.shares, *known], axis=0) > 0
-    rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
-    sides = _labels(pair.first, rows), _labels(pair.second, columns)
-    # The longer labels stand on the left, where they are written once.
-    turned = max(map(len, sides[1])) > max(map(len, sides[0]))
-    upright, flat = (pair.second, pair.first) if turned else (pair.first, pair.second)
-    labels = sides[::-1] if turned else sides
-    # A root, so that rare cells are visible beside frequent ones.
-    scale = mpl.colors.PowerNorm(0.5, 0.0, max(part.max() for part in known))
-    rotation = 90 if sum(map(len, labels[1])) > 24 else 0
-    for ax, part in zip(row, parts, strict=True):
-        ax.set_xticks(range(len(labels[1])), labels[1], rotation=rotation)
-        ax.set_yticks(range(len(labels[0])), labels[0] if ax is row[0] else [])
-        ax.tick_params(labelsize=SMALL - 1, length=2)
-        ax.set_xlabel(drawable(flat.name, 20), fontsize=SMALL)
-        if part is None:
-            ax.text(0.5, 0.5, "of another kind", ha="center", transform=ax.transAxes)
-            continue
-        shown = part[np.ix_(rows, columns)]
-        shown = shown.T if turned else shown
-        image = ax.imshow(shown, cmap="Greys", norm=scale, aspect="auto")
-        if upright.kind != "category":
-            ax.invert_yaxis()  # numbers grow upwards, frequent categories come first
-    row[0].set_ylabel(drawable(upright.name, 20), fontsize=SMALL)
-    bar = row[0].figure.colorbar(image, ax=list(row), fraction=0.03, pad=0.01)
-    bar.set_label("share of rows", fontsize=SMALL)
-    bar.ax.tick_params(labelsize=SMALL - 1)
+def _positions(epsilons: set[float]) -> dict[float, float]:
+    """Place epsilons on a logarithmic axis, and the infinite one behind the last."""
+    positions = {e: math.log10(e) for e in sorted(epsilons) if e < math.inf}
+    if math.inf in epsilons:
+        x = list(positions.values()) or [0.0]
+        gap = (x[-1] - x[0]) / (len(x) - 1) if len(x) > 1 else 0.5
+        positions[math.inf] = x[-1] + gap
+    return positions
 
 
-def _labels(side: Side, used: NDArray[np.intp]) -> list[str]:
-    """Name the cells that have a row in any table."""
-    names = side.labels()
-    return [drawable(names[i], 16) for i in used]
+def _shifts(several: Collection[str]) -> NDArray[np.float64]:
+    """Move marks apart that would hide each other; the first is on top."""
+    return 0.09 * ((len(several) - 1) / 2 - np.arange(len(several), dtype=np.float64))
+
+
+def _epsilon(available: set[float], epsilon: float | None) -> float:
+    """Choose the epsilon of a plot: the one asked for, or the smallest."""
+    known = epsilon is None or epsilon in available
+    check_range("epsilon", epsilon, known, f"one of {sorted(available)}")
+    return min(available, default=math.inf) if epsilon is None else epsilon
+
+
+def _check_choice(metric: str, setting: str) -> None:
+    check_range("metric", metric, metric in METRICS, f"one of {list(METRICS)}")
+    check_range("setting", setting, setting in _SETTINGS, f"one of {list(_SETTINGS)}")
+
+
+def _nothing(what: str) -> str:
+    return (
+        f"Expected at least one run with {what}, but there is none. Plot something "
+        "else, or compare again so that there is; the column 'error' of `runs` says "
+        "what failed."
+    )
+
+
+def _drawable(name: str, width: int = 32) -> str:
+    """Make a name fit to be drawn: neither mathematics, nor hidden, nor too long."""
+    name = " ".join(str(name).split())
+    name = name if len(name) <= width else f"{name[: width - 3]}..."
+    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
+
+
+def _new_grid(n_rows: int, n_columns: int, size: tuple[float, float]) -> NDArray[Any]:
+    return plt.subplots(
+        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False
+    )[1]
+
+
+def _new_row(n_axes: int) -> NDArray[Any]:
+    """Make a figure with as many axes as asked for, at most three in a row."""
+    n_columns = min(n_axes, 3)
+    n_rows = -(-n_axes // n_columns)
+    size = (3.2 * n_columns + 0.4, 2.5 * n_rows + 0.8)
+    axes = _new_grid(n_rows, n_columns, size).ravel()
+    for ax in axes[n_axes:]:
+        ax.remove()
+    return axes[:n_axes]

@@ -1,49 +1,35 @@
-"""What a comparison found, in tables, plots and one HTML page."""
+"""What a comparison found: tables, plots and one HTML page."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from skdpsynth.evaluation._marginals import marginal, plain_columns, strongest_pairs
-from skdpsynth.evaluation._runs import ALL, METRICS, REAL
+from skdpsynth.evaluation._html import write
+from skdpsynth.evaluation._marginals import Marginal, plain_columns, strongest_pairs
+from skdpsynth.evaluation._plots import Plots
+from skdpsynth.evaluation._runs import ALL, REAL
 from skdpsynth.exceptions import TiedScoresWarning
 from skdpsynth.metrics import averaged, synthetic_ranking_agreement
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
+    from skdpsynth.evaluation._runs import RunRecord, Task
 
-    from skdpsynth.evaluation._marginals import Marginal, Pair, PlainColumn
-    from skdpsynth.evaluation._runs import Metric, RunRecord, Task
-
-    Samples = Mapping[tuple[str, float], Sequence[PlainColumn]]
-
-RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
-_COSTS = dict.fromkeys(["epsilon_spent", "delta", "fit_s", "sample_s"], "mean")
-_COSTS["peak_mb"] = "max"  # the first run in a process loads libraries too
+_RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
+_SCORES = [*_RUN, "setting", "classifier", "metric", "value"]
 # What the curator may see of a run and others may not: time and memory follow the
 # number of rows (of sampling too: it is measured in the process that holds them), and
 # errors and warnings their values.
 _CURATOR_ONLY = ["fit_s", "sample_s", "score_s", "peak_mb", "warned", "error"]
-# Metrics of whole tables in the order of the summary; the last two are not distances.
-_TABLE_METRICS = {
-    # That of rmse is that of r2, as both follow the squared error.
-    "AC": ("sra_auroc", "sra_auprc", "sra_r2"),
-    "fidelity": (
-        *("feature_ranking", "ks", "tv", "missing", "pairs"),
-        *("two_sample_linear", "two_sample_forest"),
-    ),
-}
 
 
-class ComparisonResult:
+class ComparisonResult(Plots):
     """What `compare_synthesizers` found.
 
     Parameters
@@ -56,7 +42,7 @@ class ComparisonResult:
         Shares of the real columns; empty if none may be shown.
     target : str
         The column to predict.
-    real_pairs : list of Pair, default=()
+    real_pairs : list of Marginal, default=()
         Shares of pairs of real columns; empty if none may be shown.
     contains_private_statistics : bool, default=True
         See Attributes.
@@ -104,60 +90,6 @@ class ComparisonResult:
     ['C']
     """
 
-    def __init__(
-        self,
-        scores: pd.DataFrame,
-        runs: pd.DataFrame,
-        samples: Samples,
-        real_marginals: Sequence[Marginal],
-        target: str,
-        *,
-        real_pairs: Sequence[Pair] = (),
-        contains_private_statistics: bool = True,
-    ) -> None:
-        self.scores = scores
-        self.runs = runs
-        self.target = target
-        self.contains_private_statistics = contains_private_statistics
-        self._samples = dict(samples)
-        self._real_marginals = list(real_marginals)
-        self._real_pairs = list(real_pairs)
-        for table in (scores, runs):
-            table.attrs["contains_private_statistics"] = contains_private_statistics
-
-    def __repr__(self) -> str:
-        names = list(dict.fromkeys(self.runs["synthesizer"]))
-        private = self.contains_private_statistics
-        return f"ComparisonResult({names}, contains_private_statistics={private})"
-
-    def summary(self) -> pd.DataFrame:
-        """Average over the repeats.
-
-        Returns
-        -------
-        DataFrame
-            One row for each synthesizer and epsilon, the reference first. `auroc` and
-            `auprc` (of regressors `r2` and `rmse`) are means over classifiers and
-            repeats, tested on real rows (Setting B, for the reference A), `auroc_sd`
-            and `auprc_sd` the standard deviations of the repeats, `rank` the place by
-            `auroc`, or `r2`, at this epsilon, 1 the best; then Setting C; the ranking
-            agreements `sra_auroc` and `sra_auprc`, or `sra_r2`, and `feature_ranking`
-            (1 is best; those of the reference are what as many real rows get); the
-            fidelity metrics, distances (0 is best) and `two_sample_*`
-            (0.5 is best); means of what the runs cost, of `peak_mb` the maximum;
-            `n_runs` and `n_failed`. What was not computed has no column, or NaN.
-        """
-        groups = self.runs.groupby(RUN[:2], sort=False, dropna=False)
-        table = pd.DataFrame([self._summary_row(n, e, runs) for (n, e), runs in groups])
-        first = self._metrics[0]
-        if first in table:
-            # The epsilon of the reference is NaN, and so is its rank.
-            place = table.groupby("epsilon")[first].rank(ascending=False)
-            table.insert(table.columns.get_loc(first), "rank", place)
-        table = table.dropna(axis="columns", how="all")
-        table.attrs["contains_private_statistics"] = self.contains_private_statistics
-        return table
-
     def public_part(self) -> ComparisonResult:
         """Keep only what the guarantees of the fits cover.
 
@@ -178,8 +110,8 @@ class ComparisonResult:
         if "error" in runs:
             kept &= runs["error"] == ""
         runs = runs[kept].drop(columns=_CURATOR_ONLY, errors="ignore")
-        keys = set(runs[RUN].itertuples(index=False, name=None))
-        of_kept = pd.MultiIndex.from_frame(self.scores[RUN]).isin(sorted(keys))
+        keys = set(runs[_RUN].itertuples(index=False, name=None))
+        of_kept = pd.MultiIndex.from_frame(self.scores[_RUN]).isin(sorted(keys))
         within = of_kept & (self.scores["setting"] == "C")
         samples = {of: s for of, s in self._samples.items() if (*of, 0) in keys}
         return ComparisonResult(
@@ -191,142 +123,6 @@ class ComparisonResult:
             contains_private_statistics=False,
         )
 
-    def plot_tradeoff(
-        self,
-        ax: Axes | None = None,
-        *,
-        metric: Metric | None = None,
-        setting: Literal["B", "C"] = "B",
-    ) -> Axes:
-        """Plot a score against epsilon.
-
-        Parameters
-        ----------
-        ax : Axes or None, default=None
-            Where to draw. None makes a new figure.
-        metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
-            Mean over the classifiers or regressors. None takes "auroc", or "r2" where
-            the target is a number.
-        setting : {"B", "C"}, default="B"
-            Setting of the synthesizers; the line of real rows is A beside B, else C.
-
-        Returns
-        -------
-        Axes
-            A line for each synthesizer, with a band of one standard deviation of the
-            repeats on either side; a dashed line for real rows, and a dotted one for
-            the independent baseline, the first `IndependentSynthesizer`, if any.
-
-        Raises
-        ------
-        ValueError
-            If no run has such scores.
-        """
-        from skdpsynth.evaluation import _plots
-
-        return _plots.draw_tradeoff(self, ax, metric or self._metrics[0], setting)
-
-    def plot_classifiers(
-        self,
-        ax: Axes | None = None,
-        *,
-        metric: Metric | None = None,
-        setting: Literal["B", "C"] = "B",
-        epsilon: float | None = None,
-    ) -> Axes:
-        """Plot the score of each classifier.
-
-        Parameters
-        ----------
-        ax : Axes or None, default=None
-            Where to draw. None makes a new figure.
-        metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
-            Mean over the repeats. None takes "auroc", or "r2" where the target is a
-            number.
-        setting : {"B", "C"}, default="B"
-            Setting of the synthesizers; the marks of real rows are A beside B, else C.
-        epsilon : float or None, default=None
-            Runs of this epsilon, and those without noise. None takes the smallest.
-
-        Returns
-        -------
-        Axes
-            A line for each classifier with a mark for each synthesizer.
-
-        Raises
-        ------
-        ValueError
-            If no run has such scores.
-        """
-        from skdpsynth.evaluation import _plots
-
-        metric = metric or self._metrics[0]
-        return _plots.draw_classifiers(self, ax, metric, setting, epsilon)
-
-    def plot_marginals(
-        self,
-        axes: Axes | Sequence[Axes] | NDArray[Any] | None = None,
-        *,
-        columns: Sequence[str] | None = None,
-        epsilon: float | None = None,
-    ) -> NDArray[Any]:
-        """Plot the shares of the values of columns, real and synthetic.
-
-        Parameters
-        ----------
-        axes : array of Axes or None, default=None
-            Where to draw, one for each column. None makes a new figure.
-        columns : sequence of str or None, default=None
-            Names of columns. None takes the target and the first seven others.
-        epsilon : float or None, default=None
-            Runs of this epsilon, and those without noise. None takes the smallest.
-
-        Returns
-        -------
-        ndarray of Axes
-            One for each column: real test rows as a grey area or bars, and up to 1,000
-            rows of the first run of each synthesizer.
-
-        Raises
-        ------
-        ValueError
-            If no run has samples, a column is not there, or the axes are too few.
-        """
-        from skdpsynth.evaluation import _plots
-
-        return _plots.draw_marginals(self, axes, columns, epsilon)
-
-    def plot_pairs(
-        self, axes: NDArray[Any] | None = None, *, epsilon: float | None = None
-    ) -> NDArray[Any]:
-        """Plot the 2-way marginals of pairs of columns, real beside synthetic.
-
-        Parameters
-        ----------
-        axes : array of Axes of shape (n_pairs, n_tables) or None, default=None
-            Where to draw. None makes a new figure.
-        epsilon : float or None, default=None
-            Runs of this epsilon, and those without noise. None takes the smallest.
-
-        Returns
-        -------
-        ndarray of Axes of shape (n_pairs, n_tables)
-            A row for each of the four pairs, or fewer, that depend on each other most
-            by Cramer's V, among the target and the first 40 other columns. Real test
-            rows choose them and come first; where they may not be shown, synthetic ones
-            choose. Then up to 1,000 rows of the first run of each synthesizer. The
-            darker a cell, the more rows it has; numbers are cut at eighths of the rows
-            that choose.
-
-        Raises
-        ------
-        ValueError
-            If no run has samples, or the axes are too few.
-        """
-        from skdpsynth.evaluation import _plots
-
-        return _plots.draw_pairs(self, axes, epsilon)
-
     def to_html(self, path: str | os.PathLike[str], private: bool = True) -> None:
         """Write one self-contained page: tables, plots, claims and how to read them.
 
@@ -337,9 +133,7 @@ class ComparisonResult:
         private : bool, default=True
             False writes `public_part` only.
         """
-        from skdpsynth.evaluation import _html
-
-        _html.write(self if private else self.public_part(), path)
+        write(self if private else self.public_part(), path)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write ``scores`` as CSV.
@@ -361,78 +155,23 @@ class ComparisonResult:
         """
         self.scores.to_parquet(path, index=False)
 
-    @property
-    def _metrics(self) -> list[Metric]:
-        """The metrics of the classifiers or regressors, the one that ranks first."""
-        found = set(self.scores["metric"])
-        return [name for name in METRICS if name in found] or list(METRICS)[:2]
-
-    def _summary_row(
-        self, name: str, epsilon: float, runs: pd.DataFrame
-    ) -> dict[str, Any]:
-        row: dict[str, Any] = {"synthesizer": name, "epsilon": epsilon}
-        real = "A" if name == REAL else "B"
-        for setting, ending in ((real, ""), ("C", "_C")):
-            for metric in self._metrics:
-                repeats = self.repeats(name, epsilon, setting, metric)
-                row[f"{metric}{ending}"] = repeats.mean()
-                row[f"{metric}{ending}_sd"] = repeats.std()
-        for setting, names in _TABLE_METRICS.items():
-            for of_table in names:
-                row[of_table] = self.repeats(name, epsilon, setting, of_table).mean()
-        costs = {name: how for name, how in _COSTS.items() if name in runs}
-        row |= runs.agg(costs).to_dict()
-        row["n_runs"] = len(runs)
-        if "error" in runs:
-            row["n_failed"] = int((runs["error"] != "").sum())
-        return row
-
-    def repeats(
-        self, synthesizer: str, epsilon: float, setting: str, metric: str
-    ) -> pd.Series:
-        """Average a score over the classifiers, for each repeat.
-
-        Parameters
-        ----------
-        synthesizer : str
-            Its name, or "real data".
-        epsilon : float
-            Its epsilon; NaN for the reference.
-        setting, metric : str
-            As in ``scores``.
-
-        Returns
-        -------
-        Series of shape (n_repeats_that_have_it,)
-            Values by repeat. "HistGradientBoosting" is left out unless it is alone.
-        """
-        found = self.scores
-        found = found[(found["setting"] == setting) & (found["metric"] == metric)]
-        found = found[found["synthesizer"] == synthesizer]
-        found = found[found["epsilon"].isin([epsilon])]  # NaN is in a list with NaN
-        found = found[found["classifier"].isin(averaged(found["classifier"]))]
-        return found.groupby("repeat")["value"].mean()
-
-
-_SCORES = [*RUN, "setting", "classifier", "metric", "value"]
-
 
 def assemble(
     records: Sequence[RunRecord], *, test: pd.DataFrame, task: Task
 ) -> ComparisonResult:
     """Put the records of all runs together, with the ranking agreements of A and C."""
     rows = [
-        [*(record.facts[name] for name in RUN), *score]
+        [*(record.row[name] for name in _RUN), *score]
         for record in records
         for score in record.scores
     ]
     rows += _agreements(pd.DataFrame(rows, columns=_SCORES))
     scores = pd.DataFrame(rows, columns=_SCORES)
-    runs = pd.DataFrame([record.facts for record in records])
+    runs = pd.DataFrame([record.row for record in records])
     sampled = [record for record in records if record.sample]
-    samples = {(r.facts["synthesizer"], r.facts["epsilon"]): r.sample for r in sampled}
+    samples = {(r.row["synthesizer"], r.row["epsilon"]): r.sample for r in sampled}
     columns = plain_columns(test)
-    real = [marginal(column) for column in columns]
+    real = [Marginal.of(column) for column in columns]
     pairs = strongest_pairs(columns, task.target)
     return ComparisonResult(scores, runs, samples, real, task.target, real_pairs=pairs)
 

@@ -32,6 +32,7 @@ from skdpsynth.metrics import (
 from skdpsynth.utils import PeakMemory, RunFolder
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Hashable, Iterator
 
     from sklearn.base import BaseEstimator
@@ -93,15 +94,9 @@ class RunRecord:
     `sample` has some synthetic rows for plots, of the first repeat only.
     """
 
-    facts: dict[str, Any]
+    row: dict[str, Any]
     scores: list[list[Any]] = field(default_factory=list)
     sample: list[PlainColumn] = field(default_factory=list)
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> RunRecord:
-        """Undo `dataclasses.asdict`."""
-        sample = [PlainColumn(**column) for column in document["sample"]]
-        return cls(dict(document["facts"]), list(document["scores"]), sample)
 
 
 def run(job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame) -> RunRecord:
@@ -121,19 +116,19 @@ def run(job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame) -> RunRec
     # backend sends the tables around again.
     with collected_warnings() as warned, parallel_config(backend="sequential"):
         try:
-            table = _table(job, task, train, record.facts)
+            table = _table(job, task, train, record.row)
             start = time.perf_counter()
             _score(job, task, table, train, test, record)
-            record.facts["score_s"] = time.perf_counter() - start
+            record.row["score_s"] = time.perf_counter() - start
         except Exception as error:  # whatever it is, the other runs go on
-            record.facts["error"] = f"{type(error).__name__}: {error}"
+            record.row["error"] = f"{type(error).__name__}: {error}"
             record.scores.clear()
-    record.facts["warned"] = "\n".join(warned)
+    record.row["warned"] = "\n".join(warned)
     return record
 
 
 def _table(
-    job: Job, task: Task, train: pd.DataFrame, facts: dict[str, Any]
+    job: Job, task: Task, train: pd.DataFrame, row: dict[str, Any]
 ) -> pd.DataFrame:
     """Give the rows to score: synthetic ones, or as many real ones."""
     if job.synthesizer is None:
@@ -144,18 +139,18 @@ def _table(
         # A frame of its own on the same values: columns that it adds or drops are not
         # those of the next run.
         synthesizer.fit(train.copy(deep=False))
-        facts["fit_s"] = time.perf_counter() - start
+        row["fit_s"] = time.perf_counter() - start
         # What the fit charged, whatever happens next.
-        facts["epsilon_spent"] = float(getattr(synthesizer, "epsilon_", np.nan))
-        facts["delta"] = float(getattr(synthesizer, "delta_", np.nan))
+        row["epsilon_spent"] = float(getattr(synthesizer, "epsilon_", np.nan))
+        row["delta"] = float(getattr(synthesizer, "delta_", np.nan))
         start = time.perf_counter()
         table: pd.DataFrame = synthesizer.sample(
             task.n_samples,
             sampling_strategy=task.sampling_strategy,
             random_state=job.seed,
         )
-        facts["sample_s"] = time.perf_counter() - start
-    facts["peak_mb"] = memory.megabytes
+        row["sample_s"] = time.perf_counter() - start
+    row["peak_mb"] = memory.megabytes
     return table
 
 
@@ -206,7 +201,7 @@ def _score(
 
 
 def _has_labels(table: pd.DataFrame, task: Task) -> bool:
-    """Say whether Setting C has something to tell apart, and warn if not."""
+    """Say whether Setting C has two labels to learn, and warn if not."""
     labels = set(table[task.target].dropna().unique())
     if len(labels) > 1 and (task.pos_label is None or task.pos_label in labels):
         return True
@@ -222,10 +217,9 @@ def _has_labels(table: pd.DataFrame, task: Task) -> bool:
 def _tidy(setting: str, scores: pd.DataFrame) -> list[list[Any]]:
     """Turn a table of scores into rows; the mean is left out, anybody can take it."""
     return [
-        [setting, classifier, metric, float(scores.loc[classifier, metric])]
-        for classifier in scores.index
-        if classifier != "mean"
-        for metric in scores.columns
+        [setting, classifier, metric, float(value)]
+        for classifier, row in scores.drop(index="mean").iterrows()
+        for metric, value in row.items()
     ]
 
 
@@ -301,7 +295,7 @@ def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
 # Counted up when a run holds something else. The references have their own count, so
 # that no fit spends budget again for their sake.
 _FORMAT, _REFERENCE_FORMAT = 1, 2
-README = """\
+_README = """\
 Finished runs of skdpsynth.evaluation.compare_synthesizers, one file each.
 
 NOT PRIVATE. The files hold statistics of real rows, and their names depend on the real
@@ -317,48 +311,57 @@ _LIBRARIES = (
 )
 
 
-def shared_key(task: Task, train: pd.DataFrame, test: pd.DataFrame) -> list[Any]:
-    """Return the part of the key that all runs of a comparison share."""
-    versions = {"skdpsynth": package_version()}
-    for name in _LIBRARIES:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return [joblib.hash(task), table_digest(train), table_digest(test), versions]
+class KeptRuns:
+    """The finished runs of a comparison in a folder: one file each."""
 
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        task: Task,
+        train: pd.DataFrame,
+        test: pd.DataFrame,
+    ) -> None:
+        self._folder = RunFolder(folder, _README)
+        versions = {"skdpsynth": package_version()}
+        for name in _LIBRARIES:
+            with suppress(importlib.metadata.PackageNotFoundError):
+                versions[name] = importlib.metadata.version(name)
+        digests = table_digest(train), table_digest(test)
+        self._shared = [joblib.hash(task), *digests, versions]
 
-def _name_and_key(job: Job, shared: list[Any]) -> tuple[str, list[Any]]:
-    """Return the name of a run's file, for people, and what determines the run."""
-    synthesizer = job.synthesizer
-    parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
-    own = {k: v for k, v in parameters.items() if k not in _IGNORED}
-    key = [
-        _REFERENCE_FORMAT if synthesizer is None else _FORMAT,
-        *shared,
-        job.name,
-        type(synthesizer).__module__,
-        type(synthesizer).__qualname__,
-        joblib.hash(own),
-        repr(job.epsilon),
-        job.repeat,
-        job.seed,
-    ]
-    return f"{job.class_name or 'real'}-{job.epsilon:g}-{job.repeat}", key
+    def read(self, job: Job) -> RunRecord | None:
+        """Return the record of a run, or None if there is no whole one."""
+        try:
+            found = self._folder.read(*self._name_and_key(job))
+            sample = [PlainColumn(**column) for column in found["sample"]]
+            return RunRecord(dict(found["facts"]), list(found["scores"]), sample)
+        except (ValueError, LookupError, TypeError):
+            return None
 
+    def write(self, job: Job, record: RunRecord) -> None:
+        """Write the record of a run that has no error."""
+        if not record.row["error"]:
+            sample = [asdict(column) for column in record.sample]
+            content = {"facts": record.row, "scores": record.scores, "sample": sample}
+            self._folder.write(*self._name_and_key(job), content)
 
-def read_record(folder: RunFolder, job: Job, shared: list[Any]) -> RunRecord | None:
-    """Return the record of a run, or None if there is no whole one."""
-    try:
-        return RunRecord.from_dict(folder.read(*_name_and_key(job, shared)))
-    except (ValueError, LookupError, TypeError):
-        return None
-
-
-def write_record(
-    folder: RunFolder, job: Job, shared: list[Any], record: RunRecord
-) -> None:
-    """Write the record of a run that has no error."""
-    if not record.facts["error"]:
-        folder.write(*_name_and_key(job, shared), asdict(record))
+    def _name_and_key(self, job: Job) -> tuple[str, list[Any]]:
+        """Return the name of a run's file, for people, and what determines the run."""
+        synthesizer = job.synthesizer
+        parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
+        own = {k: v for k, v in parameters.items() if k not in _IGNORED}
+        key = [
+            _REFERENCE_FORMAT if synthesizer is None else _FORMAT,
+            *self._shared,
+            job.name,
+            type(synthesizer).__module__,
+            type(synthesizer).__qualname__,
+            joblib.hash(own),
+            repr(job.epsilon),
+            job.repeat,
+            job.seed,
+        ]
+        return f"{job.class_name or 'real'}-{job.epsilon:g}-{job.repeat}", key
 
 
 def table_digest(table: pd.DataFrame) -> str:

@@ -17,17 +17,26 @@ _LIMIT = 1e6
 _MOST_LABELS = 20  # that numbers may be
 
 
-def check_tables(target: str, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Check tables with a label, named as in messages, and bring them to one order.
+def check_tables(target: str | None, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Check tables, named as in messages, and bring them to one order of columns.
 
     TypeError for what is no table; InvalidTableError for one that is empty, has no
-    feature, no or no complete label, repeated names, or other columns than the first.
+    feature, repeated names, other columns than the first, or an incomplete target.
     """
     tables = {name: from_arrow(table) for name, table in tables.items()}
     first_name, first = next(iter(tables.items()))
     for name, table in tables.items():
-        _check_frame(name, table)
-        if target not in table.columns:
+        if not isinstance(table, pd.DataFrame):
+            raise TypeError(
+                f"The '{name}' parameter must be a table of pandas, polars or Arrow. "
+                f"Got {type(table).__name__} instead."
+            )
+        if not table.columns.is_unique:
+            raise InvalidTableError(
+                f"Expected distinct column names in '{name}', but some are repeated. "
+                "Rename or drop them."
+            )
+        if target is not None and target not in table.columns:
             raise InvalidTableError(
                 f"Expected the target column {target!r} in '{name}', but it is not "
                 "there. Name the label column in `target`."
@@ -39,12 +48,13 @@ def check_tables(target: str, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]
                 f"Expected the columns of '{first_name}' in '{name}', but it lacks "
                 f"{missing} and adds {extra}. Keep the columns that both have."
             )
-        if len(table) == 0 or table.shape[1] < 2:
+        if len(table) == 0 or table.shape[1] < 1 + (target is not None):
+            column = "column" if target is None else "feature column beside the target"
             raise InvalidTableError(
-                f"Expected at least one row and one feature column in '{name}', but "
-                f"got {len(table)} rows and {table.shape[1]} columns with the target."
+                f"Expected at least one row and one {column} in '{name}', but got "
+                f"{len(table)} rows and {table.shape[1]} columns."
             )
-        if table[target].isna().any():
+        if target is not None and table[target].isna().any():
             raise InvalidTableError(
                 f"Expected a complete target column {target!r} in '{name}', but it has "
                 "missing values. Drop these rows first."
@@ -70,44 +80,6 @@ def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
             "the column to str."
         )
     return measured
-
-
-def same_columns(
-    real: pd.DataFrame, synthetic: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Check two tables without a label; bring the second to the first's columns.
-
-    TypeError for what is no table; InvalidTableError for other columns, repeated ones
-    or an empty table.
-    """
-    real, synthetic = from_arrow(real), from_arrow(synthetic)
-    for name, table in {"real": real, "synthetic": synthetic}.items():
-        _check_frame(name, table)
-        if table.empty:
-            raise InvalidTableError(
-                f"Expected at least one row and one column in '{name}', but got the "
-                f"shape {table.shape}."
-            )
-    differing = real.columns.symmetric_difference(synthetic.columns, sort=False)
-    if len(differing):
-        raise InvalidTableError(
-            "Expected the same columns in 'real' and 'synthetic', but only one has "
-            f"{sorted(map(str, differing))}. Keep the columns that both have."
-        )
-    return _with_gaps(real), _with_gaps(synthetic[real.columns])
-
-
-def _check_frame(name: str, table: object) -> None:
-    if not isinstance(table, pd.DataFrame):
-        raise TypeError(
-            f"The '{name}' parameter must be a table of pandas, polars or Arrow. Got "
-            f"{type(table).__name__} instead."
-        )
-    if not table.columns.is_unique:
-        raise InvalidTableError(
-            f"Expected distinct column names in '{name}', but some are repeated. "
-            "Rename or drop them."
-        )
 
 
 def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:

@@ -22,10 +22,10 @@ from sklearn.utils.random import sample_without_replacement
 
 from skdpsynth.exceptions import InvalidTableError, check_range
 from skdpsynth.metrics._encode import (
+    check_tables,
     common_kind,
     encode_features,
     finite_numbers,
-    same_columns,
 )
 from skdpsynth.metrics._panel import named_by_class
 
@@ -83,7 +83,7 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
     >>> column_fidelity(real, synthetic)["distance"].to_dict()
     {'age': 0.25, 'sex': 0.25}
     """
-    real, synthetic = same_columns(real, synthetic)
+    real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
     rows = []
     for name in real.columns:
         kind = common_kind(real[name], synthetic[name], name)
@@ -157,7 +157,7 @@ def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
     >>> float(pair_fidelity(real, synthetic)["difference"].iloc[0].round(6))
     2.0
     """
-    real, synthetic = same_columns(real, synthetic)
+    real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
     if real.shape[1] < 2:
         raise InvalidTableError(
             "Expected at least two columns in 'real', but got one. Compare it by "
@@ -233,7 +233,7 @@ def two_sample_scores(
     >>> bool(two_sample_scores(table[::2], table[1::2], max_rows=500).max() < 0.6)
     True
     """
-    real, synthetic = same_columns(real, synthetic)
+    real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
     n_rows = min(len(real), len(synthetic), max_rows)
     check_range("max_rows", max_rows, max_rows >= 10, "at least 10")
     if n_rows < 10:
@@ -491,7 +491,7 @@ def marginal_fidelity(
         whole = isinstance(n_marginals, Integral) and n_marginals >= 1
         expected = "None or an integer of at least 1"
         check_range("n_marginals", n_marginals, whole, expected)
-    real, synthetic = same_columns(real, synthetic)
+    real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
     names = list(real.columns)
     if len(names) < k:
         raise InvalidTableError(
@@ -542,11 +542,11 @@ def _groups(n_columns: int, k: int, limit: int, random_state: int) -> NDArray[np
     ranks = np.arange(min(total, limit))
     if total > limit:
         ranks = sample_without_replacement(total, limit, random_state=random_state)
-    # Every number is one sum of binomials with falling members, hence one group.
-    members = []
+    # Every number is one sum of binomials with falling columns, hence one group.
+    columns = []
     for size in range(k, 0, -1):
-        below = np.array([comb(column, size) for column in range(n_columns)])
-        member = np.searchsorted(below, ranks, side="right") - 1
-        ranks = ranks - below[member]
-        members.append(member)
-    return np.array(sorted(zip(*reversed(members), strict=True)), dtype=np.intp)
+        below = np.array([comb(place, size) for place in range(n_columns)])
+        column = np.searchsorted(below, ranks, side="right") - 1
+        ranks = ranks - below[column]
+        columns.append(column)
+    return np.array(sorted(zip(*reversed(columns), strict=True)), dtype=np.intp)

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    ScoreOne = Callable[[BaseEstimator, bool], tuple[tuple[float, float], str | None]]
+    Pair = tuple[float, float]
+    ScoreOne = Callable[[BaseEstimator, bool], tuple[Pair, str | None]]
 
 Classifiers = (
     Mapping[str, BaseEstimator] | Sequence[str] | Sequence[BaseEstimator] | None
@@ -197,8 +198,6 @@ def has_methods(entry: object, *names: str) -> bool:
     return not isinstance(entry, type) and all(hasattr(entry, name) for name in names)
 
 
-_AREAS = ["auroc", "auprc"]
-_ERRORS = ["r2", "rmse"]
 _OF_LABELS = "an AUROC of 0.5 and the base rate as AUPRC"
 _OF_NUMBERS = "the mean of its target for every row"
 
@@ -220,19 +219,17 @@ def score_classifiers(
     # Where each scored label stands among the labels of the training table, or -1.
     places = [np.flatnonzero(known == label) for label in labels]
     columns = [int(next(iter(place), -1)) for place in places]
-    unknown = columns.count(-1)
-    if len(known) < 2 or not X_train.any():
-        what = "one label only" if len(known) < 2 else "no feature that varies"
-        _warn_degraded(setting, what, _OF_LABELS)
-        columns = [-1] * len(labels)
-    elif unknown:
-        what = f"no row of {unknown} of the {len(labels)} labels scored"
-        _warn_degraded(setting, what, _OF_LABELS)
-    one = partial(_classified, data=(X_train, codes, X_test, truths), columns=columns)
-    scores, failures = _scored(one, classifiers, CLASSIFIERS, n_jobs)
-    for what in failures:
-        _warn_degraded(setting, what, _OF_LABELS)
-    return scores.set_axis(_AREAS, axis=1).rename_axis("classifier")
+    learnable, poor = len(known) >= 2 and bool(X_train.any()), []
+    if not learnable:
+        poor = ["one label only" if len(known) < 2 else "no feature that varies"]
+    elif -1 in columns:
+        poor = [f"no row of {columns.count(-1)} of the {len(labels)} labels scored"]
+    learn = partial(_outputs, X_train=X_train, codes=codes, X_test=X_test)
+    score = partial(_mean_areas, truths=truths, columns=columns)
+    one = partial(_scored, learn=learn if learnable else None, score=score)
+    scores, failed = _all_scored(one, classifiers, CLASSIFIERS, n_jobs)
+    _warn_degraded(setting, poor + failed, _OF_LABELS)
+    return scores.set_axis(["auroc", "auprc"], axis=1).rename_axis("classifier")
 
 
 def score_regressors(
@@ -248,13 +245,14 @@ def score_regressors(
     X_train, X_test = _features(train, test, target)
     kind = common_kind(train[target], test[target], target)
     y_train, y_test = (finite_numbers(part[target], kind) for part in (train, test))
-    if not X_train.any():
-        _warn_degraded(setting, "no feature that varies", _OF_NUMBERS)
-    one = partial(_regressed, data=(X_train, y_train, X_test, y_test))
-    scores, failures = _scored(one, classifiers, REGRESSORS, n_jobs)
-    for what in failures:
-        _warn_degraded(setting, what, _OF_NUMBERS)
-    return scores.set_axis(_ERRORS, axis=1).rename_axis("regressor")
+    learnable = bool(X_train.any())
+    learn = partial(_predictions, X_train=X_train, y_train=y_train, X_test=X_test)
+    score = partial(_errors, y_test=y_test, guess=y_train.mean())
+    one = partial(_scored, learn=learn if learnable else None, score=score)
+    scores, failed = _all_scored(one, classifiers, REGRESSORS, n_jobs)
+    poor = [] if learnable else ["no feature that varies"]
+    _warn_degraded(setting, poor + failed, _OF_NUMBERS)
+    return scores.set_axis(["r2", "rmse"], axis=1).rename_axis("regressor")
 
 
 def _features(
@@ -264,86 +262,73 @@ def _features(
     return standardize(matrices[0], matrices[1])
 
 
-def _scored(
+def _all_scored(
     one: ScoreOne, classifiers: Classifiers, known: Panel, n_jobs: int | None
 ) -> tuple[pd.DataFrame, list[str]]:
     """Score a panel and its mean; say which could not be fitted."""
     panel, own = resolve_classifiers(classifiers, known)
-    results = Parallel(n_jobs=n_jobs)(
-        delayed(one)(model, own) for model in panel.values()
-    )
+    results = Parallel(n_jobs=n_jobs)(delayed(one)(m, own) for m in panel.values())
     scores = pd.DataFrame([found for found, _ in results], index=list(panel))
     scores.loc["mean"] = scores.loc[averaged(panel)].mean()
-    failures = {name: error for name, (_, error) in zip(panel, results, strict=True)}
     return scores, [
         f"nothing {name} can be fitted to ({error})"
-        for name, error in failures.items()
+        for name, (_, error) in zip(panel, results, strict=True)
         if error is not None
     ]
 
 
-def _warn_degraded(setting: str, what: str, guess: str) -> None:
-    """Warn that a guess is scored instead of a classifier or regressor."""
-    warnings.warn(
-        f"The training table of Setting {setting} has {what}; this scores as a guess: "
-        f"{guess}.",
-        DegradedResultWarning,
-        stacklevel=4,
-    )
-
-
-def _regressed(
-    model: BaseEstimator, own: bool, *, data: tuple[Matrix, Matrix, Matrix, Matrix]
-) -> tuple[tuple[float, float], str | None]:
-    """Train one regressor; return its scores, and the error of a fit that failed."""
-    X_train, y_train, X_test, y_test = data
-    output, failure = np.full(len(y_test), y_train.mean()), None
-    if X_train.any():
-        try:
-            output = np.asarray(clone(model).fit(X_train, y_train).predict(X_test))
-        except ValueError as exc:
-            if own:
-                raise
-            failure = type(exc).__name__
-    squares = float(((y_test - output) ** 2).mean())
-    # Of rows that are all equal nothing is left to explain.
-    varies = y_test.min() < y_test.max()
-    r2 = 1.0 - squares / float(y_test.var()) if varies else 0.0
-    return (r2, float(np.sqrt(squares))), failure
-
-
-def _classified(
+def _scored(
     model: BaseEstimator,
     own: bool,
     *,
-    data: tuple[Matrix, NDArray[np.intp], Matrix, NDArray[np.bool_]],
-    columns: list[int],
-) -> tuple[tuple[float, float], str | None]:
-    """Train one classifier; return its scores, and the error of a fit that failed."""
-    X_train, codes, X_test, truths = data
-    outputs = failure = None
-    if max(columns) >= 0:
+    learn: Callable[[BaseEstimator], Matrix] | None,
+    score: Callable[[Matrix | None], Pair],
+) -> tuple[Pair, str | None]:
+    """Train and score one; return its scores, and the error of a fit that failed."""
+    output = failure = None
+    if learn is not None:
         try:
-            outputs = _outputs(model, X_train, codes, X_test)
+            output = learn(clone(model))
         except ValueError as exc:
             # A synthetic table may be too poor for one of the twelve (LDA refuses as
             # many rows as labels). The user's own classifier is not excused.
             if own:
                 raise
             failure = type(exc).__name__
-    pairs = [
-        _areas(truths[:, i], None if outputs is None or at < 0 else outputs[:, at])
-        for i, at in enumerate(columns)
-    ]
-    auroc, auprc = np.mean(pairs, axis=0)
-    return (float(auroc), float(auprc)), failure
+    return score(output), failure
+
+
+def _warn_degraded(setting: str, reasons: list[str], guess: str) -> None:
+    """Warn that a guess is scored instead of a classifier or regressor."""
+    for what in reasons:
+        warnings.warn(
+            f"The training table of Setting {setting} has {what}; this scores as a "
+            f"guess: {guess}.",
+            DegradedResultWarning,
+            stacklevel=4,
+        )
+
+
+def _predictions(
+    model: BaseEstimator, X_train: Matrix, y_train: Matrix, X_test: Matrix
+) -> Matrix:
+    return np.asarray(model.fit(X_train, y_train).predict(X_test))
+
+
+def _errors(output: Matrix | None, y_test: Matrix, guess: float) -> Pair:
+    """Compute r2 and the root of the mean squared error, without a model of a guess."""
+    errors = y_test - (guess if output is None else output)
+    squares = float((errors**2).mean())
+    # Of rows that are all equal nothing is left to explain.
+    varies = y_test.min() < y_test.max()
+    r2 = 1.0 - squares / float(y_test.var()) if varies else 0.0
+    return r2, float(np.sqrt(squares))
 
 
 def _outputs(
     model: BaseEstimator, X_train: Matrix, codes: NDArray[np.intp], X_test: Matrix
 ) -> Matrix:
-    """Fit a copy of a classifier; return one column of scores for each label."""
-    model = clone(model)
+    """Fit a classifier; return one column of scores for each label."""
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         # The panel's iterations are fixed, and one-hot columns are collinear: neither
         # says anything about the synthetic table. Here, so that it holds in workers
@@ -356,12 +341,19 @@ def _outputs(
     return np.column_stack([-outputs, outputs]) if outputs.ndim == 1 else outputs
 
 
-def _areas(truth: NDArray[np.bool_], output: Matrix | None) -> tuple[float, float]:
-    """Compute AUROC and average precision of one label against the rest."""
-    base_rate = float(truth.mean())
-    # Without a classifier, or with one class only (a part of a synthetic table): a
-    # guess.
-    if output is None or base_rate in {0.0, 1.0}:
-        return 0.5, base_rate
-    auroc = float(roc_auc_score(truth, output))
-    return auroc, float(average_precision_score(truth, output))
+def _mean_areas(
+    outputs: Matrix | None, truths: NDArray[np.bool_], columns: list[int]
+) -> Pair:
+    """Compute AUROC and average precision, the means over labels against the rest."""
+    pairs = []
+    for truth, at in zip(truths.T, columns, strict=True):
+        base_rate = float(truth.mean())
+        # Without a classifier, or with one class only (a part of a synthetic table): a
+        # guess.
+        if outputs is None or at < 0 or base_rate in {0.0, 1.0}:
+            pairs.append((0.5, base_rate))
+            continue
+        auroc = roc_auc_score(truth, outputs[:, at])
+        pairs.append((auroc, average_precision_score(truth, outputs[:, at])))
+    auroc, auprc = np.mean(pairs, axis=0)
+    return float(auroc), float(auprc)

@@ -111,9 +111,9 @@ def feature_ranking_agreement(
     The importance of a feature is the absolute Pearson correlation with the label, and
     the agreement is that of `synthetic_ranking_agreement`. The label counts as 1
     for one label and 0 for all others; with two labels it does not matter for which. A
-    measurement counts as it is. A
-    category column counts as much as its best level. A constant column has importance
-    0. A missing number is replaced by the synthetic median.
+    measurement counts as it is. A column of categories counts as much as its best one.
+    A constant column has importance 0. A missing number is replaced by the synthetic
+    median.
 
     Examples
     --------

@@ -33,7 +33,7 @@ class withheld:  # noqa: N801 - reads as a function: `with withheld(rule):`
         if error is None:
             return
         notes = getattr(error, "__notes__", [])
-        if isinstance(error, Exception) and not _is_told(error):
+        if isinstance(error, Exception) and not _may_be_shown(error):
             hidden = SkdpsynthError(
                 f"{self._rule}. Got a {type(error).__name__}, whose words may hold a"
                 " value of the table and are withheld; take the same step in Python to"
@@ -49,7 +49,7 @@ class withheld:  # noqa: N801 - reads as a function: `with withheld(rule):`
         notes[:] = [note for note in notes if note == self._note]
 
 
-def _is_told(error: Exception) -> bool:
+def _may_be_shown(error: Exception) -> bool:
     """Whether the words are ours, or those of the operating system about a file."""
     of_system = isinstance(error, OSError) and error.errno is not None
     return of_system or isinstance(error, SkdpsynthError)

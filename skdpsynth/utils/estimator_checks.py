@@ -86,12 +86,12 @@ def check_synthesizer(synthesizer: BaseSynthesizer) -> None:
     AssertionError
         If a check fails; the message names it.
     """
+    kind = type(synthesizer).__name__
     for name, check in synthesizer_checks():
         try:
             check(synthesizer)
         except AssertionError as error:
-            msg = f"{type(synthesizer).__name__} fails the check {name!r}: {error}"
-            raise AssertionError(msg) from error
+            raise AssertionError(f"{kind} fails the check {name!r}: {error}") from error
 
 
 def parametrize_with_checks(
@@ -137,6 +137,10 @@ def _table() -> pd.DataFrame:
         }
     )
     return table.iloc[order].reset_index(drop=True)
+
+
+def _secret_numbers() -> set[float]:
+    return {*_table()["number"], *_table()["holes"].dropna()}
 
 
 def _ready(synthesizer: BaseSynthesizer, **parameters: object) -> BaseSynthesizer:
@@ -255,21 +259,15 @@ def _check_sample_is_like_the_table(synthesizer: BaseSynthesizer) -> None:
     for n_samples in (1, 7, 50):
         synthetic = fitted.sample(n_samples)
         _require(isinstance(synthetic, pd.DataFrame), "sample gives no DataFrame")
-        _require(
-            synthetic.shape == (n_samples, table.shape[1]), f"shape {synthetic.shape}"
-        )
-        _require(
-            synthetic.index.equals(pd.RangeIndex(n_samples)), "the index is not fresh"
-        )
+        shape, index = (n_samples, table.shape[1]), pd.RangeIndex(n_samples)
+        _require(synthetic.shape == shape, f"shape {synthetic.shape}")
+        _require(synthetic.index.equals(index), "the index is not fresh")
         _require(list(synthetic) == list(table), "columns or their order differ")
         for name in table.columns.drop("kind"):
             _require(synthetic[name].dtype == table[name].dtype, f"dtype of {name!r}")
-        _require(
-            isinstance(synthetic["kind"].dtype, pd.CategoricalDtype), "no category"
-        )
-        _require(
-            synthetic["kind"].cat.ordered, "an ordered category came back unordered"
-        )
+        kind = synthetic["kind"].dtype
+        _require(isinstance(kind, pd.CategoricalDtype), "no category")
+        _require(kind.ordered, "an ordered category came back unordered")
 
 
 def _check_sampling_strategies(synthesizer: BaseSynthesizer) -> None:
@@ -357,11 +355,6 @@ def reachable(root: object) -> Iterator[Any]:
             stack += [getattr(item, name, None) for name in slots]
 
 
-def _secret_numbers() -> set[float]:
-    table = _table()
-    return {*table["number"], *table["holes"].dropna()}
-
-
 def _check_file(synthesizer: BaseSynthesizer) -> None:
     fitted = _fitted(synthesizer)
     with tempfile.TemporaryDirectory() as folder:
@@ -410,10 +403,8 @@ def _check_labels_beside_the_table(synthesizer: BaseSynthesizer) -> None:
         numbers = table[["number", "count"]].to_numpy()
         array, codes = ready.fit_resample(numbers, np.arange(_N_ROWS) % 2)
     _require(list(features) == list(table), "columns differ")
-    _require(
-        synthetic.name == labels.name and synthetic.dtype == labels.dtype,
-        "labels differ",
-    )
+    _require(synthetic.name == labels.name, "labels have another name")
+    _require(synthetic.dtype == labels.dtype, "labels have another dtype")
     _require(len(synthetic) == len(features), "lengths differ")
     _require(isinstance(array, np.ndarray) and array.shape[1] == 2, "no array came")
     _require(codes.dtype == np.array([0, 1]).dtype, "the dtype of the labels differs")

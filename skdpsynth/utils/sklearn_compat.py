@@ -1,4 +1,4 @@
-"""Synthetic rows of a fitted synthesizer: at once, or batch by batch."""
+"""What is taken of scikit-learn's private names, and a seed from a `random_state`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from sklearn.base import _fit_context as fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
-__all__ = ["InstanceOf", "Interval", "Options", "StrOptions", "fit_context"]
+__all__ = [
+    "InstanceOf",
+    "Interval",
+    "Options",
+    "StrOptions",
+    "fit_context",
+    "public_seed",
+]
 
 
 class InstanceOf(HasMethods):

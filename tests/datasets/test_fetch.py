@@ -82,9 +82,8 @@ def openml(monkeypatch: pytest.MonkeyPatch, answer: Callable) -> list[dict]:
 @pytest.mark.usefixtures("offline")
 @pytest.mark.parametrize("fetch", FETCHERS)
 def test_without_network_the_error_says_how_to_get_the_table(fetch, home):
-    pattern = (
-        rf"URLError.*Download it from https://\S+ and call {fetch.__name__}\(path="
-    )
+    call = rf"and call {fetch.__name__}\(path="
+    pattern = rf"URLError.*Download it from https://\S+ {call}"
     with pytest.raises(DatasetUnavailableError, match=pattern):
         fetch()
     assert not home.exists()

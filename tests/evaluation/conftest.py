@@ -139,11 +139,10 @@ def no_pictures(monkeypatch):
 @pytest.fixture(scope="session")
 def result(tables) -> ComparisonResult:
     """Compare a baseline, two claims, and rows without a claim; one run fails."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
+    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         return compare_synthesizers(
             {
-                "floor": IndependentSynthesizer(schema=SCHEMA),
+                "baseline": IndependentSynthesizer(schema=SCHEMA),
                 "<b>blind</b> & $x$": Blind(),
                 "_copy": Copy(),
                 "broken": Broken(),

@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.evaluation._marginals import (
-    Pair,
+    Marginal,
     PlainColumn,
     Side,
-    marginal,
     plain_columns,
-    shares,
     strongest_pairs,
 )
 
@@ -53,38 +51,43 @@ def test_plain_columns():
     )
 )
 def test_shares_of_numbers_sum_to_one(values):
-    column = PlainColumn("x", "number", [float(v) for v in values])
-    found = marginal(column)
+    found = Marginal.of(PlainColumn("x", "number", [float(v) for v in values]))
     assert sum(found.shares) == pytest.approx(1.0)
-    assert len(found.shares) == len(found.bins) - 1 <= 30
-    assert np.all(np.diff(found.bins) > 0)
+    (side,) = found.sides
+    assert len(found.shares) <= 31  # with that of missing values
+    edges = [side.ends[0], *side.cells.edges, side.ends[1]]
+    assert len(edges) == len(found.shares)
+    assert np.all(np.diff(edges) > 0)
     # Another column in the same bins: what is outside counts in the outer ones.
-    far = PlainColumn("x", "number", [-1e9, 1e9, None, 1e9])
-    assert shares(far, found)[0] + shares(far, found)[-1] >= 0.75
+    far = found.shares_of([PlainColumn("x", "number", [-1e9, 1e9, None, 1e9])])
+    assert far[[0, -2]].sum() >= 0.75
+    assert far[-1] == 0.25
+    assert found.shares_of([PlainColumn("x", "category", ["a"])]) is None
 
 
 def test_whole_numbers_have_bins_of_their_own():
-    column = PlainColumn("x", "number", [0.0] * 6 + [1.0] * 3 + [4.0])
-    found = marginal(column)
-    assert found.bins == [-0.5, 0.5, 1.5, 2.5, 3.5, 4.5]
-    assert found.shares == pytest.approx([0.6, 0.3, 0, 0, 0.1])
+    found = Marginal.of(PlainColumn("x", "number", [0.0] * 6 + [1.0] * 3 + [4.0]))
+    assert found.sides[0].ends == (-0.5, 4.5)
+    assert found.sides[0].cells.edges.tolist() == [0.5, 1.5, 2.5, 3.5]
+    assert found.shares == pytest.approx([0.6, 0.3, 0, 0, 0.1, 0])
 
 
 def test_shares_of_categories():
     """The twelve most frequent by name, then the others, then the missing ones."""
     values = [f"l{i:02d}" for i in range(20) for _ in range(20 - i)] + [None] * 10
-    found = marginal(PlainColumn("k", "category", values))
-    assert found.bins == [*(f"l{i:02d}" for i in range(12)), "(other)", "(missing)"]
+    found = Marginal.of(PlainColumn("k", "category", values))
+    expected = [*(f"l{i:02d}" for i in range(12)), "(other)", "(missing)"]
+    assert found.sides[0].labels() == expected
     assert found.shares[0] == pytest.approx(20 / 220)
     assert found.shares[-2:] == pytest.approx([sum(range(1, 9)) / 220, 10 / 220])
     assert sum(found.shares) == pytest.approx(1.0)
-    assert marginal(PlainColumn("n", "number", [None])).bins == [0.0, 1.0]
-    empty = marginal(PlainColumn("k", "category", []))
-    assert empty.shares == [0.0, 0.0]
+    nothing = Marginal.of(PlainColumn("n", "number", [None]))
+    assert (nothing.sides[0].ends, nothing.shares.tolist()) == ((0.0, 1.0), [0.0, 1.0])
+    assert Marginal.of(PlainColumn("k", "category", [])).shares.tolist() == [0.0, 0.0]
 
 
-def names(pairs: list[Pair]) -> list[tuple[str, str]]:
-    return [(pair.first.name, pair.second.name) for pair in pairs]
+def names(pairs: list[Marginal]) -> list[tuple[str, str]]:
+    return [tuple(side.name for side in pair.sides) for pair in pairs]
 
 
 def test_the_strongest_pairs_come_first():
@@ -119,32 +122,31 @@ def test_of_many_columns_the_first_and_the_target_are_compared():
 
 def test_cells_and_their_names():
     numbers = PlainColumn("n", "number", [float(v) for v in range(1, 81)] + [None])
-    side = Side.of(numbers)
+    side = Side.of_pair(numbers)
     assert side.labels() == [
         "<10", "10", "20", "30", "40", "50", "60", "70", "(missing)"
     ]  # fmt: skip
     assert np.bincount(side.codes(numbers)).tolist() == [9, *[10] * 6, 11, 1]
     days = PlainColumn("t", "time", [0.0, 1.0, 2.0, 3.0] * 5)
-    assert Side.of(days).labels()[:2] == ["<1970-01-02", "1970-01-02"]
-    assert Side.of(PlainColumn("c", "number", [5.0] * 9)).labels() == [
+    assert Side.of_pair(days).labels()[:2] == ["<1970-01-02", "1970-01-02"]
+    assert Side.of_pair(PlainColumn("c", "number", [5.0] * 9)).labels() == [
         "all", "(missing)"
     ]  # fmt: skip
     texts = PlainColumn("g", "category", [*"aaab", None])
-    assert Side.of(texts).labels() == ["a", "b", "(other)", "(missing)"]
+    assert Side.of_pair(texts).labels() == ["a", "b", "(other)", "(missing)"]
     money = PlainColumn("m", "number", [1234.5] * 4 + [2e9] * 4)
-    assert Side.of(money).labels() == ["<2e+09", "2e+09", "(missing)"]
+    assert Side.of_pair(money).labels() == ["<2e+09", "2e+09", "(missing)"]
 
 
-def test_joint_shares_by_a_crosstab(compare, stubs, tables):
+def test_2_way_marginals_by_a_crosstab(compare, stubs, tables):
     result = compare({"copy": stubs["Copy"]()}, n_repeats=1)
-    pair = next(p for p in result._real_pairs if p.second.name == "label")
+    pair = next(p for p in result._real_pairs if p.sides[1].name == "label")
+    first, label = pair.sides
     test = tables[1]
-    codes = pair.first.codes(
-        next(c for c in plain_columns(test) if c.name == pair.first.name)
-    )
+    codes = first.codes(next(c for c in plain_columns(test) if c.name == first.name))
     expected = pd.crosstab(codes, test["label"], normalize=True)
-    used = np.unique(codes)
-    levels = list(pair.second.cells.categories)
-    assert pair.shares[used, :2] == pytest.approx(expected[levels].to_numpy())
-    again = pair.shares_of(plain_columns(test))
-    assert again == pytest.approx(pair.shares)
+    categories = list(label.cells.categories)
+    assert pair.shares[np.unique(codes), :2] == pytest.approx(
+        expected[categories].to_numpy()
+    )
+    assert pair.shares_of(plain_columns(test)) == pytest.approx(pair.shares)

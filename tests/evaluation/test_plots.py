@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from _comparisons import chosen
 
-from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER, _styles
+from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
 
 BLIND = r"<b>blind</b> & \$x\$"
 
@@ -33,11 +33,11 @@ def test_tradeoff_draws_the_summary(result):
     ax = result.plot_tradeoff(metric="auprc")
     table = result.summary().set_index(["synthesizer", "epsilon"])["auprc"]
     assert line(ax, BLIND).tolist() == table["<b>blind</b> & $x$"].tolist()
-    assert line(ax, "floor").tolist() == table["floor"].tolist()
+    assert line(ax, "baseline").tolist() == table["baseline"].tolist()
     assert set(line(ax, "real rows")) == {table.iloc[0]}
     assert line(ax, " _copy").tolist() == [table["_copy", math.inf]]
     assert line(ax, "broken").tolist() == table["broken"].dropna().tolist()
-    assert {*labels(ax)} == {BLIND, "floor", "real rows", " _copy", "broken"}
+    assert {*labels(ax)} == {BLIND, "baseline", "real rows", " _copy", "broken"}
     ticks = [text.get_text() for text in ax.get_xticklabels()]
     assert ticks == ["0.5", "1", "10", "no noise"]
     places = ax.get_xticks()
@@ -60,13 +60,13 @@ def test_the_band_is_one_deviation_on_either_side(result):
             assert [at.min(), at.max()] == pytest.approx(ends)
 
 
-def test_a_floor_at_one_epsilon_is_a_line_across(compare, stubs):
-    """So that what has no epsilon can be held against it; its own name says floor."""
-    floor = type("IndependentSynthesizer", (stubs["Blind"],), {})
-    result = compare({"marginals": floor(), "a": stubs["Copy"]()}, n_repeats=1)
+def test_a_baseline_at_one_epsilon_is_a_line_across(compare, stubs):
+    """So that what has no epsilon can be held against it."""
+    baseline = type("IndependentSynthesizer", (stubs["Blind"],), {})
+    result = compare({"marginals": baseline(), "a": stubs["Copy"]()}, n_repeats=1)
     ax = result.plot_tradeoff()
-    drawn = next(each for each in ax.lines if "floor" in each.get_label())
-    assert drawn.get_label() == "marginals (floor)"
+    drawn = next(each for each in ax.lines if "baseline" in each.get_label())
+    assert drawn.get_label() == "marginals (baseline)"
     assert drawn.get_linestyle() == ":"
     assert list(drawn.get_xdata()) == [0, 1]  # in parts of the width
     height = result.repeats("marginals", 1.0, "B", "auroc").mean()
@@ -79,7 +79,7 @@ def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result):
     assert "real rows" not in labels(ax)
     assert ax.get_ylabel() == "AUROC, mean of classifiers"
     public = result.public_part().plot_tradeoff(setting="C")
-    assert {*labels(public)} == {BLIND, "floor", "broken"}
+    assert {*labels(public)} == {BLIND, "baseline", "broken"}
 
 
 @pytest.mark.parametrize("names", [("Blind", "Broken"), ("Copy", "Copy")])
@@ -99,68 +99,61 @@ def test_points_of_one_epsilon_or_none_lie_side_by_side(compare, stubs, names):
     assert lengths == pytest.approx([2 * spread] * 2)
 
 
-def test_classifiers_are_drawn_by_score(result):
-    ax = result.plot_classifiers(epsilon=10.0)
-    scores = chosen(result.scores, metric="auroc", setting="A")
-    real = scores.groupby("classifier")["value"].mean().sort_values()
+@pytest.mark.parametrize(
+    ("setting", "reference", "epsilon"), [("B", "A", 10.0), ("C", "C", None)]
+)
+def test_classifiers_are_drawn_by_score(result, setting, reference, epsilon):
+    """In the order of real rows in the same setting, which have marks of their own."""
+    ax = result.plot_classifiers(setting=setting, epsilon=epsilon)
+    at = epsilon or 0.5
+    assert ax.get_title().startswith(f"epsilon = {at:g}: ")
+
+    def means(**own):
+        found = chosen(result.scores, metric="auroc", **own)
+        return found.groupby("classifier")["value"].mean()
+
+    real = means(synthesizer="real data", setting=reference).sort_values()
     assert [text.get_text() for text in ax.get_yticklabels()] == real.index.tolist()
     (marks,) = ax.collections
     assert marks.get_offsets()[:, 0].tolist() == real.tolist()
-    own = {"synthesizer": "floor", "epsilon": 10.0, "setting": "B"}
-    means = (
-        chosen(result.scores, metric="auroc", **own)
-        .groupby("classifier")["value"]
-        .mean()
-    )
-    (floor,) = (each for each in ax.lines if each.get_label() == "floor")
-    assert list(floor.get_xdata()) == means[real.index].tolist()
-    assert " _copy" in labels(ax)  # without noise, so at every epsilon
+    own = means(synthesizer="baseline", epsilon=at, setting=setting)
+    (drawn,) = (each for each in ax.lines if each.get_label() == "baseline")
+    assert list(drawn.get_xdata()) == own[real.index].tolist()
+    # What has no noise is there at every epsilon.
+    of_real = {"B": "real rows", "C": "real rows in Setting C"}[setting]
+    assert {*labels(ax)} >= {of_real, BLIND, "baseline", " _copy"}
 
 
-def test_classifiers_of_setting_c_are_drawn_beside_the_real_rows_in_it(result):
-    ax = result.plot_classifiers(setting="C")
-    own = {"metric": "auroc", "setting": "C", "synthesizer": "real data"}
-    scores = chosen(result.scores, **own)
-    real = scores.groupby("classifier")["value"].mean().sort_values()
-    (marks,) = ax.collections
-    assert marks.get_offsets()[:, 0].tolist() == real.tolist()
-    real_rows = "real rows in Setting C"
-    assert {*labels(ax)} == {real_rows, BLIND, "floor", " _copy", "broken"}
-    assert ax.get_title().startswith("epsilon = 0.5: ")
+def test_classifiers_of_synthetic_rows_alone(result):
+    public = result.public_part().plot_classifiers(setting="C")
+    assert {*labels(public)} == {BLIND, "baseline", "broken"}
     # The reference has no epsilon that could be asked for.
     with pytest.raises(ValueError, match=r"one of \[0\.5, 1\.0, 10\.0, inf\]"):
         result.plot_classifiers(setting="C", epsilon=math.nan)
-    public = result.public_part().plot_classifiers(setting="C")
-    assert {*labels(public)} == {BLIND, "floor", "broken"}
+
+
+def marks_of(ax, number: int) -> dict[str, float]:
+    """Give the shares of categories by the marks of a synthesizer, without zeros."""
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    found = dict(zip(names, ax.lines[number].get_xdata(), strict=True))
+    return {name: share for name, share in found.items() if share}
 
 
 def test_marginals_are_shares(result, tables):
     axes = result.plot_marginals()
-    assert [ax.get_title() for ax in axes] == [
-        "label",
-        "size",
-        "count",
-        "kind",
-        "noise",
-    ]
+    titles = [ax.get_title() for ax in axes]
+    assert titles == ["label", "size", "count", "kind", "noise"]
     (kind,) = result.plot_marginals(columns=["kind"])
-    shares = tables[1]["kind"].value_counts(normalize=True)
-    drawn = dict(
-        zip(
-            (text.get_text() for text in kind.get_yticklabels()),
-            (bar.get_width() for bar in kind.patches),
-            strict=True,
-        )
-    )
+    names = [text.get_text() for text in kind.get_yticklabels()]
+    drawn = dict(zip(names, (bar.get_width() for bar in kind.patches), strict=True))
     assert drawn.pop("(missing)", 0.0) == 0.0  # of synthetic rows only
+    shares = tables[1]["kind"].value_counts(normalize=True)
     assert drawn == pytest.approx(shares.to_dict())
     assert len(kind.lines) == 4
     # The marks of the one that copies the first 120 private rows.
     copied = tables[0][:120]
-    labels_drawn = [text.get_text() for text in kind.get_yticklabels()]
-    marks = dict(zip(labels_drawn, kind.lines[2].get_xdata(), strict=True))
-    assert marks.pop("(missing)", 0.0) == 0.0
-    assert marks == pytest.approx(copied["kind"].value_counts(normalize=True).to_dict())
+    shares = copied["kind"].value_counts(normalize=True)
+    assert marks_of(kind, 2) == pytest.approx(shares.to_dict())
     # Numbers: an area for real rows, and a line for each synthesizer.
     areas = axes[2].patches
     assert [area.get_fill() for area in areas] == [True] + [False] * 4
@@ -208,29 +201,15 @@ def test_synthesizers_are_distinct_without_colour(compare, stubs):
         settings="C",
         classifiers=["GaussianNB"],
     )
-    styles = _styles(result)
+    drawn = result.plot_tradeoff(setting="C").figure.legends[0].get_lines()
     grey = [
-        np.dot(mpl.colors.to_rgb(style["color"]), [0.299, 0.587, 0.114])
-        for style in styles.values()
+        np.dot(mpl.colors.to_rgb(each.get_color()), [0.299, 0.587, 0.114])
+        for each in drawn[:8]
     ]
     assert (np.diff(grey) > 0.05).all()
-    assert len({style["marker"] for style in styles.values()}) == 8
-    lines = [style["linestyle"] for style in styles.values()]
-    assert all(a != b for a, b in pairwise(lines))
-
-
-def shown(ax) -> np.ndarray:
-    """Give the shares that a panel shows."""
-    (image,) = ax.images
-    return np.asarray(image.get_array())
-
-
-def ticks(ax) -> tuple[list[str], list[str]]:
-    """Give the labels of both axes."""
-    return tuple(
-        [text.get_text() for text in axis.get_ticklabels()]
-        for axis in (ax.yaxis, ax.xaxis)
-    )
+    assert len({each.get_marker() for each in drawn[:8]}) == 8
+    dashes = [each._dash_pattern for each in drawn[:8]]
+    assert all(a != b for a, b in pairwise(dashes))
 
 
 def test_panels_hold_the_shares_of_the_rows(result, tables):
@@ -238,25 +217,27 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
     axes = result.plot_pairs(epsilon=10.0)
     assert axes.shape == (4, 5)
     titles = [ax.get_title() for ax in axes[0]]
-    assert titles == ["real rows", "floor", BLIND, " _copy", "broken"]
-    checked = 0
+    assert titles == ["real rows", "baseline", BLIND, " _copy", "broken"]
+    of_label = 0
     for row in axes:
-        levels = ticks(row[0])
-        of = (row[0].get_ylabel(), row[0].get_xlabel())
+        sides = row[0].get_ylabel(), row[0].get_xlabel()
+        cells = [
+            [text.get_text() for text in axis.get_ticklabels()]
+            for axis in (row[0].yaxis, row[0].xaxis)
+        ]
         for ax, table in ((row[0], tables[1]), (row[3], tables[0][:120])):
-            part = shown(ax)
+            part = np.asarray(ax.images[0].get_array())
             assert part.sum() == pytest.approx(1.0)
-            assert part.shape == tuple(map(len, levels))
-            for side, axis in zip(of, (1, 0), strict=True):
-                if side != "label":
-                    continue
+            assert part.shape == tuple(map(len, cells))
+            if "label" in sides:
+                axis = sides.index("label")
                 expected = table["label"].value_counts(normalize=True)
-                drawn = dict(zip(levels[1 - axis], part.sum(axis=axis), strict=True))
+                drawn = dict(zip(cells[axis], part.sum(axis=1 - axis), strict=True))
                 assert drawn == pytest.approx(expected.to_dict())
-                checked += 1
+                of_label += 1
         scales = {ax.images[0].norm.vmax for ax in row}
         assert len(scales) == 1  # one scale of grey for all tables of a row
-    assert checked > 0
+    assert of_label > 0
 
 
 def test_without_real_rows_the_synthetic_ones_choose(result):
@@ -264,7 +245,7 @@ def test_without_real_rows_the_synthetic_ones_choose(result):
     public = result.public_part()
     assert public._real_pairs == []
     axes = public.plot_pairs()
-    assert [ax.get_title() for ax in axes[0]] == ["floor", BLIND, "broken"]
+    assert [ax.get_title() for ax in axes[0]] == ["baseline", BLIND, "broken"]
     assert axes[0, 0].figure.get_supxlabel() == PUBLIC_FOOTER
     assert result.plot_pairs()[0, 0].figure.get_supxlabel() == PRIVATE_FOOTER
 
@@ -276,12 +257,8 @@ def test_own_axes_of_pairs_and_their_footer(result):
     assert drawn[3, 4] is axes[3, 4]
     assert PRIVATE_FOOTER in [text.get_text() for text in figure.texts]
     for shape in ((3, 6), (5, 4)):
-        with pytest.raises(
-            ValueError, match=r"axes must have the shape \(4, 5\)\. Got"
-        ):
+        with pytest.raises(ValueError, match=r"must have the shape \(4, 5\)\. Got"):
             result.plot_pairs(plt.subplots(*shape)[1], epsilon=10.0)
-    with pytest.raises(ValueError, match="epsilon must be one of"):
-        result.plot_pairs(epsilon=3.0)
 
 
 def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables):
@@ -299,7 +276,7 @@ def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables)
         [text.get_text() for text in ax.texts] == ["of another kind"]
         for ax in axes[:, 1]
     ]
-    of_kind = ["kind" in (p.first.name, p.second.name) for p in result._real_pairs]
+    of_kind = ["kind" in (s.name for s in pair.sides) for pair in result._real_pairs]
     assert empty == of_kind
     assert any(empty)
 
@@ -315,31 +292,34 @@ def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables)
         classifiers=["GaussianNB"],
     )
     (ax,) = result.plot_marginals(columns=["kind"])
-    rows = train[:1_000]
-    names = [text.get_text() for text in ax.get_yticklabels()]
-    drawn = dict(zip(names, ax.lines[0].get_xdata(), strict=True))
-    assert drawn == pytest.approx(rows["kind"].value_counts(normalize=True).to_dict())
+    shares = train[:1_000]["kind"].value_counts(normalize=True)
+    assert marks_of(ax, 0) == pytest.approx(shares.to_dict())
 
 
-def test_what_cannot_be_drawn_is_refused(result, compare, stubs):
-    with pytest.raises(ValueError, match="metric must be one of"):
-        result.plot_tradeoff(metric="accuracy")
-    with pytest.raises(ValueError, match="setting must be one of"):
-        result.plot_classifiers(setting="A")
-    with pytest.raises(ValueError, match="epsilon must be one of"):
-        result.plot_classifiers(epsilon=3.0)
-    with pytest.raises(ValueError, match="columns must be some of"):
-        result.plot_marginals(columns=["absent"])
-    with pytest.raises(ValueError, match="Got none instead"):
-        result.plot_marginals(columns=[])
+@pytest.mark.parametrize(
+    ("draw", "options", "message"),
+    [
+        ("tradeoff", {"metric": "accuracy"}, "metric must be one of"),
+        ("classifiers", {"setting": "A"}, "setting must be one of"),
+        ("classifiers", {"epsilon": 3.0}, "epsilon must be one of"),
+        ("pairs", {"epsilon": 3.0}, "epsilon must be one of"),
+        ("marginals", {"columns": ["absent"]}, "columns must be some of"),
+        ("marginals", {"columns": []}, "Got none instead"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(result, draw, options, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(result, f"plot_{draw}")(**options)
+
+
+def test_where_there_is_nothing_to_draw_that_is_said(result, compare, stubs):
     with pytest.raises(ValueError, match=r"axes must hold 2 Axes\. Got 1"):
         result.plot_marginals(plt.subplots()[1], columns=["size", "kind"])
-    with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
-        result.public_part().plot_tradeoff()
-    with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
-        result.public_part().plot_classifiers()
+    public = result.public_part()
+    for draw in (public.plot_tradeoff, public.plot_classifiers):
+        with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
+            draw()
     nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
-    with pytest.raises(ValueError, match="at least one run with samples"):
-        nothing.plot_marginals()
-    with pytest.raises(ValueError, match="at least one run with samples"):
-        nothing.plot_pairs()
+    for draw in (nothing.plot_marginals, nothing.plot_pairs):
+        with pytest.raises(ValueError, match="at least one run with samples"):
+            draw()

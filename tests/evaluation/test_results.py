@@ -34,7 +34,7 @@ def test_public_part_has_setting_c_of_runs_with_a_claim(result):
     in_c = result.scores[result.scores["setting"] == "C"]
     assert {"real data", "_copy"} < set(in_c["synthesizer"])  # of real rows, left out
     blind = "<b>blind</b> & $x$"
-    assert set(public.scores["synthesizer"]) == {"floor", blind, "broken"}
+    assert set(public.scores["synthesizer"]) == {"baseline", blind, "broken"}
     failed = (public.runs["synthesizer"] == "broken") & (public.runs["epsilon"] == 1.0)
     assert not failed.any()
     assert np.isfinite(public.runs["epsilon_spent"]).all()
@@ -53,23 +53,21 @@ def rows_of(page: str, title: str) -> list[list[str]]:
     return [list(map(html.unescape, row)) for row in rows]
 
 
+def written(result, folder, **options) -> str:
+    """Write the page, and give its text."""
+    result.to_html(folder / "page.html", **options)
+    return (folder / "page.html").read_text(encoding="utf-8")
+
+
 def both_pages(compare, stubs, folder, **tables) -> dict[str, str]:
     """Write both pages of a comparison; pictures into the public one."""
-    synthesizers = {
-        "blind": stubs["Blind"](),
-        "copy": stubs["Copy"](),
-        "broken": stubs["Broken"](),
-    }
+    synthesizers = {name.lower(): stub() for name, stub in stubs.items()}
     with pytest.warns(DegradedResultWarning):
         result = compare(synthesizers, fidelity=True, n_repeats=1, **tables)
-    found = {}
-    result.to_html(folder / "public.html", private=False)
+    public = written(result, folder, private=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", lambda self, file, **options: None)
-        result.to_html(folder / "private.html")
-    for name in ("private", "public"):
-        found[name] = (folder / f"{name}.html").read_text(encoding="utf-8")
-    return found
+        return {"public": public, "private": written(result, folder)}
 
 
 def test_public_page_does_not_depend_on_the_real_rows(compare, stubs, tables, tmp_path):
@@ -91,8 +89,7 @@ def test_public_page_does_not_depend_on_the_real_rows(compare, stubs, tables, tm
 
 def test_a_page_without_anything_public_says_so(compare, stubs, tmp_path):
     result = compare({"copy": stubs["Copy"]()}, n_repeats=1)
-    result.to_html(tmp_path / "page.html", private=False)
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    text = written(result, tmp_path, private=False)
     assert "all 0 fits together" in text
     assert "copy" not in text
 
@@ -108,8 +105,7 @@ def test_a_page_of_setting_c_has_the_reference_in_setting_c(compare, stubs, tmp_
     texts = []
     for synthesizer in (stubs["Blind"](), OneLabel()):
         result = compare([synthesizer], n_repeats=1, settings="AC")
-        result.to_html(tmp_path / "page.html")
-        texts.append((tmp_path / "page.html").read_text(encoding="utf-8"))
+        texts.append(written(result, tmp_path))
         reference = result.repeats("real data", math.nan, "C", "auroc")
         assert len(reference) == 1
         if "<h2>Classifiers</h2>" in texts[-1]:
@@ -184,8 +180,7 @@ def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
 ):
     """A rank is a whole number, the score of one called "rank me" is not."""
     result = compare({"rank me": stubs["Blind"]()}, n_repeats=1)
-    result.to_html(tmp_path / "page.html")
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    text = written(result, tmp_path)
     value = result.repeats("rank me", 1.0, "B", "auroc").mean()
     assert f"{value:.3f}" in rows_of(text, "auroc")[-1]
 
@@ -194,12 +189,10 @@ def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
 def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path):
     """Nor in the agreement of rankings; it has its rows beside the others."""
     panel = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]
-    results = []
-    for classifiers in (panel, [*panel, "HistGradientBoosting"]):
-        results.append(
-            compare({"b": stubs["Blind"]()}, n_repeats=1, classifiers=classifiers)
-        )
-        results[-1].to_html(tmp_path / f"{len(classifiers)}.html")
+    results = [
+        compare({"b": stubs["Blind"]()}, n_repeats=1, classifiers=classifiers)
+        for classifiers in (panel, [*panel, "HistGradientBoosting"])
+    ]
     more = results[1].scores["classifier"] == "HistGradientBoosting"
     assert set(results[1].scores["setting"][more]) == {"A", "B", "C"}
     kept = results[1].scores[~more].reset_index(drop=True)
@@ -207,7 +200,7 @@ def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path):
     shown = ["auroc", "auprc", "auroc_C", "sra_auroc", "sra_auprc"]
     tables = [result.summary()[shown] for result in results]
     pd.testing.assert_frame_equal(*tables)
-    pages = [(tmp_path / f"{n}.html").read_text("utf-8") for n in (3, 4)]
+    pages = [written(result, tmp_path) for result in results]
     for metric in ("auroc", "auprc"):
         first, second = (rows_of(page, metric)[-1] for page in pages)
         assert first == second
@@ -219,10 +212,8 @@ def test_page_adds_up_the_claims(result, pages):
     spent = result.runs["epsilon_spent"]
     finite = spent[np.isfinite(spent)]
     assert len(finite) == 2 * (3 + 3 + 2)
-    assert (
-        f"all {len(finite)} fits together are ({finite.sum():.4g}, 0.00016)"
-        in pages[True]
-    )
+    together = f"all {len(finite)} fits together are ({finite.sum():.4g}, 0.00016)"
+    assert together in pages[True]
     # Copy makes no claim, and broken fails before it.
     assert "4 more fits failed or make no claim" in pages[True]
 

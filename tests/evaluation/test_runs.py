@@ -38,7 +38,7 @@ def resume(compare, stubs, tmp_path):
     return call
 
 
-def test_finished_runs_are_not_repeated(resume):
+def test_finished_runs_are_not_repeated_and_the_folder_is_private(resume, tmp_path):
     n_fits, first = resume()
     assert n_fits == 2
     n_fits, again = resume()
@@ -48,6 +48,9 @@ def test_finished_runs_are_not_repeated(resume):
     assert again.plot_marginals().shape == first.plot_marginals().shape
     assert resume(n_repeats=3)[0] == 1
     assert resume(epsilons=(1.0, 2.0))[0] == 2
+    text = (tmp_path / "runs" / "README.txt").read_text(encoding="utf-8")
+    assert "NOT PRIVATE" in text
+    assert "real rows" in text
 
 
 def test_an_interrupted_comparison_goes_on(resume, stubs, tmp_path):
@@ -129,7 +132,7 @@ def test_a_torn_file_is_redone(resume, tmp_path, damage):
     assert resume()[0] == 0
 
 
-def test_what_determines_a_run_is_in_its_key(resume, stubs, tables):
+def test_what_determines_a_run_is_in_its_key(resume, stubs, tables, monkeypatch):
     resume()
     other = tables[0].assign(noise=tables[0]["noise"] + 1e-9)
     for changes in (
@@ -148,10 +151,6 @@ def test_what_determines_a_run_is_in_its_key(resume, stubs, tables):
     # What changes nothing is not.
     assert resume({"blind": stubs["Blind"](verbose=1, random_state=7)})[0] == 0
     assert resume(train=tables[0].set_index(tables[0].index + 5))[0] == 0
-
-
-def test_a_version_is_in_the_key(resume, monkeypatch):
-    resume()
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 99")
     assert resume()[0] == 2
 
@@ -174,13 +173,6 @@ def test_a_failed_run_is_tried_again(resume, stubs):
         assert n_fits == 1
 
 
-def test_the_folder_says_that_it_is_private(resume, tmp_path):
-    resume()
-    text = (tmp_path / "runs" / "README.txt").read_text(encoding="utf-8")
-    assert "NOT PRIVATE" in text
-    assert "real rows" in text
-
-
 def test_digest_of_a_table():
     """Names, dtypes, order and values count; the index and object identity do not."""
     table = pd.DataFrame(
@@ -196,6 +188,7 @@ def test_digest_of_a_table():
     )
     digest = table_digest(table)
     assert table_digest(twin) == digest
+    c = table["c"]
     others = [
         table[::-1],
         table[["b", "a", "c"]],
@@ -203,8 +196,8 @@ def test_digest_of_a_table():
         table.assign(a=[1.0, 2.0]),
         table.assign(b=["x", "y"]),
         table.astype({"c": object}),
-        table.assign(c=table["c"].cat.as_ordered()),
-        table.assign(c=table["c"].cat.reorder_categories(["v", "u"])),
+        table.assign(c=c.cat.as_ordered()),
+        table.assign(c=c.cat.reorder_categories(["v", "u"])),
         table[:1],
     ]
     assert len({digest, *map(table_digest, others)}) == len(others) + 1
@@ -276,11 +269,11 @@ def test_a_run_is_one_task_of_any_backend(compare, stubs, backend):
 
 def test_a_run_travels(tables):
     """What is sent to a worker can be pickled, and what comes back is small."""
-    job = Job("floor", BASELINE, 1.0, 0, 0)
+    job = Job("baseline", BASELINE, 1.0, 0, 0)
     task = Task("label", 120, "BC", ["GaussianNB"], None, None, fidelity=False)
     function, *arguments = pickle.loads(pickle.dumps((run, job, task, *tables)))
     record = function(*arguments)
-    assert record.facts["error"] == ""
+    assert record.row["error"] == ""
     assert len(pickle.dumps(record)) < 20_000
 
 
@@ -309,7 +302,7 @@ def test_a_killed_worker_ends_the_comparison_and_keeps_what_was_done(compare, tm
 
     options = {"folder": tmp_path, "n_repeats": 1, "settings": "B", "n_jobs": 2}
     with pytest.raises(TerminatedWorkerError):
-        compare({"floor": BASELINE, "killed": Killed()}, **options)
+        compare({"baseline": BASELINE, "killed": Killed()}, **options)
     assert len(list(tmp_path.glob("IndependentSynthesizer-*.json"))) == 1
 
 

@@ -234,7 +234,7 @@ def test_tables_that_cannot_be_compared_are_refused(metric):
     table = pd.DataFrame({"a": range(20), "b": range(20)})
     with pytest.raises(TypeError, match="'synthetic' parameter must be a table of"):
         metric(table, table.to_numpy())
-    with pytest.raises(InvalidTableError, match=r"only one has \['b', 'c'\]"):
+    with pytest.raises(InvalidTableError, match=r"lacks \['b'\] and adds \['c'\]"):
         metric(table, table.rename(columns={"b": "c"}))
     with pytest.raises(InvalidTableError, match="at least one row"):
         metric(table, table[:0])
@@ -336,7 +336,7 @@ def test_tables_without_a_common_cell_are_as_far_as_can_be():
 
 
 def test_dependence_of_a_known_size():
-    """Two columns of m equal levels: identical against independent is 1 - 1 / m.
+    """Two columns of m equal shares: identical against independent is 1 - 1 / m.
 
     The columns alone do not show it. A third one that is their sum modulo m shows in
     triples only: each of its pairs is independent.
@@ -385,7 +385,7 @@ def test_bins_of_numbers():
         assert cells.codes(np.array([3.0, np.nan])).tolist() == [0, 1]
 
 
-def test_levels_are_the_most_frequent_by_name():
+def test_categories_are_the_most_frequent_by_name():
     values = pd.Series([*"bbbaaaccd", None])
     assert CategoryCells.of(values, 2).categories == ["a", "b"]
     codes = CategoryCells.of(values, 2).codes(pd.Series(["b", "d", None, "a", "new"]))

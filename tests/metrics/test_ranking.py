@@ -34,8 +34,7 @@ def equation_8(real: list[float], synthetic: list[float]) -> float:
 
 def quiet(real: object, synthetic: object) -> float:
     """Call the metric, ties or not."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TiedScoresWarning)
+    with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
         return synthetic_ranking_agreement(real, synthetic)
 
 
@@ -122,15 +121,15 @@ def test_feature_agreement_is_that_of_absolute_correlations(global_random_seed):
 
 
 def test_feature_agreement_of_mixed_columns():
-    """A category column counts by its best level, and equal tables agree."""
+    """A category column counts by its best category, and equal tables agree."""
     train, test = load_adult(split=True)
     assert feature_ranking_agreement(test, test, target="income") == 1.0
     label = (train["income"] == ">50K").to_numpy(dtype=float)
     sex = np.corrcoef(train["sex"] == "Male", label)[0, 1]
     age = np.corrcoef(train["age"], label)[0, 1]
     husband = max(
-        abs(np.corrcoef(train["relationship"] == level, label)[0, 1])
-        for level in train["relationship"].unique()
+        abs(np.corrcoef(train["relationship"] == kind, label)[0, 1])
+        for kind in train["relationship"].unique()
     )
     assert sex < age < husband  # known of this table: 0.216, 0.234, 0.401
     names = ["sex", "age", "relationship", "income"]
@@ -147,20 +146,13 @@ def test_feature_agreement_of_mixed_columns():
 
 def test_feature_agreement_averages_over_labels():
     rng = np.random.default_rng(0)
-    tables = []
+    tables, importance = [], []
     for _ in range(2):
         label = rng.permutation(np.repeat([0, 1, 2], 50))
-        features = rng.normal(size=(150, 4)) + np.outer(label == 1, [0, 1, 2, 3])
-        tables.append(pd.DataFrame(features, columns=list("abcd")).assign(y=label))
-    importance = [
-        [
-            np.mean(
-                [abs(np.corrcoef(table[c], table["y"] == k)[0, 1]) for k in range(3)]
-            )
-            for c in "abcd"
-        ]
-        for table in tables
-    ]
+        x = rng.normal(size=(150, 4)) + np.outer(label == 1, [0, 1, 2, 3])
+        tables.append(pd.DataFrame(x, columns=list("abcd")).assign(y=label))
+        each = [np.corrcoef(x.T, label == k)[-1, :-1] for k in range(3)]
+        importance.append(np.abs(each).mean(axis=0))
     got = feature_ranking_agreement(*tables, target="y")
     assert got == pytest.approx(equation_8(*importance))
 

@@ -12,10 +12,10 @@ from skdpsynth.utils import in_chunks, in_order_of_class, n_threads
 
 @pytest.mark.parametrize("n_classes", [3, 2**15])
 def test_rows_in_order_of_class(n_classes):
-    members = np.random.default_rng(0).integers(0, 3, 1000)
-    order, places = in_order_of_class(members, n_classes)
+    codes = np.random.default_rng(0).integers(0, 3, 1000)
+    order, places = in_order_of_class(codes, n_classes)
     for c, place in enumerate(places):
-        assert order[place].tolist() == np.flatnonzero(members == c).tolist()
+        assert order[place].tolist() == np.flatnonzero(codes == c).tolist()
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 6, 7, 8, 21])
