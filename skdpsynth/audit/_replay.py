@@ -103,10 +103,9 @@ class ReplayedPair:
     ----------
     synthesizer, table, source : str
         What was fitted, on what, and what the table came as.
-    change : str
-        "added" or "removed": what the row was in the second fit.
-    place : str
-        "first", "middle" or "last": where it is in the table.
+    change, place : str
+        "added" or "removed": what the row was in the second fit; and "first", "middle"
+        or "last": where it is in the table.
     outcome : str
         "equal", "finding", or "refused" if every fit with a row that may be refused is,
         by the same error and before it releases anything.
@@ -294,7 +293,7 @@ def replay(
         default all.
     table : DataFrame, str or Path, optional
         A table of yours, the path of a CSV or Parquet file, or the name of one of
-        ours. By default all of ours. Make it up: what a replay tells is computed from
+        ours. By default all of ours. Make it up: what a replay prints is computed from
         its rows and is not private.
     source : str, sequence of str, or "all", optional
         What tables come as: "pandas", "polars", "arrow", "csv", "parquet", "folder" (of
@@ -359,8 +358,7 @@ def replay(
     [('added', 'equal', 1.0), ('removed', 'equal', 1.0)]
     """
     start = time.monotonic()
-    unknown = [place for place in rows if place not in PLACES]
-    if unknown or not len(rows):
+    if not len(rows) or not set(rows) <= set(PLACES):
         raise ValueError(f"rows must be some of {PLACES}. Got {[*rows]!r} instead.")
     if minutes is not None and not minutes > 0:
         raise ValueError(f"minutes must be positive. Got {minutes!r} instead.")
@@ -415,8 +413,7 @@ def _plan(
         source = "all" if some else "pandas"
     sources = ALL_SOURCES if source == "all" else source
     sources = [sources] if isinstance(sources, str) else sources
-    unknown = [name for name in sources if name not in ALL_SOURCES]
-    if unknown:
+    if unknown := [name for name in sources if name not in ALL_SOURCES]:
         raise ValueError(
             f"source must be one of {ALL_SOURCES}, or 'all'. Got {unknown}."
         )
@@ -466,9 +463,8 @@ def _tables(asked: pd.DataFrame | str | Path | None) -> list[OddTable]:
         return [*ours.values()]
     if isinstance(asked, str) and asked in ours:
         return [ours[asked]]
-    if isinstance(asked, pd.DataFrame):
-        name, frame = "a table of yours", asked
-    else:
+    name = "a table of yours"
+    if not isinstance(asked, pd.DataFrame):
         path = Path(asked)
         if not path.exists():
             raise ValueError(
@@ -477,22 +473,19 @@ def _tables(asked: pd.DataFrame | str | Path | None) -> list[OddTable]:
             )
         with withheld(f"{str(path)!r} must be a CSV or Parquet file"):
             read = pd.read_csv if path.suffix.lower() == ".csv" else pd.read_parquet
-            name, frame = path.name, read(path)
-    if len(frame) < 3:
+            name, asked = path.name, read(path)
+    if len(asked) < 3:
         raise InvalidTableError("Expected a table of 3 rows at least, to remove one.")
-    return [table_of_frame(frame, name)]
+    return [table_of_frame(asked, name)]
 
 
 def _replay_group(
     group: _Group, *, places: tuple[str, ...], deadline: float, seed: int
 ) -> list[ReplayedPair]:
     """Replay a table with each row more or less, as long as there is time."""
-    found: list[ReplayedPair] = []
-    if time.time() < deadline:
-        for pair in _pairs_of(group, places, seed):
-            found.append(pair)
-            if time.time() > deadline:
-                break
+    found, pairs = [], _pairs_of(group, places, seed)
+    while time.time() < deadline and (pair := next(pairs, None)) is not None:
+        found.append(pair)
     return found
 
 
@@ -530,12 +523,7 @@ def _pairs_of(
                 elif refusals[-1]:
                     outcome, findings = "refused", []
             yield ReplayedPair(
-                group.name,
-                table.name,
-                group.source,
-                change,
-                place,
-                outcome,
+                *(group.name, table.name, group.source, change, place, outcome),
                 tuple(findings),
                 max(shifts, default=0.0),
                 len(first.releases),
@@ -563,15 +551,16 @@ def _refused_at_once(world: World) -> str:
 @contextmanager
 def _small() -> Iterator[None]:
     """Read tables in small parts, take few steps, and keep Dask in this thread."""
-    with (
-        replaced(_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        replaced(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        replaced(_mixture, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
-        replaced(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
-        replaced(_calibration, "steps_mu", _kept_mu),
-        replaced(_dpcgan, "steps_mu", _kept_mu),
-        ExitStack() as stack,
-    ):
+    with ExitStack() as stack:
+        for where, name, value in (
+            (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+            (_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+            (_mixture, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
+            (_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+            (_calibration, "steps_mu", _kept_mu),
+            (_dpcgan, "steps_mu", _kept_mu),
+        ):
+            stack.enter_context(replaced(where, name, value))
         if missing_library("dask") is None:
             import dask
 

@@ -227,8 +227,8 @@ def test_delta_and_abstaining_cost():
     [
         ({"n_correct": 3, "n_guesses": 2}, "n_correct <= n_guesses"),
         ({"n_correct": 1, "n_guesses": 2, "n_canaries": 1}, "n_canaries"),
-        ({"n_correct": 1, "n_guesses": 2, "delta": 1.0}, "delta in"),
-        ({"n_correct": 1, "n_guesses": 2, "alpha": 0.0}, "alpha in"),
+        ({"n_correct": 1, "n_guesses": 2, "delta": 1.0}, "delta must be in"),
+        ({"n_correct": 1, "n_guesses": 2, "alpha": 0.0}, "alpha must be in"),
     ],
 )
 def test_one_run_out_of_range(arguments, match):
