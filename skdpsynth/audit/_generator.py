@@ -1,4 +1,4 @@
-"""Black-box audit: can synthetic rows tell whether one row was in the table.
+"""Black-box audit: do synthetic rows show whether one row was in the table.
 
 Two worlds, with the row and without it; many fits in each. Synthetic rows are scored,
 a rule is chosen on some runs, and its errors are counted on others.
@@ -570,7 +570,7 @@ def attack(
     judged = np.vstack([absent[half:], present[half:]])
     if half >= _FOLDS:
         world = np.repeat([0, 1], half)
-        # A score that has learnt these runs would look too good on them.
+        # On the runs that it has learnt from a score is too good.
         folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
         # Shrinkage lets it learn from fewer runs than scores.
         model = make_pipeline(

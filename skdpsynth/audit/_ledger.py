@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skdpsynth.audit._worlds import Observed
 
 _NOTHING_FOUND = (
-    "The audit found no violation. It saw one canary and one history of releases; "
+    "The audit found no violation. It tried one canary and one history of releases; "
     "'power' is the share of the ledger's noise that it would have rejected as too "
     "little. It is no proof of the claim."
 )

@@ -11,6 +11,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -22,17 +23,6 @@ from skdpsynth.training import _teachers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-@contextmanager
-def replaced(where: Any, name: str, value: Any) -> Iterator[None]:
-    """Give an attribute of a module, or one of a class itself, another value inside."""
-    held = vars(where)[name]
-    setattr(where, name, value)
-    try:
-        yield
-    finally:
-        setattr(where, name, held)
 
 
 class Twin(NamedTuple):
@@ -58,7 +48,7 @@ class Twin(NamedTuple):
                 return self.broken(sound, *args, **named)
             return sound(*args, **named)
 
-        with replaced(self.where, self.name, either):
+        with patch.object(self.where, self.name, either):
             yield
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 from zlib import crc32
 
 import joblib
@@ -27,7 +28,7 @@ from skdpsynth.audit._odd_tables import (
     odd_tables,
     table_of_frame,
 )
-from skdpsynth.audit._planted import PLANTED, replaced
+from skdpsynth.audit._planted import PLANTED
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
@@ -186,7 +187,7 @@ class ReplayedTwin:
 class Replay:
     """Result of `replay`.
 
-    Without any pair it says nothing of a fit: look at `left_out`.
+    Without any pair it says nothing of a fit: see `left_out`.
 
     Parameters
     ----------
@@ -268,7 +269,7 @@ class _Group(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Name it in a line."""
+        """Name, table and source in words."""
         return f"{self.name} on {self.table.name} from {self.source}"
 
 
@@ -463,20 +464,20 @@ def _tables(asked: pd.DataFrame | str | Path | None) -> list[OddTable]:
         return [*ours.values()]
     if isinstance(asked, str) and asked in ours:
         return [ours[asked]]
-    name = "a table of yours"
-    if not isinstance(asked, pd.DataFrame):
-        path = Path(asked)
+    name, frame = "a table of yours", asked
+    if not isinstance(frame, pd.DataFrame):
+        path = Path(frame)
         if not path.exists():
             raise ValueError(
                 f"table must be one of {[*ours]}, a DataFrame, or the path of a CSV or "
-                f"Parquet file. Got {str(asked)!r} instead."
+                f"Parquet file. Got {str(path)!r} instead."
             )
         with withheld(f"{str(path)!r} must be a CSV or Parquet file"):
             read = pd.read_csv if path.suffix.lower() == ".csv" else pd.read_parquet
-            name, asked = path.name, read(path)
-    if len(asked) < 3:
+            name, frame = path.name, read(path)
+    if len(frame) < 3:
         raise InvalidTableError("Expected a table of 3 rows at least, to remove one.")
-    return [table_of_frame(asked, name)]
+    return [table_of_frame(frame, name)]
 
 
 def _replay_group(
@@ -560,7 +561,7 @@ def _small() -> Iterator[None]:
             (_calibration, "steps_mu", _kept_mu),
             (_dpcgan, "steps_mu", _kept_mu),
         ):
-            stack.enter_context(replaced(where, name, value))
+            stack.enter_context(patch.object(where, name, value))
         if missing_library("dask") is None:
             import dask
 

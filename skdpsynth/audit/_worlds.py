@@ -417,13 +417,13 @@ def _shift(ours: Observed, theirs: Observed) -> float:
 def differences(first: Any, second: Any, where: str = "") -> list[str]:
     """List the places where two objects differ; no value is in the list.
 
-    `pickle` and `joblib.hash` write an object that occurs twice as a reference to the
-    first, so that two equal texts differ from one text used twice. Here nothing counts
-    but types, and what arrays, tensors, tables and generators hold, to the bit. Objects
-    that were met before on the way are compared once: they form cycles.
+    Unlike `pickle` and `joblib.hash`, which write an object that occurs twice as a
+    reference, it does not count which parts are the same object: only types, and what
+    arrays, tensors, tables and generators hold, to the bit. A pair of objects is
+    compared once, since objects form cycles.
     """
-    met: set[tuple[int, int]] = set()
-    alive: list[Any] = []  # an address is used again when its object is gone
+    # With the objects: an address is used again when its object is gone.
+    met: dict[tuple[int, int], tuple[Any, Any]] = {}
 
     def between(first: Any, second: Any, where: str) -> list[str]:
         if type(first) is not type(second):
@@ -437,8 +437,7 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
             return [] if same else [where]
         if (id(first), id(second)) in met:
             return []
-        met.add((id(first), id(second)))
-        alive.extend([first, second])
+        met[id(first), id(second)] = first, second
         pairs = _parts_of(first), _parts_of(second)
         names = [[name for name, _ in own] for own in pairs]
         if names[0] != names[1]:
@@ -482,7 +481,7 @@ def _parts_of(held: Any) -> list[tuple[str, Any]]:
         table = pa.table(held)
         return [(".schema", str(table.schema)), (".rows", table.to_pydict())]
     if isinstance(held, dict | types.MappingProxyType):
-        # Also the order of keys tells something.
+        # The order of keys may depend on a row, too.
         return [("'s keys", [*held]), *_numbered(held.values())]
     if isinstance(held, list | tuple):
         return _numbered(held)
