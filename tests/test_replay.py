@@ -93,18 +93,12 @@ def test_a_row_that_comes_leaves_the_draws_of_others(draw, made, place):
 
 
 def test_rows_are_coupled_where_nothing_is_private_only():
+    """And one number is drawn for each of them."""
     with coupled_rows():
         rng = secret_generator()
         assert of_rows(rng, ROWS) is rng
-
-
-def test_draws_are_one_for_each_row():
-    with (
-        insecure_randomness(0),
-        coupled_rows(),
-        pytest.raises(ValueError, match="20 rows"),
-    ):
-        of_rows(secret_generator(), ROWS).random(19)
+        with insecure_randomness(0), pytest.raises(ValueError, match="20 rows"):
+            of_rows(secret_generator(), ROWS).random(19)
 
 
 def test_threads_that_read_parts_are_watched():
@@ -123,7 +117,7 @@ def test_threads_that_read_parts_are_watched():
     assert whole.total(key, numbered=True) != parts.total(key, numbered=True)
 
 
-# --- What an observer is told -------------------------------------------------------
+# --- What an observer is given ------------------------------------------------------
 
 
 def line(sensitivity=1.0, delta=0.0, name="line"):
@@ -133,24 +127,20 @@ def line(sensitivity=1.0, delta=0.0, name="line"):
     )
 
 
-def test_a_sum_tells_its_teachers():
-    vectors = np.random.default_rng(0).normal(size=(4, 3))
-    with observe_releases(lambda release: told.append(release.by_teacher())):
-        told = []
+def test_a_sum_has_the_parts_of_its_teachers():
+    """Of private rows digests are kept; parts that do not add up are noticed."""
+    vectors, parts = np.random.default_rng(0).normal(size=(4, 3)), []
+    with observe_releases(lambda release: parts.append(release.by_teacher())):
         gaussian_sum(vectors, 1.0, line(2 * GRID))
-    assert told[0].shape == (4, 3)
+    assert parts[0].shape == (4, 3)
     with recorded() as seen:
         gaussian_sum(vectors, 1.0, line(2 * GRID))
-    assert seen[0].adds_up
+        with telling(by_teacher=lambda: np.ones((3, 2), np.int64)):
+            release_gaussian(np.array([3, 3]), line())
+            release_gaussian(np.array([3, 4]), line())
+    assert [release.adds_up for release in seen] == [True, True, False]
     assert len(seen[0].teachers) == 4
-    assert seen[0].by_teacher is None  # private rows' parts are not kept
-
-
-def test_teachers_that_do_not_add_up_are_noticed():
-    with recorded() as seen, telling(by_teacher=lambda: np.ones((3, 2), np.int64)):
-        release_gaussian(np.array([3, 3]), line())
-        release_gaussian(np.array([3, 4]), line())
-    assert [release.adds_up for release in seen] == [True, False]
+    assert seen[0].by_teacher is None
 
 
 def found_keys(counts, history=None, names=None):
@@ -251,7 +241,7 @@ def test_equal_and_other_objects(made):
     assert differences([made(1)], [made(2)]) != []
 
 
-def test_identity_tells_nothing():
+def test_identity_does_not_count():
     text = "".join(["a", "b"])
     again = "".join(["a", "b"])
     assert text is not again
@@ -393,11 +383,8 @@ def test_a_table_of_a_file(tmp_path, suffix):
     found = replay("Independent", file, rows=["last"], twins=False)
     assert [pair.outcome for pair in found.pairs] == ["equal", "equal"]
     assert {pair.table for pair in found.pairs} == {file.name}
-
-
-def test_a_table_of_two_rows_is_refused():
     with pytest.raises(InvalidTableError, match="3 rows"):
-        replay("Independent", pd.DataFrame({"a": [1.0, 2.0]}), twins=False)
+        replay("Independent", frame[:2], twins=False)
 
 
 def test_a_synthesizer_of_your_own():

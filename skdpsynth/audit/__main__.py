@@ -58,15 +58,12 @@ def _parser() -> argparse.ArgumentParser:
     own = commands.add_parser(
         "replay", help="replay fits without a row", description=_HELP
     )
+    names, tables = "; ".join(SYNTHESIZERS), ", ".join(odd_tables())
     own.add_argument(
-        "--synthesizer",
-        metavar="NAME",
-        help=f"all by default, else by name: {'; '.join(SYNTHESIZERS)}",
+        "--synthesizer", metavar="NAME", help=f"all by default, else by name: {names}"
     )
     own.add_argument(
-        "--table",
-        metavar="NAME",
-        help="a CSV or Parquet file, or one of: " + ", ".join(odd_tables()),
+        "--table", metavar="NAME", help=f"a CSV or Parquet file, or one of: {tables}"
     )
     own.add_argument(
         "--source",
@@ -82,12 +79,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     own.add_argument("--minutes", type=float, help="stop after so long")
     own.add_argument("--json", type=Path, metavar="FILE", help="write all pairs there")
-    own.add_argument(
-        "--jobs",
-        type=int,
-        default=min(2, os.cpu_count() or 1),
-        help="processes (%(default)s)",
-    )
+    jobs = min(2, os.cpu_count() or 1)
+    own.add_argument("--jobs", type=int, default=jobs, help="processes (%(default)s)")
     own.add_argument(
         "--no-twins", action="store_true", help="do not try what is broken on purpose"
     )

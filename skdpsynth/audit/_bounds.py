@@ -11,14 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats import beta, binom
 
 from skdpsynth.exceptions import check_range
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -74,9 +73,9 @@ def epsilon_lower_bound(
     Parameters
     ----------
     false_alarms : int
-        Runs without the canary in which the attack saw it, in [0, `n_runs`].
+        Runs without the canary in which the attack reports it, in [0, `n_runs`].
     misses : int
-        Runs with the canary in which the attack did not see it, in [0, `n_runs`].
+        Runs with the canary in which the attack does not report it, in [0, `n_runs`].
     n_runs : int
         Runs in each world, at least 1. None of them may have chosen the attack.
     delta : float
@@ -120,12 +119,8 @@ def mu_lower_bound(
 
     Parameters
     ----------
-    false_alarms : int
-        Runs without the canary in which the attack saw it, in [0, `n_runs`].
-    misses : int
-        Runs with the canary in which the attack did not see it, in [0, `n_runs`].
-    n_runs : int
-        Runs in each world, at least 1. None of them may have chosen the attack.
+    false_alarms, misses, n_runs : int
+        As in `epsilon_lower_bound`.
     alpha : float, default=0.05
         Probability of a bound above the true mu, in (0, 1).
 
@@ -233,13 +228,15 @@ def detectable_epsilon(
     pairs = (errors[:, None], errors[None, :])
     rejected = epsilon_bounds(*pairs, n_runs, delta, alpha) > claim
 
-    def is_rejected(epsilon: float) -> bool:
+    def excess_power(epsilon: float) -> float:
         law = binom.pmf(errors, n_runs, 1 / (1 + math.exp(epsilon)))
-        return bool(law @ rejected @ law >= POWER)
+        return float(law @ rejected @ law) - POWER
 
-    if not is_rejected(_MAX_EPSILON):
+    if excess_power(0.0) >= 0:
+        return 0.0
+    if excess_power(_MAX_EPSILON) < 0:
         return math.inf
-    return bisected(is_rejected)[1]
+    return float(brentq(excess_power, 0.0, _MAX_EPSILON))
 
 
 def one_run_lower_bound(
@@ -300,29 +297,16 @@ def one_run_lower_bound(
             "Expected 0 <= n_correct <= n_guesses <= n_canaries and n_guesses >= 1. "
             f"Got {n_correct!r}, {n_guesses!r} and {canaries!r} instead."
         )
-    if not (0 <= delta < 1 and 0 < alpha < 1):
-        raise ValueError(
-            "Expected delta in [0, 1) and alpha in (0, 1). "
-            f"Got {delta!r} and {alpha!r} instead."
-        )
+    check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
+    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
 
-    def is_possible(epsilon: float) -> bool:
-        return _one_run_tail(n_correct, n_guesses, canaries, epsilon, delta) >= alpha
+    def excess(epsilon: float) -> float:
+        tail = _one_run_tail(n_correct, n_guesses, canaries, epsilon, delta)
+        return tail - alpha
 
-    if is_possible(0.0):
+    if excess(0.0) >= 0:
         return 0.0
-    return bisected(is_possible)[0]
-
-
-def bisected(
-    holds: Callable[[float], bool], high: float = _MAX_EPSILON, times: int = 60
-) -> tuple[float, float]:
-    """Close in on the number, in [0, high], from which on a test holds."""
-    low = 0.0
-    for _ in range(times):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return low, high
+    return float(brentq(excess, 0.0, _MAX_EPSILON))
 
 
 def _one_run_tail(

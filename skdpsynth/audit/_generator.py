@@ -1,4 +1,4 @@
-"""Black-box audit: can synthetic rows tell whether one row was in the table.
+"""Black-box audit: do synthetic rows show whether one row was in the table.
 
 Two worlds, with the row and without it; many fits in each. Synthetic rows are scored,
 a rule is chosen on some runs, and its errors are counted on others.
@@ -12,6 +12,7 @@ import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ _FOLDS = 5  # of the runs that choose, for the combined score
 # Half the width of a cell around the canary, as a share of a number column's range.
 _CELLS = {"narrow": 0.05, "wide": 0.25}
 _WIDTH = 0.1  # of the kernel of the density, in the same unit
-_FLOOR = 1e-3  # share below which a logarithm is cut
+_LEAST_SHARE = 1e-3  # below which a logarithm is cut
 
 
 @dataclass(frozen=True, eq=False)  # it holds arrays
@@ -68,10 +69,8 @@ class GeneratorAudit:
 
     Parameters
     ----------
-    claim : float
-        The epsilon that was claimed.
-    delta : float
-        The delta of the claim.
+    claim, delta : float
+        The epsilon and delta that were claimed.
     confidence : float
         Probability of at least which `lower_bound` and `mu_lower_bound` are below the
         truth, both at once.
@@ -85,20 +84,17 @@ class GeneratorAudit:
         if there were too few runs to reject any.
     n_judged : int
         Runs in each world that were judged.
-    false_alarms : int
-        Judged runs without the canary in which the attack saw it.
-    misses : int
-        Judged runs with the canary in which the attack did not see it.
+    false_alarms, misses : int
+        Judged runs without the canary in which the attack reported it, and with the
+        canary in which it did not.
     score : str
-        The score that the attack looks at.
+        The score by which the attack decides.
     threshold : float
         From where on it calls the canary present.
     above : bool
         Whether "from there on" means upwards.
-    absent : ndarray of shape (n_judged,), float64
-        The score in the judged runs without the canary.
-    present : ndarray of shape (n_judged,), float64
-        The score in the judged runs with the canary.
+    absent, present : ndarray of shape (n_judged,), float64
+        The score in the judged runs without the canary, and with it.
 
     See Also
     --------
@@ -149,25 +145,24 @@ class GeneratorAudit:
         claim = (
             f"epsilon = {claim_text(self.claim)} at delta = {claim_text(self.delta)}"
         )
-        sure = f"{100 * self.confidence:.6g}% confidence"
+        bound = (
+            f"ith {100 * self.confidence:.6g}% confidence epsilon is above "
+            f"{self.lower_bound:.3g}"
+        )
         number = "0 (too few runs)"
         power = "Power: with so few runs no leak could have been rejected; run more."
         if self.power < math.inf:
             number = f"{self.power:.3g}"
             power = (
                 f"Power: would have rejected epsilon >= {number} (a leak that its "
-                "scores see as randomized response, 8 times in 10)."
+                "scores show as randomized response, 8 times in 10)."
             )
         head = (
-            f"The audit found no violation of {claim} at power {number}. With "
-            f"{sure} epsilon is above {self.lower_bound:.3g}, which is a lower "
-            "bound of the leak and says nothing of how large it is."
+            f"The audit found no violation of {claim} at power {number}. W{bound}, "
+            "which is a lower bound of the leak and says nothing of how large it is."
         )
         if self.violated:
-            head = (
-                f"The audit contradicts {claim}: with {sure} epsilon is above "
-                f"{self.lower_bound:.3g}."
-            )
+            head = f"The audit contradicts {claim}: w{bound}."
         attack = (
             f"Attack: {self.score!r} {'>=' if self.above else '<='} "
             f"{self.threshold:.4g}; of {self.n_judged} judged runs in each world "
@@ -198,7 +193,9 @@ class GeneratorAudit:
 
         ax = plt.subplots()[1] if ax is None else ax
         alarms = np.linspace(0, 1, 401)
-        ax.plot(alarms, _least_misses(alarms, self.claim, self.delta), "k--")
+        growth = math.exp(min(self.claim, 700.0))
+        lines = 1 - self.delta - growth * alarms, (1 - self.delta - alarms) / growth
+        ax.plot(alarms, np.maximum(np.maximum(*lines), 0.0), "k--")
         sign = 1.0 if self.above else -1.0
         thresholds = np.unique(sign * np.concatenate([self.absent, self.present]))
         edges = np.append(thresholds, np.inf)[:, None]
@@ -218,15 +215,6 @@ class GeneratorAudit:
         return ax
 
 
-def _least_misses(
-    alarms: NDArray[np.float64], epsilon: float, delta: float
-) -> NDArray[np.float64]:
-    """Give the trade-off curve of (epsilon, delta)."""
-    growth = math.exp(min(epsilon, 700.0))
-    lines = [1 - delta - growth * alarms, (1 - delta - alarms) / growth]
-    return np.maximum(np.maximum(*lines), 0.0)
-
-
 def audit_generator(
     estimator: Any,
     table: pd.DataFrame,
@@ -243,9 +231,8 @@ def audit_generator(
 ) -> GeneratorAudit:
     """Attack synthetic rows: was one known row, the canary, in the training table.
 
-    The attacker knows all other rows and sees the same number of synthetic rows in
-    both worlds. What to look at is chosen on one half of the runs, and judged on the
-    other.
+    The attacker knows all other rows and gets the same number of synthetic rows in
+    both worlds. The attack is chosen on one half of the runs and judged on the other.
 
     Parameters
     ----------
@@ -255,13 +242,12 @@ def audit_generator(
         knows it. A shared `budget` of a synthesizer of ours is left aside.
     table : DataFrame
         The table without the canary. A worst case has few rows, far from the canary.
-        Make it up: what an audit tells is computed from its rows and is not private.
+        Make it up: what an audit prints is computed from its rows and is not private.
     canary : mapping from column to value, or DataFrame of one row
         The row that is added at the end in one of the worlds.
-    epsilon : float, optional
-        The claim, at least 0; by default the estimator's parameter of that name.
-    delta : float, optional
-        The delta of the claim, in [0, 1); by default the estimator's parameter.
+    epsilon, delta : float, optional
+        The claim, at least 0 and in [0, 1); by default the estimator's parameters of
+        these names.
     n_runs : int, default=200
         Fits in each world, at least 4.
     n_samples : int, default=1000
@@ -321,8 +307,7 @@ def audit_generator(
     False
     """
     made = fresh(estimator)
-    claim = _claim(made, "epsilon", epsilon)
-    delta = _claim(made, "delta", delta)
+    claim, delta = _claim(made, "epsilon", epsilon), _claim(made, "delta", delta)
     check_range("epsilon", claim, claim >= 0, "at least 0")
     check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
     check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
@@ -335,17 +320,18 @@ def audit_generator(
     scores = CanaryScores(table, row)
     run = partial(_one_run, estimator, worlds, scores, n_samples)
     kept = None if folder is None else RunFolder(folder, _README)
-    absent, present = _run_worlds(run, n_runs, kept, description, n_jobs, verbose)
-    verdict = attack(absent, present, scores.names, delta=delta, alpha=alpha)
-    errors = (verdict.false_alarms, verdict.misses, len(verdict.absent))
+    both = _run_worlds(run, n_runs, kept, joblib.hash(description), n_jobs, verbose)
+    verdict = attack(*both, scores.names, delta=delta, alpha=alpha)
+    n_judged = len(verdict.absent)
+    errors = verdict.false_alarms, verdict.misses, n_judged
     return GeneratorAudit(
-        claim=claim,
-        delta=delta,
-        confidence=1 - alpha,
-        lower_bound=epsilon_lower_bound(*errors, delta=delta, alpha=alpha),
-        mu_lower_bound=mu_lower_bound(*errors, alpha=alpha),
-        power=detectable_epsilon(claim, errors[2], delta=delta, alpha=alpha),
-        n_judged=errors[2],
+        claim,
+        delta,
+        1 - alpha,
+        epsilon_lower_bound(*errors, delta=delta, alpha=alpha),
+        mu_lower_bound(*errors, alpha=alpha),
+        detectable_epsilon(claim, n_judged, delta=delta, alpha=alpha),
+        n_judged,
         **vars(verdict),
     )
 
@@ -366,10 +352,10 @@ def _claim(made: object, name: str, given: float | None) -> float:
 
 def fresh(make: Any) -> Any:
     """Give a clone, a deep copy, or what the callable returns: an unfitted object."""
-    if isinstance(make, BaseSynthesizer):
-        made = clone(make).set_params(budget=None)
-    elif isinstance(make, BaseEstimator):
+    if isinstance(make, BaseEstimator):
         made = clone(make)
+        if isinstance(made, BaseSynthesizer):
+            made.set_params(budget=None)
     elif hasattr(make, "fit") and not isinstance(make, type):
         made = copy.deepcopy(make)
     else:
@@ -410,15 +396,14 @@ def _run_worlds(
     run: Callable[[int, int], tuple[int, int, Floats]],
     n_runs: int,
     kept: RunFolder | None,
-    description: object,
+    digest: str,
     n_jobs: int | None,
     verbose: int,
 ) -> tuple[Floats, Floats]:
     """Fit, sample and score in both worlds: two arrays of shape (n_runs, n_scores).
 
-    `description` is whatever two runs must have in common to be compared.
+    `digest` is of what two runs must have in common to be compared.
     """
-    digest = joblib.hash(description)
 
     def place(world: int, number: int) -> tuple[str, list[Any]]:
         return f"{_WORLDS[world]}-{number:05d}", [digest, world, number]
@@ -432,10 +417,8 @@ def _run_worlds(
         if kept is not None:
             kept.write(*place(world, number), row.tolist())
         found[world, number] = row
-    absent, present = (
-        np.array([found[world, number] for number in range(n_runs)]) for world in (0, 1)
-    )
-    return absent, present
+    rows = np.array([found[key] for key in keys])
+    return rows[::2], rows[1::2]
 
 
 def _one_run(
@@ -512,7 +495,7 @@ class CanaryScores:
             np.quantile(distances, 0.05),
             *((apart <= width).all(axis=1).mean() for width in _CELLS.values()),
             np.exp(-((apart / _WIDTH) ** 2).sum(axis=1) / 2).mean(),
-            np.log(np.maximum((apart <= _WIDTH).mean(axis=0), _FLOOR)).sum(),
+            np.log(np.maximum((apart <= _WIDTH).mean(axis=0), _LEAST_SHARE)).sum(),
         ]
         for name, difference in signed.items():
             scores.append((np.abs(difference) <= _WIDTH).mean())
@@ -582,14 +565,12 @@ def attack(
 
     `absent` and `present` are of shape (n_runs, n_scores), one row per run.
     """
-    n_chosen = len(absent) // 2
-    chosen, remarks = slice(0, n_chosen), slice(n_chosen, None)
-    first = np.vstack([absent[chosen], present[chosen]])
-    world = np.repeat([0, 1], n_chosen)
-    columns, later = first, [absent[remarks], present[remarks]]
-    labels = list(names)
-    if n_chosen >= _FOLDS:
-        # A score that has learnt these runs would look too good on them.
+    half, labels = len(absent) // 2, list(names)
+    chosen = np.vstack([absent[:half], present[:half]])
+    judged = np.vstack([absent[half:], present[half:]])
+    if half >= _FOLDS:
+        world = np.repeat([0, 1], half)
+        # On the runs that it has learnt from a score is too good.
         folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
         # Shrinkage lets it learn from fewer runs than scores.
         model = make_pipeline(
@@ -597,28 +578,21 @@ def attack(
             LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
         )
         guesses = cross_val_predict(
-            model, first, world, cv=folds, method="decision_function"
+            model, chosen, world, cv=folds, method="decision_function"
         )
-        model.fit(first, world)
-        columns = np.column_stack([first, guesses])
-        later = [np.column_stack([s, model.decision_function(s)]) for s in later]
+        model.fit(chosen, world)
+        judged = np.column_stack([judged, model.decision_function(judged)])
+        chosen = np.column_stack([chosen, guesses])
         labels.append(COMBINED)
     score, threshold, above = _best_rule(
-        columns[:n_chosen], columns[n_chosen:], delta=delta, alpha=alpha
+        chosen[:half], chosen[half:], delta=delta, alpha=alpha
     )
-    ours, theirs = (part[:, score] for part in later)
+    ours, theirs = np.split(judged[:, score], 2)
     alarms, hits = (
         (side >= threshold) if above else (side <= threshold) for side in (ours, theirs)
     )
-    return Verdict(
-        score=labels[score],
-        threshold=threshold,
-        above=above,
-        false_alarms=int(alarms.sum()),
-        misses=int((~hits).sum()),
-        absent=ours,
-        present=theirs,
-    )
+    errors = int(alarms.sum()), int((~hits).sum())
+    return Verdict(labels[score], threshold, above, *errors, ours, theirs)
 
 
 def _best_rule(
@@ -627,28 +601,23 @@ def _best_rule(
     """Find score, threshold and direction with the largest bound of epsilon.
 
     Where several have the same, as where none proves anything, the bound of mu
-    decides: it also tells apart attacks that are weak.
+    decides: it also ranks attacks that are weak.
     """
     n_runs = len(absent)
     best, found = (-np.inf, -np.inf), (0, 0.0, True)
-    for score in range(absent.shape[1]):
-        for above in (True, False):
-            sign = 1.0 if above else -1.0
-            ours, theirs = (np.sort(sign * s[:, score]) for s in (absent, present))
-            thresholds = np.unique(np.concatenate([ours, theirs]))
-            alarms = n_runs - np.searchsorted(ours, thresholds, side="left")
-            misses = np.searchsorted(theirs, thresholds, side="left")
-            bounds = np.stack(
-                [
-                    epsilon_bounds(alarms, misses, n_runs, delta, alpha),
-                    mu_bounds(alarms, misses, n_runs, alpha),
-                ]
-            )
-            at = int(np.lexsort(bounds[::-1])[-1])
-            if tuple(bounds[:, at]) > best:
-                best = (float(bounds[0, at]), float(bounds[1, at]))
-                # Half way to the next run on the other side: as many errors, and
-                # more room for the runs that judge.
-                between = thresholds[at] / 2 + thresholds[max(at - 1, 0)] / 2
-                found = (score, sign * float(between), above)
+    for score, above in product(range(absent.shape[1]), (True, False)):
+        sign = 1.0 if above else -1.0
+        ours, theirs = (np.sort(sign * s[:, score]) for s in (absent, present))
+        thresholds = np.unique(np.concatenate([ours, theirs]))
+        alarms = n_runs - np.searchsorted(ours, thresholds, side="left")
+        misses = np.searchsorted(theirs, thresholds, side="left")
+        bounds = epsilon_bounds(alarms, misses, n_runs, delta, alpha)
+        of_mu = mu_bounds(alarms, misses, n_runs, alpha)
+        at = int(np.lexsort([of_mu, bounds])[-1])
+        if (bounds[at], of_mu[at]) > best:
+            best = (float(bounds[at]), float(of_mu[at]))
+            # Half way to the next run on the other side: as many errors, and
+            # more room for the runs that judge.
+            between = thresholds[at] / 2 + thresholds[max(at - 1, 0)] / 2
+            found = (score, sign * float(between), above)
     return found

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skdpsynth.audit._worlds import Observed
 
 _NOTHING_FOUND = (
-    "The audit found no violation. It saw one canary and one history of releases; "
+    "The audit found no violation. It tried one canary and one history of releases; "
     "'power' is the share of the ledger's noise that it would have rejected as too "
     "little. It is no proof of the claim."
 )
@@ -38,16 +38,11 @@ class ReleaseCheck:
 
     Parameters
     ----------
-    name : str
-        What is released.
-    scope : str
-        Whose rows it is computed from and charged to: all, or those of a class.
-    reserved : int
-        Releases in the ledger.
-    charged : int
-        Releases that the ledger counted.
-    drawn : int
-        Releases that were seen.
+    name, scope : str
+        What is released, and whose rows it is computed from and charged to: all, or
+        those of a class.
+    reserved, charged, drawn : int
+        Releases that the ledger allows, that it counted, and that were observed.
     noise_ratio : float
         Measured noise over the ledger's; for votes, answers against the majority over
         their expected number. nan where there is none.
@@ -162,7 +157,7 @@ def audit_ledger(
     alpha: float = 1e-6,
     seed: int = 0,
 ) -> LedgerAudit:
-    """Watch three fits and compare every release with the ledger.
+    """Observe three fits and compare every release with the ledger.
 
     Parameters
     ----------
@@ -170,7 +165,7 @@ def audit_ledger(
         Of this package or your own, with a finite epsilon; it is cloned, and a shared
         `budget` is left aside.
     table : DataFrame
-        The table without the canary. Make it up: what an audit tells is computed from
+        The table without the canary. Make it up: what an audit prints is computed from
         its rows and is not private.
     canary : mapping from column to value, or DataFrame of one row
         The row that is added at the end in one of the fits; an extreme one shows most.
@@ -197,16 +192,17 @@ def audit_ledger(
 
     Notes
     -----
-    1. One fit with secret noise: releases seen and charged are equal in number; what
-       came out minus what went in has the noise of the ledger (exact tests, `alpha`
-       over all lines).
+    1. One fit with secret noise: as many releases are made as are charged; what came
+       out minus what went in has the noise of the ledger (exact tests, `alpha` over
+       all lines).
     2. Two fits with frozen secrets, without and with the canary, the second answered
        with the releases of the first. Both ask for the same releases. The canary moves
        each by at most its sensitivity, and those of one class alone beside those that
        are charged to all rows. The fitted objects are equal, sample the same rows and
        report the same: what they know of the canary they know by the releases.
 
-    Releases that the fit makes in threads of its own are not seen, and found as such.
+    Releases that the fit makes in threads of its own are not observed, which is itself
+    a finding.
 
     Examples
     --------
@@ -230,12 +226,10 @@ def audit_ledger(
     ready = clone(synthesizer).set_params(budget=None)
     if ready.random_state is None:
         ready.set_params(random_state=0)
-    copy: BaseSynthesizer = clone(ready)
-    with (
-        recorded() as releases,
-        warnings.catch_warnings(action="ignore", category=DegradedResultWarning),
-    ):
-        fitted = copy.fit(table)
+    fitted: BaseSynthesizer = clone(ready)
+    with recorded() as releases, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegradedResultWarning)
+        fitted.fit(table)
     first = enter(ready, table, seed, coupled=False)
     if first.error is not None:
         raise first.error
@@ -259,23 +253,23 @@ def _compare_noise(
     known = {id(entry.reservation) for entry in entries}
     if any(id(release.reservation) not in known for release in releases):
         findings.append("some releases are charged to a second ledger.")
+    level = alpha / max(len(entries), 1)
     for entry, shift in zip(entries, chain(shifts, repeat(math.nan)), strict=False):
         own = [r for r in releases if r.reservation is entry.reservation]
         drawn = sum(release.n_releases for release in own)
-        tested = _noise_of(own, entry, alpha / len(entries))
-        ratio, p_value, _ = tested
+        ratio, p_value, power = _noise_of(own, entry, level)
         scope = scope_words(entry.scope)
         where = f"{entry.name!r} ({scope})"
         if drawn != entry.used:
             findings.append(
                 f"{where}: {entry.used} releases were charged, but {drawn} were seen."
             )
-        if p_value < alpha / len(entries):
+        if p_value < level:
             findings.append(
                 f"{where}: the noise is {ratio:.4g} of the ledger's (p = {p_value:.3g})"
             )
-        counts = (entry.count, entry.used, drawn)
-        lines.append(ReleaseCheck(entry.name, scope, *counts, *tested, shift))
+        found = (entry.count, entry.used, drawn, ratio, p_value, power, shift)
+        lines.append(ReleaseCheck(entry.name, scope, *found))
     return lines, findings
 
 
@@ -283,14 +277,12 @@ def _noise_of(
     own: list[Observed], entry: Any, alpha: float
 ) -> tuple[float, float, float]:
     """Test the noise of one line of the ledger; give ratio, p-value and power."""
-    if not own:
-        return math.nan, 1.0, math.nan
-    if is_vote(entry.kind):
+    if own and is_vote(entry.kind):
         counts = np.concatenate([release.exact for release in own])
         answers = np.concatenate([release.noisy for release in own])
         law = (entry.n_teachers, entry.noise_std, entry.kind)
         return *vote_test(counts, answers, *law), math.nan
-    if entry.noise_std == 0:
+    if not own or entry.noise_std == 0:
         return math.nan, 1.0, math.nan
     residuals = np.concatenate(
         [((r.noisy - r.exact) / r.unit / entry.noise_std).ravel() for r in own]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import binom, chi2
+from scipy.optimize import brentq
+from scipy.stats import binom, chi2, norm
 
 from skdpsynth.audit._bounds import (
     POWER,
-    bisected,
     epsilon_lower_bound,
     guessing_lower_bound,
 )
@@ -49,24 +49,19 @@ class MechanismAudit:
         Name of the reservation.
     findings : tuple of str
         What contradicts the ledger; empty where nothing does.
-    lower_bound : float
-        Lower bound of epsilon of one release at `delta`, given that the row is in its
-        sample where rows are sampled. It takes the noise for Gaussian and independent.
-    mu_lower_bound : float
-        Lower bound of the Gaussian-DP parameter by an attack, which takes the noise
-        for nothing; it needs many more draws. nan for votes.
-    delta : float
-        At which `lower_bound` is.
+    lower_bound, mu_lower_bound, delta : float
+        Lower bounds of one release, where rows are sampled given that the row is in
+        the sample. Of epsilon at `delta`: it takes the noise for Gaussian and
+        independent. Of the Gaussian-DP parameter: by an attack that assumes nothing of
+        the noise and needs many more draws; nan for votes.
     confidence : float
         Probability of at least which a finding is no accident.
     power : float
         Smallest epsilon of one release at `delta`, between these inputs, whose noise
         would have been rejected as too little, 8 times in 10; inf where none would.
-    noise_ratio : float
-        Measured noise over the ledger's. For votes: answers against the majority over
-        their expected number.
-    p_value : float
-        Of noise like the ledger's, two-sided.
+    noise_ratio, p_value : float
+        Measured noise over the ledger's, and the two-sided p-value of noise like the
+        ledger's. For votes: answers against the majority over their expected number.
     shift : float
         How far the neighbour moves the exact value, over the ledger's sensitivity.
     n_draws : int
@@ -111,7 +106,6 @@ class MechanismAudit:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        head = f"Audit of {self.name!r}: {self.n_draws} releases."
         found = [f"Contradiction: {finding}" for finding in self.findings]
         power = "Power: none; draw more releases."
         if not math.isinf(self.power):
@@ -128,6 +122,7 @@ class MechanismAudit:
             f"above {self.lower_bound:.4g} at delta = {self.delta:.3g}; how far above "
             "no audit can say."
         )
+        head = f"Audit of {self.name!r}: {self.n_draws} releases."
         text = [head, *(found or [_NOTHING_FOUND]), power, noise, bound]
         if not math.isnan(self.mu_lower_bound):
             text.append(
@@ -154,7 +149,7 @@ class MechanismAudit:
         if self.residuals.size:
             ax.hist(self.residuals, bins=50, density=True, color="tab:blue")
         grid = np.linspace(-4, 4, 201)
-        ax.plot(grid, np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi), "k--")
+        ax.plot(grid, norm.pdf(grid), "k--")
         ax.set(xlabel="noise over the ledger's", ylabel="density", title=self.name)
         return ax
 
@@ -238,10 +233,11 @@ def audit_mechanism(
             "Expected unit > 0, n_draws >= 2, and delta and alpha in (0, 1). Got "
             f"{unit!r}, {n_draws!r}, {delta!r} and {alpha!r} instead."
         )
-    line = _line_like(reservation)
-    found = (_audit_votes if is_vote(line.kind) else _audit_noise)(
-        mechanism, (data, neighbour), line, n_draws, delta, alpha, unit
-    )
+    line, pair = _line_like(reservation), (data, neighbour)
+    if is_vote(line.kind):
+        found = _audit_votes(mechanism, pair, line, n_draws, delta, alpha)
+    else:
+        found = _audit_noise(mechanism, pair, line, n_draws, delta, alpha, unit)
     return MechanismAudit(
         line.name, delta=delta, confidence=1 - alpha, n_draws=n_draws, **found
     )
@@ -260,10 +256,21 @@ def _line_like(
     return Ledger().issue(line if noise else replace(line, mu=math.inf, noise_std=0.0))
 
 
-def _charged(used: int, expected: int) -> list[str]:
-    if used == expected:
-        return []
-    return [f"{expected} releases were made, but {used} were charged."]
+def _compare_line(
+    line: Reservation, n_releases: int, what: str, shift: float
+) -> list[str]:
+    """Compare the number of releases and the shift with the line."""
+    findings = []
+    if line.used != n_releases:
+        findings.append(
+            f"{n_releases} releases were made, but {line.used} were charged."
+        )
+    if shift > line.sensitivity * (1 + _ROUNDING):
+        findings.append(
+            f"one row moves {what} by {shift:.6g}, but the ledger's sensitivity is "
+            f"{line.sensitivity:.6g}."
+        )
+    return findings
 
 
 def _audit_noise(
@@ -285,14 +292,10 @@ def _audit_noise(
     with_row = secret_generator().random(n_draws) < 0.5
     draws = np.stack([mechanism(pair[int(coin)], line) for coin in with_row]) / unit
     shift = float(np.linalg.norm((exact - other).ravel()))
-    findings = _charged(line.used, n_draws)
-    if not np.array_equal(exact, again):
+    is_silent = np.array_equal(exact, again)
+    findings = _compare_line(line, n_draws, "the value", shift if is_silent else 0.0)
+    if not is_silent:
         findings.append("noise is drawn where the reservation has none.")
-    elif shift > line.sensitivity * (1 + _ROUNDING):
-        findings.append(
-            f"one row moves the value by {shift:.6g}, but the ledger's sensitivity is "
-            f"{line.sensitivity:.6g}."
-        )
     residuals, ratio, p_value = np.empty(0), math.nan, 1.0
     bound = power = math.inf
     if line.noise_std > 0:
@@ -339,22 +342,15 @@ def _audit_votes(
     n_draws: int,
     delta: float,
     alpha: float,
-    unit: float,
 ) -> dict[str, Any]:
     """Audit one-bit votes, as `_audit_noise`; the noise itself stays hidden."""
-    del unit  # a vote is one
     counts = [np.atleast_1d(np.asarray(data, dtype=np.int64)) for data in pair]
     answers = [
         np.stack([mechanism(part, line) for _ in range(n_draws)]) for part in counts
     ]
     moved = np.abs(counts[0] - counts[1])
     shift, query = float(moved.max()), int(moved.argmax())
-    findings = _charged(line.used, 2 * n_draws * len(counts[0]))
-    if shift > line.sensitivity:
-        findings.append(
-            f"one row moves a count by {shift:.6g}, but the ledger's sensitivity is "
-            f"{line.sensitivity:.6g}."
-        )
+    findings = _compare_line(line, 2 * n_draws * len(counts[0]), "a count", shift)
     law = (line.n_teachers, line.noise_std, line.kind)
     drawn = np.tile(counts[0], n_draws)
     ratio, p_value = vote_test(drawn, answers[0].ravel(), *law)
@@ -469,8 +465,9 @@ def rejected_scale(
     if not rejected[0]:  # not even answers that all agree
         return 0.0
 
-    def is_missed(scale: float) -> bool:
-        own = _law_of_flips(counts, n_teachers, scale, kind)
-        return bool(own[rejected].sum() < POWER)
+    def excess_power(own: float) -> float:
+        return (
+            float(_law_of_flips(counts, n_teachers, own, kind)[rejected].sum()) - POWER
+        )
 
-    return bisected(is_missed, scale, times=30)[0]
+    return float(brentq(excess_power, 0.0, scale))

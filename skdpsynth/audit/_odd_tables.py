@@ -1,4 +1,4 @@
-"""Small tables of what is odd, each with a row that is added: what a replay tries.
+"""Small tables with odd values, each with a row that is added: what a replay tries.
 
 A table is rows of Python values beside a dtype per column, so that a row more or less
 changes no dtype. Odd rows stand where a replay takes rows away: at the first, the
@@ -27,14 +27,8 @@ if TYPE_CHECKING:
     Rows = Sequence[tuple[Any, ...]]
 
 ALL_SOURCES = (
-    "pandas",
-    "polars",
-    "arrow",
-    "csv",
-    "parquet",
-    "folder",
-    "batches",
-    "dask",
+    *("pandas", "polars", "arrow", "csv", "parquet"),
+    *("folder", "batches", "dask"),
 )
 _TYPED = tuple(name for name in ALL_SOURCES if name != "csv")
 _LARGE = 2**53  # from here on floats do not hold every whole number
@@ -66,17 +60,14 @@ class OddTable:
     def frame(self, rows: Rows) -> pd.DataFrame:
         """Make a DataFrame of some rows."""
         columns = [*zip(*rows, strict=True)] or [()] * len(self.dtypes)
-        pairs = zip(self.dtypes.items(), columns, strict=True)
-        return pd.DataFrame(
-            {name: _series(values, dtype) for (name, dtype), values in pairs}
-        )
+        made = map(_series, columns, self.dtypes.values())
+        return pd.DataFrame(dict(zip(self.dtypes, made, strict=True)))
 
 
 def _series(values: tuple[Any, ...], dtype: Any) -> pd.Series:
     if dtype == "dictionary":
         return pd.Series(pd.Categorical([*values]))
-    kind = getattr(dtype, "kind", "") if not isinstance(dtype, str) else dtype
-    if str(kind).startswith("datetime64[us]"):
+    if dtype == "datetime64[us]":
         # By NumPy: pandas would go by nanoseconds on some versions.
         return pd.Series(np.array([*values], dtype="M8[us]"))
     return pd.Series([*values], dtype=dtype)
@@ -189,30 +180,22 @@ def _numbers(n_rows: int) -> list[float]:
 
 def _plain() -> OddTable:
     numbers = _numbers(60)
-    rows = tuple(
-        (
-            numbers[i],
-            None if i % 9 == 0 else numbers[-1 - i],
-            "pqr"[i * i % 3],
-            "uvv"[i % 3],
-        )
-        for i in range(30)
+    return _made(
+        "plain",
+        (8.0, -8.0, "r", "u"),
+        a=("float64", _NUMBER, numbers[:30]),
+        b=(
+            "float64",
+            replace(_NUMBER, nullable=True),
+            [None if i % 9 == 0 else numbers[-1 - i] for i in range(30)],
+        ),
+        c=(object, Categorical(["p", "q", "r"]), ["pqr"[i * i % 3] for i in range(30)]),
+        y=(object, _LABELS, _cycle("uvv", 30)),
     )
-    schema = TableSchema(
-        {
-            "a": _NUMBER,
-            "b": replace(_NUMBER, nullable=True),
-            "c": Categorical(["p", "q", "r"]),
-            "y": _LABELS,
-        },
-        target="y",
-    )
-    dtypes = {"a": "float64", "b": "float64", "c": object, "y": object}
-    return OddTable("plain", dtypes, rows, (8.0, -8.0, "r", "u"), schema)
 
 
 def _cells() -> OddTable:
-    """So many rows are declared that teachers and discriminators look at triples."""
+    """So many rows are declared that tables of three columns are measured."""
     plain = _plain()
     assert plain.schema is not None
     schema = replace(plain.schema, class_counts={"u": 400, "v": 400})
@@ -223,6 +206,7 @@ def _made(
     name: str,
     extra: tuple[Any, ...],
     *,
+    n_small: int = 0,
     n_rows: int | None = None,
     target: str | None = "y",
     sources: tuple[str, ...] = ALL_SOURCES,
@@ -231,8 +215,16 @@ def _made(
 ) -> OddTable:
     """Put columns together: a dtype, what is declared or None, and the cells of each.
 
-    Where nothing is declared of any column there is no schema.
+    With `n_small` a column "x" of so many small whole numbers follows. Labels "y" that
+    take turns are last where no others are given. Where nothing is declared of any
+    column there is no schema.
     """
+    length = len(next(iter(columns.values()))[2])
+    if n_small:
+        small = Continuous(0, n_small - 1, integer=True)
+        columns["x"] = "float64", small, _cycle([*map(float, range(n_small))], length)
+    if target == "y":
+        columns["y"] = columns.pop("y", (object, _LABELS, _cycle("uv", length)))
     known: dict[Any, Any] = {
         own: says for own, (_, says, _) in columns.items() if says is not None
     }
@@ -245,17 +237,6 @@ def _made(
 def _cycle(few: Sequence[Any], n_rows: int) -> list[Any]:
     """Repeat some values."""
     return [few[i % len(few)] for i in range(n_rows)]
-
-
-def _small(n_values: int, n_rows: int) -> tuple[Any, Any, list[float]]:
-    """Make a column of small whole numbers."""
-    cells = _cycle([float(i) for i in range(n_values)], n_rows)
-    return "float64", Continuous(0, n_values - 1, integer=True), cells
-
-
-def _label(n_rows: int) -> tuple[Any, Any, list[str]]:
-    """Make labels that take turns."""
-    return object, _LABELS, _cycle("uv", n_rows)
 
 
 def _others() -> Iterator[OddTable]:
@@ -278,7 +259,7 @@ def _others() -> Iterator[OddTable]:
         "large levels",
         (None, 3.0, "v"),
         id=("Int64", Categorical(ids, nullable=True), _cycle(ids, 28)),
-        x=_small(4, 28),
+        n_small=4,
         y=(object, _LABELS, _cycle("uuvv", 28)),
     )
     # Whole numbers up to the ends of 64 bits, some missing.
@@ -289,7 +270,6 @@ def _others() -> Iterator[OddTable]:
         (2**63 - 1, None, "u"),
         n=("Int64", whole, _cycle(few, 28)),
         m=("Int64", whole, [few[i * 3 % 7] for i in range(28)]),
-        y=_label(28),
     )
     wide = Continuous(-1e300, 1e300, nullable=True, scale="linear", decimals="any")
     few = (1e300, -1e300, 5e-324, -0.0, 0.0, math.nan, 2.0**53 + 2, 1.5)
@@ -298,7 +278,6 @@ def _others() -> Iterator[OddTable]:
         (1.7976931348623157e308, math.nan, "v"),
         a=("float64", wide, _cycle(few, 26)),
         b=("float64", wide, [few[i * 5 % 8] for i in range(26)]),
-        y=_label(26),
     )
     # Infinity is refused in columns of floats; here it is a category.
     levels = [-math.inf, 0.0, 1.0, math.inf]
@@ -319,8 +298,7 @@ def _others() -> Iterator[OddTable]:
         "ends of the calendar",
         (last, 4.0, "v"),
         t=("datetime64[us]", Datetime(first, last, nullable=True), _cycle(few, 25)),
-        x=_small(5, 25),
-        y=_label(25),
+        n_small=5,
     )
     # Clocks that are put back, and a time that occurs twice.
     start = pd.Timestamp("2020-10-25T00:30", tz="UTC").tz_convert("Europe/Berlin")
@@ -331,16 +309,14 @@ def _others() -> Iterator[OddTable]:
         "zones",
         (latest.tz_convert("Europe/Berlin"), 2.0, "u"),
         t=(pd.DatetimeTZDtype("us", "Europe/Berlin"), day, hours),
-        x=_small(3, 25),
-        y=_label(25),
+        n_small=3,
     )
     few = ("e\u0301", "\u00e9", "tea", "tea ", "Tea", "NA", "nan", "'tea'")
     yield _made(
         "odd texts",
         ("te\u0301a", 2.0, "v"),
         c=(object, Categorical(few, nullable=True), _cycle(few, 30)),
-        x=_small(3, 30),
-        y=_label(30),
+        n_small=3,
     )
     # Texts that Arrow cannot hold, and such as spell or begin like another.
     few = ("tea", "tea\0jones", "\ud800", "\\ud800", "'\\ud800'", "\0", "", None)
@@ -357,7 +333,7 @@ def _others() -> Iterator[OddTable]:
         (None, True, 1.0, False),
         b=("boolean", Boolean(nullable=True), _cycle((True, False, None, False), 25)),
         c=("bool", Boolean(), _cycle((True, False, False), 25)),
-        x=_small(2, 25),
+        n_small=2,
         y=("bool", Boolean(), _cycle((True, False), 25)),
     )
     # Texts with what CSV quotes: line breaks, commas, quotes.
@@ -366,8 +342,7 @@ def _others() -> Iterator[OddTable]:
         "long texts",
         ('"\n,\n"' * 2000, 2.0, "v"),
         c=(object, Categorical(few, nullable=True), _cycle(few, 25)),
-        x=_small(3, 25),
-        y=_label(25),
+        n_small=3,
     )
     # A class without a row and one of one row; the row that is added is of the first.
     numbers = _numbers(50)
@@ -420,12 +395,11 @@ def _others() -> Iterator[OddTable]:
     digits = Continuous(0, 9, integer=True)
     yield _made(
         "empty cells",
-        (9.0, 1.0, "full", "u", 3.0),
+        (9.0, 1.0, "full", 3.0, "u"),
         none=("float64", replace(digits, nullable=True), [None] * 24),
         one=("float64", digits, [7.0] * 24),
         empty=(object, Categorical(["full"], nullable=True), _cycle([None, ""], 24)),
-        y=_label(24),
-        x=_small(4, 24),
+        n_small=4,
     )
     # Cells of a CSV file that spell whole numbers, and one that spells a fraction.
     few = ("1000", "7", "007", "+7", str(_LARGE), str(_LARGE + 1))
@@ -435,7 +409,6 @@ def _others() -> Iterator[OddTable]:
         ("0.5", "0.5", "u"),
         n=(object, spelt, _cycle(few, 27)),
         x=(object, replace(digits, nullable=True), _cycle(("1e0", "2", ""), 27)),
-        y=_label(27),
         sources=("csv",),
     )
     # The row of a CSV file has one field more than there are columns.
@@ -445,7 +418,6 @@ def _others() -> Iterator[OddTable]:
         ("1", "2", "u", "5"),
         a=(object, fifths, _cycle("0123", 24)),
         b=(object, fifths, _cycle("012", 24)),
-        y=_label(24),
         sources=("csv",),
         refusable=True,
     )

@@ -9,35 +9,20 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
 from skdpsynth.measure import _discovery
 from skdpsynth.privacy import _aggregators, _mechanisms, insecure_randomness_active
 from skdpsynth.synthesizers import IndependentSynthesizer
-from skdpsynth.table import (
-    CategoryDomain,
-    NumericDomain,
-    _domains,
-    numeric_values,
-    total_keys,
-)
+from skdpsynth.table import NumericDomain, _domains, numeric_values, total_keys
 from skdpsynth.training import _teachers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-@contextmanager
-def replaced(where: Any, name: str, value: Any) -> Iterator[None]:
-    """Give an attribute of a module, or one of a class itself, another value inside."""
-    held = vars(where)[name]
-    setattr(where, name, value)
-    try:
-        yield
-    finally:
-        setattr(where, name, held)
 
 
 class Twin(NamedTuple):
@@ -63,7 +48,7 @@ class Twin(NamedTuple):
                 return self.broken(sound, *args, **named)
             return sound(*args, **named)
 
-        with replaced(self.where, self.name, either):
+        with patch.object(self.where, self.name, either):
             yield
 
 
@@ -91,26 +76,20 @@ def _counted_twice(real: Any, codes: Any, n_bins: Any) -> Any:
 
 
 def _categories_of_rows(
-    real: Any, table: Any, columns: Any, *args: Any, **named: Any
+    real: Any, table: Any, columns: Any, *args: Any, **n: Any
 ) -> Any:
     """Read the categories off the data, past the release."""
-    found = real(table, columns, *args, **named)
+    found = real(table, columns, *args, **n)
     keys = total_keys(table, [column.name for column in columns])
     return [
-        CategoryDomain(
-            tuple(sorted(key for key in own if key is not None)),
-            domain.nullable,
-            domain.ordered,
-        )
+        replace(domain, categories=tuple(sorted(key for key in own if key is not None)))
         for own, domain in zip(keys, found, strict=True)
     ]
 
 
-def _range_of_rows(
-    real: Any, table: Any, columns: Any, *args: Any, **named: Any
-) -> Any:
+def _range_of_rows(real: Any, table: Any, columns: Any, *args: Any, **n: Any) -> Any:
     """Read a range off the data, past the release."""
-    found = real(table, columns, *args, **named)
+    found = real(table, columns, *args, **n)
     for place, column in enumerate(columns):
         parts = [numeric_values(part[column.name], column) for part in table.each()]
         present = np.concatenate([values[~missing] for values, missing in parts])
@@ -145,12 +124,13 @@ def _warns_of_values(real: Any, series: Any, column: Any) -> Any:
 
 
 _PAST, _ONE, _NETWORKS = "past all releases", "one row has one", "GPATE, networks"
-_ENSEMBLE = _teachers.TeacherEnsemble
+_ENSEMBLE, _FIT = _teachers.TeacherEnsemble, (IndependentSynthesizer, "_fit")
+_ASSIGNED = _teachers, "assign_teachers"
 PLANTED = {
-    "slices": Twin(_teachers, "assign_teachers", _slices, _ONE, _NETWORKS),
-    "round-robin": Twin(_teachers, "assign_teachers", _round_robin, _ONE, _NETWORKS),
+    "slices": Twin(*_ASSIGNED, _slices, _ONE, _NETWORKS),
+    "round-robin": Twin(*_ASSIGNED, _round_robin, _ONE, _NETWORKS),
     "a shared scaler": Twin(_ENSEMBLE, "__init__", _shared_scaler, _ONE, _NETWORKS),
-    "slices, by votes": Twin(_teachers, "assign_teachers", _slices, _ONE, "PATEGAN"),
+    "slices, by votes": Twin(*_ASSIGNED, _slices, _ONE, "PATEGAN"),
     "no noise": Twin(
         _mechanisms, "_noisy_integers", _without_noise, "no noise", table="undeclared"
     ),
@@ -158,9 +138,7 @@ PLANTED = {
         _aggregators, "exact_counts", _counted_twice, "2 times"
     ),
     "categories of the rows": Twin(
-        _discovery,
-        "discover_categories",
-        _categories_of_rows,
+        *(_discovery, "discover_categories", _categories_of_rows),
         "the row",
         table="undeclared",
     ),
@@ -170,13 +148,9 @@ PLANTED = {
     "a dtype of a block": Twin(
         _domains, "factorize", _dtype_of_block, "times its", table="large levels"
     ),
-    "the number of rows kept": Twin(
-        IndependentSynthesizer, "_fit", _keeps_number_of_rows, _PAST
-    ),
+    "the number of rows kept": Twin(*_FIT, _keeps_number_of_rows, _PAST),
     "no release for nobody": Twin(
-        _aggregators,
-        "release_gaussian",
-        _nothing_for_nobody,
+        *(_aggregators, "release_gaussian", _nothing_for_nobody),
         "releases are made",
         table="empty class",
     ),

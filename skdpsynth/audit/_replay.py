@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 from zlib import crc32
 
 import joblib
@@ -27,7 +28,7 @@ from skdpsynth.audit._odd_tables import (
     odd_tables,
     table_of_frame,
 )
-from skdpsynth.audit._planted import PLANTED, replaced
+from skdpsynth.audit._planted import PLANTED
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
@@ -103,10 +104,9 @@ class ReplayedPair:
     ----------
     synthesizer, table, source : str
         What was fitted, on what, and what the table came as.
-    change : str
-        "added" or "removed": what the row was in the second fit.
-    place : str
-        "first", "middle" or "last": where it is in the table.
+    change, place : str
+        "added" or "removed": what the row was in the second fit; and "first", "middle"
+        or "last": where it is in the table.
     outcome : str
         "equal", "finding", or "refused" if every fit with a row that may be refused is,
         by the same error and before it releases anything.
@@ -187,7 +187,7 @@ class ReplayedTwin:
 class Replay:
     """Result of `replay`.
 
-    Without any pair it says nothing of a fit: look at `left_out`.
+    Without any pair it says nothing of a fit: see `left_out`.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ class _Group(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Name it in a line."""
+        """Name, table and source in words."""
         return f"{self.name} on {self.table.name} from {self.source}"
 
 
@@ -294,7 +294,7 @@ def replay(
         default all.
     table : DataFrame, str or Path, optional
         A table of yours, the path of a CSV or Parquet file, or the name of one of
-        ours. By default all of ours. Make it up: what a replay tells is computed from
+        ours. By default all of ours. Make it up: what a replay prints is computed from
         its rows and is not private.
     source : str, sequence of str, or "all", optional
         What tables come as: "pandas", "polars", "arrow", "csv", "parquet", "folder" (of
@@ -359,8 +359,7 @@ def replay(
     [('added', 'equal', 1.0), ('removed', 'equal', 1.0)]
     """
     start = time.monotonic()
-    unknown = [place for place in rows if place not in PLACES]
-    if unknown or not len(rows):
+    if not len(rows) or not set(rows) <= set(PLACES):
         raise ValueError(f"rows must be some of {PLACES}. Got {[*rows]!r} instead.")
     if minutes is not None and not minutes > 0:
         raise ValueError(f"minutes must be positive. Got {minutes!r} instead.")
@@ -415,8 +414,7 @@ def _plan(
         source = "all" if some else "pandas"
     sources = ALL_SOURCES if source == "all" else source
     sources = [sources] if isinstance(sources, str) else sources
-    unknown = [name for name in sources if name not in ALL_SOURCES]
-    if unknown:
+    if unknown := [name for name in sources if name not in ALL_SOURCES]:
         raise ValueError(
             f"source must be one of {ALL_SOURCES}, or 'all'. Got {unknown}."
         )
@@ -466,14 +464,13 @@ def _tables(asked: pd.DataFrame | str | Path | None) -> list[OddTable]:
         return [*ours.values()]
     if isinstance(asked, str) and asked in ours:
         return [ours[asked]]
-    if isinstance(asked, pd.DataFrame):
-        name, frame = "a table of yours", asked
-    else:
-        path = Path(asked)
+    name, frame = "a table of yours", asked
+    if not isinstance(frame, pd.DataFrame):
+        path = Path(frame)
         if not path.exists():
             raise ValueError(
                 f"table must be one of {[*ours]}, a DataFrame, or the path of a CSV or "
-                f"Parquet file. Got {str(asked)!r} instead."
+                f"Parquet file. Got {str(path)!r} instead."
             )
         with withheld(f"{str(path)!r} must be a CSV or Parquet file"):
             read = pd.read_csv if path.suffix.lower() == ".csv" else pd.read_parquet
@@ -487,12 +484,9 @@ def _replay_group(
     group: _Group, *, places: tuple[str, ...], deadline: float, seed: int
 ) -> list[ReplayedPair]:
     """Replay a table with each row more or less, as long as there is time."""
-    found: list[ReplayedPair] = []
-    if time.time() < deadline:
-        for pair in _pairs_of(group, places, seed):
-            found.append(pair)
-            if time.time() > deadline:
-                break
+    found, pairs = [], _pairs_of(group, places, seed)
+    while time.time() < deadline and (pair := next(pairs, None)) is not None:
+        found.append(pair)
     return found
 
 
@@ -530,12 +524,7 @@ def _pairs_of(
                 elif refusals[-1]:
                     outcome, findings = "refused", []
             yield ReplayedPair(
-                group.name,
-                table.name,
-                group.source,
-                change,
-                place,
-                outcome,
+                *(group.name, table.name, group.source, change, place, outcome),
                 tuple(findings),
                 max(shifts, default=0.0),
                 len(first.releases),
@@ -563,15 +552,16 @@ def _refused_at_once(world: World) -> str:
 @contextmanager
 def _small() -> Iterator[None]:
     """Read tables in small parts, take few steps, and keep Dask in this thread."""
-    with (
-        replaced(_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        replaced(_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-        replaced(_mixture, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
-        replaced(_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
-        replaced(_calibration, "steps_mu", _kept_mu),
-        replaced(_dpcgan, "steps_mu", _kept_mu),
-        ExitStack() as stack,
-    ):
+    with ExitStack() as stack:
+        for where, name, value in (
+            (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+            (_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+            (_mixture, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
+            (_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+            (_calibration, "steps_mu", _kept_mu),
+            (_dpcgan, "steps_mu", _kept_mu),
+        ):
+            stack.enter_context(patch.object(where, name, value))
         if missing_library("dask") is None:
             import dask
 

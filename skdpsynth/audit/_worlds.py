@@ -11,9 +11,9 @@ import functools
 import math
 import types
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from skdpsynth.privacy.testing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from skdpsynth.base import BaseSynthesizer
 
@@ -50,16 +50,21 @@ _LINE = (  # of the ledger, without what was used
     *("delta", "sampling_rate", "n_teachers"),
 )
 _PLAIN = (str, bytes, int, bool, type(None))  # compared by type and value
+# What makes an object equal to another of its type.
+_ATTRIBUTES: dict[Any, tuple[str, ...]] = {
+    np.random.Generator: ("bit_generator",),
+    np.random.BitGenerator: ("state",),
+    pd.CategoricalDtype: ("categories", "ordered"),
+    functools.partial: ("func", "args", "keywords"),
+    types.MethodType: ("__self__", "__func__"),
+}
 
 
 def canary_row(
     table: pd.DataFrame, canary: Mapping[str, object] | pd.DataFrame
 ) -> pd.DataFrame:
     """Make a row of the table's columns and dtypes: a world must not show by these."""
-    if isinstance(canary, pd.DataFrame):
-        row = canary
-    else:
-        row = pd.DataFrame({name: [value] for name, value in canary.items()})
+    row = canary if isinstance(canary, pd.DataFrame) else pd.DataFrame([dict(canary)])
     if len(row) != 1 or set(row) != set(table):
         raise ValueError(
             "Expected a canary of one row with the columns of the table. Got "
@@ -107,20 +112,15 @@ class Observed(Release):
     @classmethod
     def of(cls, release: Release) -> Observed:
         """Take in what an observer is given; the private parts are not kept."""
-        own = {f.name: getattr(release, f.name) for f in fields(Release)}
-        own["by_teacher"], noise, teachers, adds_up = None, b"", None, True
+        teachers, adds_up, noise = None, True, b""
         if release.by_teacher is not None:
             teachers, adds_up = _digests(release)
         whole = release.exact.dtype == release.noisy.dtype == np.int64
         if whole and release.keys is None:
             noise = _digest(release.noisy - release.exact)
-        return cls(
-            **own,
-            teachers=teachers,
-            adds_up=adds_up,
-            noise=noise,
-            silent=_silent(release),
-        )
+        own = {"teachers": teachers, "adds_up": adds_up, "noise": noise}
+        own |= {"silent": _silent(release), "by_teacher": None}
+        return cls(**vars(release) | own)
 
 
 def _digest(array: Array) -> bytes:
@@ -144,15 +144,15 @@ def _digests(release: Release) -> tuple[dict[int, bytes], bool]:
 
 def _silent(release: Release) -> bool:
     """Say whether numbers came out as they went in, although noise was reserved."""
-    std = release.reservation.noise_std * release.unit
-    if std == 0 or release.exact.dtype != release.noisy.dtype:
+    exact, std = release.exact, release.reservation.noise_std * release.unit
+    if std == 0 or exact.dtype != release.noisy.dtype:
         return False
-    if not np.array_equal(release.exact, release.noisy):
+    if not np.array_equal(exact, release.noisy):
         return False
-    if release.exact.dtype != np.int64:
-        return release.exact.size > 0
+    if exact.dtype != np.int64:
+        return exact.size > 0
     alone = float(erf(0.5 / std / math.sqrt(2)))  # that noise rounds to 0
-    return release.exact.size * math.log(alone) < _NO_ACCIDENT
+    return exact.size * math.log(alone) < _NO_ACCIDENT
 
 
 @contextmanager
@@ -307,20 +307,20 @@ def compare(first: World, second: World, row: str) -> tuple[list[float], list[st
 def _compare_fitted(
     first: BaseSynthesizer, second: BaseSynthesizer, row: str
 ) -> list[str]:
-    findings, both = [], (first, second)
-    # In memory: a pickle shows what the class lets it. Before the samples are drawn,
-    # which move generators on.
-    places = ", ".join(differences(first, second)[:_MOST_NAMED])
-    if places:
-        findings.append(
-            f"the fitted object depends on {row} past all releases ({places})."
-        )
-    samples = [s.sample(_SAMPLED_ROWS, random_state=0) for s in both]
-    if differences(samples[0], samples[1]):
-        findings.append(f"synthetic rows depend on {row} past all releases.")
-    reports = [s.privacy_report().to_dict() for s in both]
-    if differences(reports[0], reports[1]):
-        findings.append(f"the report depends on {row} past all releases.")
+    """Compare the objects in memory (a pickle hides what its class hides), then more.
+
+    The objects come first: drawing samples moves their generators on.
+    """
+    views: dict[str, Callable[[BaseSynthesizer], Any]] = {
+        "the fitted object depends": lambda own: own,
+        "synthetic rows depend": lambda own: own.sample(_SAMPLED_ROWS, random_state=0),
+        "the report depends": lambda own: own.privacy_report().to_dict(),
+    }
+    findings = []
+    for words, view in views.items():
+        places = ", ".join(differences(view(first), view(second))[:_MOST_NAMED])
+        if places:
+            findings.append(f"{words} on {row} past all releases ({places}).")
     return findings
 
 
@@ -331,36 +331,35 @@ def compare_releases(
     entries, findings = entries_of(history), []
     position = {id(entry.reservation): i for i, entry in enumerate(entries)}
     shifts, moved = [0.0] * len(entries), set()
-    teachers: dict[str, set[int]] = defaultdict(set)
+    teachers: set[tuple[str, int]] = set()
     for ours, theirs in zip(history, answered, strict=False):
         line, scope = ours.reservation, scope_words(ours.reservation.scope)
         index = position.get(id(line))
         if index is None:  # of a second ledger, which is found elsewhere
             continue
-        where = f"{line.name!r} ({scope})"
+        wrong = _compare_keys(ours, theirs)
         if ours.silent or theirs.silent:
-            findings.append(f"{where}: no noise was added.")
+            wrong.append("no noise was added.")
         if ours.noise != theirs.noise:
-            findings.append(f"{where}: the noise depends on {row}.")
+            wrong.append(f"the noise depends on {row}.")
         if not (ours.adds_up and theirs.adds_up):
-            findings.append(f"{where}: the teachers do not add up to what is released.")
-        findings += [f"{where}: {words}" for words in _compare_keys(ours, theirs)]
-        parts = [release.teachers or {} for release in (ours, theirs)]
-        both = parts[0].keys() | parts[1].keys()
-        teachers[scope] |= {t for t in both if parts[0].get(t) != parts[1].get(t)}
+            wrong.append("the teachers do not add up to what is released.")
+        findings += [f"{line.name!r} ({scope}): {words}" for words in wrong]
+        one, other = (release.teachers or {} for release in (ours, theirs))
+        both = one.keys() | other.keys()
+        teachers |= {(scope, t) for t in both if one.get(t) != other.get(t)}
         shift = _shift(ours, theirs) / line.sensitivity
         if shift > 0 and line.scope is not None:
             moved.add(scope)
         shifts[index] = max(shifts[index], shift)
-    for entry, shift in zip(entries, shifts, strict=True):
-        if shift > 1 + _ROUNDING:
-            findings.append(
-                f"{entry.name!r} ({scope_words(entry.scope)}): {row} moves a "
-                f"release by {shift:.4g} times its sensitivity."
-            )
-    changed = sum(map(len, teachers.values()))
-    if changed > 1:
-        findings.append(f"{row} changes {changed} teachers; one row has one.")
+    findings += [
+        f"{entry.name!r} ({scope_words(entry.scope)}): {row} moves a "
+        f"release by {shift:.4g} times its sensitivity."
+        for entry, shift in zip(entries, shifts, strict=True)
+        if shift > 1 + _ROUNDING
+    ]
+    if len(teachers) > 1:
+        findings.append(f"{row} changes {len(teachers)} teachers; one row has one.")
     if len(moved) > 1:
         findings.append(
             "one row moves releases that are charged to different rows: "
@@ -376,14 +375,12 @@ def _compare_keys(ours: Observed, theirs: Observed) -> list[str]:
     """
     if ours.keys is None or theirs.keys is None:
         return [] if ours.keys is theirs.keys else ["only one fit finds keys."]
-    counts = [_counts_of(release) for release in (ours, theirs)]
-    alone = [
-        {key: count for key, count in own.items() if key not in other}
-        for own, other in (counts, counts[::-1])
-    ]
-    if alone[0] and alone[1]:
+    one, other = _counts_of(ours), _counts_of(theirs)
+    found = {
+        key: n for key, n in (one | other).items() if (key in one) != (key in other)
+    }
+    if found.keys() & one.keys() and found.keys() & other.keys():
         return ["both fits have keys that the other lacks."]
-    found = alone[0] | alone[1]
     columns = Counter(column for column, *_ in found)
     if max(columns.values(), default=0) > 1:
         return ["one row adds several keys to a column."]
@@ -402,10 +399,7 @@ def _shift(ours: Observed, theirs: Observed) -> float:
     if ours.keys is not None and theirs.keys is not None:
         own, other = _counts_of(ours), _counts_of(theirs)
         shared = [key for key in own if key in other]
-        first, second = (
-            np.array([counts[key] for key in shared], np.int64)
-            for counts in (own, other)
-        )
+        first, second = (np.array([c[k] for k in shared], int) for c in (own, other))
     if first.dtype == np.int64:  # without rounding or wrapping
         first, second = first.astype(object), second.astype(object)
     difference = (first - second).astype(np.float64)
@@ -423,13 +417,13 @@ def _shift(ours: Observed, theirs: Observed) -> float:
 def differences(first: Any, second: Any, where: str = "") -> list[str]:
     """List the places where two objects differ; no value is in the list.
 
-    `pickle` and `joblib.hash` write an object that occurs twice as a reference to the
-    first, so that two equal texts differ from one text used twice. Here nothing counts
-    but types, and what arrays, tensors, tables and generators hold, to the bit. Objects
-    that were met before on the way are compared once: they form cycles.
+    Unlike `pickle` and `joblib.hash`, which write an object that occurs twice as a
+    reference, it does not count which parts are the same object: only types, and what
+    arrays, tensors, tables and generators hold, to the bit. A pair of objects is
+    compared once, since objects form cycles.
     """
-    met: set[tuple[int, int]] = set()
-    alive: list[Any] = []  # an address is used again when its object is gone
+    # With the objects: an address is used again when its object is gone.
+    met: dict[tuple[int, int], tuple[Any, Any]] = {}
 
     def between(first: Any, second: Any, where: str) -> list[str]:
         if type(first) is not type(second):
@@ -443,8 +437,7 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
             return [] if same else [where]
         if (id(first), id(second)) in met:
             return []
-        met.add((id(first), id(second)))
-        alive.extend([first, second])
+        met[id(first), id(second)] = first, second
         pairs = _parts_of(first), _parts_of(second)
         names = [[name for name, _ in own] for own in pairs]
         if names[0] != names[1]:
@@ -460,16 +453,18 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
 
 def _parts_of(held: Any) -> list[tuple[str, Any]]:
     """Take an object apart: names and parts, in order."""
+    for kinds, names in _ATTRIBUTES.items():
+        if isinstance(held, kinds):
+            return [(f".{name}", getattr(held, name)) for name in names]
     if isinstance(held, np.ndarray):
-        return _of_array(held)
-    if isinstance(held, np.random.Generator):
-        return [(".state", held.bit_generator.state)]
+        form = [(".dtype", str(held.dtype)), (".shape", held.shape)]
+        if held.dtype.hasobject:
+            return [*form, (" entries", held.ravel().tolist())]
+        return [*form, (" bytes", np.ascontiguousarray(held).tobytes())]
     if isinstance(held, np.random.RandomState):
         return [(".state", held.get_state(legacy=False))]
     if type(held).__module__.partition(".")[0] == "torch":
         return _of_torch(held)
-    if isinstance(held, pd.CategoricalDtype):
-        return [(".categories", held.categories), (".ordered", held.ordered)]
     if isinstance(held, pd.api.extensions.ExtensionDtype | np.dtype):
         return [("", str(held))]  # pandas keeps what it computes on some of them
     if isinstance(held, pd.DataFrame):
@@ -486,20 +481,12 @@ def _parts_of(held: Any) -> list[tuple[str, Any]]:
         table = pa.table(held)
         return [(".schema", str(table.schema)), (".rows", table.to_pydict())]
     if isinstance(held, dict | types.MappingProxyType):
-        # Also the order of keys tells something.
+        # The order of keys may depend on a row, too.
         return [("'s keys", [*held]), *_numbered(held.values())]
     if isinstance(held, list | tuple):
         return _numbered(held)
     if isinstance(held, set | frozenset):
         return [(" members", sorted(held, key=repr))]
-    if isinstance(held, functools.partial):
-        return [
-            (".func", held.func),
-            (".args", held.args),
-            (".keywords", held.keywords),
-        ]
-    if isinstance(held, types.MethodType):
-        return [(".__self__", held.__self__), (".__func__", held.__func__)]
     if isinstance(held, types.FunctionType):
         cells = [cell.cell_contents for cell in held.__closure__ or ()]
         return [(" code", held.__code__.co_code), (" closure", cells)]
@@ -508,13 +495,6 @@ def _parts_of(held: Any) -> list[tuple[str, Any]]:
 
 def _numbered(items: Any) -> list[tuple[str, Any]]:
     return [(f"[{place}]", item) for place, item in enumerate(items)]
-
-
-def _of_array(array: Array) -> list[tuple[str, Any]]:
-    form = [(".dtype", str(array.dtype)), (".shape", array.shape)]
-    if array.dtype.hasobject:
-        return [*form, (" entries", array.ravel().tolist())]
-    return [*form, (" bytes", np.ascontiguousarray(array).tobytes())]
 
 
 def _of_torch(held: Any) -> list[tuple[str, Any]]:
@@ -542,6 +522,4 @@ def _of_object(held: Any) -> list[tuple[str, Any]]:
         return [(f".{name}", value) for name, value in own.items()]
     if isinstance(held, type | types.ModuleType | types.BuiltinFunctionType):
         return [("", f"{getattr(held, '__module__', '')}.{held.__name__}")]
-    if type(held).__repr__ is object.__repr__:
-        return []
-    return [("", repr(held))]
+    return [] if type(held).__repr__ is object.__repr__ else [("", repr(held))]

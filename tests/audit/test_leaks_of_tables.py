@@ -48,7 +48,18 @@ NUMBER = {"a": Continuous(-6, 8, scale="linear", decimals="any")}
 LABELLED = TableSchema(LABEL, target="y", class_counts=COUNTS)
 UNCOUNTED = TableSchema(NUMBER | LABEL, target="y")
 DECLARED = TableSchema(NUMBER | LABEL, target="y", class_counts=COUNTS)
-BOTH = pytest.mark.parametrize("schema", [DECLARED, UNCOUNTED], ids=["public", "noisy"])
+CELLS = {
+    "a": Continuous(-6, 8, scale="linear"),
+    "b": Continuous(-6, 6, scale="linear"),
+    "c": Categorical(["p", "q", "r"]),
+    "f": Boolean(),
+}
+COUNTED = TableSchema(CELLS | LABEL, target="y", class_counts=COUNTS)
+NOT_COUNTED = TableSchema(CELLS | LABEL, target="y")
+BOTH, EITHER = (
+    pytest.mark.parametrize("schema", pair, ids=["public", "noisy"])
+    for pair in ([DECLARED, UNCOUNTED], [COUNTED, NOT_COUNTED])
+)
 CANARY = {"a": 8.0, "y": "u"}
 INDEPENDENT = IndependentSynthesizer()
 _real_counts, _real_histogram = _discovery.noisy_counts, _marginals.centred_histogram
@@ -142,18 +153,15 @@ def test_exact_class_counts_are_caught(table, monkeypatch):
     caught(*twin, UNCOUNTED, table, CANARY, PAST, monkeypatch)
 
 
+DECLARED_HOLES = TableSchema(HOLED | LABEL, target="y", class_counts=COUNTS)
+
+
 @pytest.mark.parametrize(
     ("module", "name", "twin", "schema", "words"),
     [
         # A cell for missing values.
         (_discovery, "discover_ranges", exact_flags, LABELLED, RELEASES),
-        (
-            _marginals,
-            "centred_histogram",
-            exact_missing,
-            TableSchema(HOLED | LABEL, target="y", class_counts=COUNTS),
-            PAST,
-        ),
+        (_marginals, "centred_histogram", exact_missing, DECLARED_HOLES, PAST),
     ],
 )
 def test_exact_missing_values_are_caught(
@@ -200,7 +208,7 @@ def findings_of_texts(table, canary, declared=None):
 
 @pytest.mark.parametrize("declared", [None, [TEA, "coffee"]], ids=["found", "public"])
 def test_a_row_that_renames_a_category_is_caught(declared, monkeypatch):
-    """The rule is in `preprocessing/test_keys.py`; this is what breaking it does."""
+    """The rule is in `table/test_keys.py`; this is what breaking it does."""
     table, canary = texts([TEA, "coffee"] * 60), {"c": SPELT, "n": 9.0}
     assert findings_of_texts(table, canary, declared) == ""
     monkeypatch.setattr(_domains, "factorize", by_pandas)
@@ -299,7 +307,7 @@ def by_first_appearance(table, columns, accountant, **settings):
     domains = _real_levels(table, columns, accountant, **settings)
     found = [frame[c.name].drop_duplicates().tolist() for c in columns]
     return [
-        replace(domain, levels=tuple(sorted(domain.categories, key=order.index)))
+        replace(domain, categories=tuple(sorted(domain.categories, key=order.index)))
         for domain, order in zip(domains, found, strict=True)
     ]
 
@@ -484,17 +492,6 @@ def test_a_plan_by_noisy_counts_that_passes_the_cap_is_refused(table):
 # One row moves them by less than 1 in each column, and what makes it so can be lost:
 # the mean, the entry of rows in no cell, the weight of the number of rows.
 
-CELLS = {
-    "a": Continuous(-6, 8, scale="linear"),
-    "b": Continuous(-6, 6, scale="linear"),
-    "c": Categorical(["p", "q", "r"]),
-    "f": Boolean(),
-}
-COUNTED = TableSchema(CELLS | LABEL, target="y", class_counts=COUNTS)
-NOT_COUNTED = TableSchema(CELLS | LABEL, target="y")
-EITHER = pytest.mark.parametrize(
-    "schema", [COUNTED, NOT_COUNTED], ids=["public", "noisy"]
-)
 IN_A_CELL = {"a": 8.0, "b": -6.0, "c": "r", "f": True, "y": "u"}
 # Missing where no missing value is declared, and a category that is not.
 IN_NO_CELL = IN_A_CELL | {"a": np.nan, "b": np.nan, "c": "never seen"}
@@ -769,15 +766,6 @@ def the_first_one_by_parity(distances, noise, first):
     return np.array([int(distances[0]) % 2])
 
 
-def test_choices_by_exact_distances_are_caught(case, monkeypatch):
-    """The choice is between two pairs, so sensitive that one row turns it round."""
-    monkeypatch.setattr(_tables, "_CHOSEN_FROM", 2)
-    monkeypatch.setattr(_tables, "_worth", the_first_one_by_parity)
-    assert audit_of(RICH, *case).findings == ()
-    monkeypatch.setattr(_tables, "noisy_pair_distances", exact_distances)
-    assert_caught(audit_of(RICH, *case), OTHERS)
-
-
 def to_true_marginals(codes, n_bins, expected, reservation):
     """What is expected follows the rows: one more moves many cells of it."""
     shares = np.diag(_mechanisms_of_tables.exact_pair_counts(codes, n_bins))
@@ -785,8 +773,21 @@ def to_true_marginals(codes, n_bins, expected, reservation):
     return _real_distances(codes, n_bins, own, reservation)
 
 
-def test_distances_to_true_counts_are_caught(case, monkeypatch):
+@pytest.fixture
+def chosen(monkeypatch):
+    """A choice between two pairs."""
     monkeypatch.setattr(_tables, "_CHOSEN_FROM", 2)
+
+
+def test_choices_by_exact_distances_are_caught(chosen, case, monkeypatch):
+    """The choice is so sensitive that one row turns it round."""
+    monkeypatch.setattr(_tables, "_worth", the_first_one_by_parity)
+    assert audit_of(RICH, *case).findings == ()
+    monkeypatch.setattr(_tables, "noisy_pair_distances", exact_distances)
+    assert_caught(audit_of(RICH, *case), OTHERS)
+
+
+def test_distances_to_true_counts_are_caught(chosen, case, monkeypatch):
     monkeypatch.setattr(_tables, "noisy_pair_distances", to_true_marginals)
     assert_caught(audit_of(RICH, *case), MOVED)
 
