@@ -19,14 +19,8 @@ from skdpsynth.measure._allocation import (
     plan_table,
 )
 from skdpsynth.measure._discovery import (
-    class_share,
     discover,
-    discover_categories,
-    discover_ranges,
-    discover_resolutions,
     discovery_share,
-    measure_classes,
-    public_labels,
 )
 from skdpsynth.measure._guess import guess_table, guessed_layout
 from skdpsynth.measure._marginals import flat_marginals
@@ -34,16 +28,11 @@ from skdpsynth.measure._measurements import Measured, Measurement, Measurements,
 from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._remarks import remarks
 from skdpsynth.measure._shares import (
-    CATEGORIES_SHARE,
-    CLASS_SHARE,
     CLASSIFIER_SHARE,
-    DISCOVERY_SHARE,
     DPSGD_SHARES,
     GPATE_SHARES,
     PATEGAN_SHARES,
     PSEUDO_LABELS_SHARE,
-    RANGES_SHARE,
-    RESOLUTIONS_SHARE,
     TAIL_SHARE,
     TRIPLE_SHARES,
 )
@@ -56,17 +45,12 @@ from skdpsynth.measure._tables import (
 )
 
 __all__ = [
-    "CATEGORIES_SHARE",
     "CLASSIFIER_SHARE",
-    "CLASS_SHARE",
-    "DISCOVERY_SHARE",
     "DPSGD_SHARES",
     "GPATE_SHARES",
     "NO_STEPS",
     "PATEGAN_SHARES",
     "PSEUDO_LABELS_SHARE",
-    "RANGES_SHARE",
-    "RESOLUTIONS_SHARE",
     "TAIL_SHARE",
     "TRIPLE_SHARES",
     "Allocation",
@@ -83,20 +67,14 @@ __all__ = [
     "allocate_measurements",
     "borrowers",
     "choose_bins",
-    "class_share",
     "discover",
-    "discover_categories",
-    "discover_ranges",
-    "discover_resolutions",
     "discovery_share",
     "flat_marginals",
     "guess_table",
     "guessed_layout",
     "measure",
-    "measure_classes",
     "measured_form",
     "most_tables",
     "plan_table",
-    "public_labels",
     "remarks",
 ]

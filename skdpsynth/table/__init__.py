@@ -28,12 +28,10 @@ from skdpsynth.table._domains import (
 from skdpsynth.table._layout import (
     ColumnLayout,
     TableLayout,
-    factorize,
     features_like,
     from_wall,
     labels_like,
     numeric_values,
-    place_keys,
     to_category_series,
     to_series,
     to_wall,
@@ -48,7 +46,7 @@ from skdpsynth.table._metadata import (
     modelled_columns,
     rounded,
 )
-from skdpsynth.table._rules import Cells, RowRules, check_rules
+from skdpsynth.table._rules import Cells, check_rules
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 
 __all__ = [
@@ -64,7 +62,6 @@ __all__ = [
     "Metadata",
     "NumericDomain",
     "PrivateRows",
-    "RowRules",
     "RowsInParts",
     "TableLayout",
     "TableRows",
@@ -75,7 +72,6 @@ __all__ = [
     "declared_metadata",
     "domain_from_dict",
     "encode_rows",
-    "factorize",
     "features_like",
     "from_wall",
     "is_continuous",
@@ -86,7 +82,6 @@ __all__ = [
     "needs_resolution",
     "numeric_values",
     "open_table",
-    "place_keys",
     "place_labels",
     "public_categories",
     "read_csv",

@@ -25,9 +25,9 @@ from skdpsynth.table import (
     _domains,
     _layout,
     encode_rows,
-    factorize,
     numeric_values,
 )
+from skdpsynth.table._layout import factorize
 from skdpsynth.table._sources import read_table
 
 PARTS = ("§", "\0", "\ud800", "\\ud800", "e\u0301", "\u00e9", "'")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from skdpsynth.measure import TableBins, _tables, choose_bins
-from skdpsynth.measure._tables import ColumnBins, most_bins
+from skdpsynth.measure import TableBins, choose_bins
+from skdpsynth.measure._tables import ColumnBins, _tables, most_bins
 from skdpsynth.table import (
     MISSING,
     ZERO,

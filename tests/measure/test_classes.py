@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.measure import measure_classes
-from skdpsynth.measure._discovery import likely_counts
+from skdpsynth.measure._discovery import likely_counts, measure_classes
 from skdpsynth.privacy import Parts, PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, TableSchema
 from skdpsynth.table import Classes, ColumnLayout, place_labels, rounded

@@ -9,8 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.measure import _discovery, discover_categories, discover_ranges
-from skdpsynth.measure._discovery import _growth, _together
+from skdpsynth.measure import _discovery
+from skdpsynth.measure._discovery import (
+    _growth,
+    _together,
+    discover_categories,
+    discover_ranges,
+)
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (

@@ -14,8 +14,12 @@ from sklearn.base import clone
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit._worlds import SequenceError, recorded, replayed
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.measure import _discovery, discover_resolutions
-from skdpsynth.measure._discovery import _coarsest, _resolution_codes
+from skdpsynth.measure import _discovery
+from skdpsynth.measure._discovery import (
+    _coarsest,
+    _resolution_codes,
+    discover_resolutions,
+)
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Continuous, Datetime, TableSchema

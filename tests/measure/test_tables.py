@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, PATEGANSynthesizer
 from skdpsynth.measure import (
     TableBins,
-    _tables,
     allocate,
     allocate_measurements,
     borrowers,
@@ -22,6 +21,7 @@ from skdpsynth.measure import (
 from skdpsynth.measure._allocation import table_bins
 from skdpsynth.measure._tables import (
     ColumnBins,
+    _tables,
     all_pairs,
     bins_of_pairs,
     few_rows,

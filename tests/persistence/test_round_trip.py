@@ -28,7 +28,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.table import RowRules
+from skdpsynth.table._rules import RowRules
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 

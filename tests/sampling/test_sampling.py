@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.sampling import class_counts
-from skdpsynth.sampling._sampler import checked_number, in_random_order
+from skdpsynth.sampling._sampler import checked_number, class_counts, in_random_order
 from skdpsynth.table import Classes, largest_remainder
 
 CLASSES = Classes(("a", "b", "c"), np.array([900.0, 99.0, 1.0]))

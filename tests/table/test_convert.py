@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from skdpsynth.table import (
     ColumnLayout,
     TableLayout,
-    factorize,
     numeric_values,
     to_category_series,
     to_series,
 )
+from skdpsynth.table._layout import factorize
 from skdpsynth.table._sources import read_table
 
 UTC_TIMES = ["2020-03-29 01:30:00.123456", None, "1969-12-31 23:59:59.999999"]

@@ -24,9 +24,9 @@ from skdpsynth.table import (
     ColumnLayout,
     NumericDomain,
     encode_rows,
-    factorize,
     numeric_values,
 )
+from skdpsynth.table._layout import factorize
 
 # Parts of texts that hash tables and encodings have taken for one another.
 PARTS = ("a", "\0", "\ud800", "\udcff", "\\ud800", "e\u0301", "\u00e9", "'", " ", "")

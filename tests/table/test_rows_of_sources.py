@@ -20,10 +20,10 @@ from skdpsynth.table import (
     _sources,
     declared_domain,
     encode_rows,
-    factorize,
     numeric_values,
     open_table,
 )
+from skdpsynth.table._layout import factorize
 
 BIG = 2**53
 SCHEMA = TableSchema(
