@@ -41,7 +41,7 @@ _COLUMNS = pd.Series | pd.Index
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a condition allows of one column: numbers or codes of levels.
+    """What a condition allows of one column: numbers or codes of categories.
 
     `ranges` (n, 2) are inclusive, in order and apart. Of times that are whole units on
     the clock of a zone, `zoned` is the column, and they are seconds since 1970 UTC.
@@ -135,11 +135,9 @@ class Condition:
         """
         names = [column.name for column in model.metadata.columns]
         left = self.columns.keys() - model.metadata.rules.changed
-        places = [
-            (j, self.columns[name]) for j, name in enumerate(names) if name in left
-        ]
+        places = {j: self.columns[n] for j, n in enumerate(names) if n in left}
         return [
-            {j: allowed.spans(own[j]) for j, allowed in places}
+            {j: allowed.spans(own[j]) for j, allowed in places.items()}
             for own in model.marginals
         ]
 
@@ -261,8 +259,7 @@ def _of(
     """Bring ranges to what the column can hold: in order, apart, none outside."""
     zoned = None
     if isinstance(domain, NumericDomain):
-        unit = 10.0**-domain.decimals if domain.step is None else domain.step
-        low, high = domain.low * unit, domain.high * unit
+        low, high = domain.bounds
         in_zone = zone_of(column.dtype) is not None
         if in_zone and domain.step is not None:
             zoned = column
@@ -270,15 +267,9 @@ def _of(
             low, high = low - _HOUR, high + _HOUR
         elif domain.integer:
             # As whole numbers are turned into values, so that equal ones are equal.
-            whole = np.stack(
-                [
-                    np.ceil(ranges[:, 0] / unit - ROUNDING),
-                    np.floor(ranges[:, 1] / unit + ROUNDING),
-                ],
-                axis=1,
-            )
-            by_step = domain.step is not None
-            ranges = whole * unit if by_step else whole / 10.0**domain.decimals
+            lows, highs = domain.to_steps(ranges).T
+            whole = np.ceil(lows - ROUNDING), np.floor(highs + ROUNDING)
+            ranges = domain.from_steps(np.column_stack(whole))
         inside = (ranges[:, 1] >= low) & (ranges[:, 0] <= high)
         ranges = ranges[inside & (ranges[:, 0] <= ranges[:, 1])]
     return Allowed(_apart(ranges), missing, zoned)
@@ -303,7 +294,7 @@ def _is_gone(value: Any) -> bool:  # noqa: ANN401 - any object
 def _codes(
     values: Sequence[Any], column: ColumnLayout, categories: tuple[Hashable, ...]
 ) -> list[float]:
-    """Find values among the levels of a column."""
+    """Find values among the categories of a column."""
     code_of = {category: float(code) for code, category in enumerate(categories)}
     try:
         return [code_of[plain(value)] for value in values]
