@@ -243,20 +243,10 @@ LARGEST = sys.float_info.max
 _NEAR = 0.1
 
 
-class Column:
-    """What the kinds of columns share: a check of flags and a short repr."""
+class Stated:
+    """What a schema states; its repr is code, without what is as by default."""
 
     tag: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        for item in fields(self):  # type: ignore[arg-type]
-            if not isinstance(item.default, bool):
-                continue
-            flag = plain(getattr(self, item.name))
-            if not isinstance(flag, bool):
-                what = f"The '{item.name}' flag of {type(self).__name__}"
-                raise _wrong(f"{what} must be True or False", flag)
-            object.__setattr__(self, item.name, flag)
 
     def __repr__(self) -> str:
         parts = []
@@ -267,6 +257,20 @@ class Column:
             elif value != item.default:
                 parts.append(f"{item.name}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class Column(Stated):
+    """What the kinds of columns share: a check of flags."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]
+            if not isinstance(item.default, bool):
+                continue
+            flag = plain(getattr(self, item.name))
+            if not isinstance(flag, bool):
+                what = f"The '{item.name}' flag of {type(self).__name__}"
+                raise _wrong(f"{what} must be True or False", flag)
+            object.__setattr__(self, item.name, flag)
 
 
 @dataclass(frozen=True, repr=False)
@@ -424,7 +428,7 @@ class Categorical(Column):
         super().__post_init__()
         given: object = self.categories
         if isinstance(given, str) or not isinstance(given, Iterable):
-            rule = "The 'categories' of Categorical must be a list of levels"
+            rule = "The 'categories' of Categorical must be a list of values"
             raise _wrong(rule, given)
         categories = tuple(map(plain, given))
         families = {family(value) for value in categories}
@@ -440,8 +444,8 @@ class Categorical(Column):
             )
         if not categories and not self.nullable:
             raise InvalidSchemaError(
-                "The 'categories' of Categorical are empty. Name at least one level,"
-                " or set nullable=True for a column without values."
+                "The 'categories' of Categorical are empty. Name at least one, or set"
+                " nullable=True for a column without values."
             )
         object.__setattr__(self, "categories", categories)
 

@@ -1,7 +1,7 @@
 """Rules across columns that a `TableSchema` states, and whether they can be kept.
 
 A rule is public and never compared with private rows: what is checked here are the
-schema's own words. How rows are brought to keep it is in `preprocessing`.
+schema's own words. How drawn rows are brought to keep it is in `table`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from skdpsynth.schema._columns import (
     Categorical,
     Continuous,
     Datetime,
+    Stated,
     decimals_of,
     plain,
 )
@@ -37,10 +38,8 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9  # of sums of bounds
 
 
-class Rule:
-    """What the kinds of rules share: the columns they name, and a short repr."""
-
-    tag: ClassVar[str]
+class Rule(Stated):
+    """What the kinds of rules share: the columns they name."""
 
     @property
     def names(self) -> tuple[Hashable, ...]:
@@ -59,11 +58,6 @@ class Rule:
     def __str__(self) -> str:
         """Name the rule in a message, without a table of values."""
         return f"{type(self).__name__} of {', '.join(map(repr, self.names))}"
-
-    def __repr__(self) -> str:
-        values = (getattr(self, item.name) for item in fields(self))  # type: ignore[arg-type]
-        shown = [repr(list(v) if isinstance(v, tuple) else v) for v in values]
-        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -238,7 +232,7 @@ class MissingTogether(Rule):
 class Determines(Rule):
     """A column that another one decides, by a public table.
 
-    It is looked up, costs no budget, and is missing where the other one is.
+    It is read from the table, costs no budget, and is missing where the other one is.
 
     Parameters
     ----------
