@@ -69,11 +69,9 @@ def read_table(
             )
         frame.insert(frame.shape[1], target, labels)
     form = {"from_array": from_array, "y_given": y is not None}
-    check_size(len(frame), frame.shape[1] - (target is not None))
-    layout = _layout_of(frame, target, schema, **form)
+    layout = _layout_of(frame, target, schema, len(frame), **form)
     check_values(layout, count_infinite(frame, layout))
     if schema is not None:
-        check_schema(schema, layout)
         check_all_objects(schema, frame)
     return frame, layout
 
@@ -84,36 +82,36 @@ def lay_out(
     """Check the structure of a table whose rows are not there yet."""
     frame, _ = _to_frame(frame)
     target = _agreed_target(frame, None, target, schema)
-    check_size(2, frame.shape[1] - (target is not None))
-    layout = _layout_of(frame, target, schema)
-    check_values(layout, [0] * len(layout.columns))
-    if schema is not None:
-        check_schema(schema, layout)
-    return layout
+    return _layout_of(frame, target, schema, 2)
 
 
 def _layout_of(
-    frame: pd.DataFrame, target: Hashable, schema: TableSchema | None, **form: bool
+    frame: pd.DataFrame,
+    target: Hashable,
+    schema: TableSchema | None,
+    n_rows: int,
+    **form: bool,
 ) -> TableLayout:
-    columns = tuple(_laid_out(name, frame[name], schema) for name in frame.columns)
-    return TableLayout.of(columns, target, schema, **form)
+    """Lay out a table; objects are booleans only where the schema says so."""
+    check_size(n_rows, frame.shape[1] - (target is not None))
+    described = {} if schema is None else schema.columns
+    columns = []
+    for name in frame.columns:
+        column = ColumnLayout.of(name, frame[name])
+        if is_object(column.dtype) and isinstance(described.get(name), Boolean):
+            column = replace(column, kind="boolean")
+        columns.append(column)
+    layout = TableLayout.of(tuple(columns), target, schema, **form)
+    check_values(layout, [0] * len(columns))
+    if schema is not None:
+        check_schema(schema, layout)
+    return layout
 
 
 def check_all_objects(schema: TableSchema, frame: pd.DataFrame) -> None:
     """Refuse objects of other types than a schema says."""
     for name, described in schema.columns.items():
         check_objects(described, name, frame[name])
-
-
-def _laid_out(
-    name: Hashable, series: pd.Series, schema: TableSchema | None
-) -> ColumnLayout:
-    """Lay out a column; objects are booleans only where the schema says so."""
-    column = ColumnLayout.of(name, series)
-    described = None if schema is None else schema.columns.get(name)
-    if is_object(column.dtype) and isinstance(described, Boolean):
-        return replace(column, kind="boolean")
-    return column
 
 
 def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
@@ -350,11 +348,11 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
 
         return DaskParts.opened(X)
     if isinstance(X, str | Path):
-        _check_path(Path(X))
-    if isinstance(X, str | Path) and Path(X).suffix.lower() == ".csv":
-        X = CsvFile(Path(X), {} if schema is None else schema.columns)
-    if isinstance(X, str | Path):
-        X = _Files(Path(X))
+        path = Path(X)
+        _check_path(path)
+        columns = {} if schema is None else schema.columns
+        is_csv = path.suffix.lower() == ".csv"
+        X = CsvFile(path, columns) if is_csv else _Files(path)
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
     to_frame = X.typed if isinstance(X, CsvFile) else from_arrow

@@ -452,13 +452,13 @@ def test_a_pass_reads_the_columns_that_it_counts_alone(tmp_path, monkeypatch):
     """All of them once, to check them; an identifier never after that."""
     table = pd.DataFrame({"id": range(400), "a": [0.5, 1.5] * 200, "y": [0, 1] * 200})
     table.to_parquet(tmp_path / "t.parquet")
-    read, own = [], _sources._Files.to_batches
+    read, own = [], _sources._batches
 
-    def noted(self, batch_size, columns, **how):
+    def noted(source, step, columns):
         read.append(set(columns))
-        return own(self, batch_size, columns=columns, **how)
+        return own(source, step, columns)
 
-    monkeypatch.setattr(_sources._Files, "to_batches", noted)
+    monkeypatch.setattr(_sources, "_batches", noted)
     schema = TableSchema({"id": Identifier()})
     IndependentSynthesizer(epsilon=1.0, target="y", schema=schema).fit(
         tmp_path / "t.parquet"
