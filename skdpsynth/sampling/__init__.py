@@ -1,15 +1,13 @@
 """Synthetic rows of a fitted synthesizer: post-processing, no private row is here."""
 
 from skdpsynth.sampling._sampler import Sampler, class_counts
-from skdpsynth.sampling._where import Condition, DrawRanks, drawn_within, rows_where
+from skdpsynth.sampling._where import DrawRanks, drawn_within
 from skdpsynth.utils.sklearn_compat import public_seed
 
 __all__ = [
-    "Condition",
     "DrawRanks",
     "Sampler",
     "class_counts",
     "drawn_within",
     "public_seed",
-    "rows_where",
 ]

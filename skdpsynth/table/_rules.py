@@ -125,7 +125,9 @@ class RowRules:
                 cells[rule.decided] = self._looked_up(rule, cells[rule.deciding])
 
     def _looked_up(self, rule: Determines, deciding: Cells) -> Cells:
-        domain: Any = self.domains[rule.deciding]  # of another kind if a file lies
+        domain = self.domains[rule.deciding]
+        if not isinstance(domain, CategoryDomain):
+            raise ValueError("a rule about categories")
         values = [rule.table[category] for category in domain.categories]
         decided = self.domains[rule.decided]
         if isinstance(decided, CategoryDomain):
@@ -136,7 +138,7 @@ class RowRules:
         return np.array([*values, -1.0])[codes.astype(np.int64)], missing.copy()
 
     def _check_domains(self) -> None:
-        """Raise an error for domains of another kind, which a file may hold."""
+        """Raise ValueError for domains, which a file may hold, of another kind."""
         for rule in self.rules:
             if isinstance(rule, Ordered | SumOf):
                 for name in rule.names:

@@ -84,7 +84,12 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
         (Continuous(0, 9), [1.0, math.inf], None, {"infinite: fit refuses": 1}),
         (Continuous(0, 9), [1, 2**62], None, {"above 9": 1}),
         (Continuous(0, 60, decimals=0), SPANS, None, {"above 60": 1, "not a whole": 1}),
-        (Categorical(["p", "q"]), [*"pxy", None], None, {"missing": 1, "category not": 2}),
+        (
+            Categorical(["p", "q"]),
+            [*"pxy", None],
+            None,
+            {"missing": 1, "category not": 2},
+        ),
         (Categorical([1, 2]), [1, 2, 3, 3], None, {"category not declared: read": 2}),
         (Categorical([0.5]), [0.5, math.nan], "Float64", {"missing": 1}),
         (Categorical(["p"]), pd.Categorical(["p"], categories=["p", "x"]), None, {}),
