@@ -248,6 +248,11 @@ class Stated:
 
     tag: ClassVar[str]
 
+    def _set(self, **values: object) -> None:
+        """Set attributes once they are checked; they are frozen."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     def __repr__(self) -> str:
         parts = []
         for item in fields(self):  # type: ignore[arg-type]
@@ -270,7 +275,7 @@ class Column(Stated):
             if not isinstance(flag, bool):
                 what = f"The '{item.name}' flag of {type(self).__name__}"
                 raise _wrong(f"{what} must be True or False", flag)
-            object.__setattr__(self, item.name, flag)
+            self._set(**{item.name: flag})
 
 
 @dataclass(frozen=True, repr=False)
@@ -338,7 +343,7 @@ class Continuous(Column):
                     rule = f"With integer=True the {what} must be a whole number"
                     raise _wrong(rule, bound)
                 bound = int(bound)
-            object.__setattr__(self, name, bound)
+            self._set(**{name: bound})
         _check_order(self, self.low, self.high)
         self._check_decimals()
         if self.scale not in _SCALES:
@@ -347,7 +352,7 @@ class Continuous(Column):
 
     def _check_decimals(self) -> None:
         decimals = plain(self.decimals)
-        object.__setattr__(self, "decimals", decimals)
+        self._set(decimals=decimals)
         if decimals is None:
             return
         free = isinstance(decimals, str) and decimals == "any"
@@ -447,7 +452,7 @@ class Categorical(Column):
                 "The 'categories' of Categorical are empty. Name at least one, or set"
                 " nullable=True for a column without values."
             )
-        object.__setattr__(self, "categories", categories)
+        self._set(categories=categories)
 
 
 @dataclass(frozen=True, repr=False)
@@ -527,7 +532,7 @@ class Datetime(Column):
             if bound is None or bound is pd.NaT:
                 rule = f"The '{name}' bound of Datetime must be a point in time"
                 raise _wrong(rule, given)
-            object.__setattr__(self, name, bound)
+            self._set(**{name: bound})
         if (self.low.tzinfo is None) != (self.high.tzinfo is None):
             raise InvalidSchemaError(
                 "The bounds of Datetime must both have a time zone or both have none."

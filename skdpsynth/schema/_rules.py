@@ -41,15 +41,8 @@ _ROUNDING = 1e-9  # of sums of bounds
 class Rule(Stated):
     """What the kinds of rules share: the columns they name."""
 
-    @property
-    def names(self) -> tuple[Hashable, ...]:
-        """All columns that the rule is about."""
-        return tuple(self.columns)  # type: ignore[attr-defined]
-
-    @property
-    def derived(self) -> tuple[Hashable, ...]:
-        """The column that follows from the others, if there is one."""
-        return ()
+    names: tuple[Hashable, ...]  # all columns that the rule is about
+    derived: tuple[Hashable, ...] = ()  # the one that follows from the others, if any
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns, all of them described, that cannot keep the rule."""
@@ -86,7 +79,8 @@ class Ordered(Rule):
     columns: Sequence[Hashable]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _names(self, "columns", self.columns, 2))
+        names = _names(self, "columns", self.columns, 2)
+        self._set(columns=names, names=names)
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns that have no common order, or bounds that leave no room."""
@@ -143,18 +137,8 @@ class SumOf(Rule):
 
     def __post_init__(self) -> None:
         parts = _names(self, "parts", self.parts, 2)
-        _names(self, "columns", [self.total, *parts], 3)
-        object.__setattr__(self, "parts", parts)
-
-    @property
-    def names(self) -> tuple[Hashable, ...]:
-        """The total, and its parts."""
-        return (self.total, *self.parts)
-
-    @property
-    def derived(self) -> tuple[Hashable, ...]:
-        """The total."""
-        return (self.total,)
+        names = _names(self, "columns", [self.total, *parts], 3)
+        self._set(parts=parts, names=names, derived=(self.total,))
 
     def _check(self, columns: Columns) -> None:
         """Refuse a total that cannot hold every sum."""
@@ -210,7 +194,8 @@ class MissingTogether(Rule):
     columns: Sequence[Hashable]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _names(self, "columns", self.columns, 2))
+        names = _names(self, "columns", self.columns, 2)
+        self._set(columns=names, names=names)
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns that cannot be missing, or cannot be present."""
@@ -261,7 +246,7 @@ class Determines(Rule):
     table: Mapping[Any, Any]
 
     def __post_init__(self) -> None:
-        _names(self, "columns", [self.deciding, self.decided], 2)
+        names = _names(self, "columns", [self.deciding, self.decided], 2)
         if not isinstance(self.table, Mapping):
             raise InvalidSchemaError(
                 "The 'table' of Determines must be a mapping from a value of the"
@@ -269,17 +254,7 @@ class Determines(Rule):
                 f" {type(self.table).__name__}."
             )
         table = {plain(key): plain(value) for key, value in self.table.items()}
-        object.__setattr__(self, "table", table)
-
-    @property
-    def names(self) -> tuple[Hashable, ...]:
-        """The deciding column, and the decided one."""
-        return (self.deciding, self.decided)
-
-    @property
-    def derived(self) -> tuple[Hashable, ...]:
-        """The decided column."""
-        return (self.decided,)
+        self._set(table=table, names=names, derived=(self.decided,))
 
     def _check(self, columns: Columns) -> None:
         """Refuse a table that has not one value for each category."""

@@ -231,24 +231,24 @@ def _check_categories(
                 )
 
 
-def check_objects(described: Column, name: Hashable, series: pd.Series) -> None:
-    """Refuse objects of another type than the schema says.
+def check_objects(columns: Mapping[Hashable, Column], frame: Any) -> None:  # noqa: ANN401
+    """Refuse objects of another type than the descriptions of columns say.
 
     Like every error, this one is for the curator, and not covered by the guarantee.
     """
-    if not is_object(series.dtype):
-        return
-    given = None
-    if isinstance(described, Boolean):
-        given = "bool"
-    elif isinstance(described, Categorical) and described.categories:
-        given = family(described.categories[0])
-    if given is not None and type_of_objects(series) not in (given, "nothing"):
-        raise InvalidSchemaError(
-            f"The schema gives column {name!r} values of type {given}, but its dtype"
-            " object holds values of another type. Convert the column or correct the"
-            " schema."
-        )
+    for name, described in columns.items():
+        if not is_object(frame[name].dtype):
+            continue
+        values = getattr(described, "categories", ())
+        given = family(values[0]) if values else None
+        if isinstance(described, Boolean):
+            given = "bool"
+        if given and type_of_objects(frame[name]) not in (given, "nothing"):
+            raise InvalidSchemaError(
+                f"The schema gives column {name!r} values of type {given}, but its"
+                " dtype object holds values of another type. Convert the column or"
+                " correct the schema."
+            )
 
 
 def findings(
@@ -315,7 +315,7 @@ def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -
     if is_object(series.dtype) and isinstance(described, Boolean):
         kind = "boolean"
     check_dtype(described, name, series.dtype, kind, can_be_missing)
-    check_objects(described, name, series)
+    check_objects({name: described}, {name: series})
     return kind
 
 

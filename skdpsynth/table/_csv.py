@@ -150,10 +150,9 @@ def _naive(text: str) -> datetime:
 def _aware(text: str) -> datetime:
     """Read a time; one without a zone is in UTC."""
     moment = _moment(text)
-    try:
+    with suppress(OverflowError):
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except OverflowError as error:
-        raise ValueError("a time before the year 1 or after 9999") from error
+    raise ValueError("a time before the year 1 or after 9999")
 
 
 # --- Columns of cells -------------------------------------------------------------

@@ -72,7 +72,7 @@ def read_table(
     layout = _layout_of(frame, target, schema, len(frame), **form)
     check_values(layout, count_infinite(frame, layout))
     if schema is not None:
-        check_all_objects(schema, frame)
+        check_objects(schema.columns, frame)
     return frame, layout
 
 
@@ -106,12 +106,6 @@ def _layout_of(
     if schema is not None:
         check_schema(schema, layout)
     return layout
-
-
-def check_all_objects(schema: TableSchema, frame: pd.DataFrame) -> None:
-    """Refuse objects of other types than a schema says."""
-    for name, described in schema.columns.items():
-        check_objects(described, name, frame[name])
 
 
 def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
@@ -572,7 +566,7 @@ def _checked(
             held = type_of_objects(series)
             kinds[:, place] = held == "str", held == "bool"
     if schema is not None:
-        check_all_objects(schema, frame)
+        check_objects(schema.columns, frame)
     return np.vstack([count_infinite(frame, layout), kinds])
 
 
