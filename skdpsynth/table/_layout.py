@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from skdpsynth.privacy import changed_parts
 from skdpsynth.schema import (
@@ -180,8 +181,6 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
         return pd.StringDtype(data["string"])
     if "arrow" in data:
         if data["arrow"] == "string":  # "string[pyarrow]" names the other dtype
-            import pyarrow as pa
-
             return pd.ArrowDtype(pa.string())
         return pd.api.types.pandas_dtype(f"{data['arrow']}[pyarrow]")
     return pd.api.types.pandas_dtype(data["pandas"])
@@ -219,8 +218,6 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
 def _whole_ticks(present: pd.Series, column: ColumnLayout) -> tuple[Ints, int]:
     """Return times or durations as whole ticks, and how many of them are a second."""
     if isinstance(column.dtype, pd.ArrowDtype):
-        import pyarrow as pa
-
         # Not by way of pandas, whose nanoseconds end in the years 1677 and 2262.
         moments = as_moments(present)
         ticks = pa.array(moments.array).cast(pa.int64()).to_numpy()
@@ -241,8 +238,6 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
     dtype = column.dtype
     array: Any = raw
     if isinstance(dtype, pd.ArrowDtype):
-        import pyarrow as pa
-
         converted = pa.array(raw, mask=missing)
         if is_date(dtype):  # counts days, in fewer bytes
             converted = pa.array(raw // _DAY, mask=missing).cast(pa.int32())

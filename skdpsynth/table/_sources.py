@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
@@ -324,7 +325,6 @@ def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
         return False
     if isinstance(X, str | Path | CsvFile) or _is_dask(X):
         return True
-    import pyarrow as pa
     from pyarrow import dataset
 
     if isinstance(X, dataset.Dataset | pa.RecordBatchReader | Iterator):
@@ -412,8 +412,6 @@ def _blocks(
 
     Where batches end depends on the columns: those with categories end with row groups.
     """
-    import pyarrow as pa
-
     step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))
     with withheld(_READABLE):
         held: list[Any] = []
@@ -478,8 +476,6 @@ def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
 
     How wide it is follows from how many categories the rows have: it is private.
     """
-    import pyarrow as pa
-
     for place, field in enumerate(schema):
         if pa.types.is_dictionary(field.type):
             kind = field.type
@@ -490,8 +486,6 @@ def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
 
 def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
     """Give a batch the schema that `_stated` makes of its own."""
-    import pyarrow as pa
-
     schema = _stated(batch.schema)
     if schema.equals(batch.schema):
         return batch
@@ -499,10 +493,9 @@ def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
     for column, field in zip(batch.columns, schema, strict=True):
         wide = column
         if column.type != field.type:
+            codes, ordered = column.indices.cast(pa.int32()), field.type.ordered
             wide = pa.DictionaryArray.from_arrays(
-                column.indices.cast(pa.int32()),
-                column.dictionary,
-                ordered=field.type.ordered,
+                codes, column.dictionary, ordered=ordered
             )
         columns.append(wide)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -512,8 +505,6 @@ class _Stream:
     """Record batches that can be read once only, kept in a file without a name."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
-        import pyarrow as pa
-
         with withheld(_READABLE):
             first = next(batches, None)
         if not isinstance(first, pa.RecordBatch):
@@ -537,8 +528,6 @@ class _Stream:
 
     def to_batches(self, **_: object) -> Iterator[Any]:
         """Read them again."""
-        import pyarrow as pa
-
         self._file.seek(0)
         return iter(pa.ipc.open_stream(self._file))
 
