@@ -45,11 +45,10 @@ def in_random_order(
 
 def checked_number(number: int, name: str = "n_samples") -> int:
     """Give a number of rows to sample; raise ValueError if it is none."""
-    if isinstance(number, bool) or not isinstance(number, Integral):
-        msg = f"{name} must be an int >= 1. Got {type(number).__name__} instead."
-        raise ValueError(msg)
-    if number < 1:
-        raise ValueError(f"{name} must be an int >= 1. Got {number} instead.")
+    whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not whole or number < 1:
+        got = number if whole else type(number).__name__
+        raise ValueError(f"{name} must be an int >= 1. Got {got} instead.")
     return int(number)
 
 
@@ -73,9 +72,8 @@ def class_counts(
             f"{list(classes.labels)!r}."
         )
     values = [strategy.get(category, 0) for category in classes.labels]
-    if not all(
-        isinstance(v, Real) and not isinstance(v, bool) and v >= 0 for v in values
-    ):
+    numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
+    if len(numbers) < len(values) or not all(v >= 0 for v in numbers):
         raise ValueError("sampling_strategy must hold numbers >= 0.")
     if all(isinstance(value, Integral) for value in values) and sum(values) != 1:
         if sum(values) != n_samples:

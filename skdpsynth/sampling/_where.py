@@ -67,15 +67,12 @@ class Allowed:
         if isinstance(marginal.domain, NumericDomain):
             ranges = self.ranges if self.zoned is None else self._on_the_clock()
             ends = np.array([marginal.domain.span(*own) for own in ranges])
-            ends = ends.reshape(-1, 2)
-            found = np.column_stack(
-                (marginal.cdf(ends[:, 0])[0], marginal.cdf(ends[:, 1])[1])
-            )
+            low, high = ends.reshape(-1, 2).T
+            pair = marginal.cdf(low)[0], marginal.cdf(high)[1]
         else:
             places = np.flatnonzero(np.isin(marginal.points, self.ranges[:, 0]))
-            found = np.column_stack(
-                (marginal.cumulative[places], marginal.cumulative[places + 1])
-            )
+            pair = marginal.cumulative[places], marginal.cumulative[places + 1]
+        found = np.column_stack(pair)
         found = marginal.missing + (1.0 - marginal.missing) * found
         if self.missing:
             found = np.concatenate(([[0.0, marginal.missing]], found))
@@ -199,13 +196,13 @@ def drawn_within(uniforms: NDArray[np.float64], spans: Spans) -> NDArray[np.floa
 
 def _allowed(column: ColumnLayout, domain: ColumnDomain, wanted: Any) -> Allowed:  # noqa: ANN401
     """Read what is wanted of one column."""
-    if isinstance(wanted, tuple):
-        if len(wanted) != 2:
-            raise ValueError(
-                f"where[{column.name!r}] must be a value, a list of values, or a tuple"
-                f" of two ends. Got a tuple of {len(wanted)}."
-            )
+    if isinstance(wanted, tuple) and len(wanted) == 2:
         return _between(column, domain, *wanted)
+    if isinstance(wanted, tuple):
+        raise ValueError(
+            f"where[{column.name!r}] must be a value, a list of values, or a tuple"
+            f" of two ends. Got a tuple of {len(wanted)}."
+        )
     listed = isinstance(wanted, list | set | frozenset | np.ndarray | _COLUMNS)
     values = list(wanted) if listed else [wanted]
     gone = [_is_gone(value) for value in values]
@@ -226,11 +223,9 @@ def _between(
 ) -> Allowed:
     """Read a range, of which None is an open end."""
     if isinstance(domain, NumericDomain):
-        ends = [
-            open_end if _is_gone(end) else _number(end, column)
-            for end, open_end in ((low, -np.inf), (high, np.inf))
-        ]
-        return _of(np.array([ends]), column, domain, missing=False)
+        start = -np.inf if _is_gone(low) else _number(low, column)
+        end = np.inf if _is_gone(high) else _number(high, column)
+        return _of(np.array([[start, end]]), column, domain, missing=False)
     try:
         if any(isinstance(category, str | bool) for category in domain.categories):
             raise TypeError
