@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.table import MarginalTransform
 
+    Arrays = Mapping[str, NDArray[Any]]
 
 __all__ = ["Savable", "inspect"]
 
@@ -154,9 +155,7 @@ class Savable(BaseEstimator):
         """Give what `save` keeps of the generator."""
         return {}, {}
 
-    def _restore_generator(
-        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> None:
+    def _restore_generator(self, document: Mapping[str, Any], arrays: Arrays) -> None:
         """Undo `_generator_state`."""
 
     @abstractmethod
@@ -217,6 +216,10 @@ _MAX_SIZE = 2**30 + _MAX_HEADER
 _DTYPES = ("float64", "float32", "int64", "int32", "bool")
 _ENTRY = {"dtype", "shape", "data_offsets"}  # of an array in the header
 _KEY = "skdpsynth"  # of the only metadata
+_DAMAGED = (
+    "Expected what save() writes. This is something else, or damaged, or a newer "
+    "version of skdpsynth wrote it. Save the synthesizer again, or get the file anew."
+)
 _OTHER_VERSION = (
     f"Expected a file of format version {FORMAT_VERSION}. Got {{}}. Use the release of "
     "skdpsynth that wrote it, or fit again."
@@ -224,9 +227,7 @@ _OTHER_VERSION = (
 
 
 def write(
-    path: str | os.PathLike[str],
-    document: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
+    path: str | os.PathLike[str], document: Mapping[str, Any], arrays: Arrays
 ) -> None:
     """Write metadata and arrays; a file is replaced once all of it is written."""
     from safetensors.numpy import save
@@ -255,23 +256,20 @@ def read(
         if start[:4] == b"PK\x03\x04":
             raise PersistenceError(_OTHER_VERSION.format("a zip, as up to 0.1.1"))
         length = int.from_bytes(start, "little")
-        if length > size:
-            raise ValueError("a header that is longer than the file")
+        _require(length <= size, "a header that is longer than the file")
         _check_sizes(length, size, "Do not trust this file: it has too many columns")
         data = start + file.read(size)  # a device has no end
     entries = parse_json(data[8 : 8 + length].decode())
     ((key, text),) = entries.pop("__metadata__").items()
-    if key != _KEY or any(set(entry) != _ENTRY for entry in entries.values()):
-        raise ValueError("more than metadata and arrays")
+    fits = key == _KEY and all(set(entry) == _ENTRY for entry in entries.values())
+    _require(fits, "more than metadata and arrays")
     document = parse_json(text)
     version = document["format_version"]
-    if type(version) is not int:
-        raise ValueError("no format version")
+    _require(type(version) is int, "no format version")
     if version != FORMAT_VERSION:
         raise PersistenceError(_OTHER_VERSION.format(version))
     arrays = load(data)  # it insists that they fill the rest of the file
-    if text != _signed(document, arrays):
-        raise ValueError("another digest, or another layout")
+    _require(text == _signed(document, arrays), "another digest, or another layout")
     del document["sha256"]
     _check_arrays(arrays)
     check_document(document)
@@ -288,17 +286,11 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except (*DAMAGED, SafetensorError) as error:
-        words = (
-            "Expected what save() writes. This is something else, or damaged, or a "
-            "newer version of skdpsynth wrote it. Save the synthesizer again, or get "
-            "the file anew."
-        )
-        if isinstance(error, PersistenceError):
-            words = str(error)
+        words = str(error) if isinstance(error, PersistenceError) else _DAMAGED
         raise PersistenceError(f"The file {os.fspath(path)!r}: {words}") from error
 
 
-def _signed(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def _signed(document: Mapping[str, Any], arrays: Arrays) -> str:
     """Write metadata as JSON, with a digest of them and of the arrays at the end."""
     unsigned = {name: document[name] for name in document if name != "sha256"}
     found = hashlib.sha256(json.dumps(unsigned, allow_nan=False).encode())
@@ -311,12 +303,12 @@ def _signed(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
 def _check_sizes(header: int, size: int, remedy: str) -> None:
     if header > _MAX_HEADER or size > _MAX_SIZE:
         raise PersistenceError(
-            f"Expected at most {_MAX_HEADER:,} bytes of facts in a file of at most "
+            f"Expected at most {_MAX_HEADER:,} bytes of metadata in a file of at most "
             f"{_MAX_SIZE:,}. Got {header:,} and {size:,}. {remedy} or classes."
         )
 
 
-def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
+def _check_arrays(arrays: Arrays) -> None:
     for name, array in arrays.items():
         if array.dtype.name not in _DTYPES:
             raise PersistenceError(
@@ -428,23 +420,21 @@ def _check_zones(document: object) -> None:
             _require("dateutil" not in f"{zone}{item.get('dtype')}", "a file's zone")
 
 
-def check_parts(
-    document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> None:
+def check_parts(document: Mapping[str, Any], arrays: Arrays) -> None:
     """Raise a ValueError, TypeError or LookupError where parts do not fit together."""
     table = document["table"]
     places = table["columns"]
     schema = TableSchema.from_dict(document["schema_"])
     model = TableModel.from_state(table, arrays, schema)
     check_rules(schema, model.metadata.layout)
-    facts, counts = model.metadata, model.metadata.classes.counts
-    n_columns = len(facts.columns)
+    metadata, counts = model.metadata, model.metadata.classes.counts
+    n_columns = len(metadata.columns)
     _require(all(type(p) is int and p >= 0 for p in places), "places")
-    _require(len(set(places)) == len(places) == len(facts.domains), "columns")
-    for layout in facts.layout.columns:
+    _require(len(set(places)) == len(places) == len(metadata.domains), "columns")
+    for layout in metadata.layout.columns:
         said = (layout.kind, layout.can_be_missing)
         _require(kind_of_dtype(layout.dtype) == said, "a dtype")
-    n_classes = max(len(facts.classes.labels), 1)
+    n_classes = max(len(metadata.classes.labels), 1)
     _require(counts.shape == (n_classes,) == (len(model.marginals),), "classes")
     _require(((counts > 0) & (counts < _MAX_COUNT)).all(), "classes")
     for row in model.marginals:
@@ -453,22 +443,23 @@ def check_parts(
             _check_marginal(column)
     own = document["generator"]
     _require(own.get("n_classes", n_classes) == n_classes, "generator")
-    if own.get("form") == "mixture":
-        _check_mixtures(arrays, n_columns, n_classes)
-    elif own.get("form") == "factors":
-        for c in range(n_classes):
-            for name, n_axes in (("loadings", 2), ("location", 1), ("log_scale", 1)):
-                array = arrays[f"generator.{c}.{name}"]
-                fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
-                fits = fits and array.ndim == n_axes
-                _require(fits and (np.abs(array) <= _MAX_SCORE).all(), "generator")
-            scales = arrays[f"generator.{c}.log_scale"]
-            _require((scales <= _MAX_LOG_SCALE).all(), "generator")
+    checks = {"mixture": _check_mixtures, "factors": _check_factors}
+    if own.get("form") in checks:
+        checks[own["form"]](arrays, n_columns, n_classes)
 
 
-def _check_mixtures(
-    arrays: Mapping[str, NDArray[Any]], n_columns: int, n_classes: int
-) -> None:
+def _check_factors(arrays: Arrays, n_columns: int, n_classes: int) -> None:
+    for c in range(n_classes):
+        for name, n_axes in (("loadings", 2), ("location", 1), ("log_scale", 1)):
+            array = arrays[f"generator.{c}.{name}"]
+            fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
+            fits = fits and array.ndim == n_axes
+            _require(fits and (np.abs(array) <= _MAX_SCORE).all(), "generator")
+        scales = arrays[f"generator.{c}.log_scale"]
+        _require((scales <= _MAX_LOG_SCALE).all(), "generator")
+
+
+def _check_mixtures(arrays: Arrays, n_columns: int, n_classes: int) -> None:
     starts = arrays["generator.starts"]
     _require(starts.dtype == np.int64 and starts.shape == (n_columns + 1,), "bins")
     _require(starts[0] == 0 and (np.diff(starts) > 0).all(), "bins")

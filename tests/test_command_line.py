@@ -263,7 +263,7 @@ def test_a_plan_reads_no_row(capsys):
         ({"x": "inf"}, "infinite: fit refuses\t1"),
         ({"flag": "maybe"}, "fit refuses: The schema"),
         ({"when": "soon"}, "fit refuses: The schema describes column 'when'"),
-        ({"y": "1.5"}, "level not declared: read as 'other'\t1"),
+        ({"y": "1.5"}, "category not declared: read as 'other'\t1"),
     ],
 )
 def test_a_csv_file_is_checked_as_it_is(changed, finding, capsys):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,11 +45,10 @@ def in_random_order(
 
 def checked_number(number: int, name: str = "n_samples") -> int:
     """Give a number of rows to sample; raise ValueError if it is none."""
-    if isinstance(number, bool) or not isinstance(number, Integral):
-        msg = f"{name} must be an int >= 1. Got {type(number).__name__} instead."
-        raise ValueError(msg)
-    if number < 1:
-        raise ValueError(f"{name} must be an int >= 1. Got {number} instead.")
+    whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not whole or number < 1:
+        got = number if whole else type(number).__name__
+        raise ValueError(f"{name} must be an int >= 1. Got {got} instead.")
     return int(number)
 
 
@@ -74,9 +72,8 @@ def class_counts(
             f"{list(classes.labels)!r}."
         )
     values = [strategy.get(category, 0) for category in classes.labels]
-    if not all(
-        isinstance(v, Real) and not isinstance(v, bool) and v >= 0 for v in values
-    ):
+    numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
+    if len(numbers) < len(values) or not all(v >= 0 for v in numbers):
         raise ValueError("sampling_strategy must hold numbers >= 0.")
     if all(isinstance(value, Integral) for value in values) and sum(values) != 1:
         if sum(values) != n_samples:
@@ -93,69 +90,47 @@ def class_counts(
 
 
 class DrawnTable:
-    """So many rows of a table, with identifiers from the number `first`.
-
-    Of a column of NumPy numbers or times a part is written where it stays; pieces of
-    others are joined at the end.
-    """
+    """So many rows of a table in pieces, with identifiers from the number `first`."""
 
     def __init__(self, metadata: Metadata, n_rows: int, first: int = 0) -> None:
-        self._columns, self._n_rows, self._first = (
-            metadata.layout.columns,
-            n_rows,
-            first,
-        )
-        self._whole: dict[int, NDArray[Any]] = {}
-        self._pieces: dict[int, dict[int, pd.Series]] = {}
-        for place, column in enumerate(self._columns):
-            # A name may be pandas.NA, so columns are not compared.
-            is_label = column is metadata.layout.label_column
-            if column.name not in metadata.drawn and not is_label:
-                continue  # an identifier
-            if isinstance(column.dtype, np.dtype) and column.dtype.kind != "O":
-                self._whole[place] = np.empty(n_rows, column.dtype)
-            else:
-                self._pieces[place] = {}
+        self._layout, self._n_rows, self._first = metadata.layout, n_rows, first
+        self._pieces: dict[int, list[pd.Series | None]] = {}
 
     def put(self, start: int, columns: Sequence[pd.Series | None]) -> None:
         """Put what `TableModel.columns` gave where its rows start; threads may."""
-        for place, whole in self._whole.items():
-            part = columns[place]
-            assert part is not None
-            whole[start : start + len(part)] = part.to_numpy()
-        for place, pieces in self._pieces.items():
-            part = columns[place]
-            assert part is not None
-            if len(part):
-                pieces[start] = part
+        if any(part is not None and len(part) for part in columns):
+            self._pieces[start] = [*columns]
 
     def frame(self) -> pd.DataFrame:
         """Give the table, once all rows are there."""
-        found: dict[int, NDArray[Any] | pd.Series] = {}
-        for place, column in enumerate(self._columns):
-            if place in self._whole:
-                found[place] = self._whole[place]
-            elif place in self._pieces:
-                found[place] = _joined(self._pieces.pop(place))
+        pieces = [self._pieces[start] for start in sorted(self._pieces)]
+        found: dict[int, pd.Series] = {}
+        for place, column in enumerate(self._layout.columns):
+            own = [part for piece in pieces if (part := piece[place]) is not None]
+            if own:
+                found[place] = own[0] if len(own) == 1 else _joined(own)
             else:
                 found[place] = _fresh_identifiers(self._first, self._n_rows, column)
+            for piece in pieces:
+                piece[place] = None  # so that the table is not in memory twice
         frame = pd.DataFrame(found, copy=False)
         # Of names of several types pandas would read None as NaN. What a file holds of
         # a NumPy name is the plain one, which must not change the answer.
-        names = [column.name for column in self._columns]
+        names = [column.name for column in self._layout.columns]
         mixed = object if len({type(plain(name)) for name in names}) > 1 else None
         frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
         return frame
 
 
-def _joined(pieces: dict[int, pd.Series]) -> pd.Series:
-    """Join pieces in the order of their rows."""
-    ordered = [pieces[start] for start in sorted(pieces)]
-    return ordered[0] if len(ordered) == 1 else pd.concat(ordered, ignore_index=True)
+def _joined(pieces: list[pd.Series]) -> pd.Series:
+    """Join pieces of a column; pandas would change the order of bytes of numbers."""
+    whole = pd.concat(pieces, ignore_index=True)
+    dtype = pieces[0].dtype
+    return whole.astype(dtype) if isinstance(dtype, np.dtype) else whole
 
 
 def _fresh_identifiers(first: int, n_rows: int, column: ColumnLayout) -> pd.Series:
-    """Make row numbers from `first` on, in the dtype of the column."""
+    """Give row numbers from `first` on, in the dtype of the column or its values."""
     if column.kind != "categorical":
         nothing = np.zeros(n_rows, dtype=bool)
         step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
@@ -176,87 +151,6 @@ def _fresh_identifiers(first: int, n_rows: int, column: ColumnLayout) -> pd.Seri
 _CHUNK_ROWS = 250_000  # rows drawn at once; with another number a seed draws others
 _BLOCK_ROWS = 50_000  # rows decoded at once
 _MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers
-
-
-@dataclass(frozen=True)
-class RowSource:
-    """Where the rows of one call of `sample` or `sample_batches` come from.
-
-    `ranks` draws ranks of rows of given classes; with a `condition` it leaves the share
-    `left` of each class's rows. `convert` makes the container asked for.
-    """
-
-    model: TableModel
-    ranks: DrawRanks
-    rng: np.random.Generator
-    strategy: str | Mapping[Hashable, float] | None
-    condition: Condition | None
-    left: NDArray[np.float64]
-    convert: Callable[[pd.DataFrame], Any]
-
-    def table(self, n_samples: int) -> Any:  # noqa: ANN401 - of the library asked for
-        """Draw all rows at once."""
-        n_samples = checked_number(n_samples)
-        (table,) = self._batches(n_samples, n_samples, self._counts(n_samples))
-        return table
-
-    def batches(self, n_samples: int, batch_size: int) -> Iterator[Any]:
-        """Check the numbers, and give a generator of tables."""
-        n_samples = checked_number(n_samples)
-        batch_size = checked_number(batch_size, "batch_size")
-        if n_samples >= _MOST_ROWS:
-            raise ValueError(
-                f"Expected n_samples below {_MOST_ROWS:,}. Got {n_samples:,}; take"
-                " several calls."
-            )
-        return self._batches(n_samples, batch_size, self._counts(n_samples))
-
-    def _counts(self, n_samples: int) -> NDArray[np.int64]:
-        """Say how many rows each class has; a condition leaves that open."""
-        if self.condition is not None:
-            return np.zeros(0, dtype=np.int64)
-        return class_counts(n_samples, self.strategy, self.model.metadata.classes)
-
-    def _batches(
-        self, n_samples: int, batch_size: int, counts: NDArray[np.int64]
-    ) -> Iterator[Any]:
-        for first in range(0, n_samples, batch_size):
-            n_rows = min(batch_size, n_samples - first)
-            table = DrawnTable(self.model.metadata, n_rows, first)
-            if self.condition is None:
-                own = counts
-                if first + n_rows < n_samples:
-                    # As many of each class as if all rows were shuffled together.
-                    own = self.rng.multivariate_hypergeometric(counts, n_rows)
-                counts = counts - own
-                self._fill(table, in_random_order(own, self.rng))
-            else:
-                within = self.condition, self.model, self.ranks, self.left
-                for start, columns in rows_where(*within, n_rows, self.rng):
-                    table.put(start, columns)
-            yield self.convert(table.frame())
-
-    def _fill(self, table: DrawnTable, class_codes: NDArray[np.int64]) -> None:
-        """Draw rows of given classes.
-
-        One chunk is decoded while the next one is drawn, so the ranks of two are there
-        at most. Nothing random happens in a thread.
-        """
-
-        def decode(start: int, ranks: NDArray[np.float64]) -> None:
-            own = class_codes[start : start + len(ranks)]
-            table.put(start, self.model.columns(ranks, own))
-
-        jobs: list[Future[None]] = []
-        with ThreadPoolExecutor(n_threads()) as pool:
-            for first in range(0, len(class_codes), _CHUNK_ROWS):
-                ranks = self.ranks(class_codes[first : first + _CHUNK_ROWS], self.rng)
-                wait(jobs)
-                for place in range(0, len(ranks), _BLOCK_ROWS):
-                    block = ranks[place : place + _BLOCK_ROWS]
-                    jobs.append(pool.submit(decode, first + place, block))
-        for job in jobs:
-            job.result()
 
 
 class Sampler:
@@ -281,7 +175,7 @@ class Sampler:
         n_samples : int, default=1
             Number of rows, at least 1.
         sampling_strategy : {"balanced"}, dict or None, default=None
-            Class shares: None for the released ones, "balanced" for equal ones, or a
+            Class shares: None for the measured ones, "balanced" for equal ones, or a
             dict from class to share (floats with sum 1) or to count (integers with
             sum `n_samples`). Only None where there are no classes but a measurement.
         where : dict, optional
@@ -309,8 +203,9 @@ class Sampler:
             If `n_samples`, `sampling_strategy`, `where` or `output` is out of range, or
             rows that satisfy `where` are not found.
         """
-        source = self._source(sampling_strategy, where, random_state, output)
-        return source.table(n_samples)
+        options = (sampling_strategy, where, random_state, output)
+        (table,) = self._tables(n_samples, n_samples, *options)
+        return table
 
     def sample_batches(
         self,
@@ -359,39 +254,103 @@ class Sampler:
             If an argument is out of range, at the call; as the batches are drawn, if
             rows that satisfy `where` are not found.
         """
-        source = self._source(sampling_strategy, where, random_state, output)
-        return source.batches(n_samples, batch_size)
+        options = (sampling_strategy, where, random_state, output)
+        tables = self._tables(n_samples, batch_size, *options)
+        if n_samples >= _MOST_ROWS:
+            raise ValueError(
+                f"Expected n_samples below {_MOST_ROWS:,}. Got {n_samples:,}; take"
+                " several calls."
+            )
+        return tables
 
-    def _source(
+    def _tables(
         self,
+        n_samples: int,
+        batch_size: int,
         sampling_strategy: str | Mapping[Hashable, float] | None,
         where: Mapping[Hashable, Any] | None,
         random_state: int | np.random.RandomState | None,
         output: str,
-    ) -> RowSource:
-        """Read the arguments that `sample` and `sample_batches` share."""
+    ) -> Iterator[Any]:
+        """Check the arguments, and give a generator of tables."""
         check_is_fitted(self)
         convert = converter(output)
-        layout = self._model.metadata.layout
-        if layout.measured and sampling_strategy is not None:
+        metadata = self._model.metadata
+        if metadata.layout.measured and sampling_strategy is not None:
             raise ValueError(
-                f"The target {layout.target!r} is a number, and sampling_strategy is "
-                "about classes. Leave it out, or ask for rows by where."
+                f"The target {metadata.layout.target!r} is a number, and"
+                " sampling_strategy is about classes. Leave it out, or ask for rows by"
+                " where."
             )
+        n_samples = checked_number(n_samples)
+        batch_size = checked_number(batch_size, "batch_size")
+        wanted: Condition | NDArray[np.int64]
+        if where is None:
+            wanted = class_counts(n_samples, sampling_strategy, metadata.classes)
+        elif sampling_strategy is not None:
+            raise ValueError(
+                "where sets the class shares: leave out sampling_strategy."
+            )
+        else:
+            wanted = Condition.of(where, metadata)
         rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
-        condition, left = None, np.ones(len(self._model.marginals))
-        draw: DrawRanks = self._ranks
-        if where is not None:
-            if sampling_strategy is not None:
-                msg = "where sets the class shares: leave out sampling_strategy."
-                raise ValueError(msg)
-            condition = Condition.of(where, self._model.metadata)
-            draw, left = self._within(condition.spans(self._model))
-        return RowSource(
-            self._model, draw, rng, sampling_strategy, condition, left, convert
-        )
+        return self._drawn(n_samples, batch_size, wanted, rng, convert)
+
+    def _drawn(
+        self,
+        n_samples: int,
+        batch_size: int,
+        wanted: Condition | NDArray[np.int64],
+        rng: np.random.Generator,
+        convert: Callable[[pd.DataFrame], Any],
+    ) -> Iterator[Any]:
+        """Draw tables of rows that satisfy a condition, or of so many of each class."""
+        model = self._model
+        if isinstance(wanted, Condition):
+            draw, left = self._within(wanted.spans(model))
+        for first in range(0, n_samples, batch_size):
+            n_rows = min(batch_size, n_samples - first)
+            table = DrawnTable(model.metadata, n_rows, first)
+            if isinstance(wanted, Condition):
+                for part in rows_where(wanted, model, draw, left, n_rows, rng):
+                    table.put(*part)
+            else:
+                own = wanted
+                if first + n_rows < n_samples:
+                    # As many of each class as if all rows were shuffled together.
+                    own = rng.multivariate_hypergeometric(wanted, n_rows)
+                wanted = wanted - own
+                self._fill(table, in_random_order(own, rng), rng)
+            yield convert(table.frame())
+
+    def _fill(
+        self,
+        table: DrawnTable,
+        class_codes: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw rows of given classes.
+
+        One chunk is decoded while the next one is drawn, so the ranks of two are there
+        at most. Nothing random happens in a thread.
+        """
+
+        def decode(start: int, ranks: NDArray[np.float64]) -> None:
+            own = class_codes[start : start + len(ranks)]
+            table.put(start, self._model.columns(ranks, own))
+
+        jobs: list[Future[None]] = []
+        with ThreadPoolExecutor(n_threads()) as pool:
+            for first in range(0, len(class_codes), _CHUNK_ROWS):
+                ranks = self._ranks(class_codes[first : first + _CHUNK_ROWS], rng)
+                wait(jobs)
+                for place in range(0, len(ranks), _BLOCK_ROWS):
+                    block = ranks[place : place + _BLOCK_ROWS]
+                    jobs.append(pool.submit(decode, first + place, block))
+        for job in jobs:
+            job.result()
 
     @abstractmethod
     def _ranks(

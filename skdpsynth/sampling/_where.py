@@ -67,15 +67,12 @@ class Allowed:
         if isinstance(marginal.domain, NumericDomain):
             ranges = self.ranges if self.zoned is None else self._on_the_clock()
             ends = np.array([marginal.domain.span(*own) for own in ranges])
-            ends = ends.reshape(-1, 2)
-            found = np.column_stack(
-                (marginal.cdf(ends[:, 0])[0], marginal.cdf(ends[:, 1])[1])
-            )
+            low, high = ends.reshape(-1, 2).T
+            pair = marginal.cdf(low)[0], marginal.cdf(high)[1]
         else:
             places = np.flatnonzero(np.isin(marginal.points, self.ranges[:, 0]))
-            found = np.column_stack(
-                (marginal.cumulative[places], marginal.cumulative[places + 1])
-            )
+            pair = marginal.cumulative[places], marginal.cumulative[places + 1]
+        found = np.column_stack(pair)
         found = marginal.missing + (1.0 - marginal.missing) * found
         if self.missing:
             found = np.concatenate(([[0.0, marginal.missing]], found))
@@ -135,11 +132,9 @@ class Condition:
         """
         names = [column.name for column in model.metadata.columns]
         left = self.columns.keys() - model.metadata.rules.changed
-        places = [
-            (j, self.columns[name]) for j, name in enumerate(names) if name in left
-        ]
+        places = {j: self.columns[n] for j, n in enumerate(names) if n in left}
         return [
-            {j: allowed.spans(own[j]) for j, allowed in places}
+            {j: allowed.spans(own[j]) for j, allowed in places.items()}
             for own in model.marginals
         ]
 
@@ -201,13 +196,13 @@ def drawn_within(uniforms: NDArray[np.float64], spans: Spans) -> NDArray[np.floa
 
 def _allowed(column: ColumnLayout, domain: ColumnDomain, wanted: Any) -> Allowed:  # noqa: ANN401
     """Read what is wanted of one column."""
-    if isinstance(wanted, tuple):
-        if len(wanted) != 2:
-            raise ValueError(
-                f"where[{column.name!r}] must be a value, a list of values, or a tuple"
-                f" of two ends. Got a tuple of {len(wanted)}."
-            )
+    if isinstance(wanted, tuple) and len(wanted) == 2:
         return _between(column, domain, *wanted)
+    if isinstance(wanted, tuple):
+        raise ValueError(
+            f"where[{column.name!r}] must be a value, a list of values, or a tuple"
+            f" of two ends. Got a tuple of {len(wanted)}."
+        )
     listed = isinstance(wanted, list | set | frozenset | np.ndarray | _COLUMNS)
     values = list(wanted) if listed else [wanted]
     gone = [_is_gone(value) for value in values]
@@ -228,11 +223,9 @@ def _between(
 ) -> Allowed:
     """Read a range, of which None is an open end."""
     if isinstance(domain, NumericDomain):
-        ends = [
-            open_end if _is_gone(end) else _number(end, column)
-            for end, open_end in ((low, -np.inf), (high, np.inf))
-        ]
-        return _of(np.array([ends]), column, domain, missing=False)
+        start = -np.inf if _is_gone(low) else _number(low, column)
+        end = np.inf if _is_gone(high) else _number(high, column)
+        return _of(np.array([[start, end]]), column, domain, missing=False)
     try:
         if any(isinstance(category, str | bool) for category in domain.categories):
             raise TypeError
@@ -261,8 +254,7 @@ def _of(
     """Bring ranges to what the column can hold: in order, apart, none outside."""
     zoned = None
     if isinstance(domain, NumericDomain):
-        unit = 10.0**-domain.decimals if domain.step is None else domain.step
-        low, high = domain.low * unit, domain.high * unit
+        low, high = domain.bounds
         in_zone = zone_of(column.dtype) is not None
         if in_zone and domain.step is not None:
             zoned = column
@@ -270,15 +262,9 @@ def _of(
             low, high = low - _HOUR, high + _HOUR
         elif domain.integer:
             # As whole numbers are turned into values, so that equal ones are equal.
-            whole = np.stack(
-                [
-                    np.ceil(ranges[:, 0] / unit - ROUNDING),
-                    np.floor(ranges[:, 1] / unit + ROUNDING),
-                ],
-                axis=1,
-            )
-            by_step = domain.step is not None
-            ranges = whole * unit if by_step else whole / 10.0**domain.decimals
+            lows, highs = domain.to_steps(ranges).T
+            whole = np.ceil(lows - ROUNDING), np.floor(highs + ROUNDING)
+            ranges = domain.from_steps(np.column_stack(whole))
         inside = (ranges[:, 1] >= low) & (ranges[:, 0] <= high)
         ranges = ranges[inside & (ranges[:, 0] <= ranges[:, 1])]
     return Allowed(_apart(ranges), missing, zoned)

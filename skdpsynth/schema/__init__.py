@@ -4,8 +4,8 @@ A synthesizer reads private rows only for noisy releases that spend budget.
 What a `TableSchema` states is known without them, so it is free. What was
 read off the private table itself is not public and must not be stated here.
 
-`_columns` and `_rules` have what a schema is made of, `_table_schema` the schema,
-`_json` its files, `_tables` what joins it to a table, and `_dtypes` what a dtype says.
+`_columns` and `_rules` have what a schema is made of, and what a dtype says;
+`_table_schema` the schema and its files, `_tables` what joins it to a table.
 The lower-case names are for the other folders of the package.
 """
 

@@ -243,20 +243,15 @@ LARGEST = sys.float_info.max
 _NEAR = 0.1
 
 
-class Column:
-    """What the kinds of columns share: a check of flags and a short repr."""
+class Stated:
+    """What a schema states; its repr is code, without what is as by default."""
 
     tag: ClassVar[str]
 
-    def __post_init__(self) -> None:
-        for item in fields(self):  # type: ignore[arg-type]
-            if not isinstance(item.default, bool):
-                continue
-            flag = plain(getattr(self, item.name))
-            if not isinstance(flag, bool):
-                what = f"The '{item.name}' flag of {type(self).__name__}"
-                raise _wrong(f"{what} must be True or False", flag)
-            object.__setattr__(self, item.name, flag)
+    def _set(self, **values: object) -> None:
+        """Set attributes once they are checked; they are frozen."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         parts = []
@@ -267,6 +262,20 @@ class Column:
             elif value != item.default:
                 parts.append(f"{item.name}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class Column(Stated):
+    """What the kinds of columns share: a check of flags."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]
+            if not isinstance(item.default, bool):
+                continue
+            flag = plain(getattr(self, item.name))
+            if not isinstance(flag, bool):
+                what = f"The '{item.name}' flag of {type(self).__name__}"
+                raise _wrong(f"{what} must be True or False", flag)
+            self._set(**{item.name: flag})
 
 
 @dataclass(frozen=True, repr=False)
@@ -334,7 +343,7 @@ class Continuous(Column):
                     rule = f"With integer=True the {what} must be a whole number"
                     raise _wrong(rule, bound)
                 bound = int(bound)
-            object.__setattr__(self, name, bound)
+            self._set(**{name: bound})
         _check_order(self, self.low, self.high)
         self._check_decimals()
         if self.scale not in _SCALES:
@@ -343,7 +352,7 @@ class Continuous(Column):
 
     def _check_decimals(self) -> None:
         decimals = plain(self.decimals)
-        object.__setattr__(self, "decimals", decimals)
+        self._set(decimals=decimals)
         if decimals is None:
             return
         free = isinstance(decimals, str) and decimals == "any"
@@ -424,7 +433,7 @@ class Categorical(Column):
         super().__post_init__()
         given: object = self.categories
         if isinstance(given, str) or not isinstance(given, Iterable):
-            rule = "The 'categories' of Categorical must be a list of levels"
+            rule = "The 'categories' of Categorical must be a list of values"
             raise _wrong(rule, given)
         categories = tuple(map(plain, given))
         families = {family(value) for value in categories}
@@ -440,10 +449,10 @@ class Categorical(Column):
             )
         if not categories and not self.nullable:
             raise InvalidSchemaError(
-                "The 'categories' of Categorical are empty. Name at least one level,"
-                " or set nullable=True for a column without values."
+                "The 'categories' of Categorical are empty. Name at least one, or set"
+                " nullable=True for a column without values."
             )
-        object.__setattr__(self, "categories", categories)
+        self._set(categories=categories)
 
 
 @dataclass(frozen=True, repr=False)
@@ -523,7 +532,7 @@ class Datetime(Column):
             if bound is None or bound is pd.NaT:
                 rule = f"The '{name}' bound of Datetime must be a point in time"
                 raise _wrong(rule, given)
-            object.__setattr__(self, name, bound)
+            self._set(**{name: bound})
         if (self.low.tzinfo is None) != (self.high.tzinfo is None):
             raise InvalidSchemaError(
                 "The bounds of Datetime must both have a time zone or both have none."

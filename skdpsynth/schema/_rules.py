@@ -1,7 +1,7 @@
 """Rules across columns that a `TableSchema` states, and whether they can be kept.
 
 A rule is public and never compared with private rows: what is checked here are the
-schema's own words. How rows are brought to keep it is in `preprocessing`.
+schema's own words. How drawn rows are brought to keep it is in `table`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from skdpsynth.schema._columns import (
     Categorical,
     Continuous,
     Datetime,
+    Stated,
     decimals_of,
     plain,
 )
@@ -37,20 +38,11 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9  # of sums of bounds
 
 
-class Rule:
-    """What the kinds of rules share: the columns they name, and a short repr."""
+class Rule(Stated):
+    """What the kinds of rules share: the columns they name."""
 
-    tag: ClassVar[str]
-
-    @property
-    def names(self) -> tuple[Hashable, ...]:
-        """All columns that the rule is about."""
-        return tuple(self.columns)  # type: ignore[attr-defined]
-
-    @property
-    def derived(self) -> tuple[Hashable, ...]:
-        """The column that follows from the others, if there is one."""
-        return ()
+    names: tuple[Hashable, ...]  # all columns that the rule is about
+    derived: tuple[Hashable, ...] = ()  # the one that follows from the others, if any
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns, all of them described, that cannot keep the rule."""
@@ -59,11 +51,6 @@ class Rule:
     def __str__(self) -> str:
         """Name the rule in a message, without a table of values."""
         return f"{type(self).__name__} of {', '.join(map(repr, self.names))}"
-
-    def __repr__(self) -> str:
-        values = (getattr(self, item.name) for item in fields(self))  # type: ignore[arg-type]
-        shown = [repr(list(v) if isinstance(v, tuple) else v) for v in values]
-        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +79,8 @@ class Ordered(Rule):
     columns: Sequence[Hashable]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _names(self, "columns", self.columns, 2))
+        names = _names(self, "columns", self.columns, 2)
+        self._set(columns=names, names=names)
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns that have no common order, or bounds that leave no room."""
@@ -149,18 +137,8 @@ class SumOf(Rule):
 
     def __post_init__(self) -> None:
         parts = _names(self, "parts", self.parts, 2)
-        _names(self, "columns", [self.total, *parts], 3)
-        object.__setattr__(self, "parts", parts)
-
-    @property
-    def names(self) -> tuple[Hashable, ...]:
-        """The total, and its parts."""
-        return (self.total, *self.parts)
-
-    @property
-    def derived(self) -> tuple[Hashable, ...]:
-        """The total."""
-        return (self.total,)
+        names = _names(self, "columns", [self.total, *parts], 3)
+        self._set(parts=parts, names=names, derived=(self.total,))
 
     def _check(self, columns: Columns) -> None:
         """Refuse a total that cannot hold every sum."""
@@ -216,7 +194,8 @@ class MissingTogether(Rule):
     columns: Sequence[Hashable]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _names(self, "columns", self.columns, 2))
+        names = _names(self, "columns", self.columns, 2)
+        self._set(columns=names, names=names)
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns that cannot be missing, or cannot be present."""
@@ -238,7 +217,7 @@ class MissingTogether(Rule):
 class Determines(Rule):
     """A column that another one decides, by a public table.
 
-    It is looked up, costs no budget, and is missing where the other one is.
+    It is read from the table, costs no budget, and is missing where the other one is.
 
     Parameters
     ----------
@@ -267,7 +246,7 @@ class Determines(Rule):
     table: Mapping[Any, Any]
 
     def __post_init__(self) -> None:
-        _names(self, "columns", [self.deciding, self.decided], 2)
+        names = _names(self, "columns", [self.deciding, self.decided], 2)
         if not isinstance(self.table, Mapping):
             raise InvalidSchemaError(
                 "The 'table' of Determines must be a mapping from a value of the"
@@ -275,17 +254,7 @@ class Determines(Rule):
                 f" {type(self.table).__name__}."
             )
         table = {plain(key): plain(value) for key, value in self.table.items()}
-        object.__setattr__(self, "table", table)
-
-    @property
-    def names(self) -> tuple[Hashable, ...]:
-        """The deciding column, and the decided one."""
-        return (self.deciding, self.decided)
-
-    @property
-    def derived(self) -> tuple[Hashable, ...]:
-        """The decided column."""
-        return (self.decided,)
+        self._set(table=table, names=names, derived=(self.decided,))
 
     def _check(self, columns: Columns) -> None:
         """Refuse a table that has not one value for each category."""

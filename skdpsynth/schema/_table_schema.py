@@ -600,7 +600,7 @@ class TableSchema:
         Returns
         -------
         schema : TableSchema
-            What was written. Facts with a default may be absent. A column whose bounds,
+            What was written. What has a default may be absent. A column whose bounds,
             categories and nullability are all null is left out, to be measured.
 
         Raises
@@ -651,4 +651,4 @@ class TableSchema:
         0    age  above 110: clipped     1
         """
         check_frame(df)
-        return findings(self, df)
+        return findings(df, **vars(self))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -35,13 +36,12 @@ from skdpsynth.schema._columns import (
 from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, SumOf
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from skdpsynth.schema._columns import Kind
     from skdpsynth.schema._rules import Rule
-    from skdpsynth.schema._table_schema import TableSchema
 
 
 def check_frame(df: object) -> None:
@@ -190,7 +190,7 @@ def check_dtype(
             f" schema.{hint}"
         )
     if isinstance(described, Categorical) and described.categories:
-        _check_levels(described, name, dtype, kind)
+        _check_categories(described, name, dtype, kind)
     elif isinstance(described, Categorical) and not can_be_missing:
         raise InvalidSchemaError(
             f"The schema gives column {name!r} no categories, but its dtype {dtype}"
@@ -198,7 +198,7 @@ def check_dtype(
         )
 
 
-def _check_levels(
+def _check_categories(
     described: Categorical,
     name: Hashable,
     dtype: Any,  # noqa: ANN401 - no stubs
@@ -231,40 +231,53 @@ def _check_levels(
                 )
 
 
-def check_objects(described: Column, name: Hashable, series: pd.Series) -> None:
-    """Refuse objects of another type than the schema says.
+def check_objects(columns: Mapping[Hashable, Column], frame: Any) -> None:  # noqa: ANN401
+    """Refuse objects of another type than the descriptions of columns say.
 
     Like every error, this one is for the curator, and not covered by the guarantee.
     """
-    if not is_object(series.dtype):
-        return
-    given = None
-    if isinstance(described, Boolean):
-        given = "bool"
-    elif isinstance(described, Categorical) and described.categories:
-        given = family(described.categories[0])
-    if given is not None and type_of_objects(series) not in (given, "nothing"):
-        raise InvalidSchemaError(
-            f"The schema gives column {name!r} values of type {given}, but its dtype"
-            " object holds values of another type. Convert the column or correct the"
-            " schema."
-        )
+    for name, described in columns.items():
+        if not is_object(frame[name].dtype):
+            continue
+        values = getattr(described, "categories", ())
+        given = family(values[0]) if values else None
+        if isinstance(described, Boolean):
+            given = "bool"
+        if given and type_of_objects(frame[name]) not in (given, "nothing"):
+            raise InvalidSchemaError(
+                f"The schema gives column {name!r} values of type {given}, but its"
+                " dtype object holds values of another type. Convert the column or"
+                " correct the schema."
+            )
 
 
-def findings(schema: TableSchema, df: pd.DataFrame) -> pd.DataFrame:
+def findings(
+    df: pd.DataFrame,
+    *,
+    columns: Mapping[Hashable, Column],
+    target: Hashable,
+    n_rows: int | None,
+    class_counts: Mapping[Hashable, int] | None,
+    rules: Sequence[Rule],
+) -> pd.DataFrame:
     """List columns, what of them is not as declared, and in how many rows."""
     found: list[tuple[Hashable, str, int]] = []
     for name, series in df.items():
-        counts = schema.class_counts if name == schema.target else None
-        pairs = _in_column(name, series, schema.columns.get(name), counts or {})
-        found += [(name, words, rows) for words, rows in pairs]
-    labels = [] if schema.target is None else [schema.target]
-    for name in dict.fromkeys([*schema.columns, *labels]):
+        counts = class_counts if name == target else None
+        pairs = _in_column(name, series, columns.get(name), counts or {})
+        found += [(name, *pair) for pair in pairs]
+    labels = [] if target is None else [target]
+    for name in dict.fromkeys([*columns, *labels]):
         if name not in df.columns:
             found.append((name, "no such column: fit refuses", len(df)))
-    found += [(None, *pair) for pair in _in_rules(schema, df)]
-    if schema.n_rows not in (None, len(df)):
-        found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
+    for rule in rules:
+        with suppress(KeyError, InvalidSchemaError, InvalidTableError):
+            for name in rule.names:  # not about columns that a fit refuses
+                _checked_kind(name, df[name], columns[name])
+            words, rows = broken(rule, df)
+            found += [(None, words, rows)] * (rows > 0)
+    if n_rows not in (None, len(df)):
+        found.append((None, f"n_rows is declared as {n_rows}", len(df)))
     # As objects: pandas would read None among names as NaN.
     table = pd.DataFrame(found, columns=["column", "finding", "rows"], dtype=object)
     table = table.astype({"rows": "int64"})
@@ -284,7 +297,7 @@ def _in_column(
         yield f"fit refuses: {error}", len(series)
         return
     if described is None:
-        yield "not declared: bought", len(series)
+        yield "not declared: measured", len(series)
     for words, rows in _in_rows(series, kind, described):
         if rows:
             yield words, rows
@@ -302,21 +315,8 @@ def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -
     if is_object(series.dtype) and isinstance(described, Boolean):
         kind = "boolean"
     check_dtype(described, name, series.dtype, kind, can_be_missing)
-    check_objects(described, name, series)
+    check_objects({name: described}, {name: series})
     return kind
-
-
-def _in_rules(schema: TableSchema, df: pd.DataFrame) -> Iterator[tuple[str, int]]:
-    """Yield how rows break rules; not those about columns that a fit refuses."""
-    for rule in schema.rules:
-        try:
-            for name in rule.names:
-                _checked_kind(name, df[name], schema.columns[name])
-        except (KeyError, InvalidSchemaError, InvalidTableError):
-            continue
-        words, rows = broken(rule, df)
-        if rows:
-            yield words, rows
 
 
 def _in_rows(
@@ -337,7 +337,7 @@ def _in_rows(
     elif isinstance(described, Categorical):
         known = set(described.categories)
         strange = sum(value not in known for value in _plain_values(present))
-        yield "level not declared: read as 'other'", strange
+        yield "category not declared: read as 'other'", strange
     elif isinstance(described, Identifier):
         repeated = present.duplicated(keep=False)
         yield "identifier that another row has too", int(repeated.sum())
@@ -425,11 +425,8 @@ def _unsummed(own: list[pd.Series]) -> int:
 def _undecided(rule: Determines, deciding: pd.Series, decided: pd.Series) -> int:
     """Count values that are not those of the table; not of undeclared categories."""
     missing, absent = is_missing(deciding), is_missing(decided)
-    keys = [*_plain_values(deciding)]
-    known = ~missing & np.array([key in rule.table for key in keys], dtype=bool)
-    expected = [
-        rule.table[k] if has else None for k, has in zip(keys, known, strict=True)
-    ]
+    expected = [rule.table.get(key) for key in _plain_values(deciding)]
+    known = ~missing & np.array([value is not None for value in expected], dtype=bool)
     kind, _ = known_kind(None, decided.dtype)
     if kind in ("continuous", "timedelta"):
         dtype = float_info(decided.dtype).dtype

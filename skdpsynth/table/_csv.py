@@ -17,20 +17,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import family
 from skdpsynth.utils import withheld
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Hashable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -64,28 +58,13 @@ def typed_cells(
     *,
     rounded: bool = True,
 ) -> pd.Series:
-    """Read the cells of a column as what a schema says of it.
+    """Read cells, Arrow's texts and nulls, as what a schema says of their column.
 
-    Parameters
-    ----------
-    cells : Array or ChunkedArray of pyarrow, of texts
-        Null where a cell is missing.
-    column : Column
-        Public. Numbers become float64, whole ones Int64, truth values boolean, times
-        datetime64[us], and all else is text.
-    rounded : bool, default=True
-        Whether a fraction is rounded, half to even, in a range of whole numbers, and a
-        number that can be none of whole categories replaced by another that is none;
-        if not, it makes floats of the column.
-
-    Returns
-    -------
-    Series
-
-    Raises
-    ------
-    ValueError
-        If a cell is of another kind. Its words hold the cell.
+    Numbers become float64, whole ones Int64, truth values boolean, times
+    datetime64[us], and all else is text. If `rounded`, a fraction is rounded, half to
+    even, in a range of whole numbers, and a number that is none of whole categories
+    becomes another that is none; if not, it makes floats of the column. The words of a
+    ValueError hold the cell that is of another kind.
     """
     categories = getattr(column, "categories", ())
     holds = family(categories[0]) if categories else _HOLDS.get(column.tag)
@@ -99,11 +78,8 @@ def typed_cells(
     trimmed = _trimmed(cells)
     whole = getattr(column, "integer", all(map(_is_whole, categories)))
     if whole and (rounded or not _has_fraction(trimmed)):
-        one = (
-            partial(_level, other=_no_level(categories))
-            if categories
-            else _whole_number
-        )
+        other = next(number for number in count() if number not in categories)
+        one = partial(_category, other=other) if categories else _whole_number
         numbers = _whole_numbers(trimmed, one)
         return _masked(numbers, pd.arrays.IntegerArray, 0)
     numbers = _parsed(trimmed, _PLAIN_NUMBER, pa.float64(), _number)
@@ -113,12 +89,6 @@ def typed_cells(
 def _is_whole(category: Any) -> bool:  # noqa: ANN401 - a number
     """Whether a category is a whole number that 64 bits hold."""
     return category % 1 == 0 and abs(category) < 2**63
-
-
-def _no_level(categories: Collection[Any]) -> int:
-    """Give a whole number that is no category; public."""
-    known = {*categories}
-    return next(number for number in count() if number not in known)
 
 
 # --- One cell ---------------------------------------------------------------------
@@ -135,21 +105,18 @@ def _whole_number(text: str) -> int:
     """Read a number, rounded half to even, exactly; 64 bits must hold it."""
     if not _NUMBER.fullmatch(text):
         raise ValueError("no number")
-    try:
+    with suppress(InvalidOperation):  # an exponent of twenty digits
         number = Decimal(text)
-    except InvalidOperation as error:  # an exponent of twenty digits
-        raise ValueError("a number beyond 64 bits") from error
-    if not number:
-        return 0
-    if number.adjusted() > 18:  # before an exponent is written out
-        raise ValueError("a number beyond 64 bits")
-    whole = int(number.to_integral_value(ROUND_HALF_EVEN))
-    if not -(2**63) <= whole < 2**63:
-        raise ValueError("a number beyond 64 bits")
-    return whole
+        if not number:
+            return 0
+        if number.adjusted() <= 18:  # before an exponent is written out
+            whole = int(number.to_integral_value(ROUND_HALF_EVEN))
+            if -(2**63) <= whole < 2**63:
+                return whole
+    raise ValueError("a number beyond 64 bits")
 
 
-def _level(text: str, other: int) -> int | None:
+def _category(text: str, other: int) -> int | None:
     """Read a number that may be a whole category; any that cannot is `other`."""
     number = _number(text)
     if math.isnan(number):
@@ -183,10 +150,9 @@ def _naive(text: str) -> datetime:
 def _aware(text: str) -> datetime:
     """Read a time; one without a zone is in UTC."""
     moment = _moment(text)
-    try:
+    with suppress(OverflowError):
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except OverflowError as error:
-        raise ValueError("a time before the year 1 or after 9999") from error
+    raise ValueError("a time before the year 1 or after 9999")
 
 
 # --- Columns of cells -------------------------------------------------------------
@@ -283,6 +249,9 @@ class CsvFile:
     columns: Mapping[Hashable, Any]
     remedy: str = "describe all of them"
 
+    def _reading(self) -> withheld:
+        return withheld(f"{str(self.path)!r} must be a table that can be read")
+
     @property
     def names(self) -> list[str]:
         """Of the columns; one without a name has the one that pandas gives it."""
@@ -290,35 +259,23 @@ class CsvFile:
 
     @cached_property
     def schema(self) -> Any:  # noqa: ANN401 - no stubs
-        """The columns as Arrow sees them: of texts. Refuses those that nobody stated.
-
-        Raises
-        ------
-        InvalidSchemaError
-            If a column is not stated.
-        """
-        import pyarrow as pa
-
-        names = self.names
-        unknown = [name for name in names if name not in self.columns]
+        """The columns as Arrow sees them, of texts; refuse those that nobody stated."""
+        unknown = [name for name in self.names if name not in self.columns]
         if unknown:
             raise InvalidSchemaError(
                 f"Expected a schema that states the kinds of all columns of"
                 f" {str(self.path)!r}. Got none for {unknown!r}, whose dtypes would be"
                 f" found by looking at their values; {self.remedy}."
             )
-        return pa.schema([(name, pa.large_string()) for name in names])
+        return pa.schema([(name, pa.large_string()) for name in self.names])
 
     @cached_property
     def _header(self) -> tuple[list[str], int]:
         """The names, and how many lines of the file are not rows."""
         names: list[str] = []
         n_lines = 0
-        rule = f"{str(self.path)!r} must be a table that can be read"
-        with (
-            withheld(rule),
-            self.path.open(newline="", encoding="utf-8-sig") as file,
-        ):
+        encoding = "utf-8-sig"
+        with self._reading(), self.path.open(newline="", encoding=encoding) as file:
             for names in csv.reader(file):
                 n_lines += 1
                 if names:
@@ -338,18 +295,7 @@ class CsvFile:
         return names, n_lines
 
     def to_batches(self, columns: Sequence[Hashable], **_: object) -> Iterator[Any]:
-        """Read some columns as texts, in blocks.
-
-        Raises
-        ------
-        InvalidTableError
-            If a row has more or fewer cells than there are columns, or is longer than
-            `_MOST_BYTES`, or if quotes are not around whole cells.
-        """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-        from pyarrow import csv as arrow_csv
-
+        """Read some columns as texts, in blocks; refuse rows of other cells."""
         self._check_quotes()
         names, n_lines = self._header
         others: list[int] = []  # numbers of cells that a row must not have
@@ -358,27 +304,20 @@ class CsvFile:
             others.append(row.actual_columns)
             return "skip"  # an error of Arrow's would have the row in it
 
-        rule = f"{str(self.path)!r} must be a table that can be read"
-        with (
-            withheld(rule),
-            arrow_csv.open_csv(
-                self.path,
-                arrow_csv.ReadOptions(
-                    column_names=names,
-                    skip_rows_after_names=n_lines,
-                    block_size=_BLOCK_BYTES,
-                ),
-                arrow_csv.ParseOptions(
-                    newlines_in_values=True, invalid_row_handler=skip
-                ),
-                arrow_csv.ConvertOptions(
-                    column_types={name: pa.large_string() for name in names},
-                    include_columns=[*columns],
-                    strings_can_be_null=True,
-                    null_values=MISSING_TEXTS,
-                ),
-            ) as batches,
-        ):
+        read = arrow_csv.ReadOptions(
+            column_names=names, skip_rows_after_names=n_lines, block_size=_BLOCK_BYTES
+        )
+        parse = arrow_csv.ParseOptions(
+            newlines_in_values=True, invalid_row_handler=skip
+        )
+        convert = arrow_csv.ConvertOptions(
+            column_types={name: pa.large_string() for name in names},
+            include_columns=[*columns],
+            strings_can_be_null=True,
+            null_values=MISSING_TEXTS,
+        )
+        opened = arrow_csv.open_csv
+        with self._reading(), opened(self.path, read, parse, convert) as batches:
             for batch in batches:
                 if others:
                     break
@@ -401,8 +340,6 @@ class CsvFile:
 
     def cells(self, columns: Sequence[Hashable], rows: int | None = None) -> Any:  # noqa: ANN401
         """Read some columns as texts, as a table of Arrow; all rows, or the first."""
-        import pyarrow as pa
-
         kinds = pa.schema([(name, pa.large_string()) for name in columns])
         batches = [] if rows == 0 else self.to_batches(columns)
         return pa.Table.from_batches(batches, kinds).slice(0, rows)
@@ -416,9 +353,8 @@ class CsvFile:
         one. So a row of other quotes is refused whatever rows there are beside it.
         """
         inside, before = False, _SEPARATORS[:1]
-        rule = f"{str(self.path)!r} must be a table that can be read"
         sound = True
-        with withheld(rule), self.path.open("rb") as file:
+        with self._reading(), self.path.open("rb") as file:
             block = file.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             while block and sound:
                 following = file.read(_BLOCK_BYTES)
@@ -435,10 +371,21 @@ class CsvFile:
 
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Read texts, a table of Arrow, as what the schema says."""
-        made = {}
-        for name in table.column_names:
-            made[name] = typed_column(table[name], name, self.columns[name], self.path)
-        return pd.DataFrame(made, columns=table.column_names)
+        names = table.column_names
+        made = {name: self.typed_column(table[name], name) for name in names}
+        return pd.DataFrame(made, columns=names)
+
+    def typed_column(self, cells: Any, name: Hashable, **how: bool) -> pd.Series:  # noqa: ANN401
+        """Read a column as `typed_cells` does; name it where one cell cannot be."""
+        column = self.columns[name]
+        # pyarrow's errors are of this kind, too. Raised after it, ours has no context.
+        with suppress(ValueError):
+            return typed_cells(cells, column, **how)
+        raise InvalidTableError(
+            f"{name!r} of {str(self.path)!r} must be {column.tag}, as the schema says."
+            " Got a cell that is none; correct the cell, or describe the column as"
+            " Categorical texts."
+        )
 
 
 def _quotes(text: bytes, inside: bool) -> tuple[bool, bool]:
@@ -453,24 +400,6 @@ def _quotes(text: bytes, inside: bool) -> tuple[bool, bool]:
     neighbours = found[np.where(opens, places - 1, places + 1)]
     sound = np.isin(neighbours, [*_SEPARATORS, ord('"')]).all()
     return inside ^ bool(len(places) % 2), bool(sound)
-
-
-def typed_column(
-    cells: Any,  # noqa: ANN401 - no stubs
-    name: Hashable,
-    column: Any,  # noqa: ANN401 - a Column, or what a template states of one
-    path: Path,
-    **how: bool,
-) -> pd.Series:
-    """Read the cells of a column as `typed_cells` does; name it where one cannot be."""
-    # pyarrow's errors are of this kind, too. Raised after it, ours has no context.
-    with suppress(ValueError):
-        return typed_cells(cells, column, **how)
-    raise InvalidTableError(
-        f"{name!r} of {str(path)!r} must be {column.tag}, as the schema says. Got a"
-        " cell that is none; correct the cell, or describe the column as Categorical"
-        " texts."
-    )
 
 
 def read_csv(
@@ -498,13 +427,11 @@ def read_csv(
     cells = file.cells(stated or others[:1], rows)
     found: dict[Hashable, pd.Series] = {}
     if others:
-        with withheld(f"{str(path)!r} must be a table that can be read"):
+        with file._reading():
             table = pd.read_csv(path, usecols=others, nrows=rows, low_memory=False)
         found = dict(table.items())
     for name in stated:
         found[name] = texts(cells[name])
         with suppress(*[InvalidTableError] * unchecked):
-            found[name] = typed_column(
-                cells[name], name, columns[name], path, rounded=not unchecked
-            )
+            found[name] = file.typed_column(cells[name], name, rounded=not unchecked)
     return pd.DataFrame(found, columns=file.names)

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
-
-
 _FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
 
@@ -62,7 +60,7 @@ class NumericDomain:
     # Decimals of numbers that are all `integer` in units of the last one; `low` and
     # `high` are in these units too.
     decimals: int = 0
-    # The range was bought; and then noise may have left open where the rows are.
+    # The range was measured; and then noise may have left open where the rows are.
     bought: bool = field(default=False, compare=False)
     guessed: bool = field(default=False, compare=False)
 
@@ -75,8 +73,23 @@ class NumericDomain:
         )
 
     def with_step(self, step: float, low: float, high: float) -> NumericDomain:
-        """Give the domain of times that are whole multiples of so many seconds."""
+        """Give a domain of times that are whole multiples of so many seconds."""
         return replace(self, low=low, high=high, integer=True, step=step)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The ends of the range: numbers, or seconds."""
+        return self.from_steps(self.low), self.from_steps(self.high)
+
+    def to_steps(self, values: Any) -> Any:  # noqa: ANN401 - a float or an array
+        """Count the steps in values: units of the last decimal, or of time."""
+        many = 10.0**self.decimals
+        return values * many if self.step is None else values / self.step
+
+    def from_steps(self, steps: Any) -> Any:  # noqa: ANN401 - a float or an array
+        """Undo `to_steps`; of whole numbers it gives what a decimal is read as."""
+        many = 10.0**self.decimals
+        return steps / many if self.step is None else steps * self.step
 
     @property
     def n_numbers(self) -> float:
@@ -103,10 +116,7 @@ class NumericDomain:
 
     def from_unit(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map [0, 1] back to values; whole numbers of units are rounded."""
-        start, end = self._ends()
-        scaled = units * (end - start)
-        scaled += start
-        values = self._unscale(scaled)
+        values = self._unscaled(units)
         if self.integer:
             np.rint(values, out=values)
             values += 0.0  # no negative zero
@@ -114,30 +124,22 @@ class NumericDomain:
         zero = self.zero
         if zero is not None:  # rounding of the scale must not blur an exact 0
             values[units == zero] = 0.0
-        if self.decimals:  # a division of whole numbers is what a decimal is read as
-            values /= 10.0**self.decimals
-        elif self.step is not None:
-            values *= self.step
-        return values
+        return self.from_steps(values)
 
     def edges(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map positions that part the values to where they lie, without rounding."""
-        start, end = self._ends()
-        values = self._unscale(start + units * (end - start)) / 10.0**self.decimals
-        return values if self.step is None else values * self.step
+        return self.from_steps(self._unscaled(units))
 
     def span(self, low: float, high: float) -> tuple[float, float]:
         """Give the positions between which the values from `low` to `high` lie."""
         start, end = self._ends()
         if end <= start:
             return 0.0, float(low <= self.from_unit(np.zeros(1))[0] <= high)
-        ends = np.array([low, high])
-        ends = ends * 10.0**self.decimals if self.step is None else ends / self.step
-        margin = 0.5 if self.integer else 0.0
+        ends = self.to_steps(np.array([low, high]))
         if self.integer:
             ends = np.array([np.ceil(ends[0] - ROUNDING), np.floor(ends[1] + ROUNDING)])
             ends += np.array([-0.5, 0.5])
-        ends = np.clip(ends, self.low - margin, self.high + margin)
+        ends = np.clip(ends, self.low - self._margin, self.high + self._margin)
         low, high = np.clip((self._scale(ends) - start) / (end - start), 0.0, 1.0)
         return float(low), float(high)
 
@@ -147,7 +149,7 @@ class NumericDomain:
         if end <= start:
             return np.array([0.0, 1.0])
         if self.integer:
-            halves = np.rint(self._unscale(start + edges * (end - start)) - 0.5) + 0.5
+            halves = np.rint(self._unscaled(edges) - 0.5) + 0.5
             edges = (self._scale(halves) - start) / (end - start)
         inner = np.unique(edges[(edges > 1e-9) & (edges < 1 - 1e-9)])
         return np.concatenate(([0.0], inner, [1.0]))
@@ -156,9 +158,13 @@ class NumericDomain:
         """Return a JSON-safe form."""
         return {"axis": "numeric", **vars(self)}
 
+    @property
+    def _margin(self) -> float:
+        return 0.5 if self.integer else 0.0
+
     def _ends(self) -> tuple[float, float]:
-        margin = 0.5 if self.integer else 0.0
-        start, end = self._scale(np.array([self.low - margin, self.high + margin]))
+        ends = np.array([self.low - self._margin, self.high + self._margin])
+        start, end = self._scale(ends)
         return float(start), float(end)
 
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -166,7 +172,10 @@ class NumericDomain:
             return values
         return np.sign(values) * np.log1p(np.abs(values) / 10.0**self.decimals)
 
-    def _unscale(self, scaled: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _unscaled(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        start, end = self._ends()
+        scaled = units * (end - start)
+        scaled += start
         if not self.log:
             return scaled
         return np.sign(scaled) * np.expm1(np.abs(scaled)) * 10.0**self.decimals
@@ -182,29 +191,27 @@ def _zero_of(domain: NumericDomain) -> float | None:
 
 @dataclass(frozen=True)
 class CategoryDomain:
-    """A column of categories: public or bought levels, sorted by name or as given.
+    """A column of categories: as declared, or measured and sorted by name.
 
-    Codes: position in `levels`, then `len(levels)` for any other value, then
-    ``len(levels) + 1`` for a missing one.
+    Codes: position in `categories`, then ``len(categories)`` for any other value, then
+    ``len(categories) + 1`` for a missing one.
     """
 
     categories: tuple[Hashable, ...]
     nullable: bool
     ordered: bool = False
-    # Released share of the rows that are in no level and not missing.
+    # Released share of the rows that are in no category and not missing.
     other: float = field(default=0.0, compare=False)
 
     @property
     def n_codes(self) -> int:
-        """Number of codes: the levels, 'other' and 'missing'."""
+        """Number of codes: the categories, 'other' and 'missing'."""
         return len(self.categories) + 2
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
         own = vars(self) | {"axis": "levels"}
-        return own | {
-            "levels": [encode_value(category) for category in own.pop("categories")]
-        }
+        return own | {"levels": [*map(encode_value, own.pop("categories"))]}
 
 
 ColumnDomain = NumericDomain | CategoryDomain
@@ -214,7 +221,7 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
     """Rebuild the domain that `to_dict` wrote; files name its kind "axis"."""
     if data["axis"] == "numeric":
         return NumericDomain(**{k: v for k, v in data.items() if k != "axis"})
-    categories = tuple(decode_value(category) for category in data["levels"])
+    categories = tuple(map(decode_value, data["levels"]))
     other = data.get("other", 0.0)
     return CategoryDomain(categories, data["nullable"], data["ordered"], other)
 
@@ -229,16 +236,10 @@ def is_continuous(domain: ColumnDomain | None) -> bool:
 def declared_domain(
     column: ColumnLayout, schema: TableSchema | None
 ) -> ColumnDomain | None:
-    """Give a column's domain where it is public, None where it must be bought."""
+    """Give a column's domain where it is public, None where it must be measured."""
     spec = None if schema is None else schema.columns.get(column.name)
-    if spec is None:
-        # All that a boolean dtype without missing values can hold is known.
-        complete = column.kind == "boolean" and not column.can_be_missing
-        return (
-            CategoryDomain(public_categories(column), nullable=False)
-            if complete
-            else None
-        )
+    if spec is None and column.kind == "boolean" and not column.can_be_missing:
+        spec = Boolean()  # its dtype says all that it can hold
     nullable = column.can_be_missing and getattr(spec, "nullable", False)
     if isinstance(spec, Continuous):
         low, high = float(spec.low), float(spec.high)
@@ -254,7 +255,7 @@ def declared_domain(
         step = SECONDS_OF.get("D" if is_date(column.dtype) else spec.unit or "")
         if step is not None:
             ends = np.floor(to_wall(ends, column) / step)
-        low, high = map(float, ends)
+        low, high = ends.tolist()
         return NumericDomain(low, high, False, step is not None, nullable, step=step)
     if isinstance(spec, Categorical):
         return CategoryDomain(tuple(spec.categories), nullable, spec.ordered)
@@ -264,17 +265,14 @@ def declared_domain(
 
 
 def public_categories(column: ColumnLayout) -> tuple[Hashable, ...]:
-    """Give the levels that a dtype makes public: those of a boolean."""
+    """Give the categories that a dtype makes public: those of a boolean."""
     return (False, True) if column.kind == "boolean" else ()
 
 
 def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
     """Tell whether neither dtype nor schema says how finely a column is written."""
-    if is_date(column.dtype) or column.kind not in (
-        "continuous",
-        "timedelta",
-        "datetime",
-    ):
+    fine = ("continuous", "timedelta", "datetime")
+    if is_date(column.dtype) or column.kind not in fine:
         return False
     spec = None if schema is None else schema.columns.get(column.name)
     if isinstance(spec, Continuous):
@@ -284,7 +282,7 @@ def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
 
 MAX_SCORE = 3.0  # scores are kept within this distance of 0
 _GRID = 1000  # ranks that stand for all
-_CELLS = 2**12  # of [0, 1], where ranks are looked up
+_CELLS = 2**12  # of [0, 1], by which ranks are found
 
 
 @dataclass(frozen=True)
@@ -293,10 +291,10 @@ class MarginalTransform:
 
     domain: ColumnDomain
     # Numeric: increasing positions in [0, 1] where `cumulative` is known; an exact zero
-    # is the same position twice. Levels: codes, in the order of the scores.
+    # is the same position twice. Categories: codes, in the order of the scores.
     points: Floats
-    # Numeric: probability up to each point. Levels: probability before each level, and
-    # 1 at the end. Missing values are left out of both.
+    # Numeric: probability up to each point. Categories: probability before each one,
+    # and 1 at the end. Missing values are left out of both.
     cumulative: Floats
     missing: float  # probability of a missing value; its scores are the lowest
 
@@ -337,9 +335,9 @@ class MarginalTransform:
         missing: float = 0.0,
         order: NDArray[np.int64] | None = None,
     ) -> MarginalTransform:
-        """Build the marginal of a level column from the weights of its levels.
+        """Build the marginal of a column of categories from their weights.
 
-        `missing` is a share of all rows; `order` that of the levels along the scores.
+        `missing` is a share of all rows; `order` that of categories along the scores.
         """
         if len(shares) == 0:
             return cls(domain, np.empty(0), np.zeros(1), 1.0)
@@ -363,7 +361,7 @@ class MarginalTransform:
         return below, up_to
 
     def level_shares(self) -> Floats:
-        """Give the shares of the levels among what is not missing, in code order."""
+        """Give the shares of categories among what is not missing, in code order."""
         shares = np.empty(len(self.points))
         shares[self.points.astype(np.int64)] = np.diff(self.cumulative)
         return shares
@@ -387,9 +385,9 @@ class MarginalTransform:
         return float(scores.mean()), float(scores.std()), float(slope)
 
     def decode(self, ranks: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Turn ranks in [0, 1] into numbers or level codes, and where one is missing.
+        """Turn ranks in [0, 1] into numbers or codes, and where one is missing.
 
-        A missing level has the code -1.
+        A missing category has the code -1.
         """
         rank, missing = ranks, np.zeros(len(ranks), dtype=bool)
         if self.missing:
@@ -423,7 +421,7 @@ class MarginalTransform:
         """Give the scores of rows; of a class's own private rows, they are private.
 
         `units` and `category_codes` are those of `PrivateRows`. Scores are within
-        `MAX_SCORE` of 0. A value that fills an interval of scores, such as a level,
+        `MAX_SCORE` of 0. A value that fills an interval of scores, such as a category,
         gets the middle of its probabilities.
         """
         if isinstance(self.domain, NumericDomain):
@@ -481,8 +479,8 @@ def place_labels(
 ) -> Codes:
     """Give the position of each row's class, (n_rows,); private.
 
-    Rows whose label is missing or was not released have -1, and train nothing. Without
-    levels all rows are one class.
+    Rows whose label is missing or was not released have -1, and are not trained on.
+    Without categories all rows are one class.
     """
     if column is None or not categories:
         return np.zeros(len(frame), dtype=np.int64)
@@ -581,7 +579,7 @@ def encode_rows(
         if isinstance(domain, NumericDomain):
             values, missing = numeric_values(series, column)
             if domain.step is not None:
-                low, high = domain.low * domain.step, domain.high * domain.step
+                low, high = domain.bounds
                 room = 2 * SECONDS_OF["D"] + domain.step  # more than zones differ by
                 values = to_wall(np.clip(values, low - room, high + room), column)
             for rows in in_chunks(len(frame)):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from skdpsynth.privacy import changed_parts
 from skdpsynth.schema import (
@@ -65,6 +66,18 @@ class ColumnLayout:
             empty = pd.Index([], dtype=dtype.categories.dtype)
             dtype = pd.CategoricalDtype(empty, ordered=dtype.ordered)
         return cls(name, dtype, kind, can_be_missing)
+
+    @property
+    def unit(self) -> str:
+        """The unit in which a dtype of times counts them; "D" of dates."""
+        dtype = getattr(self.dtype, "pyarrow_dtype", self.dtype)
+        of_numpy = isinstance(dtype, np.dtype)
+        return np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "D")
+
+    @property
+    def storage(self) -> np.dtype[Any]:
+        """The NumPy dtype of a column of numbers."""
+        return getattr(self.dtype, "numpy_dtype", self.dtype)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
@@ -168,14 +181,12 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
         return pd.StringDtype(data["string"])
     if "arrow" in data:
         if data["arrow"] == "string":  # "string[pyarrow]" names the other dtype
-            import pyarrow as pa
-
             return pd.ArrowDtype(pa.string())
         return pd.api.types.pandas_dtype(f"{data['arrow']}[pyarrow]")
     return pd.api.types.pandas_dtype(data["pandas"])
 
 
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400  # seconds
 _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
 
@@ -207,15 +218,13 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
 def _whole_ticks(present: pd.Series, column: ColumnLayout) -> tuple[Ints, int]:
     """Return times or durations as whole ticks, and how many of them are a second."""
     if isinstance(column.dtype, pd.ArrowDtype):
-        import pyarrow as pa
-
         # Not by way of pandas, whose nanoseconds end in the years 1677 and 2262.
         moments = as_moments(present)
         ticks = pa.array(moments.array).cast(pa.int64()).to_numpy()
-        return ticks, _PER_SECOND[moments.dtype.pyarrow_dtype.unit]
+        return ticks, PER_SECOND[moments.dtype.pyarrow_dtype.unit]
     is_datetime = column.kind == "datetime"
     index = (pd.DatetimeIndex if is_datetime else pd.TimedeltaIndex)(present)
-    return index.asi8, _PER_SECOND[index.unit]
+    return index.asi8, PER_SECOND[index.unit]
 
 
 def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series:
@@ -229,8 +238,6 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
     dtype = column.dtype
     array: Any = raw
     if isinstance(dtype, pd.ArrowDtype):
-        import pyarrow as pa
-
         converted = pa.array(raw, mask=missing)
         if is_date(dtype):  # counts days, in fewer bytes
             converted = pa.array(raw // _DAY, mask=missing).cast(pa.int32())
@@ -259,7 +266,7 @@ def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     if zone is None:
         return seconds
     moments = pd.DatetimeIndex(_ticks(seconds, "us").view("M8[us]")).tz_localize("UTC")
-    return moments.tz_convert(zone).tz_localize(None).asi8 / _PER_SECOND["us"]
+    return moments.tz_convert(zone).tz_localize(None).asi8 / PER_SECOND["us"]
 
 
 def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
@@ -271,7 +278,7 @@ def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     moments = local.tz_localize(
         zone, ambiguous=np.zeros(len(local), bool), nonexistent="shift_forward"
     )
-    return moments.asi8 / _PER_SECOND["us"]
+    return moments.asi8 / PER_SECOND["us"]
 
 
 def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
@@ -279,11 +286,8 @@ def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
     if column.kind == "boolean":
         return values >= 0.5
     if column.kind in ("datetime", "timedelta"):
-        dtype = getattr(column.dtype, "pyarrow_dtype", column.dtype)
-        of_numpy = isinstance(dtype, np.dtype)
-        unit = np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "s")
-        return _ticks(values, unit)
-    storage = getattr(column.dtype, "numpy_dtype", column.dtype)
+        return _ticks(values, "s" if is_date(column.dtype) else column.unit)
+    storage = column.storage
     if storage.kind == "f":
         limits = np.finfo(storage)
         if limits.max < np.finfo(np.float64).max:
@@ -299,11 +303,11 @@ def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
 def _ticks(seconds: Floats, unit: str) -> Ints:
     """Count time units; nanoseconds in whole microseconds, as fine as seconds are."""
     coarse = "us" if unit == "ns" else unit
-    factor = _PER_SECOND[unit] // _PER_SECOND[coarse]
+    factor = PER_SECOND[unit] // PER_SECOND[coarse]
     # Clear of NaT and of the ends of int64, and in the years 1 to 9999 of the calendar.
-    limit = 9.2e18 / _PER_SECOND[unit]
+    limit = 9.2e18 / PER_SECOND[unit]
     low, high = max(-limit, _YEAR_1), min(limit, _YEAR_9999)
-    ticks = np.rint(np.clip(seconds, low, high) * _PER_SECOND[coarse])
+    ticks = np.rint(np.clip(seconds, low, high) * PER_SECOND[coarse])
     return ticks.astype(np.int64) * factor
 
 
@@ -316,9 +320,9 @@ def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
     """Return a column as codes (-1 where missing) of its distinct values, and these.
 
     The values are private: exact built-in scalars or Timestamps, sorted. The key of a
-    row is a function of its value alone, so values are told apart by an exact
+    row is a function of its value alone, so values are compared by an exact
     dictionary: the hash tables of pandas compare texts by how they are encoded, on some
-    versions up to a NUL only, and keep the spelling that they saw first.
+    versions up to a NUL only, and keep the spelling that came first.
     """
     codes, values = _distinct(series)
     occurs = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
@@ -356,7 +360,7 @@ def place_keys(
     other: int = -1,
     missing: int = -1,
 ) -> Ints:
-    """Give the place among `levels` of each row that `factorize` gave a code."""
+    """Give the place among `categories` of each row that `factorize` gave a code."""
     place_of = dict(zip(categories, range(len(categories)), strict=True))
     places = [place_of.get(key, other) for key in keys]
     return np.array([*places, missing], dtype=np.int64)[codes]
@@ -368,9 +372,7 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         listed = series.cat.categories.tolist()
-        return series.cat.codes.to_numpy(np.int64), [
-            plain(category) for category in listed
-        ]
+        return series.cat.codes.to_numpy(np.int64), [*map(plain, listed)]
     if is_object(dtype) or getattr(dtype, "storage", None) == "python":
         codes = np.full(len(series), -1, dtype=np.int64)
         present = ~series.isna().to_numpy(dtype=bool)
@@ -384,7 +386,7 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     elif isinstance(dtype, np.dtype) and not dtype.isnative:  # nor has this order
         series = series.astype(dtype.newbyteorder("="))
     codes, uniques = pd.factorize(series)
-    return codes.astype(np.int64), [plain(value) for value in uniques.tolist()]
+    return codes.astype(np.int64), [*map(plain, uniques.tolist())]
 
 
 def to_category_series(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Classes:
-    """What is known of the classes after the purchase."""
+    """What is known of the classes, from the schema or measured."""
 
     # Sorted or as declared. Empty without a target, and when no label could be
     # released; all rows are then one class.
@@ -56,7 +56,7 @@ class Classes:
 
     @property
     def scopes(self) -> tuple[Hashable, ...]:
-        """Who pays for what each class releases; None stands for every row."""
+        """Scopes that releases about each class are charged to; None is every row."""
         return self.labels or (None,)
 
     @property
@@ -95,10 +95,10 @@ _MAX_NAMES = 8  # of columns in one line
 
 @dataclass(frozen=True)
 class Metadata:
-    """What is public about a table once everything was bought.
+    """What is public about a table: what the schema states, and what was measured.
 
     `columns` are those that are modelled, in order, and `domains` theirs: features, and
-    a target that is measured. What `rules` compute is not among them.
+    a target that is a number. What `rules` compute is not among them.
     """
 
     layout: TableLayout
@@ -116,10 +116,9 @@ class Metadata:
         classes: Classes,
         schema: TableSchema | None,
     ) -> Metadata:
-        """Put facts together, with the rules of a schema made ready for them."""
-        known: dict[Hashable, ColumnDomain] = {}
-        for column, domain in zip(columns, domains, strict=True):
-            known[column.name] = domain
+        """Put metadata together, with the rules of a schema made ready for them."""
+        names = [column.name for column in columns]
+        known = dict(zip(names, domains, strict=True))
         if layout.label_column is not None:
             known[layout.target] = CategoryDomain(classes.labels, nullable=False)
         rules = RowRules.of(schema, layout, known)
@@ -141,8 +140,9 @@ class Metadata:
         return next(j for j, column in enumerate(self.columns) if column is target)
 
     def schema(self, declared: TableSchema | None) -> TableSchema:
-        """Write down what was declared and bought; not columns of no known level."""
-        given: dict[Hashable, Any] = {} if declared is None else dict(declared.columns)
+        """Write down what was declared or measured; not columns without categories."""
+        declared = TableSchema({}) if declared is None else declared
+        given: dict[Hashable, Any] = dict(declared.columns)
         domain_of = dict(zip(self.columns, self.domains, strict=True))
         columns: dict[Hashable, Any] = {}
         for column in self.layout.columns:
@@ -159,18 +159,16 @@ class Metadata:
                 columns[column.name] = _described(column, categories)
         columns = {name: spec for name, spec in columns.items() if spec is not None}
         target = self.layout.target if self.layout.target in columns else None
-        n_rows = None if declared is None else declared.n_rows
-        counts = None if declared is None else declared.class_counts
+        n_rows, counts = declared.n_rows, declared.class_counts
         total = round(float(self.classes.counts.sum())) if n_rows is None else n_rows
         if counts is None and target is not None and self.classes.labels:
-            bought = largest_remainder(self.classes.prior, total).tolist()
-            counts = dict(zip(self.classes.labels, bought, strict=True))
+            released = largest_remainder(self.classes.prior, total).tolist()
+            counts = dict(zip(self.classes.labels, released, strict=True))
         elif self.layout.label_column is None:
             n_rows = total
-        rules = () if declared is None else declared.rules
-        return TableSchema(
-            columns, target=target, n_rows=n_rows, class_counts=counts, rules=rules
-        )
+        public: dict[str, Any]
+        public = {"target": target, "n_rows": n_rows, "class_counts": counts}
+        return TableSchema(columns, rules=declared.rules, **public)
 
 
 def modelled_columns(
@@ -199,7 +197,7 @@ def modelled_columns(
 
 
 def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN401 - a column
-    """Describe a column by what was bought; None if no level of it was released."""
+    """Describe a column by its domain; None if no category of it was released."""
     if isinstance(domain, CategoryDomain):
         if column.kind == "boolean" and domain.categories == public_categories(column):
             return Boolean(nullable=domain.nullable)
@@ -208,26 +206,23 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         return Categorical(categories, **options) if categories else None
     if column.kind == "datetime":
         zone = getattr(column.dtype, "tz", None)
-        seconds = np.array([domain.low, domain.high]) * (domain.step or 1.0)
+        seconds = np.array(domain.bounds)
         if domain.step is not None:
             seconds = from_wall(seconds, column)
         ends = (pd.Timestamp(end, unit="s", tz=zone) for end in seconds)
         spec: Any = Datetime(*ends, nullable=domain.nullable)
     else:
-        scale: Literal["log", "linear"] = "log" if domain.log else "linear"
-        unit = 10.0**domain.decimals
         spec = Continuous(
-            domain.low / unit,
-            domain.high / unit,
+            *domain.bounds,
             integer=column.kind == "integer",
             nullable=domain.nullable,
-            scale=scale,
+            scale="log" if domain.log else "linear",
         )
     return _completed(spec, domain)
 
 
 def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 - a column
-    """Add the decimals, or the unit of time, that were bought."""
+    """Add the decimals, or the unit of time, that were measured."""
     if not isinstance(domain, NumericDomain):
         return spec
     if isinstance(spec, Datetime):
@@ -248,19 +243,19 @@ def declared_metadata(schema: TableSchema | None) -> tuple[str, ...]:
         ("the categories of", (Categorical, Boolean)),
         ("identifiers, never looked at:", (Identifier,)),
     )
-    metadata = [
+    found = [
         _phrase(words, [name for name, column in columns if isinstance(column, types)])
         for words, types in kinds
     ]
     complete = [n for n, c in columns if getattr(c, "nullable", None) is False]
-    metadata.append(_phrase("that no value is missing in", complete))
+    found.append(_phrase("that no value is missing in", complete))
     in_rules = dict.fromkeys(name for rule in schema.rules for name in rule.names)
-    metadata.append(_phrase("rules across", in_rules))
+    found.append(_phrase("rules across", in_rules))
     if schema.class_counts is not None:
-        metadata.append("the number of rows of every class")
+        found.append("the number of rows of every class")
     elif schema.n_rows is not None:
-        metadata.append("the number of rows")
-    return tuple(fact for fact in metadata if fact)
+        found.append("the number of rows")
+    return tuple(filter(None, found))
 
 
 def _phrase(words: str, names: Iterable[Hashable]) -> str:

@@ -1,9 +1,8 @@
 """Rules across columns, kept in every drawn row, and whether dtypes can keep them.
 
 Rows are drawn first and then brought in line: a function of released numbers and of
-the schema, so it costs nothing. Private rows are never compared with a rule.
-
-Numbers out of order are sorted within their row, which then keeps all of its numbers
+the schema, so it costs nothing. Private rows are never compared with a rule. Numbers
+out of order are sorted within their row, which then keeps all of its numbers
 and gets no false tie; columns that follow from others are not modelled but computed.
 """
 
@@ -37,7 +36,7 @@ from skdpsynth.table._domains import (
     declared_domain,
     needs_resolution,
 )
-from skdpsynth.table._layout import zone_of
+from skdpsynth.table._layout import PER_SECOND, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -48,10 +47,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Of a column its numbers or codes of levels (-1: missing), and where it is missing.
+# Of a column its numbers or codes of categories (-1: missing), and where it is missing.
 Cells = tuple[NDArray[np.float64], NDArray[np.bool_]]
 _MAX_SECONDS = 9.2e18  # divided by the units in a second: what a duration can hold
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
@@ -127,14 +125,14 @@ class RowRules:
                 cells[rule.decided] = self._looked_up(rule, cells[rule.deciding])
 
     def _looked_up(self, rule: Determines, deciding: Cells) -> Cells:
-        categories = _levels(self.domains[rule.deciding]).categories
-        values = [rule.table[category] for category in categories]
+        domain = self.domains[rule.deciding]
+        if not isinstance(domain, CategoryDomain):
+            raise ValueError("a rule about categories")
+        values = [rule.table[category] for category in domain.categories]
         decided = self.domains[rule.decided]
         if isinstance(decided, CategoryDomain):
-            place_of = {
-                category: code for code, category in enumerate(decided.categories)
-            }
-            values = [place_of[value] for value in values]
+            codes_of = {value: code for code, value in enumerate(decided.categories)}
+            values = [codes_of[value] for value in values]
         codes, missing = deciding
         # The code of a missing value, -1, is that of the last number.
         return np.array([*values, -1.0])[codes.astype(np.int64)], missing.copy()
@@ -181,17 +179,12 @@ def _check_limits(rule: Rule, own: Iterable[ColumnLayout], schema: TableSchema) 
         described = schema.columns[column.name]
         if column.dtype is None or not isinstance(described, Continuous):
             continue
-        dtype = getattr(column.dtype, "pyarrow_dtype", column.dtype)
         if column.kind == "timedelta":
-            of_numpy = isinstance(dtype, np.dtype)
-            unit = (
-                np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "D")
-            )
-            high = _MAX_SECONDS / _PER_SECOND[unit]
+            high = _MAX_SECONDS / PER_SECOND[column.unit]
             low = -high
         else:
-            storage = getattr(column.dtype, "numpy_dtype", column.dtype)
-            limits: Any = (np.finfo if storage.kind == "f" else np.iinfo)(storage)
+            info: Any = np.finfo if column.storage.kind == "f" else np.iinfo
+            limits = info(column.storage)
             low, high = float(limits.min), float(limits.max)
         if described.low < low or described.high > high:
             raise InvalidSchemaError(
@@ -213,12 +206,9 @@ def _check_comparable(rule: Ordered, own: Sequence[ColumnLayout]) -> None:
 
 
 def _fineness(column: ColumnLayout) -> tuple[str, str, str]:
-    dtype = getattr(column.dtype, "pyarrow_dtype", column.dtype)
     if column.kind in ("datetime", "timedelta"):
-        of_numpy = isinstance(dtype, np.dtype)
-        unit = np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "D")
-        return column.kind, unit, str(zone_of(column.dtype))
-    storage = getattr(column.dtype, "numpy_dtype", column.dtype)
+        return column.kind, column.unit, str(zone_of(column.dtype))
+    storage = column.storage
     is_exact = storage.kind != "f" or storage.itemsize == np.float64().itemsize
     return "number", "" if is_exact else storage.name, ""
 
@@ -228,13 +218,13 @@ def _check_room(
 ) -> None:
     """Refuse bounds that leave no room once all numbers are as coarse as they may be.
 
-    Decimals that are not stated are bought, so the room must not depend on them.
+    Decimals that are not stated are measured, so the room must not depend on them.
     """
     domains = [_coarsest(column, schema) for column in own]
     lowest = -math.inf
     highest = _ceilings(domains, np.zeros((len(own), 1), dtype=bool))
     for column, domain, high in zip(own, domains, highest, strict=True):
-        lowest = float(_up(np.array([max(lowest, _ends(domain)[0])]), domain)[0])
+        lowest = float(_up(np.array([max(lowest, domain.bounds[0])]), domain)[0])
         if lowest > high[0]:
             raise InvalidSchemaError(
                 f"The rule {rule} needs bounds that leave room for it among the"
@@ -317,9 +307,8 @@ def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:
     """Add parts; a total is missing where a part is."""
     missing = np.logical_or.reduce([gone for _, gone in parts])
     values = np.sum([np.where(missing, 0.0, own) for own, _ in parts], axis=0)
-    if total.integer:
-        values = np.rint(values * 10.0**total.decimals) / 10.0**total.decimals
-    return np.clip(values, *_ends(total)) + 0.0, missing  # rounding may pass a bound
+    values = np.clip(_nearest(values, total), *total.bounds)  # rounding may pass one
+    return values + 0.0, missing
 
 
 def _sorted(cells: Sequence[Cells], domains: Sequence[NumericDomain]) -> list[Cells]:
@@ -334,7 +323,7 @@ def _sorted(cells: Sequence[Cells], domains: Sequence[NumericDomain]) -> list[Ce
     ceilings = _ceilings(domains, missing)
     lowest = np.full(len(rows), -np.inf)
     for j, domain in enumerate(domains):
-        nearest = np.clip(_nearest(values[j], domain), *_ends(domain))
+        nearest = np.clip(_nearest(values[j], domain), *domain.bounds)
         kept = np.minimum(_up(np.maximum(nearest, lowest), domain), ceilings[j])
         lowest = np.where(missing[j], lowest, kept)
         drawn[j, rows] = kept
@@ -348,37 +337,25 @@ def _ceilings(
     highest = np.full(gone.shape[1], np.inf)
     found = []
     for domain, missing in reversed([*zip(domains, gone, strict=True)]):
-        own = _down(np.minimum(highest, _ends(domain)[1]), domain)
+        own = _down(np.minimum(highest, domain.bounds[1]), domain)
         highest = np.where(missing, highest, own)
         found.append(own)
     return found[::-1]
 
 
-def _unit(domain: NumericDomain) -> tuple[float, float]:
-    """Give what numbers of a domain are multiplied by, and divided by, in units."""
-    return (10.0**domain.decimals, 1.0) if domain.step is None else (1.0, domain.step)
-
-
-def _ends(domain: NumericDomain) -> tuple[float, float]:
-    times, over = _unit(domain)
-    return domain.low / times * over, domain.high / times * over
-
-
 def _nearest(values: Floats, domain: NumericDomain) -> Floats:
     if not domain.integer:
         return values
-    times, over = _unit(domain)
-    return np.rint(values * times / over) / times * over + 0.0
+    return domain.from_steps(np.rint(domain.to_steps(values))) + 0.0
 
 
 def _up(values: Floats, domain: NumericDomain) -> Floats:
     """Give the smallest number of a domain's grid that is not below each value."""
     if not domain.integer:
         return values
-    times, over = _unit(domain)
-    whole = np.ceil(values * times / over - ROUNDING)
-    found = whole / times * over
-    return np.where(found < values, (whole + 1) / times * over, found) + 0.0
+    whole = np.ceil(domain.to_steps(values) - ROUNDING)
+    found = domain.from_steps(whole)
+    return np.where(found < values, domain.from_steps(whole + 1), found) + 0.0
 
 
 def _down(values: Floats, domain: NumericDomain) -> Floats:
@@ -389,10 +366,4 @@ def _down(values: Floats, domain: NumericDomain) -> Floats:
 def _numeric(domain: ColumnDomain | None) -> NumericDomain:
     if not isinstance(domain, NumericDomain):
         raise ValueError("a rule about numbers")
-    return domain
-
-
-def _levels(domain: ColumnDomain | None) -> CategoryDomain:
-    if not isinstance(domain, CategoryDomain):
-        raise ValueError("a rule about levels")
     return domain

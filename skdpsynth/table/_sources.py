@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
@@ -69,12 +70,10 @@ def read_table(
             )
         frame.insert(frame.shape[1], target, labels)
     form = {"from_array": from_array, "y_given": y is not None}
-    check_size(len(frame), frame.shape[1] - (target is not None))
-    layout = _layout_of(frame, target, schema, **form)
+    layout = _layout_of(frame, target, schema, len(frame), **form)
     check_values(layout, count_infinite(frame, layout))
     if schema is not None:
-        check_schema(schema, layout)
-        check_all_objects(schema, frame)
+        check_objects(schema.columns, frame)
     return frame, layout
 
 
@@ -84,36 +83,30 @@ def lay_out(
     """Check the structure of a table whose rows are not there yet."""
     frame, _ = _to_frame(frame)
     target = _agreed_target(frame, None, target, schema)
-    check_size(2, frame.shape[1] - (target is not None))
-    layout = _layout_of(frame, target, schema)
-    check_values(layout, [0] * len(layout.columns))
-    if schema is not None:
-        check_schema(schema, layout)
-    return layout
+    return _layout_of(frame, target, schema, 2)
 
 
 def _layout_of(
-    frame: pd.DataFrame, target: Hashable, schema: TableSchema | None, **form: bool
+    frame: pd.DataFrame,
+    target: Hashable,
+    schema: TableSchema | None,
+    n_rows: int,
+    **form: bool,
 ) -> TableLayout:
-    columns = tuple(_laid_out(name, frame[name], schema) for name in frame.columns)
-    return TableLayout.of(columns, target, schema, **form)
-
-
-def check_all_objects(schema: TableSchema, frame: pd.DataFrame) -> None:
-    """Refuse objects of other types than a schema says."""
-    for name, described in schema.columns.items():
-        check_objects(described, name, frame[name])
-
-
-def _laid_out(
-    name: Hashable, series: pd.Series, schema: TableSchema | None
-) -> ColumnLayout:
-    """Lay out a column; objects are booleans only where the schema says so."""
-    column = ColumnLayout.of(name, series)
-    described = None if schema is None else schema.columns.get(name)
-    if is_object(column.dtype) and isinstance(described, Boolean):
-        return replace(column, kind="boolean")
-    return column
+    """Lay out a table; objects are booleans only where the schema says so."""
+    check_size(n_rows, frame.shape[1] - (target is not None))
+    described = {} if schema is None else schema.columns
+    columns = []
+    for name in frame.columns:
+        column = ColumnLayout.of(name, frame[name])
+        if is_object(column.dtype) and isinstance(described.get(name), Boolean):
+            column = replace(column, kind="boolean")
+        columns.append(column)
+    layout = TableLayout.of(tuple(columns), target, schema, **form)
+    check_values(layout, [0] * len(columns))
+    if schema is not None:
+        check_schema(schema, layout)
+    return layout
 
 
 def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
@@ -332,7 +325,6 @@ def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
         return False
     if isinstance(X, str | Path | CsvFile) or _is_dask(X):
         return True
-    import pyarrow as pa
     from pyarrow import dataset
 
     if isinstance(X, dataset.Dataset | pa.RecordBatchReader | Iterator):
@@ -350,11 +342,11 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
 
         return DaskParts.opened(X)
     if isinstance(X, str | Path):
-        _check_path(Path(X))
-    if isinstance(X, str | Path) and Path(X).suffix.lower() == ".csv":
-        X = CsvFile(Path(X), {} if schema is None else schema.columns)
-    if isinstance(X, str | Path):
-        X = _Files(Path(X))
+        path = Path(X)
+        _check_path(path)
+        columns = {} if schema is None else schema.columns
+        is_csv = path.suffix.lower() == ".csv"
+        X = CsvFile(path, columns) if is_csv else _Files(path)
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
     to_frame = X.typed if isinstance(X, CsvFile) else from_arrow
@@ -420,8 +412,6 @@ def _blocks(
 
     Where batches end depends on the columns: those with categories end with row groups.
     """
-    import pyarrow as pa
-
     step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))
     with withheld(_READABLE):
         held: list[Any] = []
@@ -486,8 +476,6 @@ def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
 
     How wide it is follows from how many categories the rows have: it is private.
     """
-    import pyarrow as pa
-
     for place, field in enumerate(schema):
         if pa.types.is_dictionary(field.type):
             kind = field.type
@@ -498,8 +486,6 @@ def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
 
 def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
     """Give a batch the schema that `_stated` makes of its own."""
-    import pyarrow as pa
-
     schema = _stated(batch.schema)
     if schema.equals(batch.schema):
         return batch
@@ -507,10 +493,9 @@ def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
     for column, field in zip(batch.columns, schema, strict=True):
         wide = column
         if column.type != field.type:
+            codes, ordered = column.indices.cast(pa.int32()), field.type.ordered
             wide = pa.DictionaryArray.from_arrays(
-                column.indices.cast(pa.int32()),
-                column.dictionary,
-                ordered=field.type.ordered,
+                codes, column.dictionary, ordered=ordered
             )
         columns.append(wide)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -520,8 +505,6 @@ class _Stream:
     """Record batches that can be read once only, kept in a file without a name."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
-        import pyarrow as pa
-
         with withheld(_READABLE):
             first = next(batches, None)
         if not isinstance(first, pa.RecordBatch):
@@ -545,8 +528,6 @@ class _Stream:
 
     def to_batches(self, **_: object) -> Iterator[Any]:
         """Read them again."""
-        import pyarrow as pa
-
         self._file.seek(0)
         return iter(pa.ipc.open_stream(self._file))
 
@@ -574,7 +555,7 @@ def _checked(
             held = type_of_objects(series)
             kinds[:, place] = held == "str", held == "bool"
     if schema is not None:
-        check_all_objects(schema, frame)
+        check_objects(schema.columns, frame)
     return np.vstack([count_infinite(frame, layout), kinds])
 
 

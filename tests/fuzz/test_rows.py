@@ -3,7 +3,7 @@
 Each example is a table of some columns and a row at any place in it. Both tables go the
 whole private way, from the check to the encoded rows, in domains that are read off the
 smaller one. Every other row must keep its key, code, unit and class, bit for bit.
-`preprocessing/test_keys.py` asks the same of single columns and says why.
+`table/test_keys.py` asks the same of single columns and says why.
 """
 
 from __future__ import annotations
@@ -82,17 +82,14 @@ def neighbours(draw):
 
 
 def domains_of(frame, layout):
-    """Levels are half of the keys; ranges are public."""
+    """Categories are half of the keys; ranges are public."""
     domains = []
     for column in layout.columns:
+        domain = NumericDomain(-1e3, 1e6, log=True, integer=False, nullable=True)
         if column.kind in ("categorical", "boolean"):
-            domains.append(
-                CategoryDomain(tuple(factorize(frame[column.name])[1][::2]), True)
-            )
-        else:
-            domains.append(
-                NumericDomain(-1e3, 1e6, log=True, integer=False, nullable=True)
-            )
+            known = factorize(frame[column.name])[1][::2]
+            domain = CategoryDomain(tuple(known), nullable=True)
+        domains.append(domain)
     return domains
 
 
@@ -156,7 +153,7 @@ def by_pandas(series):
 
 
 def by_ends(series, column):
-    """Numbers told apart by the largest of them."""
+    """Numbers that depend on the largest of them."""
     values, missing = _layout.numeric_values(series, column)
     return values - values.max(initial=0.0), missing
 

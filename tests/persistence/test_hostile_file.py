@@ -178,7 +178,7 @@ def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch
     length = int.from_bytes(data[:8], "little")
     monkeypatch.setattr("skdpsynth.persistence._MAX_HEADER", length - 1)
     monkeypatch.setattr("skdpsynth.persistence.parse_json", None)
-    refused(data, match=f"Expected at most {length - 1:,} bytes of facts")
+    refused(data, match=f"Expected at most {length - 1:,} bytes of metadata")
     with pytest.raises(PersistenceError, match="Declare fewer categories"):
         synth.save("absent")
 
@@ -196,19 +196,10 @@ def tables(data: bytes, files):
         return files.put_together({**table, first: {**table[first], **fields}}, numbers)
 
     start, end = table[first]["data_offsets"]
-    for offsets in (
-        [-8, end],
-        [start, -end],
-        [start, 2**64],
-        [end, start],
-        [start + 8, end],
-        [start, end + 8],
-        [float(start), float(end)],
-        [start],
-        [start, end, end],
-        "ab",
-        None,
-    ):
+    pairs = ([-8, end], [start, -end], [start, 2**64], [end, start], [start + 8, end])
+    floats = [float(start), float(end)]
+    others = ([start, end + 8], floats, [start], [start, end, end], "ab", None)
+    for offsets in (*pairs, *others):
         yield changed(data_offsets=offsets)
     for shape in ([-1], [2**64], [1.5], "a", None, [[1]], [True], [0]):
         yield changed(shape=shape)
@@ -431,9 +422,8 @@ def spoilt(data: bytes, rng: np.random.Generator, files) -> bytes:
         numbers = bytearray(arrays[name].tobytes())
         if numbers:
             numbers[rng.integers(len(numbers))] ^= int(rng.integers(1, 256))
-        arrays[name] = np.frombuffer(numbers, arrays[name].dtype).reshape(
-            arrays[name].shape
-        )
+        old = arrays[name]
+        arrays[name] = np.frombuffer(numbers, old.dtype).reshape(old.shape)
         return files.with_parts(data, arrays=arrays)
     document = files.facts_of(data)
     places = list(leaves(document))
@@ -451,9 +441,9 @@ def changed_bytes(data: bytes, rng: np.random.Generator) -> bytes:
         flipped[start] ^= int(rng.integers(1, 256))
         return bytes(flipped)
     near = min(end, start + 16)
-    return (data[:start], data[:start] + data[near:], data[:near] + data[start:])[
-        kind - 1
-    ]
+    if kind == 1:
+        return data[:start]
+    return data[:start] + data[near:] if kind == 2 else data[:near] + data[start:]
 
 
 def survives(data: bytes, path) -> bool:

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors import safe_open
 from sklearn.base import clone
 
 import skdpsynth
@@ -66,11 +65,6 @@ def saved(tmp_path_factory):
     )
     synth.fit(table()).save(path)
     return synth, path
-
-
-def facts_of(path) -> dict:
-    with safe_open(path, "np") as file:
-        return json.loads(file.metadata()["skdpsynth"])
 
 
 def test_round_trip(saved):
@@ -229,9 +223,8 @@ def test_absent_file(tmp_path):
 
 @pytest.fixture(scope="module")
 def with_rules():
-    return IndependentSynthesizer(schema=_rules.SCHEMA, random_state=0).fit(
-        _rules.TABLE
-    )
+    synth = IndependentSynthesizer(schema=_rules.SCHEMA, random_state=0)
+    return synth.fit(_rules.TABLE)
 
 
 def test_the_rules_come_through_a_file(with_rules, tmp_path):
@@ -281,12 +274,12 @@ def load_with(synth, folder, files, schema) -> None:
 )
 def test_domains_of_another_kind_are_refused(with_rules, name, like):
     """A file may hold any with marginals that fit them."""
-    facts = with_rules._model.metadata
-    modelled = {own: domain for own, (_, domain) in facts.drawn.items()}
-    assert RowRules.of(_rules.SCHEMA, facts.layout, modelled) == facts.rules
+    own = with_rules._model.metadata
+    modelled = {name: domain for name, (_, domain) in own.drawn.items()}
+    assert RowRules.of(_rules.SCHEMA, own.layout, modelled) == own.rules
     modelled[name] = modelled[like]
     with pytest.raises(ValueError, match="a rule about"):
-        RowRules.of(_rules.SCHEMA, facts.layout, modelled)
+        RowRules.of(_rules.SCHEMA, own.layout, modelled)
 
 
 def test_a_file_whose_rules_compute_the_label_is_refused(with_rules, tmp_path, files):

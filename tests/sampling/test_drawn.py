@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -111,11 +112,20 @@ def test_an_identifier_may_have_the_name_na():
     assert table.iloc[:, 2].tolist() == [*range(40)]
 
 
-def test_columns_of_numbers_are_there_once():
-    model = fitted(pd.DataFrame({"x": np.arange(40.0), "n": np.arange(40)}))
-    table = DrawnTable(model.metadata, 40)
-    ranks = np.random.default_rng(0).random((40, 2))
-    table.put(0, model.columns(ranks, np.zeros(40, dtype=np.int64)))
+def test_a_table_is_not_in_memory_twice():
+    """While its pieces are joined there is one more column, of twenty."""
+    model = fitted(pd.DataFrame(dict.fromkeys(map(str, range(20)), np.arange(40.0))))
+    n_rows, n_parts = 5_000, 4
+    table = DrawnTable(model.metadata, n_rows * n_parts)
+    tracemalloc.start()
+    for start in range(n_parts):
+        ranks = np.random.default_rng(start).random((n_rows, 20))
+        codes = np.zeros(n_rows, dtype=np.int64)
+        table.put(start * n_rows, model.columns(ranks, codes))
+    del ranks, codes
+    tracemalloc.reset_peak()
     frame = table.frame()
-    for place, name in enumerate(frame):
-        assert np.shares_memory(frame[name].to_numpy(), table._whole[place])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert frame.shape == (n_rows * n_parts, 20)
+    assert peak < 1.2 * frame.to_numpy().nbytes

@@ -65,7 +65,7 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
     table = values.to_frame("a")
     (row,) = [row for row in findings(schema, table) if "rounded" not in row[1]]
     assert row[0] == "a"
-    assert row[1].startswith(("above ", "after ", "level not declared"))
+    assert row[1].startswith(("above ", "after ", "category not declared"))
     assert row[2] == len(values) - len(half) > 0
 
 
@@ -84,8 +84,13 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
         (Continuous(0, 9), [1.0, math.inf], None, {"infinite: fit refuses": 1}),
         (Continuous(0, 9), [1, 2**62], None, {"above 9": 1}),
         (Continuous(0, 60, decimals=0), SPANS, None, {"above 60": 1, "not a whole": 1}),
-        (Categorical(["p", "q"]), [*"pxy", None], None, {"missing": 1, "level": 2}),
-        (Categorical([1, 2]), [1, 2, 3, 3], None, {"level not declared: read": 2}),
+        (
+            Categorical(["p", "q"]),
+            [*"pxy", None],
+            None,
+            {"missing": 1, "category not": 2},
+        ),
+        (Categorical([1, 2]), [1, 2, 3, 3], None, {"category not declared: read": 2}),
         (Categorical([0.5]), [0.5, math.nan], "Float64", {"missing": 1}),
         (Categorical(["p"]), pd.Categorical(["p"], categories=["p", "x"]), None, {}),
         (Boolean(), [True, None], "boolean", {"missing, though not nullable": 1}),
@@ -117,7 +122,7 @@ def test_columns_of_only_one_side():
     table = pd.DataFrame({"u": [1.0, math.inf], "v": [1j, 2j]})
     schema = TableSchema({"w": Boolean()}, target="y")
     assert findings(schema, table)[:2] == [
-        ("u", "not declared: bought", 2),
+        ("u", "not declared: measured", 2),
         ("u", "infinite: fit refuses", 1),
     ]
     assert findings(schema, table)[2][1].startswith("fit refuses: Complex")

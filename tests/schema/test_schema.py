@@ -84,8 +84,8 @@ def test_a_named_scale_stays(scale):
         (lambda: Continuous(0, 2**53, decimals=0), "what a float holds"),
         (lambda: Datetime("2020", "2021", unit="ms"), "'unit' of Datetime must be one"),
         (lambda: Continuous(0, 1, nullable=...), "Fill in this blank"),
-        (lambda: Categorical("abc"), "must be a list of levels"),
-        (lambda: Categorical(3), "must be a list of levels"),
+        (lambda: Categorical("abc"), "must be a list of values"),
+        (lambda: Categorical(3), "must be a list of values"),
         (lambda: Categorical([...]), "Fill in this blank"),
         (lambda: Categorical(["a", "a"]), "1 duplicate"),
         (lambda: Categorical([1, 1.0]), "1 duplicate"),
@@ -106,6 +106,7 @@ def test_a_named_scale_stays(scale):
         (lambda: Datetime(..., "2020"), "Fill in this blank"),
         (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
+        (lambda: TableSchema({frozenset(): SEX}).to_dict(), "cast it to str"),
         (lambda: TableSchema({"sex": Categorical}), "Column 'sex' of TableSchema"),
         (lambda: schema_of(n_rows=0), "positive int or None. Got 0"),
         (lambda: schema_of(n_rows=9.0), "positive int or None"),
@@ -206,10 +207,8 @@ def test_json_round_trip_is_exact():
     assert list(back.columns) == list(SCHEMA.columns)
     for name in ("when", "zoned"):
         for side in ("low", "high"):
-            bound, original = (
-                getattr(back.columns[name], side),
-                getattr(SCHEMA.columns[name], side),
-            )
+            columns = back.columns[name], SCHEMA.columns[name]
+            bound, original = (getattr(column, side) for column in columns)
             assert bound.unit == original.unit
             assert str(bound.tzinfo) == str(original.tzinfo)
 
@@ -242,11 +241,6 @@ def test_any_name_category_and_bound_survives_json(labels, levels, bounds):
     schema = TableSchema(dict(zip(labels, kinds, strict=False)))
     back = TableSchema.from_json(schema.to_json())
     assert same_exactly(back, schema)
-
-
-def test_names_that_json_cannot_hold_are_refused():
-    with pytest.raises(InvalidSchemaError, match="cast it to str"):
-        TableSchema({frozenset({1}): Boolean()}).to_dict()
 
 
 def test_repr_is_code():
@@ -452,8 +446,7 @@ def test_the_encoding_is_that_of_saved_files():
 
 
 def test_options_may_be_left_out():
-    text = '{"schema_version": 1, "columns": [["a", {"kind": "boolean"}]]}'
-    assert TableSchema.from_json(text) == TableSchema({"a": Boolean()})
+    assert TableSchema.from_json(COLUMNS % f"[{ILL}]") == TableSchema({"a": Boolean()})
 
 
 def test_a_template_holds_dtypes_alone():
@@ -461,21 +454,15 @@ def test_a_template_holds_dtypes_alone():
     assert text == TableSchema.template(TABLE.iloc[:0], form="json")
     assert "canary" not in text
     assert "2187" not in text
+    number = {"kind": "continuous", "low": None, "high": None}
+    categories = {"kind": "categorical", "categories": None, "nullable": None}
     assert json.loads(text)["columns"] == [
-        ["age", {"kind": "continuous", "low": None, "high": None, "integer": True}],
-        ["income", {"kind": "continuous", "low": None, "high": None, "nullable": None}],
-        ["sex", {"kind": "categorical", "categories": None, "nullable": None}],
-        [
-            "level",
-            {
-                "kind": "categorical",
-                "categories": None,
-                "ordered": True,
-                "nullable": None,
-            },
-        ],
+        ["age", number | {"integer": True}],
+        ["income", number | {"nullable": None}],
+        ["sex", categories],
+        ["level", categories | {"ordered": True}],
         ["ill", {"kind": "boolean"}],
-        ["since", {"kind": "datetime", "low": None, "high": None, "nullable": None}],
+        ["since", number | {"kind": "datetime", "nullable": None}],
     ]
 
 
@@ -500,6 +487,7 @@ def column(metadata: str, name: str = '"a"') -> str:
 
 
 COLUMNS = '{"schema_version": 1, "columns": %s}'
+ILL = '["a", {"kind": "boolean"}]'
 
 
 @pytest.mark.parametrize(
@@ -519,6 +507,7 @@ COLUMNS = '{"schema_version": 1, "columns": %s}'
         (COLUMNS % '[], "class_counts": 3', "'class_counts': Expected what"),
         (COLUMNS % '[], "n_rows": -1', "'n_rows' of TableSchema must be a positive"),
         (column('{"kind": "boolean"}', "[1]"), "Entry 1 of 'columns': Expected"),
+        (COLUMNS % f"[{ILL}, {ILL}]", "Entry 2 of 'columns': Column 'a' comes twice"),
         (column("3"), "Column 'a': Expected 'kind'. Got int"),
         (column("{}"), "Column 'a': Expected 'kind'. Got none; correct"),
         (column('{"kind": "bool"}'), "Column 'a': Expected a 'kind' of 'contin"),
@@ -536,15 +525,6 @@ def test_what_is_wrong_is_said_with_its_place(text, message, tmp_path):
     path.write_text(text)
     with pytest.raises(InvalidSchemaError, match=rf"^The file '.*json': .*{message}"):
         TableSchema.from_json(path)
-
-
-def test_a_column_that_comes_twice_is_refused():
-    entry = '["a", {"kind": "boolean"}]'
-    text = f'{{"schema_version": 1, "columns": [{entry}, {entry}]}}'
-    with pytest.raises(
-        InvalidSchemaError, match="Entry 2 of 'columns': Column 'a' com"
-    ):
-        TableSchema.from_json(text)
 
 
 def test_no_file_is_read_for_a_time_zone():

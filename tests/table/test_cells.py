@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy import Parts
-from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import declared_domain, encode_rows, open_table
 from skdpsynth.table._csv import MISSING_TEXTS, typed_cells
@@ -41,18 +40,8 @@ ODD = [
     *("3.0", "3.", "0003", "+3", " 3 ", "\t3", "3.5", "2.5", "-2.5", "-0.5", ".5", "."),
     *("1e3", "1E3", "1e-3", "1e300", "1e400", "1e-400", "1e999999999999", "9" * 400),
     *("9007199254740993.0", "9007199254740992.5", "0." + "1" * 60, "1e1e1", "1.2.3"),
-    *(
-        "0x10",
-        "1_000",
-        "1,5",
-        "--1",
-        "inf",
-        "-Infinity",
-        "NaN",
-        "NAN",
-        "\uff11\uff12",
-        "\u0663",
-    ),
+    *("0x10", "1_000", "1,5", "--1", "inf", "-Infinity", "NaN", "NAN", "\uff11\uff12"),
+    "\u0663",
     *("true", "TRUE", "False", "yes", "1", "tru\0e", "\ud7ff", "e\u0301", "\u00e9"),
     *("2020-01-02", "2020-01-02T03:04", "2020-01-02 03:04:05.000001", "2020-02-30"),
     *("2020-01-02T03:04:05.123456789", "20200102", "2020", "2020-03", "2020/01/02"),
@@ -94,19 +83,6 @@ def test_a_cell_is_read_alone(name, cells):
         assert same(value, one)
 
 
-def test_the_way_through_pandas_would_be_seen():
-    """The reader of 0.2.0, in which the values of a block chose its dtype."""
-
-    def of_pandas(cells):
-        numbers = pd.to_numeric(pd.Series(cells, dtype=str))
-        return numbers.round().astype("Int64").tolist()
-
-    whole = str(2**53 + 1)
-    assert of_pandas([whole]) == [2**53 + 1]
-    assert of_pandas([whole, None])[0] == 2**53
-    assert read([whole, None], COLUMNS["codes"])[0] == [2**53 + 1, None]
-
-
 @pytest.mark.parametrize("cell", ODD)
 def test_numbers_are_exact(cell):
     """Against fractions; a double is the nearest one, as Python reads it."""
@@ -125,22 +101,22 @@ def test_numbers_are_exact(cell):
         assert whole is ValueError
 
 
-@pytest.mark.parametrize("levels", [[0, 1, 2], [2**53, 2**53 + 1], [1e300, 1.0, 0.5]])
-def test_a_number_is_the_category_that_it_is_in_other_sources(levels, tmp_path):
+@pytest.mark.parametrize("known", [[0, 1, 2], [2**53, 2**53 + 1], [1e300, 1.0, 0.5]])
+def test_a_number_is_the_category_that_it_is_in_other_sources(known, tmp_path):
     """Not one beside it: a fraction, or what no 64 bits hold, is 'other' everywhere."""
     cells = ["0.5", "1.5", "1", "1.0", "1e0", "1e300", "1e19", "2", "-1", "", "NaN"]
     (tmp_path / "t.csv").write_text(
         "\n".join(["a,x", *[f"{cell},1" for cell in cells]])
     )
     frame = pd.DataFrame({"a": [float(cell or "nan") for cell in cells], "x": 1.0})
-    known = Categorical(levels, nullable=True)
-    schema = TableSchema({"a": known, "x": Continuous(0, 9)})
+    columns = {"a": Categorical(known, nullable=True), "x": Continuous(0, 9)}
+    schema = TableSchema(columns)
     codes = []
     for source in (tmp_path / "t.csv", frame):
         parts, layout = open_table(source, schema=schema)
-        columns = list(layout.columns)
-        domains = [declared_domain(column, schema) for column in columns]
-        rows = [encode_rows(p, columns, domains) for p in Parts.of(parts).each()]
+        laid_out = list(layout.columns)
+        domains = [declared_domain(column, schema) for column in laid_out]
+        rows = [encode_rows(p, laid_out, domains) for p in Parts.of(parts).each()]
         codes.append(rows[0].category_codes[:, 0].tolist())
     assert codes[0] == codes[1]
 
@@ -188,29 +164,12 @@ def test_plain_and_odd_cells_are_read_alike(dtype):
     rng = np.random.default_rng(0)
     plain = [str(n) for n in rng.integers(-(10**17), 10**17, 500)]
     if dtype == "number":
-        plain += [
-            repr(float(value))
-            for value in rng.normal(size=500) * 10.0 ** rng.integers(-9, 9, 500)
-        ]
+        floats = rng.normal(size=500) * 10.0 ** rng.integers(-9, 9, 500)
+        plain += map(repr, floats.tolist())
     odd = [f"+{cell}" if cell[0] != "-" else f"-0{cell[1:]}" for cell in plain]
     odd = [f"{cell[0]}{'0' * 30}{cell[1:]}" for cell in odd]
     first, second = (read(cells, COLUMNS[dtype])[0] for cells in (plain, odd))
     assert all(map(same, first, second))
-
-
-def test_one_empty_cell_moves_no_other_row(tmp_path):
-    """The case that voided the guarantee: two codes that differ beyond 2^53."""
-    path, low = tmp_path / "t.csv", 2**53
-    schema = TableSchema({"x": Continuous(0, 9), "id": Categorical([low, low + 1])})
-    lines = ["id,x", *[f"{low},3", f"{low + 1},3"] * 500]
-    shares = []
-    for more in ([], [",3"]):
-        path.write_text("\n".join([*lines, *more]))
-        with insecure_randomness(0):
-            synth = IndependentSynthesizer(1.0, schema=schema, random_state=0).fit(path)
-        shares.append((synth.sample(4000)["id"] == low).mean())
-    assert abs(shares[0] - 0.5) < 0.1
-    assert abs(shares[1] - shares[0]) < 0.02
 
 
 def test_a_cell_of_another_kind_is_refused_without_it(tmp_path):

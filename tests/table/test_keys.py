@@ -200,14 +200,6 @@ def test_zeros_have_one_sign():
         assert str(key) == "0.0"
 
 
-def test_an_unused_category_is_no_key():
-    listed = pd.Index(["b", "z", "a"], dtype=object)
-    series = pd.Series(pd.Categorical.from_codes([0, 2, -1, 0], listed))
-    codes, keys = factorize(series)
-    assert keys == ["a", "b"]
-    assert codes.tolist() == [1, 0, -1, 1]
-
-
 # --- Numbers and times --------------------------------------------------------------
 
 

@@ -49,10 +49,8 @@ def test_an_array_alone_and_a_list():
     assert layout.feature_columns == layout.columns
     assert layout.columns[0].dtype == np.float32
     frame, layout = read_table([[1, "a"], [2, "b"]], ["u", "v"])
-    assert [column.kind for column in layout.columns] == [
-        "integer",
-        *["categorical"] * 2,
-    ]
+    kinds = [column.kind for column in layout.columns]
+    assert kinds == ["integer", "categorical", "categorical"]
     assert layout.from_array
     assert frame["target"].tolist() == ["u", "v"]
 
@@ -116,16 +114,13 @@ REFUSED = {
     ),
     "infinite": (lambda: read_table(one_column([1.0, -np.inf])), "'sick' holds an inf"),
     "infinite array": (lambda: read_table(np.array([[1.0], [np.inf]])), "'x0' holds"),
-    "infinite Float64": (
-        lambda: read_table(one_column(pd.array([np.inf, None], dtype="Float64"))),
-        "'sick' holds an infinite",
-    ),
-    "infinite arrow": (
-        lambda: read_table(
-            one_column(pd.array([np.inf, None], dtype="double[pyarrow]"))
-        ),
-        "'sick' holds an infinite",
-    ),
+    **{
+        f"infinite {dtype}": (
+            lambda dtype=dtype: read_table(one_column([np.inf, None]).astype(dtype)),
+            "'sick' holds an infinite",
+        )
+        for dtype in ("Float64", "double[pyarrow]")
+    },
     "complex": (lambda: read_table(one_column([1j, 2])), "Complex data not supported"),
     "period": (
         lambda: read_table(one_column(pd.period_range("2020", periods=2, freq="D"))),
@@ -338,7 +333,7 @@ def test_a_category_layout_says_nothing_of_the_categories(inner):
     none = unused.cat.remove_unused_categories()
     layouts = [ColumnLayout.of("c", series) for series in (used, unused, none)]
     assert [layout.kind for layout in layouts] == ["categorical"] * 3
-    assert len({str(layout.to_dict()) for layout in layouts}) == 1
+    assert len({f"{layout}, {layout.to_dict()}" for layout in layouts}) == 1
     if inner == "object":
         truth = used.cat.rename_categories(pd.Index([False, True], dtype=object))
         assert ColumnLayout.of("c", truth).to_dict() == layouts[0].to_dict()

@@ -62,7 +62,7 @@ def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
 
 @given(numeric_marginals())
 @settings(max_examples=40, deadline=None)
-def test_the_shares_come_out_as_they_were_bought(marginal):
+def test_the_shares_come_out_as_they_were_released(marginal):
     values, missing = marginal.decode(RANKS)
     assert missing.mean() == pytest.approx(marginal.missing, abs=1e-4)
     doubled = np.flatnonzero(np.diff(marginal.points) == 0)
