@@ -28,7 +28,7 @@ SHOWN = 2_000
 
 
 def main() -> None:
-    """Fit with both orders, score on fresh rows, and draw what was learnt."""
+    """Fit with both orders, score on fresh rows, and plot the samples."""
     train, test = make_table(N_ROWS, 0), make_table(10_000, 1)
     tables = {"real rows": train}
     settings = {"epsilon": 10.0, "delta": 1e-5, "target": "label", "random_state": 0}

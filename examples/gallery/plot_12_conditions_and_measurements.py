@@ -19,8 +19,8 @@ columns = ["age", "sex", "marital-status", "hours-per-week", "education-num", "i
 train, test = (part[columns] for part in load_adult(split=True))
 synth = MarginalSynthesizer(epsilon=1.0, target="income", random_state=0).fit(train)
 where = {"sex": "Female", "marital-status": "Married-civ-spouse", "age": (25, 60)}
-asked = synth.sample(2_000, where=where, random_state=0)
-asked.head()
+rows = synth.sample(2_000, where=where, random_state=0)
+rows.head()
 
 # %%
 # Compare with the same part of the real test rows.
@@ -37,7 +37,7 @@ for ax, name, bins in (
 ):
     ax.hist(real[name], bins, density=True, color="0.75", label="real")
     ax.hist(
-        asked[name], bins, density=True, histtype="step", color="k", label="asked for"
+        rows[name], bins, density=True, histtype="step", color="k", label="synthetic"
     )
     ax.set(title=name, ylabel="density")
 left.legend(frameon=False)
