@@ -1,4 +1,4 @@
-"""The page of results: ours beside what is required, the papers', floor and reference.
+"""The page of results: ours, what is required, the papers', baseline and reference.
 
 It states what the file of results holds and what is asked for; it decides nothing.
 """
@@ -21,24 +21,23 @@ if TYPE_CHECKING:
 
 __all__ = ["GOALS", "Goal", "render"]
 
-_BELOW_FLOOR = 0.01  # what nothing may be below the floor by, in AUROC
+_BELOW_FLOOR = 0.01  # how far below the baseline a result may be, in AUROC
 _FIT_S, _PEAK_GB = 120, 3  # what a fit of Kaggle Credit may take
 _FIGURE_NAMES = {"LogisticRegression": "AUROC, LR", "MLPClassifier": "AUROC, MLP"}
 
 _HEAD = """# Results
 
 Written by benchmarks/paper_tables.py from benchmarks/results/paper_tables.csv; do not
-edit. Every synthesizer gets the training part, classifiers learn from what it samples,
-and real test rows score them. The budget is the total, delta is 1e-5, and nothing is
-given but what is stated. A figure is the mean over the seeds ± their standard
-deviation. "Minus floor" is the mean of the differences to the independent synthesizer
-seed by seed, ± the standard error of that mean; the independent synthesizer buys noisy
-marginals of every column in every class with the same budget, and no dependence. The
-real data are as many real training rows as rows are sampled, or all where there are
-fewer (for Kaggle Credit 20,000 and all frauds). Published figures are the papers',
-with their own splits, settings and accounting. "Missed" names what is required and not
-reached, then what is aimed at and not reached. Below each table stands when its rows
-were made, and whose code is newer.
+edit. Every synthesizer is fitted to the training part; classifiers are trained on its
+synthetic rows and tested on real test rows. The budget is the total of a fit, delta is
+1e-5, and nothing is declared unless stated. Figures are means over seeds ± their
+standard deviation. "Minus baseline" is the mean difference, seed by seed, from the
+independent baseline (`IndependentSynthesizer`, 1-way marginals of every class with the
+same budget), ± its standard error. "Real data" are as many real training rows as rows
+are sampled, or all if there are fewer (for Kaggle Credit 20,000 and all frauds).
+Published figures are the papers', with their own splits, settings and accounting.
+"Missed" lists the required figures that are not reached, then the aims. Below each
+table are the dates of its rows, and the synthesizers whose code has changed since.
 """
 
 _EXAMPLE = """## How one figure is made
@@ -69,8 +68,8 @@ class Goal:
     published : tuple of float
         What the paper prints.
     above_floor : str
-        "required" or "aim": the first figure is to be above the floor by two standard
-        errors.
+        "required" or "aim": the first figure is to be above the baseline by two
+        standard errors.
     """
 
     required: tuple[float, ...] = ()
@@ -133,8 +132,8 @@ GOALS: dict[str, dict[str, Goal]] = {
 
 _KAGGLE = "80/20 split, the same for all seeds; public bounds; twelve classifiers."
 _MASKED = (
-    f"{_KAGGLE} The other train rows, drawn anew by every seed, have their label taken "
-    "away; the floor and the real-data reference do without them."
+    f"{_KAGGLE} The other training rows, drawn anew by every seed, have no label; the "
+    "baseline and the real data do not use them."
 )
 _ANEW = "80/20 split, another for every seed; twelve classifiers."
 
@@ -152,13 +151,13 @@ _TITLES = {
 
 # Split, what is public, who scores, and what to know about the published figures.
 _ABOUT = {
-    "kaggle": f"{_KAGGLE} Public implementations of PATE-GAN, run by their auditors, "
+    "kaggle": f"{_KAGGLE} Public implementations of PATE-GAN, run in an audit, "
     "reach an AUROC of 0.42 to 0.57; the G-PATE paper has 0.907 / 0.439 from four "
     "classifiers.",
     "kaggle-30": _MASKED,
     "kaggle-80": _MASKED,
     "adult": "The publisher's split; twelve classifiers.",
-    "cervical": f"{_ANEW} Public implementations of PATE-GAN, run by their auditors, "
+    "cervical": f"{_ANEW} Public implementations of PATE-GAN, run in an audit, "
     "reach an AUROC of 0.46 to 0.64.",
     "epileptic": f"Seizure or not; {_ANEW}",
     "isolet": "Vowel (A, E, I, O, U) or not; the publisher's split (other speakers); "
@@ -244,11 +243,11 @@ def shortfalls(
         for word, values in (("", goal.required), ("the aim ", goal.aim))
     )
     if gaps and names[0].startswith("AUROC") and gaps[0][0] < -_BELOW_FLOOR:
-        missed.append(f"below the floor by more than {_BELOW_FLOOR:g}")
+        missed.append(f"below the baseline by more than {_BELOW_FLOOR:g}")
     # Not `<=`: without a standard error it is not shown either.
     if goal.above_floor and gaps and not gaps[0][0] > 2 * gaps[0][1]:
         words = missed if goal.above_floor == "required" else short
-        words.append("not above the floor by two standard errors")
+        words.append("not above the baseline by two standard errors")
     return missed, short
 
 
@@ -261,7 +260,7 @@ def _table_part(
 ) -> str:
     names = [_FIGURE_NAMES.get(figure, figure) for figure in table.figures]
     head = ["synthesizer", "epsilon", *names, "required (aim)", "published"]
-    head += ["minus floor", "seeds", "fit s", "peak GB", "missed"]
+    head += ["minus baseline", "seeds", "fit s", "peak GB", "missed"]
     floor = figures_of(table, rows[rows["synthesizer"] == FLOOR])
     lines = [head, ["---"] * len(head)]
     below, errors = [], []
@@ -306,7 +305,7 @@ def _table_part(
     warned = rows.loc[spoke, "synthesizer"].value_counts()
     if len(warned):
         counts = ", ".join(f"{label} in {n} runs" for label, n in warned.items())
-        text += ["", f"Warned that the result says little: {counts}."]
+        text += ["", f"Fits that warned of a poor result: {counts}."]
     for paragraph in below:
         text += ["", paragraph]
     days = rows["date"].str[:10]

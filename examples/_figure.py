@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NUMERIC = ["age", "hours-per-week"]
-_LEVELS = ["marital-status", "occupation"]
+_CATEGORIES = ["marital-status", "occupation"]
 _REAL, _FAKE = "0.62", "#d1495b"
 _CLASS_COLOURS = ["#00798c", "#edae49"]
 _N_BINS = 8  # of a numeric column, where its dependence is measured
@@ -46,8 +46,8 @@ def draw_figure(
         grid = figure.add_gridspec(2, 3)
         for i, name in enumerate(_NUMERIC):
             _draw_numbers(figure.add_subplot(grid[0, i]), real[name], fake[name])
-        for i, name in enumerate(_LEVELS):
-            _draw_levels(figure.add_subplot(grid[1, i]), real[name], fake[name])
+        for i, name in enumerate(_CATEGORIES):
+            _draw_categories(figure.add_subplot(grid[1, i]), real[name], fake[name])
         figure.axes[0].legend(frameon=False)
         sample = real.sample(len(fake), random_state=0)
         _draw_dependence(figure.add_subplot(grid[:, 2]), sample, fake, target)
@@ -75,7 +75,7 @@ def _draw_numbers(ax: Axes, real: pd.Series, fake: pd.Series) -> None:
     ax.set(title=real.name, ylabel="share of rows")
 
 
-def _draw_levels(ax: Axes, real: pd.Series, fake: pd.Series) -> None:
+def _draw_categories(ax: Axes, real: pd.Series, fake: pd.Series) -> None:
     shares = pd.DataFrame(
         {
             "real": real.fillna("(missing)").value_counts(normalize=True),

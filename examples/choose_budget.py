@@ -1,7 +1,7 @@
-"""How large an epsilon? First the plan, then a rehearsal on a table that is public.
+"""How large an epsilon? First the plan, then a rehearsal on a public table.
 
 Run ``python examples/choose_budget.py``; ``--quick`` takes fewer rows. Nothing is spent
-on the private table. The rehearsal is drawn to examples/output/choose_budget.png; its
+on the private table. The rehearsal's plot is examples/output/choose_budget.png; its
 footer warns of private statistics, since no plot can know that these rows are public.
 """
 
@@ -21,7 +21,7 @@ from skdpsynth.evaluation import compare_synthesizers
 from skdpsynth.schema import Categorical, TableSchema
 
 TARGET = "income"
-# The labels are the publisher's; unstated ones would be bought, and rare ones missed.
+# The labels are public. Undeclared, they would be measured, and rare ones missed.
 PUBLIC = TableSchema({TARGET: Categorical(["<=50K", ">50K"])}, target=TARGET)
 OUTPUT = Path(__file__).parent / "output"
 QUICK = "--quick" in sys.argv
@@ -35,7 +35,7 @@ def main() -> None:
     private, public = load_adult(split=True)
 
     print(
-        "What an epsilon buys on the private table, by its dtypes and guessed counts:\n"
+        "What each epsilon allows on the private table, by dtypes and guessed counts:\n"
     )
     print(plans(private.dtypes, {"<=50K": 25_000, ">50K": 8_000}).to_string())
 
@@ -61,11 +61,11 @@ def main() -> None:
     OUTPUT.mkdir(exist_ok=True)
     path = OUTPUT / "choose_budget.png"
     result.plot_tradeoff().figure.savefig(path, dpi=120)
-    print(f"\nwrote {path.name}; the choice is yours, and no private row has made it")
+    print(f"\nwrote {path.name}; the choice is yours, and depends on no private row")
 
 
 def plans(dtypes: pd.Series, class_counts: dict[str, int]) -> pd.DataFrame:
-    """Put the plans of all budgets below each other; no row is looked at."""
+    """Concatenate the plans of all epsilons; they read no row."""
     made = {}
     for epsilon in EPSILONS:
         synthesizer = GPATESynthesizer(epsilon=epsilon, delta=1e-5, schema=PUBLIC)

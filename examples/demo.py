@@ -1,4 +1,4 @@
-"""The main job on a real table: fit G-PATE to Adult, sample, score, draw.
+"""All steps on a real table: fit G-PATE to Adult, sample, score, plot.
 
 Run ``make demo``. It prints the privacy report and the scores of twelve classifiers,
 and writes a synthetic table and a picture to examples/output.
@@ -35,7 +35,7 @@ def main() -> None:
     train, test = load_adult(split=True)
     print(f"Adult: {len(train):,} private rows, {train.shape[1]} columns\n")
 
-    print("G-PATE, epsilon = 1, delta = 1e-5, no schema: all facts are bought")
+    print("G-PATE, epsilon = 1, delta = 1e-5, no schema: all metadata is measured")
     synthesizer = GPATESynthesizer(
         epsilon=1.0, delta=1e-5, target=TARGET, random_state=0
     )
@@ -43,13 +43,13 @@ def main() -> None:
     print(f"\n{synthesizer.privacy_report()}\n")
 
     # A second fit costs (1, 1e-5) once more. It is here to compare, not to publish.
-    floor = IndependentSynthesizer(
+    baseline = IndependentSynthesizer(
         epsilon=1.0, delta=1e-5, target=TARGET, random_state=0
     )
-    print("The floor: noisy marginals per class at the same price, no network")
+    print("The independent baseline: noisy marginals per class, at the same epsilon")
     tables = {
         "G-PATE": fake,
-        "independent": fitted(floor, train).sample(N_ROWS),
+        "independent": fitted(baseline, train).sample(N_ROWS),
         "real rows": train.sample(N_ROWS, random_state=0),
     }
     print(f"\nTrained on {N_ROWS:,} rows, tested on {len(test):,} real ones:\n")

@@ -38,7 +38,7 @@ HERE = Path(__file__).resolve().parent
 NOTEBOOK = HERE / "kaggle_credit.ipynb"
 QUICK = bool(os.environ.get("KAGGLE_CREDIT_QUICK"))
 _KEYS = ["synthesizer", "epsilon", "repeat"]
-# A rehearsal takes these, whatever the notebook asks for.
+# A rehearsal uses these settings instead of the notebook's.
 _REHEARSED = {
     "n_repeats": 1,
     "n_samples": 2_040,

@@ -1,9 +1,9 @@
-"""Our releases in another tool: dp-recorder's "Re:cord-play" (:arxiv:`2602.17454`).
+"""Replay our releases with dp-recorder's "Re:cord-play" (:arxiv:`2602.17454`).
 
 Run ``python examples/recordplay.py`` with dp-recorder installed, which is not on PyPI
 (https://github.com/ObliviousAI/dp-recorder); without it the script says so. It records
-a fit, replays it on the table with one row more, and lets dp-recorder compare the exact
-statistics with their sensitivities. `skdpsynth.audit.replay` looks at more.
+a fit, replays it on the table with one more row, and lets dp-recorder compare the exact
+statistics with their sensitivities. `skdpsynth.audit.replay` checks more.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def replayed(synthesizer: BaseSynthesizer, tables: list[pd.DataFrame]) -> int:
             auditor.set_replay()
         with auditor, insecure_randomness(0), coupled_rows(), observe_releases(answer):
             synthesizer.fit(table)
-    auditor.validate_records()  # an AssertionError where a release moves too far
+    auditor.validate_records()  # AssertionError if one exceeds its sensitivity
     return len(auditor.log)
 
 
@@ -66,7 +66,7 @@ def distance(ours: dict, theirs: dict) -> float:
 
 
 def main() -> None:
-    """Replay three synthesizers with a row more at the first place."""
+    """Replay three synthesizers with one more row, in the first place."""
     try:
         import dp_recorder  # noqa: F401
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""A synthesizer in a pipeline: cross-validation that pays, and a budget that ends.
+"""A synthesizer in a pipeline: cross-validation with a shared budget.
 
 Run ``python examples/sklearn_pipeline.py``; ``--quick`` takes fewer rows. The
-classifier learns from synthetic rows only, and is tested on real ones that no fit saw.
+classifier is trained on synthetic rows only, and tested on held-out real rows.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def main() -> None:
     X = train.sample(4_000, random_state=0) if QUICK else train
     y = X.pop("income")
 
-    # Room for the folds and for one more fit. With `path=` it outlives this program.
+    # Enough for the folds and one more fit. With `path=` it would outlive this program.
     budget = PrivacyBudget(epsilon=N_FOLDS + 1, delta=1e-4)
     public = TableSchema({"income": Categorical(["<=50K", ">50K"])})
     synthesizer = GPATESynthesizer(epsilon=1.0, schema=public, budget=budget)
     pipeline = make_pipeline(synthesizer, encoder(), LogisticRegression(max_iter=500))
 
-    # A fold for every row by its own secret draw: folds by position or by class would
-    # move other rows when one is added, and the charges would not cover that.
+    # Every row is assigned to a fold independently, in secret: with folds by position
+    # or by class, adding a row would move others, which the charges would not cover.
     folds = PredefinedSplit(np.random.default_rng().integers(N_FOLDS, size=len(X)))
     scores = cross_val_score(
         pipeline,
@@ -50,7 +50,7 @@ def main() -> None:
         cv=folds,
         scoring="roc_auc",
         n_jobs=1 if QUICK else 2,
-        error_score="raise",  # by default a refused fit is a NaN
+        error_score="raise",  # by default a refused fit gives NaN
     )
     print(f"AUROC of each fold: {scores.round(3)} (private: computed from real rows)\n")
     print(budget.charges.to_string(), "\n")

@@ -3,7 +3,7 @@
 Run ``python examples/start_picture.py``; ``--quick`` takes fewer rows. It writes
 docs/images/adult-pairs.png, or what ``OUTPUT`` says. The four pairs stand for two
 numbers, a number with a category, a number with many categories, and two categories.
-They are drawn from one fit, with the noise that it happened to have.
+They are drawn from one fit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
     for column, pair in zip(axes.T, PAIRS, strict=True):
         real, synthetic = (joint_shares(table, *pair) for table in (test, fake))
         synthetic = synthetic.reindex_like(real).fillna(0.0)
-        # A root, so that rare cells are seen beside frequent ones.
+        # The square root makes rare cells visible beside frequent ones.
         scale = mpl.colors.PowerNorm(0.5, 0.0, real.to_numpy().max())
         for ax, shares in zip(column, (real, synthetic), strict=True):
             ax.imshow(shares, cmap="Greys", norm=scale, aspect="auto")
@@ -83,7 +83,7 @@ def joint_shares(table: pd.DataFrame, across: str, down: str) -> pd.DataFrame:
 
 
 def label_axes(ax: Axes, shares: pd.DataFrame) -> None:
-    """Write every level of a category, and every other cut of a number."""
+    """Label every category, and every other cut of a number."""
     for axis, labels in ((ax.xaxis, shares.columns), (ax.yaxis, shares.index)):
         step = 1 if isinstance(labels[0], str) else 2
         axis.set_ticks(range(0, len(labels), step), labels[::step])

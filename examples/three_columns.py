@@ -1,10 +1,9 @@
-"""What only tables of three columns show: a label that is the parity of three others.
+"""Dependence that only three columns together show: a label that is their parity.
 
-Run ``python examples/three_columns.py``; ``--quick`` takes fewer rows. No pair of
-columns knows the label, so a generator fitted to pairs (``order=2``) has it by chance.
-One that is fitted to tables of three columns too (``order=3``, the default) has it. The
-table is drawn, nobody's rows are in it. The picture goes to
-examples/output/three_columns.png.
+Run ``python examples/three_columns.py``; ``--quick`` takes fewer rows. The label is
+independent of any two columns, so a generator fitted to 2-way marginals (``order=2``)
+predicts it by chance only. One fitted to 3-way marginals too (``order=3``, the default)
+predicts it. The table is made up. The picture is examples/output/three_columns.png.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ SHOWN = 2_000
 
 
 def main() -> None:
-    """Fit with both orders, score on fresh rows, and draw what was learnt."""
+    """Fit with both orders, score on fresh rows, and plot the samples."""
     train, test = make_table(N_ROWS, 0), make_table(10_000, 1)
     tables = {"real rows": train}
     settings = {"epsilon": 10.0, "delta": 1e-5, "target": "label", "random_state": 0}
@@ -37,7 +36,7 @@ def main() -> None:
         synthesizer = MarginalSynthesizer(order=order, **settings).fit(train)
         tables[f"order={order}"] = synthesizer.sample(N_ROWS)
 
-    print("AUROC on real rows of gradient boosting that learns from")
+    print("AUROC on real rows of gradient boosting trained on")
     for name, table in tables.items():
         scores = tstr_scores(
             table, test, target="label", classifiers="HistGradientBoosting"

@@ -2,13 +2,13 @@
 A first release
 ===============
 
-Fit a synthesizer to the Adult table, read what it spent, draw rows, and look at two
-columns beside the real ones.
+Fit a synthesizer to the Adult table, read its privacy report, sample rows, and compare
+two columns with the real ones.
 """
 
 # %%
-# The table has 32,561 rows about people. Its labels are the publisher's and no secret,
-# so the schema states them. Everything else is bought from the budget.
+# The table has 32,561 rows about people. Its labels are public, so the schema declares
+# them. Everything else is measured, within the budget.
 
 from skdpsynth import MarginalSynthesizer
 from skdpsynth.datasets import load_adult
@@ -20,25 +20,24 @@ synth = MarginalSynthesizer(epsilon=1.0, delta=1e-5, schema=public, random_state
 synth.fit(train)
 
 # %%
-# The report lists every mechanism that touched the rows. Its first paragraph is meant
-# to be quoted.
+# The report lists every release. Its first paragraph is meant to be quoted.
 
 report = synth.privacy_report()
 print(report.statement)
 
 # %%
-# Let a program stop what must not go out. Nothing is raised here.
+# An assertion stops a program from publishing too much. Here it passes.
 
 report.assert_within(epsilon=1.0, delta=1e-5)
 
 # %%
-# Sampling costs nothing. Columns, order and dtypes are those of the training table.
+# Sampling uses no budget. Columns, order and dtypes are those of the training table.
 
 fake = synth.sample(10_000)
 fake.head()
 
 # %%
-# One column of numbers and one of categories, as shares of rows.
+# A numeric and a categorical column, as shares of rows.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -2,13 +2,14 @@
 Mixed types and missing values
 ==============================
 
-Dates, whole numbers with gaps, ordered categories, booleans and money: what goes in
-comes out with the same dtypes, and gaps follow the columns they depend on.
+Dates, integers with missing values, ordered categories, booleans and money: the
+synthetic table has the same dtypes, and which values are missing depends on other
+columns.
 """
 
 # %%
-# The table is made up: visits to a clinic. Who came by ambulance has no referral date,
-# and the older a patient is, the more often a dose is written down.
+# A made-up table of visits to a clinic. Patients who came by ambulance have no referral
+# date, and the older a patient is, the more often a dose is recorded.
 
 import numpy as np
 import pandas as pd
@@ -20,14 +21,14 @@ ambulance = rng.random(n_rows) < 0.1 + 0.004 * age
 came = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, n_rows), "D")
 waited = pd.to_timedelta(rng.integers(1, 60, n_rows), "D")
 urgency = np.where(ambulance, rng.integers(1, 3, n_rows), rng.integers(0, 2, n_rows))
-levels = pd.CategoricalDtype(["low", "middle", "high"], ordered=True)
+grades = pd.CategoricalDtype(["low", "middle", "high"], ordered=True)
 table = pd.DataFrame(
     {
         "age": age,
         "ambulance": ambulance,
         "came": came,
         "referred": pd.Series(came - waited).mask(ambulance),
-        "urgency": pd.Categorical.from_codes(urgency, dtype=levels),
+        "urgency": pd.Categorical.from_codes(urgency, dtype=grades),
         "dose": pd.array(rng.poisson(5, n_rows), dtype="Int64"),
         "bill": np.round(rng.lognormal(4 + 1.5 * ambulance, 0.6), 2),
     }
@@ -36,8 +37,8 @@ table.loc[rng.random(n_rows) > age / 100, "dose"] = pd.NA
 table.head()
 
 # %%
-# Of the ordered category no schema would know the order, so it is stated. The rest is
-# bought: ranges, whole days, two decimals of the bill.
+# The order of the categories cannot be measured, so the schema declares it. The rest is
+# measured: ranges, whole days, two decimals of the bill.
 
 from skdpsynth import MarginalSynthesizer
 from skdpsynth.schema import Categorical, TableSchema
@@ -48,14 +49,14 @@ fake = synth.sample(n_rows)
 fake.head()
 
 # %%
-# The dtypes are equal, and the schema of the fit has what was found.
+# The dtypes are equal, and the schema of the fit has what was measured.
 
 print(fake.dtypes.equals(table.dtypes))
 for name in ("age", "referred", "bill"):
     print(name, synth.schema_.columns[name])
 
 # %%
-# Gaps depend on other columns in the synthetic table too.
+# Missing values depend on other columns in the synthetic table too.
 
 import matplotlib.pyplot as plt
 

@@ -2,13 +2,13 @@
 Rare classes and balanced sampling
 ==================================
 
-A class of a few hundred rows can ask few questions. The plan says so in advance;
-afterwards class shares are free to choose.
+Few measurements are possible in a class of a few hundred rows. The plan says so in
+advance. After the fit you can choose the class shares freely.
 """
 
 # %%
-# Of 3,772 patients 93 have the first state of the thyroid and 191 the second. The plan
-# takes guesses of these counts and reads no row.
+# Of 3,772 patients, 93 are in class 1 and 191 in class 2. The plan needs guesses of
+# these counts and reads no row.
 
 from skdpsynth import GPATESynthesizer
 from skdpsynth.datasets import load_thyroid
@@ -22,8 +22,8 @@ plan = synth.plan(dtypes=train.dtypes, class_counts=guess)
 plan[["class", "rows", "bins", "signal_to_noise", "tables", "n_iter", "note"]].round(2)
 
 # %%
-# Fit once, sample twice. Balanced rows cost nothing more: every class has a
-# distribution of its own, and only how often it is asked changes.
+# Fit once, sample twice. Balanced sampling costs nothing more: every class has its own
+# distribution.
 
 synth.fit(train)
 natural = synth.sample(6_000, random_state=0)
@@ -32,7 +32,7 @@ print(natural["class"].value_counts().sort_index().to_dict())
 print(balanced["class"].value_counts().sort_index().to_dict())
 
 # %%
-# What does a decision tree find that learns from each of them?
+# Train a decision tree on each of them.
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -50,7 +50,8 @@ recall = pd.DataFrame(recall, index=pd.Index([1, 2, 3], name="class"))
 recall.round(2)
 
 # %%
-# Balance finds more of the rare classes and pays with false alarms in the large one.
+# With balanced rows the tree finds more of the rare classes, but raises more false
+# alarms in the large one.
 
 ax = recall.plot.bar(
     color=["0.85", "0.55", "0.2"], edgecolor="k", figsize=(7, 4), rot=0

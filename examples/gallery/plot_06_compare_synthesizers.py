@@ -2,14 +2,14 @@
 Comparing synthesizers
 ======================
 
-Three synthesizers and the floor on one table, at one budget: scores, costs, and pairs
-of columns beside the real ones.
+Three synthesizers and the independent baseline on one table, at one budget: scores,
+costs, and pairs of columns beside the real ones.
 """
 
 # %%
 # Each one is fitted once to 8,000 rows of Adult at epsilon 3. One fit is too few to
 # rank them: ``n_repeats`` is 3 by default, and a difference below one standard
-# deviation of the repeats says nothing.
+# deviation of the repeats means nothing.
 
 import matplotlib.pyplot as plt
 
@@ -30,7 +30,7 @@ result = compare_synthesizers(
         "pairs": MarginalSynthesizer(schema=public),
         "G-PATE": GPATESynthesizer(schema=public),
         "DP-CGAN": DPCGANSynthesizer(schema=public),
-        "floor": IndependentSynthesizer(schema=public),
+        "baseline": IndependentSynthesizer(schema=public),
     },
     train[:8_000],
     test,
@@ -46,15 +46,15 @@ result = compare_synthesizers(
 result.summary().set_index("synthesizer")[["auroc", "auprc", "fit_s"]].round(3)
 
 # %%
-# Each classifier by itself; the black bars are real rows. Gaussian naive Bayes does
-# worse with these: it fails on their rare categories, which synthetic rows smooth.
+# Each classifier; black bars are real rows. Gaussian naive Bayes does worse with these,
+# because it fails on rare categories.
 
 result.plot_classifiers()
 plt.show()
 
 # %%
-# The four pairs of columns that depend on each other most. In the floor every row of
-# cells has the same pattern, up to what the label explains.
+# The four pairs of columns with the strongest dependence. For the baseline every row of
+# cells has the same pattern, except for what the label explains.
 
 result.plot_pairs()
 plt.show()

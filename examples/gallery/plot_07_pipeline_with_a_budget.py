@@ -2,13 +2,13 @@
 A pipeline with a budget
 ========================
 
-Cross-validation fits once for every fold, and every fit costs. A budget that all copies
-share counts them, and refuses what would exceed it.
+Cross-validation fits once per fold, and every fit is charged. A budget shared by all
+clones adds up the charges, and refuses a fit that would exceed it.
 """
 
 # %%
 # The synthesizer is the first step of a pipeline of imbalanced-learn. The classifier
-# behind it learns from synthetic rows and is tested on real ones.
+# after it is trained on synthetic rows and tested on real ones.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,8 +31,9 @@ synth = MarginalSynthesizer(
 pipeline = make_pipeline(synth, StandardScaler(), LogisticRegression(max_iter=500))
 
 # %%
-# Every row draws its fold for itself, in secret. Folds by position would change other
-# rows' folds when one row is added, and the charges would not cover that.
+# Every row is assigned to a fold independently, in secret. With folds by position,
+# adding one row would move other rows to other folds, which the charges would not
+# cover.
 
 folds = PredefinedSplit(np.random.default_rng().integers(4, size=len(X)))
 scores = cross_val_score(
@@ -41,8 +42,8 @@ scores = cross_val_score(
 budget.charges
 
 # %%
-# One fit is left: that of the table to release. The next one is refused before it
-# starts.
+# The budget allows one more fit, for the table to release. The next one is refused
+# before it starts.
 
 X_synthetic, y_synthetic = synth.fit_resample(X, y)
 try:
@@ -51,7 +52,7 @@ except BudgetExceededError as error:
     print(error)
 
 # %%
-# What the folds scored, and what was left after each fit.
+# Scores of the folds, and the budget left after each fit.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 left.bar(range(1, 5), scores, color="0.6", edgecolor="k")

@@ -2,13 +2,14 @@
 Auditing somebody else's generator
 ==================================
 
-Any object with ``fit`` and ``sample`` can be attacked: was this one row in the table?
-An audit can refute a claim. It can never prove one.
+Any object with ``fit`` and ``sample`` can be attacked: was a given row in the table? An
+audit can refute a privacy claim, but never prove it.
 """
 
 # %%
-# A stranger's generator claims epsilon 1. It scales columns by their exact minimum and
-# maximum, as many published ones do, and adds noise to a histogram only after that.
+# A generator from elsewhere claims epsilon 1. Like many published ones, it scales
+# columns by their exact minimum and maximum, and adds noise only after that, to a
+# histogram.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,8 +41,9 @@ class Histogram:
 
 
 # %%
-# The table is made up: 200 rows in one corner. The canary lies far away. Two hundred
-# fits without it, two hundred with it; the attacker sees fifty rows of each.
+# A made-up table: 200 rows in one corner. The canary, the row to detect, is far away.
+# Two hundred fits without it, two hundred with it; the attack gets fifty sampled rows
+# of each.
 
 from skdpsynth.audit import audit_generator
 
@@ -53,8 +55,8 @@ stranger = audit_generator(
 print(stranger)
 
 # %%
-# The same attack on a synthesizer of this package. That nothing is found is no proof:
-# the proof is in its docstring, and ``audit_ledger`` looks at every release.
+# The same attack on a synthesizer of this package finds nothing. That proves nothing:
+# the proof is in its docstring, and ``audit_ledger`` checks every release.
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.schema import Continuous, TableSchema
@@ -70,9 +72,9 @@ ours = audit_generator(
 print(ours)
 
 # %%
-# How often the attacker is wrong, at every threshold. Below the dashed line lies what
-# the claim rules out. The stranger's curve lies in the corner: neither a false alarm
-# nor a miss. The dot is the threshold that was chosen before it was judged.
+# Error rates of the attack at every threshold. The claim rules out what is below the
+# dashed line. The other generator's curve is in the corner: neither false alarms nor
+# misses. The dot is the threshold that was selected on other fits.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, audit, name in zip(axes, (stranger, ours), ("stranger", "ours"), strict=True):

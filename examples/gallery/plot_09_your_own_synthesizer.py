@@ -2,15 +2,14 @@
 Writing your own synthesizer
 ============================
 
-Sixty lines make one; the base brings schemas, purchases, the ledger, sampling and
-files. Then break it, and see that the audit notices.
+Sixty lines are enough; the base class provides schemas, measurements, the ledger,
+sampling and files. Then we break it, and the audit detects that.
 """
 
 # %%
-# The simplest algorithm: marginals of every column in every class, and one bit about
-# each class that marginals do not know, namely how often the first two columns lie on
-# the same side of their medians. The bit turns into the correlation of a Gaussian
-# copula.
+# A simple algorithm: the marginals of every column in every class, and one more number
+# per class: how often the first two columns are on the same side of their medians. It
+# determines the correlation of a Gaussian copula.
 
 import math
 
@@ -83,9 +82,10 @@ class TwoColumnSynthesizer(BaseSynthesizer):
     def _signs(self, scores):
         return (scores > 0).astype(np.int64)
 
-    def _ranks(self, members, rng):
-        normal = rng.standard_normal((len(members), len(self._model.metadata.columns)))
-        r = np.clip(self.correlations_, -0.99, 0.99)[members]
+    def _ranks(self, class_codes, rng):
+        n_columns = len(self._model.metadata.columns)
+        normal = rng.standard_normal((len(class_codes), n_columns))
+        r = np.clip(self.correlations_, -0.99, 0.99)[class_codes]
         normal[:, 1] = r * normal[:, 0] + np.sqrt(1 - r**2) * normal[:, 1]
         return ndtr(normal)
 
@@ -97,7 +97,7 @@ class TwoColumnSynthesizer(BaseSynthesizer):
 
 
 # %%
-# A table that is made up, with two columns that depend on each other.
+# A made-up table with two columns that depend on each other.
 
 from skdpsynth.schema import Continuous, TableSchema
 
@@ -111,8 +111,8 @@ fake = synth.sample(5_000, random_state=0)
 print(synth.privacy_report())
 
 # %%
-# The audit of the ledger: two fits with equal secrets on neighbouring tables, and the
-# noise compared with what was charged.
+# ``audit_ledger`` compares two fits with the same random numbers on neighbouring
+# tables, and the noise with what was charged.
 
 from skdpsynth.audit import audit_ledger
 
@@ -121,12 +121,12 @@ canary = {"first": 4.0, "second": -4.0}
 print(audit_ledger(TwoColumnSynthesizer(schema=schema), few, canary).findings)
 
 # %%
-# Now break it. The cut is taken at the exact mean of the scores, which no one paid for.
-# With a row more it moves, and others change sides.
+# Now break it: cut at the exact mean of the scores, which is not charged. One more row
+# moves the mean, and other rows change sides.
 
 
 class BrokenSynthesizer(TwoColumnSynthesizer):
-    """Cuts at a number that was read off the rows."""
+    """Cuts at a number computed from private rows."""
 
     def _signs(self, scores):
         return (scores > scores.mean(axis=0)).astype(np.int64)
@@ -136,8 +136,9 @@ for finding in audit_ledger(BrokenSynthesizer(schema=schema), few, canary).findi
     print(finding)
 
 # %%
-# What the sound one learnt. :doc:`/extension` has an algorithm for all pairs, with what
-# to check; ``skdpsynth.utils.estimator_checks`` is the battery that ours pass.
+# The result of the correct one. :doc:`/extension` has an algorithm for all pairs, and a
+# list of what to check; ``skdpsynth.utils.estimator_checks`` has the checks that our
+# synthesizers pass.
 
 figure, axes = plt.subplots(
     1, 2, figsize=(8, 3.8), sharex=True, sharey=True, layout="constrained"

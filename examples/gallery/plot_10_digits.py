@@ -2,13 +2,13 @@
 Images as tables
 ================
 
-The small digits of scikit-learn are a table of 64 numbers and a label. What is left of
-them at three budgets?
+The digits of scikit-learn are a table of 64 numbers and a label. How do synthetic ones
+look at three budgets?
 """
 
 # %%
-# 1,797 images are few: 180 for each digit. So the budgets here are large, and the last
-# fit has no noise and no privacy, to show what the generator could do. MNIST with
+# 1,797 images are few, 180 for each digit, so the budgets here are large. The last fit
+# has no noise and no privacy, to show the best that the generator can do. MNIST with
 # 60,000 images needs epsilon 1 to 10 (:doc:`/images`).
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ columns = dict.fromkeys(names, pixels) | {"target": Categorical(list(range(10)))
 schema = TableSchema(columns, target="target")
 
 # %%
-# Sixty-four columns are no case for tables of pairs of so few rows:
-# ``init="marginals"`` starts from single pixels, and teachers look at products of two.
+# There are too few rows for 2-way marginals of 64 columns. ``init="marginals"`` starts
+# from the marginals of single pixels; then teachers compare products of two pixels.
 
 drawn = {"real": train}
 for epsilon in (10.0, 100.0, float("inf")):
@@ -39,15 +39,14 @@ for epsilon in (10.0, 100.0, float("inf")):
     drawn[name] = synth.sample(1_000, sampling_strategy="balanced", random_state=0)
 
 # %%
-# Logistic regression that learns from them, scored on the other half of the real
-# digits.
+# Logistic regression, trained on them and tested on the other half of the real digits.
 
 for name, rows in drawn.items():
     scores = tstr_scores(rows, test, target="target", classifiers="LogisticRegression")
     print(f"{name:15} AUROC {scores.loc['mean', 'auroc']:.3f}")
 
 # %%
-# The first eight of each digit, in the order in which they were drawn.
+# The first eight of each digit, in the order of sampling.
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 4.6), layout="constrained")
 for ax, (name, rows) in zip(axes, drawn.items(), strict=True):

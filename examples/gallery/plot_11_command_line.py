@@ -2,8 +2,7 @@
 The command line
 ================
 
-The same from a shell: state, plan, fit, sample, report. Each step is a process of its
-own here.
+From a shell: schema, plan, fit, sample, report.
 """
 
 # %%
@@ -43,7 +42,7 @@ print((folder / "schema.json").read_text())
 
 # %%
 # Fill in what is public: ages are scaled to [0, 1], and there are three classes.
-# Nothing is known of TSH, so its blanks stay, and its range is bought.
+# Nothing is known about TSH, so its blanks stay, and its range is measured.
 
 schema = json.loads((folder / "schema.json").read_text())
 schema["columns"][0][1] = {"kind": "continuous", "low": 0, "high": 1}
@@ -55,8 +54,8 @@ guess = ["--class-count", "1=150", "2=350", "3=6500"]
 skdpsynth("plan", "private.csv", "--schema", "schema.json", "--epsilon", "3", *guess)
 
 # %%
-# Fit, sample, and read the report. The model can be handed out; the CSV file of real
-# rows stays where it is.
+# Fit, sample, and read the report. The model can be published; the CSV file of real
+# rows stays private.
 
 fit = ["fit", "private.csv", "--schema", "schema.json", "--epsilon", "3"]
 skdpsynth(*fit, "--synthesizer", "Marginal", "-o", "model.skdp")
@@ -64,8 +63,8 @@ skdpsynth("sample", "model.skdp", "-n", "7200", "-o", "synthetic.csv")
 skdpsynth("report", "model.skdp")
 
 # %%
-# TSH of the three classes. Its range is wide, so the axis is logarithmic. The first
-# class has 166 rows, and its shape comes out poor.
+# TSH of the three classes, on a logarithmic axis. The first class has only 166 rows, so
+# its distribution comes out poor.
 
 real = pd.read_csv(folder / "private.csv")
 fake = pd.read_csv(folder / "synthetic.csv")

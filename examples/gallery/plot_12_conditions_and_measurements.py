@@ -2,13 +2,13 @@
 Rows on request, and a target that is a number
 ==============================================
 
-Ask a fitted synthesizer for rows that satisfy a condition; and synthesize a table whose
-target is a measurement, not a class.
+Sample rows that satisfy a condition, and synthesize a table whose target is a number,
+not a class.
 """
 
 # %%
-# Conditions are answered by the generator itself, at no cost: age and working hours of
-# married women, out of a fit to all.
+# The generator samples under conditions directly, at no cost: married women between 25
+# and 60, from a fit to all rows.
 
 import matplotlib.pyplot as plt
 
@@ -19,11 +19,11 @@ columns = ["age", "sex", "marital-status", "hours-per-week", "education-num", "i
 train, test = (part[columns] for part in load_adult(split=True))
 synth = MarginalSynthesizer(epsilon=1.0, target="income", random_state=0).fit(train)
 where = {"sex": "Female", "marital-status": "Married-civ-spouse", "age": (25, 60)}
-asked = synth.sample(2_000, where=where, random_state=0)
-asked.head()
+rows = synth.sample(2_000, where=where, random_state=0)
+rows.head()
 
 # %%
-# The same part of the real test rows beside it.
+# Compare with the same part of the real test rows.
 
 real = test[
     (test["sex"] == "Female")
@@ -37,7 +37,7 @@ for ax, name, bins in (
 ):
     ax.hist(real[name], bins, density=True, color="0.75", label="real")
     ax.hist(
-        asked[name], bins, density=True, histtype="step", color="k", label="asked for"
+        rows[name], bins, density=True, histtype="step", color="k", label="synthetic"
     )
     ax.set(title=name, ylabel="density")
 left.legend(frameon=False)
@@ -46,8 +46,8 @@ figure.supxlabel(note, fontsize=9)
 plt.show()
 
 # %%
-# A float column, or one that a schema calls ``Continuous``, is a measurement as a
-# target. Here the weekly hours are to be explained by the rest.
+# A target is a number if it is a float column, or if the schema declares it as
+# ``Continuous``. Here the target is the weekly hours.
 
 from skdpsynth.metrics import tstr_scores
 from skdpsynth.schema import Continuous, TableSchema

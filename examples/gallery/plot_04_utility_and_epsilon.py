@@ -1,13 +1,14 @@
 """
-What epsilon buys
-=================
+Utility and epsilon
+===================
 
-Scores against epsilon, and the same question asked of the plan, which looks at no row.
+What ``plan`` says about several epsilons without reading a row, and scores for them.
 """
 
 # %%
-# The plan needs dtypes and a guess of the counts. ``signal_to_noise`` is that of a
-# class's marginals, ``tables`` how many tables of pairs it can pay for.
+# The plan needs dtypes and a guess of the class counts. ``signal_to_noise`` is that of
+# the marginals of a class, ``tables`` the number of 2-way marginals that the budget
+# allows.
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -30,17 +31,16 @@ plan = pd.concat(plans, names=["epsilon"]).droplevel(1)
 plan[["class", "rows", "signal_to_noise", "tables", "note"]].round(2)
 
 # %%
-# A rehearsal on rows that are public: ``compare_synthesizers`` fits, samples, and
-# trains classifiers on what it sampled. Here 5,000 rows, one classifier, one
-# repeat.
-# Use more of each before you decide: bands, which need repeats, say what is chance.
+# A rehearsal on public rows: ``compare_synthesizers`` fits, samples, and trains
+# classifiers on the samples. Here 5,000 rows, one classifier, one repeat. Use more of
+# each before you decide: repeats give bands, which show what is chance.
 
 from skdpsynth.evaluation import compare_synthesizers
 
 result = compare_synthesizers(
     {
         "pairs": MarginalSynthesizer(schema=public),
-        "floor": IndependentSynthesizer(schema=public),
+        "baseline": IndependentSynthesizer(schema=public),
     },
     train[:5_000],
     test,
@@ -56,11 +56,10 @@ result = compare_synthesizers(
 result.summary()[["synthesizer", "epsilon", "auroc", "auprc"]].round(3)
 
 # %%
-# The dashed line is what the same classifier reaches with real rows. The dotted one is
-# the floor: columns that are independent in each class. With so few rows it was as good
-# a teacher as pairs when this page was written; with all 32,561 rows pairs are ahead at
-# epsilon 1, by 0.770 to 0.754 in the mean of five fits (``python
-# benchmarks/dependence.py``).
+# Dashed: the same classifier trained on real rows. Dotted: the independent baseline,
+# whose columns are independent in each class. With so few rows it was as good as pairs
+# when this page was written; with all 32,561 rows pairs are better at epsilon 1, 0.770
+# against 0.754 in the mean of five fits (``python benchmarks/dependence.py``).
 
 ax = result.plot_tradeoff(metric="auprc")
 plt.show()

@@ -1,15 +1,15 @@
 """
-Declared or bought
-==================
+Declared or measured
+====================
 
-What a schema states is free; what it leaves out is paid from the same budget. How much
-does that matter?
+What a schema declares is free; what it leaves out is measured from the same budget. How
+much does that matter?
 """
 
 # %%
-# Nine columns of Adult, stated in three degrees: nothing, the labels, or the
-# questionnaire: its answers, and bounds that nobody exceeds. A questionnaire is public.
-# What one reads off the private rows is not, and must not be stated.
+# Nine columns of Adult with three schemas: nothing, the labels, or the whole
+# questionnaire with its answers and bounds. A questionnaire is public. What you read
+# off the private rows is not, and must not be declared.
 
 from skdpsynth.datasets import load_adult
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -32,8 +32,8 @@ numbers = {
     "capital-gain": Continuous(0, 99_999, integer=True),
     "hours-per-week": Continuous(1, 99, integer=True),
 }
-# The answers of the questionnaire. They are read off the table here to save a page of
-# lists, which is fair for a public table only.
+# The answers of the questionnaire. Here they are read off the table to save a page of
+# lists, which is acceptable for a public table only.
 answers = {
     name: Categorical(sorted(train[name].unique()))
     for name in ("education", "marital-status", "relationship", "sex", "race")
@@ -45,8 +45,8 @@ degrees = {
 }
 
 # %%
-# How far are all pairs of columns from those of rows that no fit saw, in the mean? Four
-# thousand rows, so that the budget is tight; two fits of each kind.
+# The mean distance of the 2-way marginals of all pairs of columns from those of
+# held-out rows. Four thousand rows, so that the budget is tight; two fits of each kind.
 
 import warnings
 
@@ -71,8 +71,8 @@ means = found.pivot_table("distance", "epsilon", "declared")[list(degrees)]
 means.round(3)
 
 # %%
-# Lines are means, pale marks single fits. The grey line is what other real rows get: no
-# synthetic table can be expected to be nearer. What is stated is worth most where the
+# Lines are means, pale marks single fits. The grey line is the distance of other real
+# rows: no synthetic table can be expected to be nearer. Declaring helps most when the
 # budget is small.
 
 import matplotlib.pyplot as plt
