@@ -58,7 +58,7 @@ def test_text_starts_with_the_total_and_is_aligned():
             {
                 line.find(word)
                 for line, word in zip(
-                    table, ("paid by", "all rows", "class no", "class yes"), strict=True
+                    table, ("charged", "all rows", "class no", "class yes"), strict=True
                 )
             }
         )
@@ -68,7 +68,7 @@ def test_text_starts_with_the_total_and_is_aligned():
     assert "If one row is replaced instead: epsilon = 2.15" in text
 
 
-def test_many_classes_are_summarised_by_the_one_that_pays_most():
+def test_many_classes_are_summarised_by_the_one_that_is_charged_most():
     accountant = spend(tuple(range(8)), share=0.9)
     assert str(accountant.report()).count("gradients") == 8
     accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1, scope=5)
@@ -80,7 +80,7 @@ def test_many_classes_are_summarised_by_the_one_that_pays_most():
     assert "more" in text
     assert "small" not in text
     assert "class counts" in text
-    assert "one of 9 classes that pays most" in text
+    assert "one of 9 classes that is charged most" in text
 
 
 def test_html_is_escaped():
@@ -164,7 +164,7 @@ def test_the_text_has_all_that_an_officer_asks_for():
         "If one row is replaced instead: epsilon =",
         "At other deltas: epsilon =",
         "Accountant: dp-accounting",
-        "Public, so neither protected nor paid for: names, order and types of the",
+        "Public, so neither protected nor charged for: names, order and types of the",
         "Side channels:",
         "A person with several rows:",
         "Choices made on the same data:",
