@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-# Noise deviations from which rows in no cell are believed in.
+# Noise deviations from which the number of rows in no cell is more than noise.
 _APART_FROM = 2.0
 
 # Keys seen once are never considered, so a key's smallest considered count is this.

@@ -1,4 +1,4 @@
-"""What one fit spent, for people to read, for pipelines to check, for files to keep."""
+"""What one fit is charged: to be read, checked by pipelines, and kept in files."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_a_file_of_other_totals_is_refused_and_kept(tmp_path: Path) -> None:
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.db"
-    text.write_text("not a database, but long enough to be looked at " * 50)
+    text.write_text("not a database, but long enough to be read " * 50)
     with pytest.raises(PersistenceError, match="cannot be used"):
         PrivacyBudget(1.0, 1e-4, path=text)
     with pytest.raises(PersistenceError, match="cannot be used"):

@@ -6,31 +6,15 @@ import math
 
 import numpy as np
 import pytest
+from _reserve import exact, noisy
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import (
-    PrivacyAccountant,
-    Reservation,
     _aggregators,
     key_threshold,
     thresholded_counts,
 )
 from skdpsynth.privacy.testing import observe_releases
-
-
-def exact(sensitivity: float, delta: float) -> Reservation:
-    """Reserve without noise, to see the statistic itself."""
-    accountant = PrivacyAccountant(math.inf, 1e-5, discovery_delta=9e-6)
-    return accountant.reserve_gaussian(
-        "test", mu=math.inf, sensitivity=sensitivity, delta=delta
-    )
-
-
-def noisy(sensitivity: float, delta: float) -> Reservation:
-    accountant = PrivacyAccountant(10.0, 1e-5, discovery_delta=9e-6)
-    return accountant.reserve_gaussian(
-        "test", mu=0.2, sensitivity=sensitivity, delta=delta
-    )
 
 
 def tail(std: float, start: int) -> float:
@@ -57,7 +41,7 @@ def test_threshold_without_noise_and_out_of_range() -> None:
             key_threshold(3.0, delta, 1)
 
 
-def test_frequent_keys_are_found_and_single_ones_never_looked_at() -> None:
+def test_frequent_keys_are_found_and_single_ones_are_never_considered() -> None:
     columns = [np.array([10**6, 1, 10**6, 0]), np.array([1, 1]), np.array([10**6])]
     reservation = noisy(math.sqrt(3), delta=1e-6)
     released = thresholded_counts(columns, reservation, 1e-6)

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from _reserve import noisy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -169,17 +170,12 @@ N_BINS = [3, 3, 3]
 PAIRS = np.array([[0, 1], [1, 2]])
 
 
-def reserve(sensitivity):
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    return accountant.reserve_gaussian("test", mu=0.2, sensitivity=sensitivity)
-
-
 def histogram(parts):
-    noisy_histogram(parts, N_BINS, reserve(math.sqrt(3)))
+    noisy_histogram(parts, N_BINS, noisy(math.sqrt(3)))
 
 
 def count(parts):
-    noisy_counts(parts.map(take_first), 3, reserve(1.0))
+    noisy_counts(parts.map(take_first), 3, noisy(1.0))
 
 
 def take_first(codes):
@@ -187,26 +183,26 @@ def take_first(codes):
 
 
 def centred(parts, weight=0.7):
-    line = reserve(centred_sensitivity(N_BINS, weight))
+    line = noisy(centred_sensitivity(N_BINS, weight))
     centred_histogram(parts, N_BINS, line, weight)
 
 
 def pair_tables(parts, scale=1):
-    line = reserve(scale * math.sqrt(2))
+    line = noisy(scale * math.sqrt(2))
     noisy_pair_tables(parts, N_BINS, PAIRS, line, scale)
 
 
 def pair_distances(parts):
     expected = np.full((9, 9), SMALLEST)
-    noisy_pair_distances(parts, N_BINS, expected, reserve(math.sqrt(3)))
+    noisy_pair_distances(parts, N_BINS, expected, noisy(math.sqrt(3)))
 
 
 def triple_tables(parts):
-    noisy_triple_tables(parts, 3, np.array([[0, 1, 2]]), reserve(GRID), GRID)
+    noisy_triple_tables(parts, 3, np.array([[0, 1, 2]]), noisy(GRID), GRID)
 
 
 def second_moments(parts):
-    noisy_second_moments(parts, np.zeros(3), 1.0, reserve(MOMENTS_SENSITIVITY))
+    noisy_second_moments(parts, np.zeros(3), 1.0, noisy(MOMENTS_SENSITIVITY))
 
 
 STATISTICS = {
@@ -260,7 +256,7 @@ def test_a_column_of_very_many_cells_is_centred_without_wrapping():
     """More of them than the grid has: nothing is taken from each."""
     n_cells = 2**20 + 1
     codes = np.zeros((1, 1), dtype=np.int64)
-    reservation = reserve(centred_sensitivity([n_cells]))
+    reservation = noisy(centred_sensitivity([n_cells]))
     seen = []
     with observe_releases(seen.append), insecure_randomness(0):
         centred_histogram(Repeated(codes, 2**50), [n_cells], reservation)
@@ -271,15 +267,15 @@ def test_a_column_of_very_many_cells_is_centred_without_wrapping():
 def test_keys_of_very_many_rows_are_released():
     accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
     line = accountant.reserve_gaussian("keys", mu=0.2, sensitivity=1.0, delta=1e-6)
-    ((kept, noisy),) = thresholded_counts([np.array([LARGEST, 0])], line, 1e-6)
+    ((kept, counts),) = thresholded_counts([np.array([LARGEST, 0])], line, 1e-6)
     assert kept.tolist() == [0]
-    assert abs(int(noisy[0]) - MOST_ROWS) < 1000
+    assert abs(int(counts[0]) - MOST_ROWS) < 1000
 
 
 def test_more_teachers_than_a_sum_has_room_for_are_refused():
     """Their number is public; so none of their sums can wrap."""
     vectors = np.broadcast_to(np.ones((1, 1)), (MOST_ROWS + 1, 1))
-    line = reserve(2.0 * GRID)
+    line = noisy(2.0 * GRID)
     with pytest.raises(ValueError, match="number of teachers"):
         gaussian_sum(vectors, 1.0, line)
     assert line.used == 0
@@ -293,11 +289,11 @@ def test_noise_does_not_carry_a_sum_past_the_end(insecure):
     values = np.array([LARGEST, SMALLEST] * 50)
     if insecure:
         with insecure_randomness(0):
-            noisy = release_gaussian(values, reserve(1.0))
+            released = release_gaussian(values, noisy(1.0))
     else:
-        noisy = release_gaussian(values, reserve(1.0))
-    assert np.all(np.sign(noisy) == np.sign(values))
-    assert np.any(noisy != values)
+        released = release_gaussian(values, noisy(1.0))
+    assert np.all(np.sign(released) == np.sign(values))
+    assert np.any(released != values)
 
 
 def test_votes_under_very_large_noise_are_coins():

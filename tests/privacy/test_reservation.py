@@ -59,7 +59,13 @@ def test_fields_are_read_only(reservation: Reservation, field: str) -> None:
 
 
 @pytest.mark.usefixtures("_no_noise")
-def test_exhausted(monkeypatch: pytest.MonkeyPatch, reservation: Reservation) -> None:
+def test_a_draw_of_too_many_uses_none(reservation: Reservation) -> None:
+    with pytest.raises(ReservationError, match="3 more were asked for"):
+        release_gaussian(VALUES, reservation, n_releases=3)
+    for n in (0, -1):  # it gives nothing back
+        with pytest.raises(ValueError, match=">= 1"):
+            reservation._draw_down(n)
+    assert reservation.used == 0
     reservation._draw_down(2)
     with pytest.raises(ReservationError, match=r"holds 2 releases and 2 are used"):
         release_gaussian(VALUES, reservation)
@@ -67,24 +73,20 @@ def test_exhausted(monkeypatch: pytest.MonkeyPatch, reservation: Reservation) ->
 
 
 @pytest.mark.usefixtures("_no_noise")
-def test_a_draw_of_too_many_uses_none(reservation: Reservation) -> None:
-    with pytest.raises(ReservationError, match="3 more were asked for"):
-        release_gaussian(VALUES, reservation, n_releases=3)
-    assert reservation.used == 0
-
-
-@pytest.mark.parametrize("n", [0, -1])
-def test_a_draw_gives_nothing_back(reservation: Reservation, n: int) -> None:
-    with pytest.raises(ValueError, match=">= 1"):
-        reservation._draw_down(n)
-    assert reservation.used == 0
-
-
-@pytest.mark.usefixtures("_no_noise")
-def test_closed(accountant: PrivacyAccountant, reservation: Reservation) -> None:
-    accountant.close()
-    with pytest.raises(ReservationError, match="The fit is over"):
+@pytest.mark.parametrize(
+    ("match", "closed"), [("The fit is over", True), ("Another process", False)]
+)
+def test_after_the_end_and_in_a_forked_process_nothing_is_left(
+    match, closed, monkeypatch, accountant, reservation
+) -> None:
+    if closed:
+        accountant.close()
+    else:
+        monkeypatch.setattr("skdpsynth.privacy._accountant.os.getpid", lambda: -1)
+    with pytest.raises(ReservationError, match=match):
         release_gaussian(VALUES, reservation)
+    with pytest.raises(ReservationError, match=match):
+        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
 
 
 def test_constructed() -> None:
@@ -141,19 +143,6 @@ def test_borrowed_from_another_fit(reservation: Reservation) -> None:
 def test_copies(reservation: Reservation, copier) -> None:
     with pytest.raises(ReservationError, match="cannot be copied or pickled"):
         copier(reservation)
-
-
-@pytest.mark.usefixtures("_no_noise")
-def test_a_forked_process_may_not_draw(
-    monkeypatch: pytest.MonkeyPatch,
-    accountant: PrivacyAccountant,
-    reservation: Reservation,
-) -> None:
-    monkeypatch.setattr("skdpsynth.privacy._accountant.os.getpid", lambda: -1)
-    with pytest.raises(ReservationError, match="Another process"):
-        release_gaussian(VALUES, reservation)
-    with pytest.raises(ReservationError, match="Another process"):
-        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
 
 
 def test_threads_share_the_count(accountant: PrivacyAccountant) -> None:
