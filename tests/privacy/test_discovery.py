@@ -109,25 +109,18 @@ def test_the_room_in_the_threshold_covers_removing_a_row() -> None:
         assert d / (1 - d) <= t
 
 
-def test_a_delta_that_was_not_reserved_is_refused() -> None:
-    reservation = noisy(1.0, delta=1e-7)
-    with pytest.raises(ReservationError, match=r"delta of 1e-07, .* needs 1e-06"):
-        thresholded_counts([np.array([5])], reservation, 1e-6)
-    with pytest.raises(ValueError, match="at least one column"):
-        thresholded_counts([], reservation, 1e-7)
-    assert reservation.used == 0
-
-
-def test_a_million_keys_of_one_row_each_cost_no_noise() -> None:
-    columns = [np.ones(10**6, dtype=np.int64)]
-    ((keys, counts),) = thresholded_counts(columns, noisy(1.0, delta=1e-6), 1e-6)
-    assert keys.size == counts.size == 0
-
-
-def test_too_small_a_sensitivity_is_refused() -> None:
-    reservation = noisy(math.sqrt(2), delta=1e-6)
-    with pytest.raises(ReservationError, match=r"needs 1\.73205"):
-        thresholded_counts([np.array([5])] * 3, reservation, 1e-6)
+@pytest.mark.parametrize(
+    ("n_columns", "error", "match"),
+    [
+        (1, ReservationError, r"delta of 1e-07, .* needs 1e-06"),
+        (3, ReservationError, r"needs 1\.73205"),
+        (0, ValueError, "at least one column"),
+    ],
+)
+def test_what_was_not_reserved_is_refused(n_columns, error, match) -> None:
+    reservation = noisy(math.sqrt(2), delta=1e-7)
+    with pytest.raises(error, match=match):
+        thresholded_counts([np.array([5])] * n_columns, reservation, 1e-6)
     assert reservation.used == 0
 
 

@@ -170,62 +170,54 @@ N_BINS = [3, 3, 3]
 PAIRS = np.array([[0, 1], [1, 2]])
 
 
-def histogram(parts):
-    noisy_histogram(parts, N_BINS, noisy(math.sqrt(3)))
-
-
-def count(parts):
-    noisy_counts(parts.map(take_first), 3, noisy(1.0))
-
-
 def take_first(codes):
     return codes[:, 0]
 
 
-def centred(parts, weight=0.7):
-    line = noisy(centred_sensitivity(N_BINS, weight))
-    centred_histogram(parts, N_BINS, line, weight)
+def second_moments(own, line):
+    noisy_second_moments(own, np.zeros(3), 1.0, line)
 
 
-def pair_tables(parts, scale=1):
-    line = noisy(scale * math.sqrt(2))
-    noisy_pair_tables(parts, N_BINS, PAIRS, line, scale)
-
-
-def pair_distances(parts):
-    expected = np.full((9, 9), SMALLEST)
-    noisy_pair_distances(parts, N_BINS, expected, noisy(math.sqrt(3)))
-
-
-def triple_tables(parts):
-    noisy_triple_tables(parts, 3, np.array([[0, 1, 2]]), noisy(GRID), GRID)
-
-
-def second_moments(parts):
-    noisy_second_moments(parts, np.zeros(3), 1.0, noisy(MOMENTS_SENSITIVITY))
-
-
+TRIPLE, FAR = np.array([[0, 1, 2]]), np.full((9, 9), SMALLEST)
 STATISTICS = {
-    "histogram": (histogram, CODES, OTHER),
-    "count": (count, CODES, OTHER),
-    "centred": (centred, CODES, OTHER),
-    "pair tables": (pair_tables, CODES, OTHER),
-    "pair distances": (pair_distances, CODES, OTHER),
-    "pair tables on the grid": (partial(pair_tables, scale=GRID), CODES, OTHER),
-    "triple tables": (triple_tables, CODES, OTHER),
-    "second moments": (second_moments, SCORES, -SCORES),
-    "opposite moments": (second_moments, SCORES * [-1, 1, 1], SCORES),
+    "histogram": (lambda own, line: noisy_histogram(own, N_BINS, line), math.sqrt(3)),
+    "count": (lambda own, line: noisy_counts(own.map(take_first), 3, line), 1.0),
+    "centred": (
+        lambda own, line: centred_histogram(own, N_BINS, line, 0.7),
+        centred_sensitivity(N_BINS, 0.7),
+    ),
+    "pair tables": (
+        lambda own, line: noisy_pair_tables(own, N_BINS, PAIRS, line),
+        math.sqrt(2),
+    ),
+    "pair tables on the grid": (
+        lambda own, line: noisy_pair_tables(own, N_BINS, PAIRS, line, GRID),
+        GRID * math.sqrt(2),
+    ),
+    "pair distances": (
+        lambda own, line: noisy_pair_distances(own, N_BINS, FAR, line),
+        math.sqrt(3),
+    ),
+    "triple tables": (
+        lambda own, line: noisy_triple_tables(own, 3, TRIPLE, line, GRID),
+        GRID,
+    ),
+    "second moments": (second_moments, MOMENTS_SENSITIVITY, SCORES, -SCORES),
+    "opposite moments": (
+        *(second_moments, MOMENTS_SENSITIVITY),
+        *(SCORES * [-1, 1, 1], SCORES),
+    ),
 }
 
 
-def exact_of(statistic, parts):
-    """Give what is about to be released, in Python's integers; and its sensitivity."""
+def exact_of(statistic, sensitivity, parts):
+    """Give what is about to be released, in Python's integers."""
     seen = []
     with observe_releases(seen.append):
-        statistic(parts)
+        statistic(parts, noisy(sensitivity))
     (release,) = seen
     assert release.exact.dtype == np.int64
-    return release.exact.ravel().tolist(), release.reservation.sensitivity
+    return release.exact.ravel().tolist()
 
 
 @pytest.mark.parametrize("name", STATISTICS)
@@ -234,18 +226,20 @@ def test_a_row_moves_sums_near_the_end_of_int64_by_their_sensitivity(name):
 
     Numbers of a wrapped sum differ by 2**64 there. None changes its sign.
     """
-    statistic, rows, other = STATISTICS[name]
-    alone, _ = exact_of(statistic, Repeated(rows, 1))
+    statistic, sensitivity, *rows_of_it = STATISTICS[name]
+    rows, other = rows_of_it or (CODES, OTHER)
+    exact = partial(exact_of, statistic, sensitivity)
+    alone = exact(Repeated(rows, 1))
     sizes = {1, *(abs(value) for value in alone if value)}
     ends = [LARGEST // size for size in sizes]
     for times in (3, MOST_ROWS - 1, MOST_ROWS, *ends, 2**63 - 1, 2**64, 2**70 + 1):
-        before, sensitivity = exact_of(statistic, Repeated(rows, times))
+        before = exact(Repeated(rows, times))
         if name != "pair distances":  # it has a distance of its own where no row is
             for value, of_one in zip(before, alone, strict=True):
                 assert value * of_one >= 0
                 assert (value == 0) == (of_one == 0)
         for more in (rows, other):
-            after, _ = exact_of(statistic, Repeated(rows, times, more))
+            after = exact(Repeated(rows, times, more))
             moved = [a - b for a, b in zip(after, before, strict=True)]
             assert sum(x * x for x in moved) <= sensitivity**2 * (1 + 1e-12)
             if times == 3:  # that the sensitivity is this one, but for rounding

@@ -407,7 +407,9 @@ def test_mechanisms_are_named():
     accountant.reserve_votes("bits", mu=mu, n_teachers=9, noise="laplace")
     accountant.reserve_votes("more", mu=mu, n_teachers=9, scope=UNLABELLED)
     accountant.reserve_sampled_gaussian("steps", mu=mu, sampling_rate=0.25, scope=1)
+    accountant.remark("Two kinds of rows.")
     lines = str(accountant.report()).splitlines()
+    assert "Two kinds of rows." in lines
     found = {line.split()[0]: re.split("  +", line)[1:3] for line in lines if line}
     assert found["sums"] == ["all rows", "discrete Gaussian"]
     assert found["bits"] == ["all rows", "vote, Laplace"]

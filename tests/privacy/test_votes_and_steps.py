@@ -12,7 +12,6 @@ from scipy import stats
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.privacy import (
-    UNLABELLED,
     PrivacyAccountant,
     _accountant,
     noisy_votes,
@@ -164,15 +163,6 @@ def test_a_tail_is_charged():
     with pytest.raises(BudgetExceededError, match="of delta"):
         reserve(scope="a", tail_delta=TAIL)
     reserve(scope="b", tail_delta=TAIL)
-
-
-def test_rows_without_a_label_have_a_scope():
-    ledger = accountant()
-    ledger.reserve_sampled_gaussian("s", mu=0.01, sampling_rate=0.5, scope=UNLABELLED)
-    ledger.remark("Two kinds of rows.")
-    report = ledger.report()
-    assert report.entries[0].scope == "rows without a label"
-    assert "Two kinds of rows." in report.notes
 
 
 # --- The noise of a charge ---------------------------------------------------------
