@@ -213,7 +213,8 @@ class Ledger:
         # By id. Each entry keeps its reservation alive, so that no id comes twice.
         self._entries: dict[int, Entry] = {}
         self._closed = False
-        self._insecure = insecure_randomness_active()
+        # Whether the insecure context was active at any step of the fit.
+        self.insecure = insecure_randomness_active()
         # A forked child has a copy of the ledger and would draw the same part again.
         self._process = os.getpid()
         self.lock = threading.RLock()
@@ -222,11 +223,6 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """All lines, in the order of reservation."""
         return tuple(self._entries.values())
-
-    @property
-    def insecure(self) -> bool:
-        """Whether the insecure context was active at any step of the fit."""
-        return self._insecure
 
     def issue(self, line: Entry) -> Reservation:
         """Write a copy of a line into the ledger and return its reservation."""
@@ -259,7 +255,7 @@ class Ledger:
 
     def note_insecure(self) -> None:
         """Remember for good that the insecure context was active."""
-        self._insecure = self._insecure or insecure_randomness_active()
+        self.insecure = self.insecure or insecure_randomness_active()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise ReservationError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -29,7 +30,6 @@ from skdpsynth.privacy._tables import exact_pair_counts
 from skdpsynth.privacy.testing import observe_releases
 
 SMALL = settings(max_examples=80, deadline=None)
-ALPHA = 1e-6
 SIZES = [3, 1, 4, 2]
 
 
@@ -415,52 +415,51 @@ def test_long_rows_are_shortened_and_keep_their_direction():
 # --- Noise ------------------------------------------------------------------------
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("scale", [1, GRID])
-def test_every_cell_of_pairs_has_the_noise_of_the_ledger(scale):
-    """5 columns of 30 bins: 9,000 cells, and no cell beside them."""
-    sizes, pairs = [30] * 5, pairs_of(5)
-    codes = random_codes(500, sizes)
-    reservation = noisy(scale * math.sqrt(10))
-    assert reservation.noise_std == pytest.approx(scale * math.sqrt(10) / 0.2, rel=0.01)
-    released = noisy_pair_tables(codes, sizes, pairs, reservation, scale)
-    counts, measured = exact_pair_counts(codes, sizes), measured_cells(sizes, pairs)
-    assert measured.sum() == 9000
-    assert (released[~measured] == 0).all()
-    exact_values = scale * counts[measured]
-    assert is_noise(released[measured] - exact_values, reservation.noise_std)
+MANY, SIX = random_codes(500, [30] * 5), random_codes(300, [6] * 6)
+TWOS, TENS = random_codes(40, [2] * 64), np.full((128, 128), 10)
+SCORES = np.random.default_rng(0).normal(size=(50, 64))
+MEASURED = measured_cells([30] * 5, pairs_of(5))
+
+
+def measured_pairs(line, scale):
+    released = noisy_pair_tables(MANY, [30] * 5, pairs_of(5), line, scale)
+    assert (released[~MEASURED] == 0).all()
+    return released[MEASURED]
+
+
+# What is released, its sensitivity, how many numbers that are, and their unit.
+NOISED = {
+    "pairs": (partial(measured_pairs, scale=1), math.sqrt(10), 9000, 1),
+    "pairs on the grid": (
+        *(partial(measured_pairs, scale=GRID), GRID * math.sqrt(10)),
+        *(9000, 1),
+    ),
+    "distances": (
+        lambda line: noisy_pair_distances(TWOS, [2] * 64, TENS, line),
+        *(math.sqrt(2016), 2016, 1),
+    ),
+    "triples": (
+        lambda line: noisy_triple_tables(SIX, 6, triples_of(6), line),
+        *(math.sqrt(20), 4320, 1),
+    ),
+    "triples on the grid": (
+        lambda line: noisy_triple_tables(SIX, 6, triples_of(6), line, GRID),
+        *(GRID * math.sqrt(20), 4320, 1),
+    ),
+    "moments": (
+        lambda line: noisy_second_moments(SCORES, np.zeros(64), 0.01, line),
+        *(MOMENTS_SENSITIVITY, 2016, 0.01**2),
+    ),
+}
 
 
 @pytest.mark.statistical
-def test_every_distance_has_the_noise_of_the_ledger():
-    """2,016 pairs of 64 columns."""
-    sizes = [2] * 64
-    codes, expected = random_codes(40, sizes), np.full((128, 128), 10)
-    reservation = noisy(math.sqrt(2016))
-    off = np.abs(exact_pair_counts(codes, sizes) - 10)
-    distances = off.reshape(64, 2, 64, 2).sum(axis=(1, 3))[np.triu_indices(64, 1)]
-    released = noisy_pair_distances(codes, sizes, expected, reservation)
-    assert is_noise(released - distances, reservation.noise_std)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("scale", [1, GRID])
-def test_every_cell_of_triples_has_the_noise_of_the_ledger(scale):
-    """20 triples of 6 columns with 6 groups: 4,320 cells."""
-    codes, triples = random_codes(300, [6] * 6), triples_of(6)
-    reservation = noisy(scale * math.sqrt(20))
-    assert reservation.noise_std == pytest.approx(scale * math.sqrt(20) / 0.2, rel=0.01)
-    counts = noisy_triple_tables(codes, 6, triples, exact(math.sqrt(20)))
-    released = noisy_triple_tables(codes, 6, triples, reservation, scale)
-    assert is_noise(released - scale * counts, reservation.noise_std)
-
-
-@pytest.mark.statistical
-def test_every_moment_has_the_noise_of_the_ledger():
-    """2,016 pairs of 64 columns, in squared units of the scores."""
-    scores, unit = np.random.default_rng(0).normal(size=(50, 64)), 0.01
-    counts = np.array(exact_moments(scores, unit=unit)) * unit**2
-    reservation = noisy(MOMENTS_SENSITIVITY)
-    assert reservation.noise_std == pytest.approx(MOMENTS_SENSITIVITY / 0.2, rel=0.01)
-    released = noisy_second_moments(scores, np.zeros(64), unit, reservation)
-    assert is_noise(released - counts, reservation.noise_std * unit**2)
+@pytest.mark.parametrize("name", NOISED)
+def test_every_number_has_the_noise_of_the_ledger(name):
+    """Each fails by chance at a rate of 1e-6."""
+    release, sensitivity, n_numbers, unit = NOISED[name]
+    reservation = noisy(sensitivity)
+    assert reservation.noise_std == pytest.approx(sensitivity / 0.2, rel=0.01)
+    noise = release(reservation) - release(exact(sensitivity))
+    assert noise.size == n_numbers
+    assert is_noise(noise, reservation.noise_std * unit)
