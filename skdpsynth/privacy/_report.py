@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context
 from enum import Enum
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import gdp_epsilon
@@ -107,13 +107,12 @@ def _read(kind: str, value: Any) -> Any:  # noqa: ANN401 - any field
 
 def _check_ranges(report: PrivacyReport) -> None:
     """Raise a ValueError where the fields of a report contradict each other."""
-    known = set(get_args(Kind))
     if not (
         0 < report.delta < 1
         and report.discovery_delta < report.delta
         and report.private == (report.epsilon < math.inf)
         and (report.mu <= _MAX_MU or not report.private)
-        and all(entry.kind in known for entry in report.entries)
+        and all(entry.kind in _MECHANISMS for entry in report.entries)
         and all(0 < entry.sampling_rate <= 1 for entry in report.entries)
         and all(entry.used <= entry.releases for entry in report.entries)
     ):
@@ -121,8 +120,6 @@ def _check_ranges(report: PrivacyReport) -> None:
 
 
 _VERSION = 2  # of what `to_dict` gives
-_RELATION = "add or remove one row"
-_UNIT = "one row of the training table"
 # What `to_dict` derives from the fields.
 _DERIVED = ("report_version", "statement", "epsilon_by_delta", "not_covered")
 _OTHER_DELTAS = (100.0, 10.0, 0.1, 0.01)  # in units of the total delta
@@ -195,8 +192,8 @@ class PrivacyReport:
     accountant: str
     software: str
     declared: tuple[str, ...] | None = None
-    relation: str = _RELATION
-    unit: str = _UNIT
+    relation: str = "add or remove one row"
+    unit: str = "one row of the training table"
 
     @property
     def statement(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -100,9 +100,8 @@ def test_forged(reservation: Reservation) -> None:
     twin = object.__new__(Reservation)
     object.__setattr__(twin, "_ledger", reservation._ledger)
     fake_ledger = object.__new__(Reservation)
-    object.__setattr__(
-        fake_ledger, "_ledger", SimpleNamespace(_draw_down=lambda *a: None)
-    )
+    generous = SimpleNamespace(_draw_down=lambda *_: None)
+    object.__setattr__(fake_ledger, "_ledger", generous)
     for forged in (empty, twin, fake_ledger):
         with pytest.raises(ReservationError, match="in no ledger"):
             release_gaussian(VALUES, forged)
@@ -147,22 +146,17 @@ def test_copies(reservation: Reservation, copier) -> None:
 
 def test_threads_share_the_count(accountant: PrivacyAccountant) -> None:
     reservation = accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=200)
-    refused = []
 
-    def draw() -> None:
-        for _ in range(100):
-            try:
-                reservation._draw_down()
-            except ReservationError:
-                refused.append(1)
+    def draw(_: int) -> bool:
+        try:
+            reservation._draw_down()
+        except ReservationError:
+            return False
+        return True
 
-    threads = [threading.Thread(target=draw) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert reservation.used == 200
-    assert len(refused) == 200
+    with ThreadPoolExecutor(4) as pool:
+        drawn = [*pool.map(draw, range(400))]
+    assert reservation.used == sum(drawn) == 200
 
 
 def test_a_failed_draw_stays_used(
