@@ -128,10 +128,10 @@ def test_the_stages_are_told_in_order(caplog, monkeypatch):
         "delta 1e-05"
     )
     report = synthesizer.privacy_report()
-    bought = [text for text in messages if text.startswith("Buying ")]
-    assert len(bought) == len(report.entries)
-    for text, entry in zip(bought, report.entries, strict=True):
-        assert text.startswith(f"Buying {entry.name}, paid by {entry.scope}: ")
+    reserved = [text for text in messages if text.startswith("Reserving ")]
+    assert len(reserved) == len(report.entries)
+    for text, entry in zip(reserved, report.entries, strict=True):
+        assert text.startswith(f"Reserving {entry.name} for {entry.scope}: ")
     plans = [text for text in messages if text.startswith("Plan of class ")]
     assert len(plans) == len(synthesizer.classes_)
     assert messages[-1] == "Fitted, at epsilon inf and delta 1e-05"  # frozen noise

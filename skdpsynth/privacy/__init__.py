@@ -1,7 +1,7 @@
 """Privacy: budgets, ledgers, mechanisms. No torch and no pandas here.
 
-A `PrivacyAccountant` hands out reservations, and a mechanism draws one down with every
-release. Mechanisms, each with its sensitivity proved beside it: counts of one column
+A `PrivacyAccountant` makes reservations, and every release of a mechanism draws one
+down. Mechanisms, each with its sensitivity proved beside it: counts of one column
 (`noisy_counts`, `centred_histogram`, `thresholded_counts`), tables of two and three
 columns and second moments (`noisy_pair_tables`, `noisy_triple_tables`,
 `noisy_second_moments`), sums of clipped vectors (`gaussian_sum`), votes (`noisy_votes`,

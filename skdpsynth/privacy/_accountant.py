@@ -8,19 +8,11 @@ import operator
 import os
 import sys
 import threading
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import (
-    TYPE_CHECKING,
-    NoReturn,
-    SupportsIndex,
-)
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
-from skdpsynth.exceptions import (
-    BudgetExceededError,
-    ReservationError,
-    check_range,
-)
+from skdpsynth.exceptions import BudgetExceededError, ReservationError, check_range
 from skdpsynth.privacy._calibration import (
     certified_epsilon,
     gdp_mu,
@@ -31,7 +23,6 @@ from skdpsynth.privacy._calibration import (
 )
 from skdpsynth.privacy._random import insecure_randomness_active
 from skdpsynth.privacy._report import (
-    _METHOD,
     FLOAT_NOISE,
     INSECURE,
     NO_NOISE,
@@ -42,7 +33,7 @@ from skdpsynth.privacy._report import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable
 
     from skdpsynth.privacy._budget import PrivacyBudget
     from skdpsynth.privacy._calibration import VoteNoise
@@ -114,7 +105,7 @@ class Reservation:
 
     @property
     def scope(self) -> Hashable | None:
-        """Key of the class whose rows pay; None when every row pays."""
+        """Key of the class whose rows are charged; None: every row is."""
         return self._entry.scope
 
     @property
@@ -179,21 +170,37 @@ class Reservation:
 
 @dataclass
 class Entry:
-    """One line of the ledger. Only the ledger writes it."""
+    """One line of the ledger: a reservation, and how many releases were drawn."""
 
-    # Set by the ledger.
-    reservation: Reservation = field(init=False, repr=False, compare=False)
     name: str
     scope: Hashable | None
     mu: float
     sensitivity: float
-    noise_std: float
     count: int
     delta: float
+    noise_std: float = math.nan  # until the charge is turned into it
     kind: Kind = "gaussian"
     sampling_rate: float = 1.0
     n_teachers: int = 0
     used: int = 0
+    # Set by the ledger.
+    reservation: Reservation = field(init=False, repr=False, compare=False)
+
+    def reported(self, mu_cap: float) -> ReportEntry:
+        """Give the line of the report."""
+        mu_total = math.sqrt(self.count) * self.mu
+        return ReportEntry(
+            name=self.name,
+            scope=scope_words(self.scope),
+            releases=self.count,
+            used=self.used,
+            sensitivity=self.sensitivity,
+            noise_std=self.noise_std,
+            mu_total=mu_total,
+            share=100 * (mu_total / mu_cap) ** 2 if mu_cap < math.inf else None,
+            kind=self.kind,
+            sampling_rate=self.sampling_rate,
+        )
 
 
 class Ledger:
@@ -206,7 +213,8 @@ class Ledger:
         # By id. Each entry keeps its reservation alive, so that no id comes twice.
         self._entries: dict[int, Entry] = {}
         self._closed = False
-        self._insecure = insecure_randomness_active()
+        # Whether the insecure context was active at any step of the fit.
+        self.insecure = insecure_randomness_active()
         # A forked child has a copy of the ledger and would draw the same part again.
         self._process = os.getpid()
         self.lock = threading.RLock()
@@ -216,11 +224,6 @@ class Ledger:
         """All lines, in the order of reservation."""
         return tuple(self._entries.values())
 
-    @property
-    def insecure(self) -> bool:
-        """Whether the insecure context was active at any step of the fit."""
-        return self._insecure
-
     def issue(self, line: Entry) -> Reservation:
         """Write a copy of a line into the ledger and return its reservation."""
         with self.lock:
@@ -228,10 +231,7 @@ class Ledger:
             self.note_insecure()
             reservation = object.__new__(Reservation)
             object.__setattr__(reservation, "_ledger", self)
-            # A line of our own, of which nothing is used.
-            own = [item.name for item in fields(Entry) if item.init]
-            entry = Entry(**{name: getattr(line, name) for name in own})
-            entry.used = 0
+            entry = replace(line, used=0)
             entry.reservation = reservation
             self._entries[id(reservation)] = entry
         return reservation
@@ -255,7 +255,7 @@ class Ledger:
 
     def note_insecure(self) -> None:
         """Remember for good that the insecure context was active."""
-        self._insecure = self._insecure or insecure_randomness_active()
+        self.insecure = self.insecure or insecure_randomness_active()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise ReservationError(
@@ -299,126 +299,6 @@ _MAX_DISCOVERY_DELTA = 0.1
 # Rounding of the shares of a plan that uses exactly the cap.
 _ROUNDING = 1e-9
 
-
-@dataclass(frozen=True)
-class Cap:
-    """The budget of one fit; public.
-
-    Of `delta`, thresholded releases and tails of blocks may pay `discovery_delta`;
-    `amplified`: sampling of rows may be made use of; `mu`: the root of the mu^2 that a
-    row may pay, inf without noise.
-    """
-
-    epsilon: float
-    delta: float
-    discovery_delta: float
-    amplified: bool
-    mu: float
-
-    @property
-    def certified(self) -> float:
-        """Epsilon of all that may be spent: it holds before any data is touched."""
-        if self.mu == math.inf:
-            return math.inf
-        return certified_epsilon(self.mu, self.delta - self.discovery_delta)
-
-
-def fixed_cap(
-    epsilon: float, delta: float, discovery_delta: float, *, amplified: bool
-) -> Cap:
-    """Turn a request into a cap; what discovery leaves of delta sets its mu."""
-    check_range("epsilon", epsilon, epsilon > 0, "a number > 0")
-    check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
-    fits = 0 <= discovery_delta < delta and discovery_delta <= _MAX_DISCOVERY_DELTA
-    allowed = f"in [0, delta) and <= {_MAX_DISCOVERY_DELTA}"
-    check_range("discovery_delta", discovery_delta, fits, allowed)
-    epsilon, delta, discovery_delta = map(float, (epsilon, delta, discovery_delta))
-    room = _CERTIFICATE_ROOM
-    if epsilon > _LARGE_EPSILON:
-        room = _LARGE_ROOM
-    elif epsilon < _SMALL_EPSILON:
-        room = _SMALL_ROOM
-    mu = gdp_mu(epsilon * (1 - room), delta - discovery_delta)
-    return Cap(epsilon, delta, discovery_delta, amplified, mu)
-
-
-class Spending:
-    """Sums of mu^2 and of delta: what every row pays, and what each scope's rows do."""
-
-    def __init__(self, cap: Cap) -> None:
-        self._cap = cap
-        self._mu_squared: dict[Hashable | None, float] = {None: 0.0}
-        self._deltas: dict[Hashable | None, float] = {None: 0.0}
-
-    def mu_squared(self, scope: Hashable | None = None) -> float:
-        """Sum what the rows of a scope pay; None: those of the worst one."""
-        return _paid(self._mu_squared, scope)
-
-    def delta(self, scope: Hashable | None = None) -> float:
-        """Sum the deltas that the rows of a scope pay; None: those of the worst one."""
-        return _paid(self._deltas, scope)
-
-    def left(self, scope: Hashable | None = None) -> float:
-        """Give the mu that one more release could have; inf without noise."""
-        if self._cap.mu == math.inf:
-            return math.inf
-        return math.sqrt(max(self._cap.mu**2 - self.mu_squared(scope), 0.0))
-
-    def add(self, scope: Hashable | None, mu_squared: float, delta: float) -> None:
-        """Charge what `refuse_if_exceeded` let pass."""
-        self._mu_squared[scope] = self._mu_squared.get(scope, 0.0) + mu_squared
-        self._deltas[scope] = self._deltas.get(scope, 0.0) + delta
-
-    def refuse_if_exceeded(
-        self, name: str, scope: Hashable | None, mu_squared: float, delta: float
-    ) -> None:
-        """Raise `BudgetExceededError` if one of the caps would be passed."""
-        total, paid = self._cap.mu**2, self.mu_squared(scope)
-        # An infinite cap allows everything; a finite one allows no infinite mu.
-        if total < math.inf and paid + mu_squared > total * (1 + _ROUNDING):
-            left = max(1 - paid / total, 0.0)
-            raise BudgetExceededError(
-                f"The reservation {name!r} asks for {mu_squared / total:.4%} of the "
-                f"privacy budget (in mu^2), but {left:.4%} is left. Give it a smaller "
-                "share or fewer releases, or fit with a larger epsilon."
-            )
-        paid, allowed = self.delta(scope), self._cap.discovery_delta
-        if delta > 0 and paid + delta > allowed * (1 + _ROUNDING):
-            left = max(allowed - paid, 0.0)
-            raise BudgetExceededError(
-                f"The reservation {name!r} asks for {delta / self._cap.delta:.4%} of "
-                f"delta, but {left / self._cap.delta:.4%} is left for discovery. "
-                "Ask for less or set aside a larger discovery_delta."
-            )
-
-
-def _paid(sums: dict[Hashable | None, float], scope: Hashable | None) -> float:
-    """Sum what every row pays and what one class (None: the worst one) pays."""
-    if scope is not None:
-        return sums[None] + sums.get(scope, 0.0)
-    worst = max((v for key, v in sums.items() if key is not None), default=0.0)
-    return sums[None] + worst
-
-
-def check_request(mu: float, count: int, scope: Hashable | None, delta: float) -> None:
-    """Refuse a charge that is no number, or a key that no row could be found under."""
-    # The square is what is charged, so it must not vanish.
-    check_range("mu", mu, mu > 0 and mu * mu > 0, "a number > 0")
-    check_range("count", count, count >= 1, "an int >= 1")
-    check_range("delta", delta, 0 <= delta < 1, "a number in [0, 1)")
-    # A key that differs from itself (NaN, NA) would open a new class at every use.
-    if not _equals_itself(scope):
-        msg = "scope must equal itself, so that its class pays once and for all."
-        raise ValueError(msg)
-
-
-def _equals_itself(key: Hashable | None) -> bool:
-    try:
-        return bool(key == key)
-    except TypeError:
-        return False
-
-
 _LOG = logging.getLogger("skdpsynth")
 
 
@@ -435,8 +315,8 @@ class PrivacyAccountant:
         Part of `delta` set aside for what needs a delta of its own (thresholded keys,
         tails of blocks), in [0, delta) and at most 0.1.
     amplified : bool, default=False
-        Whether sampling of rows may be made use of. It makes no charge larger, but the
-        price of replacing a row.
+        Whether sampling of rows may be made use of. No charge becomes larger by it,
+        but the epsilon for replacing a row does.
     budget : PrivacyBudget, optional
         What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
         fails later stays charged.
@@ -451,7 +331,7 @@ class PrivacyAccountant:
     ValueError
         For an epsilon or a delta outside its range.
     BudgetExceededError
-        When `budget` has less than ``(epsilon, delta)`` left. Nothing is spent then.
+        When `budget` has less than ``(epsilon, delta)`` left. Nothing is charged then.
 
     See Also
     --------
@@ -461,10 +341,10 @@ class PrivacyAccountant:
     Notes
     -----
     The guarantee is for adding or removing one row. Releases with ``scope=None`` are
-    paid by every row. Releases with a scope are paid by the rows of that class only,
-    and since a row has one class, classes compose in parallel: a row pays
-    ``mu_all^2 + mu_class^2``, and the total is the worst class's. What is claimed is
-    the cap, whatever was reserved: how much that is may depend on earlier releases.
+    charged to every row, releases with a scope to the rows of that class only. Since a
+    row has one class, classes compose in parallel: a row is charged ``mu_all^2 +
+    mu_class^2``, and the total is the worst class's. What is claimed is the cap,
+    whatever was reserved: how much that is may depend on earlier releases.
 
     Examples
     --------
@@ -488,27 +368,42 @@ class PrivacyAccountant:
         amplified: bool = False,
         budget: PrivacyBudget | None = None,
     ) -> None:
-        self._cap = fixed_cap(epsilon, delta, discovery_delta, amplified=amplified)
+        check_range("epsilon", epsilon, epsilon > 0, "a number > 0")
+        check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
+        fits = 0 <= discovery_delta < delta and discovery_delta <= _MAX_DISCOVERY_DELTA
+        allowed = f"in [0, delta) and <= {_MAX_DISCOVERY_DELTA}"
+        check_range("discovery_delta", discovery_delta, fits, allowed)
+        self._epsilon, self._delta = float(epsilon), float(delta)
+        self._discovery_delta, self._amplified = float(discovery_delta), amplified
+        room = _CERTIFICATE_ROOM
+        if epsilon > _LARGE_EPSILON:
+            room = _LARGE_ROOM
+        elif epsilon < _SMALL_EPSILON:
+            room = _SMALL_ROOM
+        self._curve_delta = self._delta - self._discovery_delta
+        self._mu_cap = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
         self._ledger = Ledger()
         self._remarks: list[str] = []
-        self._spending = Spending(self._cap)
+        # Sums of mu^2 and of delta: of every row, and those of each scope beside.
+        self._mu_squared: dict[Hashable | None, float] = {}
+        self._deltas: dict[Hashable | None, float] = {}
         if budget is not None:  # last, so that nothing charged can fail here
             budget.charge(epsilon, delta)
 
     @property
     def mu_cap(self) -> float:
-        """What the whole fit may spend: the root of a sum of mu^2."""
-        return self._cap.mu
+        """What the whole fit may be charged: the root of a sum of mu^2."""
+        return self._mu_cap
 
     @property
     def delta(self) -> float:
         """Total delta of the fit."""
-        return self._cap.delta
+        return self._delta
 
     @property
     def private(self) -> bool:
         """False when epsilon is infinite or noise came from a seeded generator."""
-        return not self._ledger.insecure and self._cap.epsilon < math.inf
+        return not self._ledger.insecure and self._epsilon < math.inf
 
     @property
     def epsilon(self) -> float:
@@ -517,7 +412,9 @@ class PrivacyAccountant:
         At most the epsilon asked for, and the same for every table. Infinite when the
         fit is not private.
         """
-        return self._cap.certified if self.private else math.inf
+        if not self.private:
+            return math.inf
+        return certified_epsilon(self._mu_cap, self._curve_delta)
 
     def remark(self, text: str) -> None:
         """Add a sentence to the notes of the report.
@@ -553,7 +450,7 @@ class PrivacyAccountant:
         count : int, default=1
             Number of releases, at least 1.
         scope : hashable, optional
-            Key of the class whose rows pay. None: every row pays.
+            Key of the class whose rows are charged. None: every row is.
         delta : float, default=0.0
             Delta of one release beside the Gaussian curve, taken out of
             `discovery_delta`.
@@ -573,15 +470,9 @@ class PrivacyAccountant:
             For an argument outside its range.
         """
         return self._reserve(
-            name,
-            "gaussian",
-            mu=mu,
-            count=count,
-            scope=scope,
-            sensitivity=float(sensitivity),
+            Entry(name, scope, mu, float(sensitivity), count, delta),
             # The one place that turns this charge into noise; so for the others below.
-            noise_std=lambda: grid_noise_std(mu, sensitivity),
-            delta=delta,
+            lambda: grid_noise_std(mu, sensitivity),
         )
 
     def reserve_sampled_gaussian(
@@ -606,14 +497,14 @@ class PrivacyAccountant:
             block is charged ``sqrt(count)`` times as much.
         sampling_rate : float
             Probability with which each row is in a step's sample, independently of
-            all others and by secret draws; in (0, 1], public or bought.
+            all others and by secret draws; in (0, 1], public or a release.
         sensitivity : float, optional
             L2 sensitivity of sums of whole numbers, positive: their noise is discrete.
             None: sums of floating-point numbers, in clipping norms.
         count : int, default=1
             Number of steps, at least 1.
         scope : hashable, optional
-            Key of the class whose rows pay. None: every row pays.
+            Key of the class whose rows are charged. None: every row is.
         tail_delta : float, default=0.0
             Delta of the whole block, out of `discovery_delta`; only of an accountant
             that is `amplified`. Without any, a step is charged as if every row were in
@@ -635,11 +526,17 @@ class PrivacyAccountant:
         Discrete noise is a post-processing of continuous noise (`grid_noise_std`) when
         it is added to a sample's sum as well, so it is charged as that is.
         """
-        if tail_delta > 0 and not self._cap.amplified:
+        if tail_delta > 0 and not self._amplified:
             raise ValueError(
                 "Sampling counts only where the accountant was told so in advance. "
                 "Make it with amplified=True, or leave out tail_delta."
             )
+        line = Entry(name, scope, mu, 1.0, count, tail_delta / max(count, 1))
+        line.sampling_rate = float(sampling_rate)
+        if sensitivity is None:
+            line.kind = "sampled gaussian"
+        else:
+            line.sensitivity = float(sensitivity)
 
         def noise_std() -> float:
             block = mu * math.sqrt(count), sampling_rate, count, tail_delta
@@ -648,17 +545,7 @@ class PrivacyAccountant:
                 return multiplier
             return grid_noise_std(1 / multiplier, sensitivity)
 
-        return self._reserve(
-            name,
-            "sampled gaussian" if sensitivity is None else "gaussian",
-            mu=mu,
-            count=count,
-            scope=scope,
-            sensitivity=1.0 if sensitivity is None else float(sensitivity),
-            noise_std=noise_std,
-            sampling_rate=float(sampling_rate),
-            delta=tail_delta / max(count, 1),
-        )
+        return self._reserve(line, noise_std)
 
     def reserve_votes(
         self,
@@ -685,7 +572,7 @@ class PrivacyAccountant:
         count : int, default=1
             Number of votes, at least 1.
         scope : hashable, optional
-            Key of the class whose rows pay. None: every row pays.
+            Key of the class whose rows are charged. None: every row is.
         noise : {"gaussian", "laplace"}, default="gaussian"
             Law of the discrete noise on the number of votes.
         tail_delta : float, default=0.0
@@ -705,58 +592,57 @@ class PrivacyAccountant:
         if n_teachers < 1:
             msg = f"Expected at least 1 teacher. Got {n_teachers!r} instead."
             raise ValueError(msg)
-        kind: Kind = "gaussian vote" if noise == "gaussian" else "laplace vote"
+        line = Entry(name, scope, mu, 1.0, count, tail_delta / max(count, 1))
+        line.kind = "gaussian vote" if noise == "gaussian" else "laplace vote"
+        line.n_teachers = operator.index(n_teachers)
         return self._reserve(
-            name,
-            kind,
-            mu=mu,
-            count=count,
-            scope=scope,
-            noise_std=lambda: vote_noise_std(
-                mu * math.sqrt(count), count, noise, tail_delta
-            ),
-            n_teachers=n_teachers,
-            delta=tail_delta / max(count, 1),
+            line,
+            lambda: vote_noise_std(mu * math.sqrt(count), count, noise, tail_delta),
         )
 
-    def _reserve(
-        self,
-        name: str,
-        kind: Kind,
-        *,
-        mu: float,
-        count: int,
-        scope: Hashable | None,
-        noise_std: Callable[[], float],
-        sensitivity: float = 1.0,
-        sampling_rate: float = 1.0,
-        n_teachers: int = 0,
-        delta: float = 0.0,
-    ) -> Reservation:
+    def _reserve(self, line: Entry, noise_std: Callable[[], float]) -> Reservation:
         """Charge, or refuse and change nothing."""
-        count = operator.index(count)
-        check_request(mu, count, scope, delta)
-        noise = noise_std()
-        mu_squared, deltas = count * float(mu) * float(mu), count * float(delta)
+        line.count = operator.index(line.count)
+        # The square is what is charged, so it must not vanish.
+        check_range(
+            "mu", line.mu, line.mu > 0 and line.mu * line.mu > 0, "a number > 0"
+        )
+        check_range("count", line.count, line.count >= 1, "an int >= 1")
+        check_range("delta", line.delta, 0 <= line.delta < 1, "a number in [0, 1)")
+        # A key that differs from itself (NaN, NA) would open a new class at every use.
+        if not _equals_itself(line.scope):
+            msg = "scope must equal itself, so that its class has one sum of charges."
+            raise ValueError(msg)
+        line.noise_std = noise_std()
+        line.mu, line.delta = float(line.mu), float(line.delta)
+        mu_squared, delta = line.count * line.mu * line.mu, line.count * line.delta
         with self._ledger.lock:
-            self._spending.refuse_if_exceeded(name, scope, mu_squared, deltas)
-            line = Entry(
-                name=name,
-                kind=kind,
-                scope=scope,
-                mu=float(mu),
-                sensitivity=sensitivity,
-                noise_std=noise,
-                count=count,
-                delta=float(delta),
-                sampling_rate=sampling_rate,
-                n_teachers=operator.index(n_teachers),
-            )
+            self._refuse_if_exceeded(line, mu_squared, delta)
             reservation = self._ledger.issue(line)
-            self._spending.add(scope, mu_squared, deltas)
-        payer = scope_words(scope)
-        _LOG.info("Buying %s, paid by %s: %d release(s)", name, payer, count)
+            for sums, charge in ((self._mu_squared, mu_squared), (self._deltas, delta)):
+                sums[line.scope] = sums.get(line.scope, 0.0) + charge
+        rows = scope_words(line.scope)
+        _LOG.info("Reserving %s for %s: %d release(s)", line.name, rows, line.count)
         return reservation
+
+    def _refuse_if_exceeded(self, line: Entry, mu_squared: float, delta: float) -> None:
+        total, charged = self._mu_cap**2, _charged(self._mu_squared, line.scope)
+        # An infinite cap allows everything; a finite one allows no infinite mu.
+        if total < math.inf and charged + mu_squared > total * (1 + _ROUNDING):
+            left = max(1 - charged / total, 0.0)
+            raise BudgetExceededError(
+                f"The reservation {line.name!r} asks for {mu_squared / total:.4%} of "
+                f"the privacy budget (in mu^2), but {left:.4%} is left. Give it a "
+                "smaller share or fewer releases, or fit with a larger epsilon."
+            )
+        charged, allowed = _charged(self._deltas, line.scope), self._discovery_delta
+        if delta > 0 and charged + delta > allowed * (1 + _ROUNDING):
+            left = max(allowed - charged, 0.0)
+            raise BudgetExceededError(
+                f"The reservation {line.name!r} asks for {delta / self._delta:.4%} of "
+                f"delta, but {left / self._delta:.4%} is left for discovery. "
+                "Ask for less or set aside a larger discovery_delta."
+            )
 
     def remaining_mu(self, scope: Hashable | None = None) -> float:
         """Give the mu that one more release could have.
@@ -764,14 +650,17 @@ class PrivacyAccountant:
         Parameters
         ----------
         scope : hashable, optional
-            Key of the class whose rows would pay. None: every row.
+            Key of the class whose rows would be charged. None: every row.
 
         Returns
         -------
         float
             In [0, mu_cap]; inf for an infinite epsilon.
         """
-        return self._spending.left(scope)
+        if self._mu_cap == math.inf:
+            return math.inf
+        left = self._mu_cap**2 - _charged(self._mu_squared, scope)
+        return math.sqrt(max(left, 0.0))
 
     def close(self) -> None:
         """End the fit: from now on nothing can be reserved or drawn."""
@@ -785,53 +674,48 @@ class PrivacyAccountant:
         PrivacyReport
             Every reservation, and the total.
         """
-        return build_report(self._ledger, self._cap, self.epsilon, self._remarks)
-
-
-def build_report(
-    ledger: Ledger, cap: Cap, epsilon: float, remarks: Sequence[str] = ()
-) -> PrivacyReport:
-    """Make the report of a ledger; `PrivacyAccountant.report` calls it."""
-    private, entries = epsilon < math.inf, ledger.entries
-    notes = [INSECURE] if ledger.insecure else []
-    notes += remarks
-    if cap.epsilon == math.inf:
-        notes.append(NO_NOISE)
-    if private and any(entry.kind == "sampled gaussian" for entry in entries):
-        notes.append(FLOAT_NOISE)
-    replace_one = math.inf
-    if private:
-        replace_one = replace_one_epsilon(
-            cap.mu, cap.delta, cap.discovery_delta, amplified=cap.amplified
+        private, entries = self.private, self._ledger.entries
+        notes = [INSECURE] if self._ledger.insecure else []
+        notes += self._remarks
+        if self._epsilon == math.inf:
+            notes.append(NO_NOISE)
+        if private and any(entry.kind == "sampled gaussian" for entry in entries):
+            notes.append(FLOAT_NOISE)
+        replace_one = math.inf
+        if private:
+            replace_one = replace_one_epsilon(
+                *(self._mu_cap, self._delta, self._discovery_delta),
+                amplified=self._amplified,
+            )
+        # The package, which a module at the bottom may not import, is loaded by now.
+        own = sys.modules[__name__.partition(".")[0]].__version__
+        return PrivacyReport(
+            epsilon=self.epsilon,
+            delta=self._delta,
+            epsilon_requested=self._epsilon,
+            mu=self._mu_cap,
+            discovery_delta=self._discovery_delta,
+            epsilon_replace_one=replace_one,
+            private=private,
+            entries=tuple(entry.reported(self._mu_cap) for entry in entries),
+            notes=tuple(notes),
+            accountant=(
+                f"dp-accounting {version('dp-accounting')}, privacy loss distributions"
+            ),
+            software=f"skdpsynth {own}, OpenDP {version('opendp')}",
         )
-    # The package, which a module at the bottom may not import, is loaded by now.
-    own = sys.modules[__name__.partition(".")[0]].__version__
-    return PrivacyReport(
-        epsilon=epsilon,
-        delta=cap.delta,
-        epsilon_requested=cap.epsilon,
-        mu=cap.mu,
-        discovery_delta=cap.discovery_delta,
-        epsilon_replace_one=replace_one,
-        private=private,
-        entries=tuple(_report_entry(entry, cap.mu) for entry in entries),
-        notes=tuple(notes),
-        accountant=f"dp-accounting {version('dp-accounting')}, {_METHOD}",
-        software=f"skdpsynth {own}, OpenDP {version('opendp')}",
-    )
 
 
-def _report_entry(entry: Entry, mu_cap: float) -> ReportEntry:
-    mu_total = math.sqrt(entry.count) * entry.mu
-    return ReportEntry(
-        name=entry.name,
-        scope=scope_words(entry.scope),
-        releases=entry.count,
-        used=entry.used,
-        sensitivity=entry.sensitivity,
-        noise_std=entry.noise_std,
-        mu_total=mu_total,
-        share=100 * (mu_total / mu_cap) ** 2 if mu_cap < math.inf else None,
-        kind=entry.kind,
-        sampling_rate=entry.sampling_rate,
-    )
+def _charged(sums: dict[Hashable | None, float], scope: Hashable | None) -> float:
+    """Sum the charges of every row and those of one class (None: the worst one)."""
+    own = sums.get(scope, 0.0)
+    if scope is None:
+        own = max((v for key, v in sums.items() if key is not None), default=0.0)
+    return sums.get(None, 0.0) + own
+
+
+def _equals_itself(key: Hashable | None) -> bool:
+    try:
+        return bool(key == key)
+    except TypeError:
+        return False

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-# Noise deviations from which rows in no cell are believed in.
+# Noise deviations from which the number of rows in no cell is more than noise.
 _APART_FROM = 2.0
 
 # Keys seen once are never considered, so a key's smallest considered count is this.
@@ -53,24 +53,30 @@ def exact_counts(
 
 
 def _counts_of_part(codes: NDArray[np.integer], bins: list[int]) -> Ints:
+    # One bincount for all columns: column j counts in the bins after starts[j].
+    starts = starts_of_bins(codes, bins)
+    total = np.zeros(int(starts[-1]), dtype=np.int64)
+    for rows in in_chunks(len(codes), max(2**13, len(total) // len(bins))):
+        places = codes[rows].astype(np.int64) + starts[:-1]
+        total += np.bincount(places.ravel(), minlength=len(total))
+    return total
+
+
+def starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> Ints:
+    """Give where the bins of each column start, one after the other, and the end.
+
+    A ValueError, without a value of theirs, if the codes are not in these bins.
+    """
+    bins = np.asarray(n_bins, dtype=np.int64)
     if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
         raise ValueError(
             "Expected codes of shape (n_rows, n_columns) and one positive number of "
             f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
         )
-    limits = np.asarray(bins, dtype=np.int64)
-    out_of_range = "Expected integer codes in [0, n_bins[j]) in column j."
-    if not np.issubdtype(codes.dtype, np.integer):
-        raise ValueError(out_of_range)
-    # One bincount for all columns: column j counts in the bins after starts[j].
-    starts = np.concatenate(([0], np.cumsum(limits)))
-    total = np.zeros(int(starts[-1]), dtype=np.int64)
-    for rows in in_chunks(len(codes), max(2**13, len(total) // len(bins))):
-        chunk = codes[rows].astype(np.int64)
-        if np.any((chunk < 0) | (chunk >= limits)):
-            raise ValueError(out_of_range)
-        total += np.bincount((chunk + starts[:-1]).ravel(), minlength=len(total))
-    return total
+    whole = np.issubdtype(codes.dtype, np.integer)
+    if not whole or np.any((codes < 0) | (codes >= bins)):
+        raise ValueError("Expected integer codes in [0, n_bins[j]) in column j.")
+    return np.concatenate(([0], np.cumsum(bins)))
 
 
 @dataclass(frozen=True)
@@ -181,11 +187,11 @@ def _size_entry(size_weight: float) -> int:
     return int(GRID * size_weight)
 
 
-def discovery_threshold(noise_std: float, threshold_delta: float) -> int:
-    """Find the noisy count that a key seen twice exceeds with small probability.
+def key_threshold(noise_std: float, threshold_delta: float, n_columns: int) -> int:
+    """Find the noisy count that a key must exceed in `thresholded_counts`, at least 1.
 
-    The T with ``P(2 + noise > T) <= threshold_delta`` for a discrete Gaussian; 1
-    without noise.
+    The T with ``P(2 + noise > T) <= d`` for a discrete Gaussian, where d is 0.9 of the
+    part of `threshold_delta` that one of the columns has; 1 without noise.
 
     Let f(z) = exp(-z^2 / (2 s^2)). Its sum over the integers is at least ``s sqrt(2
     pi)`` (Poisson summation: all other terms are positive), and where f is convex, ``z
@@ -196,21 +202,13 @@ def discovery_threshold(noise_std: float, threshold_delta: float) -> int:
     check_range("threshold_delta", threshold_delta, fits, "in (0, 1)")
     if noise_std == 0:
         return MIN_KEY_COUNT - 1
-    quantile = max(-float(ndtri(threshold_delta)), 1.0)
-    tail_start = math.ceil(quantile * noise_std + 0.5)
+    share = _THRESHOLD_ROOM * threshold_delta / n_columns
+    tail_start = math.ceil(max(-float(ndtri(share)), 1.0) * noise_std + 0.5)
     # The quantile is rounded; the tail at the integer is what counts.
-    while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(threshold_delta):
+    while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(share):
         tail_start += 1
     # 2 + noise > T means noise >= T - 1 for integers.
     return tail_start + MIN_KEY_COUNT - 1
-
-
-def key_threshold(noise_std: float, threshold_delta: float, n_columns: int) -> int:
-    """Give the noisy count that a key must exceed in `thresholded_counts`, at least 1.
-
-    `threshold_delta` is for all columns together.
-    """
-    return discovery_threshold(noise_std, _THRESHOLD_ROOM * threshold_delta / n_columns)
 
 
 # Entries of teacher vectors that are worked on at a time.
@@ -274,7 +272,7 @@ def noisy_histogram(
     require_sensitivity(reservation, math.sqrt(len(n_bins)))
     counts = exact_counts(codes, n_bins)
     noisy = release_gaussian(np.concatenate(counts), reservation)
-    return np.split(noisy, np.cumsum([len(part) for part in counts])[:-1])
+    return np.split(noisy, np.cumsum(n_bins)[:-1])
 
 
 def noisy_counts(
@@ -313,7 +311,7 @@ def centred_histogram(
     """
     require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
-    n_rows = int(counts[0].sum()) if counts else 0  # a row has one code in a column
+    n_rows = int(counts[0].sum())  # a row has one code in a column
     numbers = centred_numbers(counts, n_rows, size_weight)
     noisy = release_gaussian(numbers, reservation)
     return CentredCounts.of(noisy, n_cells, reservation.noise_std, size_weight)

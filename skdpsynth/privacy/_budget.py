@@ -12,11 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skdpsynth.exceptions import (
-    BudgetExceededError,
-    PersistenceError,
-    check_range,
-)
+from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._report import claim
 
 if TYPE_CHECKING:
@@ -87,9 +83,9 @@ class PrivacyBudget:
     Notes
     -----
     The file is the only state, so copies, scikit-learn clones and pickles of this
-    object all spend the same budget. A process that cannot open the file gets an
+    object all charge the same budget. A process that cannot open the file gets an
     error, never a fresh budget. Fits compose by the plain sum of epsilon and of
-    delta, valid also when later fits are chosen after looking at earlier ones.
+    delta, valid also when later fits are chosen from what earlier ones gave.
     A fit that fails stays charged.
 
     Examples
@@ -180,7 +176,7 @@ class PrivacyBudget:
         return table.astype({"epsilon": "float64", "delta": "float64"})
 
     def charge(self, epsilon: float, delta: float, *, label: str = "fit") -> None:
-        """Spend a part of the budget, or refuse and spend nothing.
+        """Charge a part of the budget, or refuse and charge nothing.
 
         Parameters
         ----------
@@ -189,7 +185,7 @@ class PrivacyBudget:
         delta : float
             Delta of one fit, in (0, 1).
         label : str, default="fit"
-            What it is spent on; kept in the file.
+            What it is charged for; kept in the file.
 
         Raises
         ------
@@ -203,7 +199,7 @@ class PrivacyBudget:
                 "A charge needs epsilon > 0 and delta in (0, 1). "
                 f"Got {epsilon!r} and {delta!r} instead."
             )
-        with self._connection() as connection, _transaction(connection):
+        with self._connection() as connection, _locked(connection):
             spent_epsilon, spent_delta = _sums(connection)
             for name, asked, spent, total in (
                 ("epsilon", epsilon, spent_epsilon, self.epsilon),
@@ -241,7 +237,7 @@ class PrivacyBudget:
 
     def _create(self) -> None:
         """Create the tables, or check that they are of the same budget."""
-        with self._connection(mode="rwc") as connection, _transaction(connection):
+        with self._connection(mode="rwc") as connection, _locked(connection):
             if not _tables(connection):
                 for create in _TABLES.values():
                     connection.execute(create)
@@ -263,11 +259,10 @@ class PrivacyBudget:
         """Open the file for one operation; "rw" never creates it."""
         try:
             uri = f"{self.path.as_uri()}?mode={mode}"
-            with closing(
-                sqlite3.connect(
-                    uri, uri=True, timeout=_LOCK_TIMEOUT_S, isolation_level=None
-                )
-            ) as connection:
+            connection = sqlite3.connect(
+                uri, uri=True, timeout=_LOCK_TIMEOUT_S, isolation_level=None
+            )
+            with closing(connection):
                 yield connection
         # SQLite quotes the file in some of its own errors, which is no text then.
         except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -292,17 +287,10 @@ def cost_of_failure(epsilon: float, delta: float, budget: PrivacyBudget | None) 
     )
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Take the write lock before reading; commit at the end or roll back."""
+def _locked(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Take the write lock before reading; as a context it commits or rolls back."""
     connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:  # SQLite may have rolled back: on a full disk
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+    return connection
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, str]:

@@ -181,11 +181,11 @@ def replace_one_epsilon(
     No release moves by more than twice as far: a centred count, or a sum of clipped
     rows, where the new row is the opposite of the old one. A vote moves by 1 as before,
     for the new row has the teacher of the old one; or it is of another class, and both
-    classes pay, each with its tail. Either row may discover a key. So what is aside
-    counts twice. Where rows are sampled, both may be in one sample, and costs do not
-    just add up. Removing one and adding the other are two steps then, ``(2 epsilon', (1
-    + e^epsilon') delta')``, here for the best delta'. Where epsilon is large, what is
-    aside leaves none.
+    classes are charged, each with its tail. Either row may discover a key. So what is
+    aside counts twice. Where rows are sampled, both may be in one sample, and costs do
+    not just add up. Removing one and adding the other are two steps then, ``(2
+    epsilon', (1 + e^epsilon') delta')``, here for the best delta'. Where epsilon is
+    large, what is aside leaves none.
     """
     if not amplified:
         return gdp_epsilon(2 * mu, delta - 2 * aside) if delta > 2 * aside else math.inf
@@ -211,7 +211,7 @@ _CELLS_OF_ALL_STEPS = 200.0  # the same, in what all steps together would lose,
 _CELLS_OF_A_STEP = 4000.0  # and at most, in what one step can lose
 _REACH = 8.0  # of the grid, in standard deviations of the loss
 _CORNERS = 48
-_LOG_RAREST = -42.0  # of an answer that is looked at
+_LOG_RAREST = -42.0  # of an answer that is considered
 _TAIL_STDS = 50.0  # how far a discrete noise is summed: rarer than any answer above
 _CLOSE = 1e-4  # relative distance from the cost aimed at
 _MOST_TRIALS = 100

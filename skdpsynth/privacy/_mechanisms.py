@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-    from opendp.mod import Measurement
+    from opendp.mod import Domain, Measurement
 
     ByTeacher = Callable[[], "NDArray[Any] | Mapping[int, NDArray[Any]]"]
     Observer = Callable[["Release"], NDArray[Any] | None]
@@ -37,7 +37,7 @@ _T = TypeVar("_T", bound="np.generic")
 # `LocalParts` copy it; any other new thread or process starts unobserved.
 _observer: ContextVar[Observer | None] = ContextVar("skdpsynth_observer", default=None)
 
-# What an observer is told besides; set by `telling` alone.
+# What an observer is given besides; set by `telling` alone.
 _told: ContextVar[Mapping[str, Any]] = ContextVar(
     "skdpsynth_told", default=MappingProxyType({})
 )
@@ -45,12 +45,12 @@ _told: ContextVar[Mapping[str, Any]] = ContextVar(
 
 @dataclass(frozen=True, eq=False)  # it holds arrays
 class Release:
-    """One call of a mechanism, as an observer is told of it.
+    """One call of a mechanism, as an observer sees it.
 
     Parameters
     ----------
     reservation : Reservation
-        What paid.
+        What was drawn down.
     exact : ndarray
         What went in; not private.
     noisy : ndarray
@@ -64,11 +64,11 @@ class Release:
     by_teacher : callable, optional
         Of a release that adds up teachers: gives a part of the shape of `exact` for
         each teacher, as an array or as a mapping from teacher to part, of the same sum
-        as `exact`. Not private; call it while the observer is told.
+        as `exact`. Not private; call it while the observer runs.
 
     See Also
     --------
-    observe_releases : Tells an observer.
+    observe_releases : Calls an observer.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Release:
 
     @property
     def what(self) -> tuple[str, str, tuple[int, ...] | None]:
-        """Name, payer and shape: what two fits must have in common.
+        """Name, scope and shape: what two fits must have in common.
 
         Entries with keys are compared by these, and have no shape.
         """
@@ -150,7 +150,7 @@ def observed(
 def release_gaussian(
     values: Ints, reservation: Reservation, n_releases: int = 1
 ) -> Ints:
-    """Add discrete Gaussian noise to int64 values, paid for by a reservation.
+    """Add discrete Gaussian noise to int64 values, and draw down a reservation.
 
     Its `sensitivity` must bound the L2 norm by which one release of `values` changes
     when one row is added or removed; the caller vouches for it. With ``n_releases > 1``
@@ -208,7 +208,7 @@ def release_float_gaussian(
 
 
 def _noisy_integers(values: Ints, reservation: Reservation) -> Ints:
-    """Add discrete Gaussian noise, which is paid for."""
+    """Add discrete Gaussian noise; the reservation is drawn down already."""
     std = reservation.noise_std
     if std == 0:
         return values.copy()
@@ -220,7 +220,7 @@ def _noisy_integers(values: Ints, reservation: Reservation) -> Ints:
 
 
 def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
-    """Compare noisy counts, which are paid for, with half the teachers."""
+    """Compare noisy counts with half the teachers; as above."""
     scale, laplace = reservation.noise_std, reservation.kind == "laplace vote"
     noise = np.zeros(len(counts), dtype=np.int64)
     if scale > 0 and insecure_randomness_active():
@@ -239,7 +239,7 @@ def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool
 def _noisy_floats(
     total: NDArray[np.float64], reservation: Reservation, clip: float
 ) -> NDArray[np.float64]:
-    """Add Gaussian noise in units of the clipping norm, which is paid for."""
+    """Add Gaussian noise in units of the clipping norm; as above."""
     std = reservation.noise_std * clip
     if std == 0:
         return total.copy()
@@ -249,7 +249,7 @@ def _noisy_floats(
 def _checked_request(
     values: object, reservation: Reservation, n_releases: int, kinds: tuple[str, ...]
 ) -> int:
-    """Refuse what is no array of int64, or not paid for by this reservation."""
+    """Refuse what is no array of int64, or not what this reservation is for."""
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
         kind = getattr(values, "dtype", type(values).__name__)
         raise TypeError(f"Expected an int64 array of exact values. Got {kind} instead.")
@@ -279,26 +279,24 @@ def _require_kind(reservation: object, kinds: tuple[str, ...]) -> None:
 @lru_cache(maxsize=128)
 def _laplace_measurement(scale: float) -> Measurement:
     """Make OpenDP's discrete Laplace on integer vectors."""
-    from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_laplace
     from opendp.metrics import l1_distance
-    from opendp.mod import enable_features
 
-    enable_features("contrib")
-    return make_laplace(
-        vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=scale
-    )
+    return make_laplace(_integer_vectors(), l1_distance(T="i64"), scale=scale)
 
 
 @lru_cache(maxsize=128)
 def _measurement(std: float) -> Measurement:
     """Make OpenDP's discrete Gaussian on integer vectors; `std` is its sigma."""
-    from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian
     from opendp.metrics import l2_distance
+
+    return make_gaussian(_integer_vectors(), l2_distance(T="f64"), scale=std)
+
+
+def _integer_vectors() -> Domain:
+    from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 
-    enable_features("contrib")
-    return make_gaussian(
-        vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=std
-    )
+    enable_features("contrib")  # where both measurements are
+    return vector_domain(atom_domain(T="i64"))

@@ -65,33 +65,17 @@ def secret_generator() -> np.random.Generator:
     return np.random.Generator(np.random.PCG64DXSM(seeds))
 
 
-def coupled() -> bool:
-    """Tell whether the draw of a row is to be a function of its content: in tests."""
-    return _coupled.get() and insecure_randomness_active()
-
-
 def of_rows(rng: np.random.Generator, rows: Any) -> np.random.Generator:  # noqa: ANN401 - an array, or a tensor
     """Give the generator of draws of one number per row, in order.
 
     It is `rng`. Inside `skdpsynth.privacy.testing.coupled_rows` it is one by which the
     draw of a row follows from what is in the row.
     """
-    return of_keys(rng, keys_of_rows(rows)) if coupled() else rng
-
-
-def of_keys(
-    rng: np.random.Generator, keys: NDArray[np.int64] | None
-) -> np.random.Generator:
-    """Give the generator of draws of one number per key; `rng` if there are none."""
-    if keys is None:
+    if not (_coupled.get() and insecure_randomness_active()):
         return rng
-    return cast("np.random.Generator", _DrawsOfKeys(rng, keys))
-
-
-def keys_of_rows(rows: Any) -> NDArray[np.int64]:  # noqa: ANN401 - as above
-    """Give every row a number that follows from what is in it."""
     array = np.ascontiguousarray(rows.cpu() if hasattr(rows, "cpu") else rows)
-    return np.array([zlib.crc32(row.tobytes()) % _PLACES for row in array], np.int64)
+    keys = np.array([zlib.crc32(row.tobytes()) % _PLACES for row in array], np.int64)
+    return cast("np.random.Generator", _DrawsOfKeys(rng, keys))
 
 
 class _DrawsOfKeys:

@@ -1,4 +1,4 @@
-"""What one fit spent, for people to read, for pipelines to check, for files to keep."""
+"""What one fit is charged: to be read, checked by pipelines, and kept in files."""
 
 from __future__ import annotations
 
@@ -10,26 +10,14 @@ from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context
 from enum import Enum
 from numbers import Real
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    TypeVar,
-    get_args,
-)
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from skdpsynth.exceptions import (
-    BudgetExceededError,
-    PersistenceError,
-    check_range,
-)
-from skdpsynth.privacy._calibration import (
-    gdp_epsilon,
-)
+from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
+from skdpsynth.privacy._calibration import gdp_epsilon
 from skdpsynth.utils import DAMAGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
 
 Kind = Literal["gaussian", "sampled gaussian", "gaussian vote", "laplace vote"]
@@ -55,11 +43,11 @@ _MAX_MU = 1e5
 class ReportEntry:
     """One reservation, as it stood when the report was made.
 
-    `scope`: whose rows pay, "all rows" or "class" and its label. `releases` counts
-    those reserved, which count all, `used` those drawn. `sensitivity` (L2) is of one
-    release, in grid units, clipping norms or votes, and so is `noise_std` (Laplace: the
-    scale; 0 without noise). `mu_total` is what all releases together are charged,
-    `share` its percentage of the ``mu^2`` that the fit may spend; None for an infinite
+    `scope`: whose rows are charged, "all rows" or "class" and its label. `releases`
+    counts those reserved, which count all, `used` those drawn. `sensitivity` (L2) is of
+    one release, in grid units, clipping norms or votes, and so is `noise_std` (Laplace:
+    the scale; 0 without noise). `mu_total` is what all releases together are charged,
+    `share` its percentage of the whole ``mu^2`` of the fit; None for an infinite
     epsilon. `kind` is the mechanism: "gaussian" is discrete Gaussian noise on whole
     numbers, "sampled gaussian" floating-point noise on a sum of gradients, "gaussian
     vote" and "laplace vote" one-bit votes. Below a `sampling_rate` of 1 it is of a
@@ -78,84 +66,60 @@ class ReportEntry:
     sampling_rate: float = 1.0
 
 
-def fields_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
+def _to_json(values: Mapping[str, Any]) -> dict[str, Any]:
     """Write infinite numbers as "inf", and tuples as lists."""
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
     return {k: "inf" if v == math.inf else v for k, v in plain.items()}
 
 
-def fields_from_json(
-    cls: type[PrivacyReport | ReportEntry], values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Undo `fields_to_json`, and insist on exactly the fields of a dataclass.
+def _from_json(cls: type[_T], values: Mapping[str, Any]) -> _T:
+    """Undo `_to_json`, and insist on exactly the fields of a dataclass.
 
     A ValueError where a field is absent, unknown or of another type, or a number is NaN
-    or negative. Fields of a type that is not known here come back as they are.
+    or negative.
     """
-    kinds = {field.name: str(field.type) for field in fields(cls)}
+    kinds = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
     if set(values) != set(kinds):
         raise ValueError("other fields")
-    return {name: _read(kinds[name], value) for name, value in values.items()}
+    return cls(**{name: _read(kinds[name], value) for name, value in values.items()})
 
 
-def check_ranges(report: PrivacyReport) -> None:
-    """Raise a ValueError where the fields of a report contradict each other."""
-    known = set(get_args(Kind))
-    if not (
-        0 < report.delta < 1
-        and report.discovery_delta < report.delta
-        and report.private == (report.epsilon < math.inf)
-        and (report.mu <= _MAX_MU or not report.private)
-        and all(entry.kind in known for entry in report.entries)
-        and all(0 < entry.sampling_rate <= 1 for entry in report.entries)
-        and all(entry.used <= entry.releases for entry in report.entries)
-    ):
-        raise ValueError("out of range")
+# Types that a JSON value of an annotated type may have.
+_JSON_TYPES = {"float": (float, int), "int": (int,), "str": (str,), "bool": (bool,)}
 
 
 def _read(kind: str, value: Any) -> Any:  # noqa: ANN401 - any field
     """Read a value of the type that an annotation names."""
     if kind.endswith(" | None"):
         return None if value is None else _read(kind.removesuffix(" | None"), value)
-    read = _READERS.get(kind)
-    return value if read is None else read(value)
-
-
-def _number(value: object) -> float:
-    if value == "inf":
+    if kind == "tuple[ReportEntry, ...]":
+        return tuple(_from_json(ReportEntry, own) for own in value)
+    if kind == "tuple[str, ...]" and type(value) is list:
+        return tuple(_read("str", own) for own in value)
+    if kind == "float" and value == "inf":
         return math.inf
-    if type(value) not in (int, float) or not 0 <= value < math.inf:  # type: ignore[operator]
+    if type(value) not in _JSON_TYPES.get(kind, ()):
+        raise ValueError(f"no {kind}")
+    if kind in ("float", "int") and not 0 <= value < math.inf:
         raise ValueError("no number >= 0")
-    return float(value)  # type: ignore[arg-type]
+    return float(value) if kind == "float" else value
 
 
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError("no whole number >= 0")
-    return value
-
-
-def _exactly(kind: type[_T], value: object) -> _T:
-    if type(value) is not kind:
-        raise ValueError(f"no {kind.__name__}")
-    return value
-
-
-_READERS: dict[str, Callable[[object], object]] = {
-    "float": _number,
-    "int": _whole,
-    "str": lambda value: _exactly(str, value),
-    "bool": lambda value: _exactly(bool, value),
-    "tuple[str, ...]": lambda value: tuple(
-        _exactly(str, v) for v in _exactly(list, value)
-    ),
-}
+def _check_ranges(report: PrivacyReport) -> None:
+    """Raise a ValueError where the fields of a report contradict each other."""
+    if not (
+        0 < report.delta < 1
+        and report.discovery_delta < report.delta
+        and report.private == (report.epsilon < math.inf)
+        and (report.mu <= _MAX_MU or not report.private)
+        and all(entry.kind in _MECHANISMS for entry in report.entries)
+        and all(0 < entry.sampling_rate <= 1 for entry in report.entries)
+        and all(entry.used <= entry.releases for entry in report.entries)
+    ):
+        raise ValueError("out of range")
 
 
 _VERSION = 2  # of what `to_dict` gives
-_RELATION = "add or remove one row"
-_UNIT = "one row of the training table"
-_METHOD = "privacy loss distributions"
 # What `to_dict` derives from the fields.
 _DERIVED = ("report_version", "statement", "epsilon_by_delta", "not_covered")
 _OTHER_DELTAS = (100.0, 10.0, 0.1, 0.01)  # in units of the total delta
@@ -193,7 +157,7 @@ class PrivacyReport:
         What the noise was drawn with, and its version.
     declared : tuple of str or None
         What was stated as public, beside names, order and dtypes of the columns; None
-        where the ledger was not told.
+        where that is unknown.
     relation : str
         Which tables are neighbours.
     unit : str
@@ -228,13 +192,20 @@ class PrivacyReport:
     accountant: str
     software: str
     declared: tuple[str, ...] | None = None
-    relation: str = _RELATION
-    unit: str = _UNIT
+    relation: str = "add or remove one row"
+    unit: str = "one row of the training table"
 
     @property
     def statement(self) -> str:
         """What the fit promises, in plain language: one paragraph to quote."""
-        return statement(self)
+        if not self.private:
+            return _NO_PROMISE
+        return _PROMISE.format(
+            epsilon=claim(self.epsilon),
+            delta=claim(self.delta),
+            factor=_factor(self.epsilon),
+            won=_won_bets(self.epsilon, self.delta),
+        )
 
     @property
     def epsilon_by_delta(self) -> tuple[tuple[float, float], ...]:
@@ -331,11 +302,10 @@ class PrivacyReport:
         return {
             "report_version": _VERSION,
             "statement": self.statement,
-            **fields_to_json(vars(self)),
-            "entries": [fields_to_json(vars(entry)) for entry in self.entries],
+            **_to_json(vars(self)),
+            "entries": [_to_json(vars(entry)) for entry in self.entries],
             "epsilon_by_delta": [
-                fields_to_json({"delta": d, "epsilon": e})
-                for d, e in self.epsilon_by_delta
+                _to_json({"delta": d, "epsilon": e}) for d, e in self.epsilon_by_delta
             ],
             "not_covered": list(NOT_COVERED),
         }
@@ -376,12 +346,8 @@ class PrivacyReport:
             own = {k: v for k, v in values.items() if k not in _DERIVED}
             if len(own) != len(values) - len(_DERIVED):
                 raise ValueError("other fields")
-            entries = tuple(
-                ReportEntry(**fields_from_json(ReportEntry, entry))
-                for entry in own["entries"]
-            )
-            report = cls(**(fields_from_json(cls, own) | {"entries": entries}))
-            check_ranges(report)
+            report = _from_json(cls, own)
+            _check_ranges(report)
         except DAMAGED as error:
             raise PersistenceError(
                 f"Expected the fields of a privacy report of version {_VERSION}. "
@@ -391,10 +357,10 @@ class PrivacyReport:
         return report
 
     def __str__(self) -> str:
-        return as_text(self)
+        return _as_text(self)
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        return _as_html(self)
 
 
 def _is_number(value: object) -> bool:
@@ -428,15 +394,32 @@ NOT_COVERED = (
         "a cost of its own."
     ),
 )
-
+_NO_PROMISE = (
+    "This fit is not differentially private: its epsilon is infinite. Nothing bounds "
+    "what the generator and the tables drawn from it tell about a row of the training "
+    "table. Protect them like the training table itself."
+)
+_PROMISE = (
+    "What was learnt from the training table was learnt under differential privacy "
+    "with epsilon = {epsilon} and delta = {delta}. For the fitted generator, its saved "
+    "file, this report and all tables drawn from the generator together, the "
+    "probability of any result with a given row in the training table and without it "
+    "differs by a factor of at most {factor}, and beyond that by at most {delta}. "
+    "Somebody who sees all of this, knows every other row, and bets at even odds on "
+    "whether a given row was in the table wins at most {won} % of the bets; guessing "
+    "wins 50 %. This stays so whatever is computed from the results later. What is "
+    "protected is one row: a person with several rows is protected less. What is true "
+    "of many rows together, such as an average, is not hidden: it is what the tables "
+    "are for."
+)
 _PUBLIC = "names, order and types of the columns; the settings of the fit"
 _WIDTH = 88
 _LARGE_EPSILON = 30.0  # from where e^epsilon says nothing to a reader
 _UPWARDS = Context(prec=4, rounding=ROUND_CEILING)  # a claim is never rounded down
-# More classes than these are summarised by the one that pays most.
+# More classes than these are summarised by the one that is charged most.
 _MAX_CLASSES_SHOWN = 8
 _HEADINGS = (
-    *("release", "paid by", "mechanism", "reserved", "used"),
+    *("release", "charged", "mechanism", "reserved", "used"),
     *("sensitivity", "noise", "mu", "% of mu^2"),
 )
 _N_TEXT_COLUMNS = 3  # those aligned on the left
@@ -448,75 +431,42 @@ _MECHANISMS = {
 }
 
 
-def statement(report: PrivacyReport) -> str:
-    """Say in plain language what a fit promises: one paragraph, ready to be quoted.
-
-    Who bets on whether a row was in the table wins with probability at most
-    ``(e^epsilon + delta) / (1 + e^epsilon)``: the two errors of any test add up to at
-    least ``2 (1 - delta) / (1 + e^epsilon)`` (Kairouz, Oh, Viswanath 2015, "The
-    Composition Theorem for Differential Privacy", Theorem 2.1).
-    """
-    if not report.private:
-        return (
-            "This fit is not differentially private: its epsilon is infinite. Nothing "
-            "bounds what the generator and the tables drawn from it tell about a row "
-            "of the training table. Protect them like the training table itself."
-        )
-    return (
-        "What was learnt from the training table was learnt under differential privacy "
-        f"with epsilon = {claim(report.epsilon)} and delta = "
-        f"{claim(report.delta)}. For the fitted generator, its saved file, this "
-        "report and all tables drawn from the generator together, the probability of "
-        "any result with a given row in the training table and without it differs by "
-        f"a factor of at most {_factor(report.epsilon)}, and beyond that by at most "
-        f"{claim(report.delta)}. Somebody who sees all of this, knows every other "
-        "row, and bets at even odds on whether a given row was in the table wins at "
-        f"most {_won_bets(report.epsilon, report.delta)} % of the bets; guessing wins "
-        "50 %. This stays so whatever is computed from the results later. What is "
-        "protected is one row: a person with several rows is protected less. What is "
-        "true of many rows together, such as an average, is not hidden: it is what "
-        "the tables are for."
-    )
-
-
-def as_text(report: PrivacyReport) -> str:
+def _as_text(report: PrivacyReport) -> str:
     """Lay a report out: total, statement, terms, an aligned table, what is left out."""
-    rows = [_HEADINGS, *(_cells(entry) for entry in _shown(report))]
+    entries, remarks = _shown(report)
+    rows = [_HEADINGS, *map(_cells, entries)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    table = []
-    for row in rows:
-        words = [
-            cell.ljust(width) if i < _N_TEXT_COLUMNS else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        table.append("  ".join(words).rstrip())
-    lines = [_title(report), "", _wrapped(statement(report)), ""]
+    sides = "<" * _N_TEXT_COLUMNS + ">" * (len(widths) - _N_TEXT_COLUMNS)
+    cells = [f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True)]
+    table = ["  ".join(cells).format(*row).rstrip() for row in rows]
+    lines = [_title(report), "", _wrapped(report.statement), ""]
     lines += [*map(_wrapped, _terms(report)), "", *table, ""]
-    lines += [*map(_wrapped, _remarks(report)), "Not covered:"]
+    lines += [*map(_wrapped, remarks), "Not covered:"]
     lines += [_wrapped(f"- {line}", "  ") for line in NOT_COVERED]
     return "\n".join(lines)
 
 
-def as_html(report: PrivacyReport) -> str:
+def _as_html(report: PrivacyReport) -> str:
     """Lay a report out as HTML; every text of it is escaped."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in _HEADINGS)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in _cells(entry))}</tr>"
-        for entry in _shown(report)
-    )
-    terms = "<br>".join(html.escape(line) for line in _terms(report))
-    remarks = "".join(f"<p>{html.escape(line)}</p>" for line in _remarks(report))
-    left_out = "".join(f"<li>{html.escape(line)}</li>" for line in NOT_COVERED)
+    entries, remarks = _shown(report)
+
+    def tagged(tag: str, texts: Iterable[str]) -> str:
+        return "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts)
+
+    body = "".join(f"<tr>{tagged('td', _cells(entry))}</tr>" for entry in entries)
     return (
-        f"<div><p><strong>{html.escape(_title(report))}</strong></p>"
-        f"<p>{html.escape(statement(report))}</p><p>{terms}</p>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f"{remarks}<p>Not covered:</p><ul>{left_out}</ul></div>"
+        f"<div><p>{tagged('strong', [_title(report)])}</p>"
+        f"{tagged('p', [report.statement])}"
+        f"<p>{'<br>'.join(map(html.escape, _terms(report)))}</p>"
+        f"<table><thead><tr>{tagged('th', _HEADINGS)}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+        f"{tagged('p', remarks)}<p>Not covered:</p>"
+        f"<ul>{tagged('li', NOT_COVERED)}</ul></div>"
     )
 
 
 def scope_words(scope: Hashable | None) -> str:
-    """Say whose rows pay."""
+    """Say whose rows are charged."""
     if scope is None:
         return ALL_ROWS
     if scope is UNLABELLED:
@@ -547,72 +497,50 @@ def _terms(report: PrivacyReport) -> list[str]:
     if others:
         lines.append(f"At other deltas: epsilon = {', '.join(others)}.")
     lines.append(f"Accountant: {report.accountant}. Software: {report.software}.")
-    lines.append(f"Public, so neither protected nor paid for: {_public(report)}.")
+    public = "; ".join([_PUBLIC, *(report.declared or ())])
+    if report.declared is None:
+        public += "; whatever a schema declared"
+    elif not report.declared:
+        public += ". Nothing else was declared"
+    lines.append(f"Public, so neither protected nor charged for: {public}.")
     return [_printable(line) for line in lines]
 
 
-def _public(report: PrivacyReport) -> str:
-    if report.declared is None:
-        return f"{_PUBLIC}; whatever a schema declared"
-    if not report.declared:
-        return f"{_PUBLIC}. Nothing else was declared"
-    return "; ".join([_PUBLIC, *map(_printable, report.declared)])
-
-
-def _remarks(report: PrivacyReport) -> list[str]:
-    lines = [_printable(note) for note in report.notes]
-    classes = _class_totals(report.entries)
-    if len(classes) > _MAX_CLASSES_SHOWN:
-        lines.append(
-            f"Shown is the one of {len(classes)} classes that pays most; a row "
-            "pays for its own class only."
-        )
-    elif classes:
-        lines.append("A row pays for its own class only.")
-    return lines
-
-
-def _class_totals(entries: Iterable[ReportEntry]) -> dict[str, float]:
-    totals: dict[str, float] = {}
-    for entry in entries:
+def _shown(report: PrivacyReport) -> tuple[list[ReportEntry], list[str]]:
+    """Give the entries that are printed, and the remarks below them."""
+    remarks = [_printable(note) for note in report.notes]
+    charged: dict[str, float] = {}
+    for entry in report.entries:
         if entry.scope != ALL_ROWS:
-            paid = totals.get(entry.scope, 0.0)
-            totals[entry.scope] = math.hypot(paid, entry.mu_total)
-    return totals
-
-
-def _shown(report: PrivacyReport) -> list[ReportEntry]:
-    classes = _class_totals(report.entries)
-    if len(classes) <= _MAX_CLASSES_SHOWN:
-        return list(report.entries)
-    shown = {ALL_ROWS, max(classes, key=classes.__getitem__)}
-    return [entry for entry in report.entries if entry.scope in shown]
+            before = charged.get(entry.scope, 0.0)
+            charged[entry.scope] = math.hypot(before, entry.mu_total)
+    if len(charged) <= _MAX_CLASSES_SHOWN:
+        if charged:
+            remarks.append("A row is charged for its own class only.")
+        return list(report.entries), remarks
+    remarks.append(
+        f"Shown is the one of {len(charged)} classes that is charged most; a row is "
+        "charged for its own class only."
+    )
+    shown = ALL_ROWS, max(charged, key=charged.__getitem__)
+    return [entry for entry in report.entries if entry.scope in shown], remarks
 
 
 def _cells(entry: ReportEntry) -> tuple[str, ...]:
     mechanism = _MECHANISMS[entry.kind]
     if entry.sampling_rate < 1:
-        mechanism += f" on {_shown_number(100 * entry.sampling_rate)} % of rows"
+        mechanism += f" on {100 * entry.sampling_rate:.4g} % of rows"
     return (
-        _printable(entry.name),
-        _printable(entry.scope),
-        mechanism,
-        str(entry.releases),
-        str(entry.used),
-        _shown_number(entry.sensitivity),
-        _shown_number(entry.noise_std),
-        _shown_number(entry.mu_total),
+        *(_printable(entry.name), _printable(entry.scope), mechanism),
+        *(str(entry.releases), str(entry.used)),
+        *(f"{x:.4g}" for x in (entry.sensitivity, entry.noise_std, entry.mu_total)),
         "-" if entry.share is None else f"{entry.share:.2f}",
     )
 
 
-def _shown_number(value: float) -> str:
-    return f"{value:.4g}"
-
-
 def claim(value: float) -> str:
     """Write a bound with four digits, rounded up: so it holds as it stands."""
-    return _shown_number(float(_UPWARDS.create_decimal(repr(float(value)))))
+    return f"{float(_UPWARDS.create_decimal(repr(float(value)))):.4g}"
 
 
 def _factor(epsilon: float) -> str:
@@ -622,7 +550,13 @@ def _factor(epsilon: float) -> str:
 
 
 def _won_bets(epsilon: float, delta: float) -> str:
-    """Write the largest percentage of won bets, rounded up."""
+    """Write the largest percentage of won bets, rounded up.
+
+    Who bets on whether a row was in the table wins with probability at most
+    ``(e^epsilon + delta) / (1 + e^epsilon)``: the two errors of any test add up to at
+    least ``2 (1 - delta) / (1 + e^epsilon)`` (Kairouz, Oh, Viswanath 2015, "The
+    Composition Theorem for Differential Privacy", Theorem 2.1).
+    """
     lost = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
     return f"{min(math.ceil(1000 * (1 - lost)) / 10, 100):.4g}"
 

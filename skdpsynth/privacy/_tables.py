@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.privacy._aggregators import require_sensitivity
+from skdpsynth.privacy._aggregators import require_sensitivity, starts_of_bins
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import (
     LARGEST,
@@ -60,14 +60,7 @@ def _pair_counts_of_part(
     codes: NDArray[np.integer], bins: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Count the pairs of the rows of a part: on the diagonal and above."""
-    if codes.ndim != 2 or codes.shape[1] != len(bins) or bins.min(initial=1) < 1:
-        raise ValueError(
-            "Expected codes of shape (n_rows, n_columns) and one positive number of "
-            f"bins per column. Got shape {codes.shape} and {len(bins)} numbers."
-        )
-    if np.any((codes < 0) | (codes >= bins)):
-        raise ValueError("Expected integer codes in [0, n_bins[j]) in column j.")
-    starts = np.concatenate(([0], np.cumsum(bins)))
+    starts = starts_of_bins(codes, bins)
     width = int(starts[-1])
     total = np.zeros((width, width), dtype=np.int64)
     # As many rows as stay in cache, but not fewer than there are cells to be added.
@@ -201,33 +194,11 @@ def noisy_triple_tables(
 ) -> NDArray[np.int64]:
     """Release the tables of some triples of columns, all at once.
 
-    Parameters
-    ----------
-    codes : ndarray or Parts of shape (n_rows, n_columns), integer
-        In [0, `n_groups`); private.
-    n_groups : int
-        Of every column, at least 1; public.
-    triples : ndarray of shape (n_triples, 3), integer
-        Columns i < j < k of each triple, each triple once; public.
-    reservation : Reservation
-        With sensitivity at least ``scale * sqrt(n_triples)``.
-    scale : int, default=1
-        As for `noisy_pair_tables`.
+    `n_groups` bins of every column and `triples` (n_triples, 3) of columns i < j < k,
+    each once, are public. A row adds `scale`, as in `noisy_pair_tables`, to each of the
+    noisy counts (n_triples, n_groups, n_groups, n_groups), which may be negative. The
+    reservation's sensitivity is at least ``scale * sqrt(n_triples)``.
 
-    Returns
-    -------
-    ndarray of shape (n_triples, n_groups, n_groups, n_groups), int64
-        Noisy counts times the scale, which may be negative.
-
-    Raises
-    ------
-    ReservationError
-        When the reservation is not for this sensitivity, or invalid.
-    ValueError
-        When a code is out of range, or `triples` are no such triples.
-
-    Notes
-    -----
     Sensitivity: a row is in exactly one cell of each table, so adding or removing it
     changes n_triples counts by one each, an L2 norm of ``sqrt(n_triples)``.
     """
@@ -245,8 +216,7 @@ def _triple_counts_of_part(
     codes: NDArray[np.integer], n_groups: int, triples: NDArray[np.integer]
 ) -> NDArray[np.int64]:
     """Count the rows of a part in the cells of every triple."""
-    if np.any((codes < 0) | (codes >= n_groups)):
-        raise ValueError("Expected integer codes in [0, n_groups) in every column.")
+    starts_of_bins(codes, [n_groups] * codes.shape[1])
     if triples.max(initial=0) >= codes.shape[1]:
         raise ValueError("Expected triples of the columns that the codes have.")
     shape = len(triples), n_groups, n_groups, n_groups
@@ -266,33 +236,14 @@ def noisy_second_moments(
     unit: float,
     reservation: Reservation,
 ) -> NDArray[np.float64]:
-    """Release the sums of the products of all pairs of scores.
+    """Release the sums over the rows of the products of all pairs of scores.
 
-    Parameters
-    ----------
-    scores : ndarray or Parts of shape (n_rows, n_columns), floating
-        Private.
-    means : ndarray of shape (n_columns,), float64
-        Taken off the scores; finite and public.
-    unit : float
-        Scores are counted in it, positive; public. A row is shortened to a length of
-        `LENGTH` units.
-    reservation : Reservation
-        With sensitivity at least `MOMENTS_SENSITIVITY`.
+    Finite public `means` are taken off the scores (n_rows, n_columns), which are then
+    counted in a positive public `unit` and shortened to a length of `LENGTH` of them.
+    The noisy sums, in squared units of the scores, are in the order of
+    ``numpy.triu_indices(n_columns, 1)``. The reservation's sensitivity is at least
+    `MOMENTS_SENSITIVITY`.
 
-    Returns
-    -------
-    ndarray of shape (n_columns (n_columns - 1) / 2,), float64
-        Noisy sums over the rows, in the order of ``numpy.triu_indices(n_columns, 1)``,
-        in squared units of the scores.
-
-    Raises
-    ------
-    ReservationError
-        When the reservation is not for this sensitivity, or invalid.
-
-    Notes
-    -----
     Sensitivity: a row r of whole numbers with ``|r| <= LENGTH`` adds r_i r_j for i < j,
     whose squares add up to ``(|r|^4 - sum r_i^4) / 2 <= LENGTH^4 / 2``. The sums are
     exact, and clamped at 2**63 only as a whole.

@@ -1,4 +1,4 @@
-"""For tests: seeded privacy noise, and a look at releases. Neither is private."""
+"""For tests: seeded privacy noise, and observed releases. Neither is private."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def observe_releases(
 
     Notes
     -----
-    A release holds the exact values: what an observer is told is not private. The
+    A release holds the exact values: what an observer sees is not private. The
     context covers the calling thread, as that of `insecure_randomness` does.
 
     Examples

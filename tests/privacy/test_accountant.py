@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from contextlib import nullcontext
 
+import pandas as pd
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
@@ -29,7 +31,11 @@ def test_certificate_is_within_the_request_and_uses_it(
     epsilon: float, delta: float
 ) -> None:
     accountant = PrivacyAccountant(epsilon, delta)
+    claimed = accountant.epsilon  # before anything is reserved
+    assert accountant.remaining_mu() == accountant.mu_cap
     spend_all(accountant, count=7)
+    accountant.close()
+    assert accountant.epsilon == claimed
     assert 0.995 * epsilon <= accountant.epsilon <= epsilon
     assert accountant.delta == delta
 
@@ -43,7 +49,7 @@ def test_certificate_of_a_whole_plan_with_discovery() -> None:
         mu = accountant.remaining_mu(scope) / math.sqrt(60)
         accountant.reserve_gaussian("sums", mu=mu, sensitivity=2, count=60, scope=scope)
     assert 0.995 <= accountant.epsilon <= 1.0
-    # Independently: all releases that a row of class b pays, one by one.
+    # Independently: all releases that a row of class b is charged, one by one.
     pld = PLDAccountant(value_discretization_interval=1e-4)
     for entry in accountant.report().entries:
         if entry.scope != "class a":
@@ -59,15 +65,6 @@ def test_the_cap_comes_from_the_delta_that_discovery_leaves() -> None:
     assert cap <= gdp_mu(1.0, 6e-6)
 
 
-def test_the_claim_is_made_before_anything_is_reserved() -> None:
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    before = accountant.epsilon
-    assert accountant.remaining_mu() == accountant.mu_cap
-    spend_all(accountant)
-    accountant.close()
-    assert accountant.epsilon == before > 0.99
-
-
 def test_classes_compose_in_parallel_and_the_worst_one_is_the_total() -> None:
     accountant = PrivacyAccountant(1.0, 1e-5)
     cap = accountant.mu_cap
@@ -79,24 +76,12 @@ def test_classes_compose_in_parallel_and_the_worst_one_is_the_total() -> None:
     )
     assert accountant.remaining_mu("new") == pytest.approx(0.8 * cap)
     assert accountant.remaining_mu("b") < 1e-6 * cap
-    # Something paid by all has to fit into the worst class.
+    # A charge to every row has to fit into the worst class.
     assert accountant.remaining_mu() < 1e-6 * cap
     with pytest.raises(BudgetExceededError, match="'late'"):
         accountant.reserve_gaussian("late", mu=0.01 * cap, sensitivity=1)
     expected = gdp_epsilon(cap, 1e-5)
     assert accountant.epsilon == pytest.approx(expected, rel=1e-4)
-
-
-def test_scopes_add_up_within_a_class() -> None:
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    for _ in range(2):
-        accountant.reserve_gaussian(
-            "x", mu=accountant.mu_cap / math.sqrt(2), sensitivity=1, scope=1
-        )
-    with pytest.raises(BudgetExceededError):
-        accountant.reserve_gaussian(
-            "x", mu=0.01 * accountant.mu_cap, sensitivity=1, scope=1
-        )
 
 
 def test_refusal_names_what_was_asked_and_changes_nothing() -> None:
@@ -155,28 +140,20 @@ def test_no_sequence_of_requests_passes_the_cap(
         except BudgetExceededError:
             continue
         granted.append((count * (share * cap) ** 2, scope))
-    everybody = sum(paid for paid, scope in granted if scope is None)
+    everybody = sum(charge for charge, scope in granted if scope is None)
     for name in ("a", "b", "c"):
-        own = sum(paid for paid, scope in granted if scope == name)
+        own = sum(charge for charge, scope in granted if scope == name)
         assert everybody + own <= cap**2 * (1 + 2e-9)
         assert accountant.remaining_mu(name) ** 2 == pytest.approx(
             max(cap**2 - everybody - own, 0.0), abs=1e-9
         )
 
 
-@pytest.mark.parametrize("key", [math.nan, float("nan")])
-def test_a_scope_that_differs_from_itself_is_refused(key: float) -> None:
+@pytest.mark.parametrize("key", [math.nan, pd.NA])
+def test_a_scope_that_does_not_equal_itself_is_refused(key: object) -> None:
     accountant = PrivacyAccountant(1.0, 1e-5)
     with pytest.raises(ValueError, match="scope must equal itself"):
         accountant.reserve_gaussian("x", mu=0.1, sensitivity=1, scope=key)
-
-
-def test_a_scope_that_cannot_be_compared_is_refused() -> None:
-    import pandas as pd
-
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    with pytest.raises(ValueError, match="scope must equal itself"):
-        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1, scope=pd.NA)
 
 
 @pytest.mark.parametrize(
@@ -247,13 +224,8 @@ def test_infinite_epsilon_is_a_real_mode() -> None:
 
 @pytest.mark.parametrize("step", ["construct", "reserve", "draw", "close"])
 def test_insecure_randomness_at_any_step_is_remembered(step: str) -> None:
-    def at(name: str) -> int | None:
-        return 0 if name == step else None
-
     def run(name: str, call):
-        if at(name) is None:
-            return call()
-        with insecure_randomness(0):
+        with insecure_randomness(0) if name == step else nullcontext():
             return call()
 
     accountant = run("construct", lambda: PrivacyAccountant(1.0, 1e-5))
@@ -265,13 +237,6 @@ def test_insecure_randomness_at_any_step_is_remembered(step: str) -> None:
     assert accountant.epsilon == math.inf
     assert not accountant.private
     assert "insecure_randomness" in str(accountant.report())
-
-
-def test_close_ends_reserving() -> None:
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    accountant.close()
-    with pytest.raises(ReservationError, match="The fit is over"):
-        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
 
 
 @pytest.mark.parametrize("copier", [copy.deepcopy, pickle.dumps])

@@ -1,4 +1,4 @@
-"""Six kinds of accounting tests for the Gaussian curve and its inverses.
+"""Accounting tests for the Gaussian curve and its inverses.
 
 Closed form, mpmath, sandwich, equivalences of events, round trip, limits.
 """
@@ -11,11 +11,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting import (
-    ComposedDpEvent,
-    GaussianDpEvent,
-    SelfComposedDpEvent,
-)
+from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
@@ -76,13 +72,6 @@ def test_inverses_are_conservative_and_tight(epsilon: float, delta: float) -> No
 # --- sandwich ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.99])
-def test_noise_is_below_the_textbook_bound(epsilon: float) -> None:
-    # Dwork and Roth, Theorem A.1: sigma = sqrt(2 log(1.25 / delta)) / epsilon.
-    textbook = math.sqrt(2 * math.log(1.25e5)) / epsilon
-    assert 0.5 * textbook < 1 / gdp_mu(epsilon, 1e-5) < textbook
-
-
 @pytest.mark.parametrize("mu", [0.05, 0.3, 1.0, 3.0])
 def test_closed_form_is_below_renyi_and_at_most_pld(mu: float) -> None:
     closed = gdp_epsilon(mu, 1e-5)
@@ -91,17 +80,6 @@ def test_closed_form_is_below_renyi_and_at_most_pld(mu: float) -> None:
     certified = certified_epsilon(mu, 1e-5)
     assert closed * (1 - 1e-6) <= certified <= closed * (1 + 2e-5)
     assert certified < renyi.get_epsilon(1e-5) < 1.3 * certified
-
-
-def test_opacus_agrees() -> None:
-    from opacus.accountants import PRVAccountant
-
-    mu = 1.0
-    opacus = PRVAccountant()
-    opacus.history = [(math.sqrt(40) / mu, 1.0, 40)]
-    with np.errstate(divide="ignore"):  # it takes log(1 - q) of a rate q = 1
-        estimate = opacus.get_epsilon(1e-5, eps_error=0.002)
-    assert estimate == pytest.approx(gdp_epsilon(mu, 1e-5), abs=0.01)
 
 
 # --- compositions ------------------------------------------------------------------
@@ -136,7 +114,7 @@ def test_round_trip(log_epsilon: float, log_delta: float) -> None:
     assert gdp_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-7)
 
 
-# --- limits and monotonicity -------------------------------------------------------
+# --- limits ------------------------------------------------------------------------
 
 
 def test_limits() -> None:
@@ -151,31 +129,17 @@ def test_limits() -> None:
     assert certified_epsilon(math.inf, 1e-5) == math.inf
 
 
-def test_monotone() -> None:
-    mus = [gdp_mu(epsilon, 1e-5) for epsilon in EPSILONS]
-    assert mus == sorted(mus)
-    mus = [gdp_mu(1.0, delta) for delta in DELTAS]
-    assert mus == sorted(mus)
-    epsilons = [gdp_epsilon(mu, 1e-5) for mu in (0.01, 0.1, 1.0, 10.0)]
-    assert epsilons == sorted(epsilons)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
-def test_delta_out_of_range(delta: float) -> None:
-    with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
-        gdp_mu(1.0, delta)
-    with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
-        gdp_epsilon(1.0, delta)
-
-
-@pytest.mark.parametrize("bad", [-1.0, math.nan])
-def test_epsilon_and_mu_out_of_range(bad: float) -> None:
-    with pytest.raises(ValueError, match="epsilon must be"):
-        gdp_mu(bad, 1e-5)
-    with pytest.raises(ValueError, match="must be >= 0"):
-        gdp_delta(bad, 1.0)
-    with pytest.raises(ValueError, match="must be >= 0"):
-        gdp_delta(1.0, bad)
+def test_arguments_out_of_range() -> None:
+    for delta in (0.0, 1.0, -1.0, math.nan):
+        for curve in (gdp_mu, gdp_epsilon):
+            with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
+                curve(1.0, delta)
+    for bad in (-1.0, math.nan):
+        with pytest.raises(ValueError, match="epsilon must be"):
+            gdp_mu(bad, 1e-5)
+        for mu, epsilon in ((bad, 1.0), (1.0, bad)):
+            with pytest.raises(ValueError, match="must be >= 0"):
+                gdp_delta(mu, epsilon)
 
 
 # --- the discrete Gaussian ---------------------------------------------------------

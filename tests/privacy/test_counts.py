@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from _reserve import exact, noisy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -15,8 +16,6 @@ from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import (
     GRID,
     CentredCounts,
-    PrivacyAccountant,
-    Reservation,
     centred_histogram,
     centred_sensitivity,
     noisy_histogram,
@@ -25,14 +24,6 @@ from skdpsynth.privacy._aggregators import centred_numbers, exact_counts
 from skdpsynth.privacy.testing import insecure_randomness
 
 SMALL = settings(max_examples=60, deadline=None)
-
-
-def reserve(sensitivity: float, mu: float = 0.2, count: int = 1) -> Reservation:
-    """Reserve from a large budget; an infinite mu is without noise."""
-    accountant = PrivacyAccountant(math.inf if mu == math.inf else 1e4, 1e-5)
-    return accountant.reserve_gaussian(
-        "test", mu=mu, sensitivity=sensitivity, count=count
-    )
 
 
 cells_and_codes = st.lists(st.integers(0, 4), min_size=1, max_size=3).flatmap(
@@ -83,7 +74,7 @@ def test_centred_counts_without_noise_are_the_counts(
     # 3 rows that are in a cell wherever there is one.
     codes = np.concatenate([codes, np.zeros((3, len(n_cells)), dtype=np.int64)])
     sensitivity = centred_sensitivity(n_cells, weight)
-    released = centred_histogram(codes, n_cells, reserve(sensitivity, math.inf), weight)
+    released = centred_histogram(codes, n_cells, exact(sensitivity), weight)
     assert released.noise_std == 0
     if weight > 0:
         assert released.size == pytest.approx(len(codes))
@@ -117,7 +108,7 @@ def test_centred_counts_have_the_noise_of_a_projection(global_random_seed: int) 
     codes = np.array([[0, 2, 5, 0], [1, 3, 1, 1], [1, 0, 5, 0]])
     wanted = [[1, 2], [1, 0, 1], [0, 1, 0, 0, 0], [3]]
     apart = [0, 1, 2]
-    reservation = reserve(centred_sensitivity(n_cells, weight), mu, n_releases)
+    reservation = noisy(centred_sensitivity(n_cells, weight), mu, n_releases)
     inside, outside = 0.0, 0.0
     with insecure_randomness(global_random_seed):
         for _ in range(n_releases):
@@ -142,20 +133,20 @@ def known_size(released: CentredCounts, size: float, std: float) -> float:
 def errors_of_shares(seed: int, n_releases: int, *, centred: bool) -> np.ndarray:
     """Give errors of the share of a 2 % level: 2,000 rows, 30 columns, mu 0.2.
 
-    The number of rows was bought before, with noise of 18.7 rows (epsilon 1).
+    The number of rows was released before, with noise of 18.7 rows (epsilon 1).
     """
     codes = np.repeat((np.arange(2000) < 40)[:, None], 30, axis=1).astype(np.int64)
     n_cells, rng, errors = [2] * 30, np.random.default_rng(seed), []
     weight = math.sqrt(0.8)
     needed = centred_sensitivity(n_cells, weight) if centred else math.sqrt(30)
-    reservation = reserve(needed, 0.2, n_releases)
+    reservation = noisy(needed, 0.2, n_releases)
     with insecure_randomness(seed):
         for _ in range(n_releases):
             size = 2000 + 18.7 * rng.standard_normal()
             if centred:
                 released = centred_histogram(codes, n_cells, reservation, weight)
                 size = known_size(released, size, 18.7)
-                # The number of rows in no cell is not looked at here.
+                # The number of rows in no cell is not used here.
                 rare = [size / 2 + part[1] for part in released.deviations]
             else:
                 counts = np.array(noisy_histogram(codes, n_cells, reservation))
@@ -212,7 +203,7 @@ def test_rows_in_no_cell_count_when_they_are_surely_there() -> None:
 def test_columns_that_hold_one_value_need_no_noise() -> None:
     """A reservation for nothing is for one grid cell."""
     assert centred_sensitivity([1, 0, 1]) == 1
-    released = centred_histogram(np.zeros((9, 2), dtype=int), [1, 0], reserve(1))
+    released = centred_histogram(np.zeros((9, 2), dtype=int), [1, 0], noisy(1.0))
     ones, nothing = released.counts(9.0)
     assert (ones.tolist(), nothing.tolist()) == ([9.0], [])
     assert released.apart.tolist() == released.apart_stds.tolist() == [0.0, 0.0]
@@ -222,12 +213,12 @@ def test_centred_counts_refuse_before_drawing() -> None:
     codes = np.zeros((4, 2), dtype=int)
     needed = centred_sensitivity([3, 2], 0.5)
     for small in (needed - 1, centred_sensitivity([3, 2]), math.sqrt(2)):
-        reservation = reserve(small)
+        reservation = noisy(small)
         with pytest.raises(ReservationError, match="sensitivity"):
             centred_histogram(codes, [3, 2], reservation, 0.5)
         assert reservation.used == 0
     for wrong, n_cells in ((codes + 4, [3, 2]), (codes, [3]), (codes, [3, -1])):
-        reservation = reserve(needed)
+        reservation = noisy(needed)
         with pytest.raises(ValueError, match="Expected"):
             centred_histogram(wrong, n_cells, reservation, 0.5)
         assert reservation.used == 0

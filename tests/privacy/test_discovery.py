@@ -6,31 +6,15 @@ import math
 
 import numpy as np
 import pytest
+from _reserve import exact, noisy
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import (
-    PrivacyAccountant,
-    Reservation,
     _aggregators,
+    key_threshold,
     thresholded_counts,
 )
-from skdpsynth.privacy._aggregators import discovery_threshold
 from skdpsynth.privacy.testing import observe_releases
-
-
-def exact(sensitivity: float, delta: float) -> Reservation:
-    """Reserve without noise, to see the statistic itself."""
-    accountant = PrivacyAccountant(math.inf, 1e-5, discovery_delta=9e-6)
-    return accountant.reserve_gaussian(
-        "test", mu=math.inf, sensitivity=sensitivity, delta=delta
-    )
-
-
-def noisy(sensitivity: float, delta: float) -> Reservation:
-    accountant = PrivacyAccountant(10.0, 1e-5, discovery_delta=9e-6)
-    return accountant.reserve_gaussian(
-        "test", mu=0.2, sensitivity=sensitivity, delta=delta
-    )
 
 
 def tail(std: float, start: int) -> float:
@@ -43,7 +27,7 @@ def tail(std: float, start: int) -> float:
 @pytest.mark.parametrize("delta", [0.3, 1e-4, 1e-7, 1e-12, 1e-30])
 @pytest.mark.parametrize("std", [3.0, 18.9, 63.7, 1000.0])
 def test_threshold_bounds_the_exact_tail_and_is_tight(std: float, delta: float) -> None:
-    threshold = discovery_threshold(std, delta)
+    threshold = key_threshold(std, delta / 0.9, 1)
     # A key whose count went from one to two passes when 2 + Z > threshold.
     assert tail(std, threshold - 1) <= delta
     if delta < 0.1:
@@ -51,13 +35,13 @@ def test_threshold_bounds_the_exact_tail_and_is_tight(std: float, delta: float) 
 
 
 def test_threshold_without_noise_and_out_of_range() -> None:
-    assert discovery_threshold(0.0, 1e-6) == 1
+    assert key_threshold(0.0, 1e-6, 1) == 1
     for delta in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="threshold_delta must be in"):
-            discovery_threshold(3.0, delta)
+            key_threshold(3.0, delta, 1)
 
 
-def test_frequent_keys_are_found_and_single_ones_never_looked_at() -> None:
+def test_frequent_keys_are_found_and_single_ones_are_never_considered() -> None:
     columns = [np.array([10**6, 1, 10**6, 0]), np.array([1, 1]), np.array([10**6])]
     reservation = noisy(math.sqrt(3), delta=1e-6)
     released = thresholded_counts(columns, reservation, 1e-6)
@@ -95,7 +79,7 @@ def test_keys_seen_twice_are_not_released() -> None:
 
 def test_only_noisy_counts_above_the_threshold_are_released() -> None:
     reservation = noisy(1.0, delta=1e-6)
-    threshold = discovery_threshold(reservation.noise_std, 0.9e-6)
+    threshold = key_threshold(reservation.noise_std, 1e-6, 1)
     ((keys, counts),) = thresholded_counts(
         [np.full(2000, threshold)], reservation, 1e-6
     )
@@ -105,18 +89,16 @@ def test_only_noisy_counts_above_the_threshold_are_released() -> None:
     assert counts.min() > threshold
 
 
-def test_the_share_of_a_column_is_the_delta_over_the_columns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shares = []
+def test_columns_share_the_delta() -> None:
+    """Of 2,000 keys at the threshold some pass by 1, and none by less.
 
-    def spy(std: float, delta: float) -> int:
-        shares.append(delta)
-        return discovery_threshold(std, delta)
-
-    monkeypatch.setattr(_aggregators, "discovery_threshold", spy)
-    thresholded_counts([np.array([5])] * 4, noisy(2.0, delta=1e-6), 1e-6)
-    assert shares == [pytest.approx(0.9e-6 / 4)]
+    Noise of sigma 10 is 1 with probability .04: so some do, but for 1e-35.
+    """
+    line = noisy(2.0, delta=1e-6)
+    threshold = key_threshold(line.noise_std, 1e-6, 4)
+    assert threshold == key_threshold(line.noise_std, 0.25e-6, 1)
+    released = thresholded_counts([np.full(500, threshold)] * 4, line, 1e-6)
+    assert min(counts.min() for _, counts in released) == threshold + 1
 
 
 def test_the_room_in_the_threshold_covers_removing_a_row() -> None:
@@ -127,25 +109,18 @@ def test_the_room_in_the_threshold_covers_removing_a_row() -> None:
         assert d / (1 - d) <= t
 
 
-def test_a_delta_that_was_not_reserved_is_refused() -> None:
-    reservation = noisy(1.0, delta=1e-7)
-    with pytest.raises(ReservationError, match=r"delta of 1e-07, .* needs 1e-06"):
-        thresholded_counts([np.array([5])], reservation, 1e-6)
-    with pytest.raises(ValueError, match="at least one column"):
-        thresholded_counts([], reservation, 1e-7)
-    assert reservation.used == 0
-
-
-def test_a_million_keys_of_one_row_each_cost_no_noise() -> None:
-    columns = [np.ones(10**6, dtype=np.int64)]
-    ((keys, counts),) = thresholded_counts(columns, noisy(1.0, delta=1e-6), 1e-6)
-    assert keys.size == counts.size == 0
-
-
-def test_too_small_a_sensitivity_is_refused() -> None:
-    reservation = noisy(math.sqrt(2), delta=1e-6)
-    with pytest.raises(ReservationError, match=r"needs 1\.73205"):
-        thresholded_counts([np.array([5])] * 3, reservation, 1e-6)
+@pytest.mark.parametrize(
+    ("n_columns", "error", "match"),
+    [
+        (1, ReservationError, r"delta of 1e-07, .* needs 1e-06"),
+        (3, ReservationError, r"needs 1\.73205"),
+        (0, ValueError, "at least one column"),
+    ],
+)
+def test_what_was_not_reserved_is_refused(n_columns, error, match) -> None:
+    reservation = noisy(math.sqrt(2), delta=1e-7)
+    with pytest.raises(error, match=match):
+        thresholded_counts([np.array([5])] * n_columns, reservation, 1e-6)
     assert reservation.used == 0
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from _reserve import noisy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -169,67 +170,54 @@ N_BINS = [3, 3, 3]
 PAIRS = np.array([[0, 1], [1, 2]])
 
 
-def reserve(sensitivity):
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    return accountant.reserve_gaussian("test", mu=0.2, sensitivity=sensitivity)
-
-
-def histogram(parts):
-    noisy_histogram(parts, N_BINS, reserve(math.sqrt(3)))
-
-
-def count(parts):
-    noisy_counts(parts.map(take_first), 3, reserve(1.0))
-
-
 def take_first(codes):
     return codes[:, 0]
 
 
-def centred(parts, weight=0.7):
-    line = reserve(centred_sensitivity(N_BINS, weight))
-    centred_histogram(parts, N_BINS, line, weight)
+def second_moments(own, line):
+    noisy_second_moments(own, np.zeros(3), 1.0, line)
 
 
-def pair_tables(parts, scale=1):
-    line = reserve(scale * math.sqrt(2))
-    noisy_pair_tables(parts, N_BINS, PAIRS, line, scale)
-
-
-def pair_distances(parts):
-    expected = np.full((9, 9), SMALLEST)
-    noisy_pair_distances(parts, N_BINS, expected, reserve(math.sqrt(3)))
-
-
-def triple_tables(parts):
-    noisy_triple_tables(parts, 3, np.array([[0, 1, 2]]), reserve(GRID), GRID)
-
-
-def second_moments(parts):
-    noisy_second_moments(parts, np.zeros(3), 1.0, reserve(MOMENTS_SENSITIVITY))
-
-
+TRIPLE, FAR = np.array([[0, 1, 2]]), np.full((9, 9), SMALLEST)
 STATISTICS = {
-    "histogram": (histogram, CODES, OTHER),
-    "count": (count, CODES, OTHER),
-    "centred": (centred, CODES, OTHER),
-    "pair tables": (pair_tables, CODES, OTHER),
-    "pair distances": (pair_distances, CODES, OTHER),
-    "pair tables on the grid": (partial(pair_tables, scale=GRID), CODES, OTHER),
-    "triple tables": (triple_tables, CODES, OTHER),
-    "second moments": (second_moments, SCORES, -SCORES),
-    "opposite moments": (second_moments, SCORES * [-1, 1, 1], SCORES),
+    "histogram": (lambda own, line: noisy_histogram(own, N_BINS, line), math.sqrt(3)),
+    "count": (lambda own, line: noisy_counts(own.map(take_first), 3, line), 1.0),
+    "centred": (
+        lambda own, line: centred_histogram(own, N_BINS, line, 0.7),
+        centred_sensitivity(N_BINS, 0.7),
+    ),
+    "pair tables": (
+        lambda own, line: noisy_pair_tables(own, N_BINS, PAIRS, line),
+        math.sqrt(2),
+    ),
+    "pair tables on the grid": (
+        lambda own, line: noisy_pair_tables(own, N_BINS, PAIRS, line, GRID),
+        GRID * math.sqrt(2),
+    ),
+    "pair distances": (
+        lambda own, line: noisy_pair_distances(own, N_BINS, FAR, line),
+        math.sqrt(3),
+    ),
+    "triple tables": (
+        lambda own, line: noisy_triple_tables(own, 3, TRIPLE, line, GRID),
+        GRID,
+    ),
+    "second moments": (second_moments, MOMENTS_SENSITIVITY, SCORES, -SCORES),
+    "opposite moments": (
+        *(second_moments, MOMENTS_SENSITIVITY),
+        *(SCORES * [-1, 1, 1], SCORES),
+    ),
 }
 
 
-def exact_of(statistic, parts):
-    """Give what is about to be released, in Python's integers; and its sensitivity."""
+def exact_of(statistic, sensitivity, parts):
+    """Give what is about to be released, in Python's integers."""
     seen = []
     with observe_releases(seen.append):
-        statistic(parts)
+        statistic(parts, noisy(sensitivity))
     (release,) = seen
     assert release.exact.dtype == np.int64
-    return release.exact.ravel().tolist(), release.reservation.sensitivity
+    return release.exact.ravel().tolist()
 
 
 @pytest.mark.parametrize("name", STATISTICS)
@@ -238,18 +226,20 @@ def test_a_row_moves_sums_near_the_end_of_int64_by_their_sensitivity(name):
 
     Numbers of a wrapped sum differ by 2**64 there. None changes its sign.
     """
-    statistic, rows, other = STATISTICS[name]
-    alone, _ = exact_of(statistic, Repeated(rows, 1))
+    statistic, sensitivity, *rows_of_it = STATISTICS[name]
+    rows, other = rows_of_it or (CODES, OTHER)
+    exact = partial(exact_of, statistic, sensitivity)
+    alone = exact(Repeated(rows, 1))
     sizes = {1, *(abs(value) for value in alone if value)}
     ends = [LARGEST // size for size in sizes]
     for times in (3, MOST_ROWS - 1, MOST_ROWS, *ends, 2**63 - 1, 2**64, 2**70 + 1):
-        before, sensitivity = exact_of(statistic, Repeated(rows, times))
+        before = exact(Repeated(rows, times))
         if name != "pair distances":  # it has a distance of its own where no row is
             for value, of_one in zip(before, alone, strict=True):
                 assert value * of_one >= 0
                 assert (value == 0) == (of_one == 0)
         for more in (rows, other):
-            after, _ = exact_of(statistic, Repeated(rows, times, more))
+            after = exact(Repeated(rows, times, more))
             moved = [a - b for a, b in zip(after, before, strict=True)]
             assert sum(x * x for x in moved) <= sensitivity**2 * (1 + 1e-12)
             if times == 3:  # that the sensitivity is this one, but for rounding
@@ -260,7 +250,7 @@ def test_a_column_of_very_many_cells_is_centred_without_wrapping():
     """More of them than the grid has: nothing is taken from each."""
     n_cells = 2**20 + 1
     codes = np.zeros((1, 1), dtype=np.int64)
-    reservation = reserve(centred_sensitivity([n_cells]))
+    reservation = noisy(centred_sensitivity([n_cells]))
     seen = []
     with observe_releases(seen.append), insecure_randomness(0):
         centred_histogram(Repeated(codes, 2**50), [n_cells], reservation)
@@ -271,15 +261,15 @@ def test_a_column_of_very_many_cells_is_centred_without_wrapping():
 def test_keys_of_very_many_rows_are_released():
     accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
     line = accountant.reserve_gaussian("keys", mu=0.2, sensitivity=1.0, delta=1e-6)
-    ((kept, noisy),) = thresholded_counts([np.array([LARGEST, 0])], line, 1e-6)
+    ((kept, counts),) = thresholded_counts([np.array([LARGEST, 0])], line, 1e-6)
     assert kept.tolist() == [0]
-    assert abs(int(noisy[0]) - MOST_ROWS) < 1000
+    assert abs(int(counts[0]) - MOST_ROWS) < 1000
 
 
 def test_more_teachers_than_a_sum_has_room_for_are_refused():
     """Their number is public; so none of their sums can wrap."""
     vectors = np.broadcast_to(np.ones((1, 1)), (MOST_ROWS + 1, 1))
-    line = reserve(2.0 * GRID)
+    line = noisy(2.0 * GRID)
     with pytest.raises(ValueError, match="number of teachers"):
         gaussian_sum(vectors, 1.0, line)
     assert line.used == 0
@@ -293,11 +283,11 @@ def test_noise_does_not_carry_a_sum_past_the_end(insecure):
     values = np.array([LARGEST, SMALLEST] * 50)
     if insecure:
         with insecure_randomness(0):
-            noisy = release_gaussian(values, reserve(1.0))
+            released = release_gaussian(values, noisy(1.0))
     else:
-        noisy = release_gaussian(values, reserve(1.0))
-    assert np.all(np.sign(noisy) == np.sign(values))
-    assert np.any(noisy != values)
+        released = release_gaussian(values, noisy(1.0))
+    assert np.all(np.sign(released) == np.sign(values))
+    assert np.any(released != values)
 
 
 def test_votes_under_very_large_noise_are_coins():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from skdpsynth.privacy import insecure_randomness_active, secret_generator
-from skdpsynth.privacy._random import _insecure_seeds, rounded_normal
+from skdpsynth.privacy._random import rounded_normal
 from skdpsynth.privacy.testing import insecure_randomness
 
 
@@ -46,36 +46,26 @@ def test_insecure_context_repeats_streams_and_separates_generators() -> None:
         assert words(secret_generator()) != runs[0][0]
 
 
-def test_insecure_context_ends_even_after_an_error() -> None:
-    assert not insecure_randomness_active()
-
+def test_insecure_contexts_end_even_after_an_error() -> None:
     def fail() -> None:
-        with insecure_randomness(0):
-            assert insecure_randomness_active()
+        with insecure_randomness(1):
+            assert words(secret_generator()) != outer
             raise KeyError
 
-    with pytest.raises(KeyError):
-        fail()
     assert not insecure_randomness_active()
-
-
-def test_nested_contexts_restore_the_outer_one() -> None:
     with insecure_randomness(0):
-        outer = _insecure_seeds.get()
-        with insecure_randomness(1):
-            assert _insecure_seeds.get() is not outer
-        assert _insecure_seeds.get() is outer
+        outer = words(secret_generator())
+        with pytest.raises(KeyError):
+            fail()
+        second = words(secret_generator())
+    assert not insecure_randomness_active()
+    with insecure_randomness(0):  # the inner one changed nothing
+        assert [words(secret_generator()) for _ in range(2)] == [outer, second]
 
 
 def test_a_new_thread_is_secure() -> None:
-    seen = []
-    with insecure_randomness(0):
-        thread = threading.Thread(
-            target=lambda: seen.append(insecure_randomness_active())
-        )
-        thread.start()
-        thread.join()
-    assert seen == [False]
+    with insecure_randomness(0), ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(insecure_randomness_active).result()
 
 
 def test_global_generator_is_neither_read_nor_set() -> None:
@@ -91,12 +81,9 @@ def test_global_generator_is_neither_read_nor_set() -> None:
         assert words(secret_generator()) == first
 
 
-def test_rounded_normal_refuses_outside_the_context() -> None:
+def test_rounded_normal_is_for_the_context_and_cut_at_the_range_of_integers() -> None:
     with pytest.raises(RuntimeError, match="inside insecure_randomness only"):
         rounded_normal(1.0, 2)
-
-
-def test_rounded_normal_is_cut_at_the_range_of_integers() -> None:
     with insecure_randomness(0):
         draws = rounded_normal(1e30, 8)
     assert set(np.abs(draws).tolist()) == {2**62}

@@ -1,19 +1,30 @@
-"""The figures of a report, its JSON, and what a pipeline asserts."""
+"""The figures of a report, its JSON, its words, and what a pipeline asserts."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import FrozenInstanceError, replace
 from importlib.metadata import version
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import skdpsynth
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
-from skdpsynth.privacy import PrivacyAccountant, PrivacyReport, gdp_epsilon
+from skdpsynth.privacy import (
+    UNLABELLED,
+    PrivacyAccountant,
+    PrivacyReport,
+    claim,
+    gdp_epsilon,
+)
+from skdpsynth.privacy._report import _won_bets
 from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.table import declared_metadata
 
 
 def spend(
@@ -79,14 +90,11 @@ def test_get_epsilon_follows_the_gaussian_curve() -> None:
     report = spend(("a",)).report()
     assert report.get_epsilon(1e-5) == pytest.approx(report.epsilon, rel=1e-4)
     assert report.get_epsilon(1e-3) < report.epsilon < report.get_epsilon(1e-7)
-    for delta in (0.0, 1.0):
-        with pytest.raises(ValueError, match="delta must be a number in"):
-            report.get_epsilon(delta)
 
 
 @pytest.mark.parametrize(
     "delta",
-    ["x", "1e-5", None, True, math.nan, math.inf, -1e-5, 0, 1, 1j, [1e-5], (1e-5,)],
+    ["x", "1e-5", None, True, math.nan, math.inf, -1e-5, 0, 0.0, 1, 1.0, 1j, [1e-5]],
 )
 def test_get_epsilon_names_what_it_expects(delta) -> None:
     report = spend(("a",)).report()
@@ -98,28 +106,15 @@ def test_get_epsilon_names_what_it_expects(delta) -> None:
     assert report.get_epsilon(np.float32(1e-5)) == pytest.approx(report.epsilon, 1e-3)
 
 
-def test_get_epsilon_leaves_the_delta_of_discovery_aside() -> None:
-    report = spend((), discovery=1e-6).report()
-    assert report.get_epsilon(5e-6) == pytest.approx(gdp_epsilon(report.mu, 4e-6))
-    for delta in (1e-6, 1e-7):
-        with pytest.raises(ValueError, match="set aside for keys and tails"):
-            report.get_epsilon(delta)
-
-
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_round_trip_through_json(epsilon: float) -> None:
-    report = spend(("inf", 3), discovery=1e-6, epsilon=epsilon).report()
+    accountant = spend(("inf", 3), discovery=1e-6, epsilon=epsilon, share=0.9)
+    accountant.reserve_gaussian("inf", mu=1e-3, sensitivity=1)  # a name
+    report = accountant.report()
     text = json.dumps(report.to_dict(), allow_nan=False)
     back = PrivacyReport.from_dict(json.loads(text))
     assert back == report
     assert str(back) == str(report)
-
-
-def test_names_that_look_like_numbers_survive() -> None:
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    accountant.reserve_gaussian("inf", mu=0.1, sensitivity=1)
-    report = accountant.report()
-    assert PrivacyReport.from_dict(report.to_dict()) == report
 
 
 @pytest.mark.parametrize(
@@ -160,24 +155,29 @@ def test_other_fields_are_refused(spoil) -> None:
         PrivacyReport.from_dict(values)
 
 
-def test_infinite_epsilon_says_so() -> None:
-    report = spend(("a",), epsilon=math.inf).report()
+@pytest.mark.parametrize("seeded", [False, True])
+def test_what_is_not_private_says_so_and_gets_no_promise(seeded) -> None:
+    """By request, or since the noise was seeded."""
+    if seeded:
+        with insecure_randomness(0):
+            report = spend(("a",)).report()
+    else:
+        report = spend(("a",), epsilon=math.inf).report()
+    assert not report.private
     assert report.epsilon == report.epsilon_replace_one == math.inf
     assert report.get_epsilon(1e-5) == math.inf
-    assert not report.private
-    assert report.entries[0].share is None
+    assert report.epsilon_by_delta == ()
+    assert report.epsilon_requested == (1.0 if seeded else math.inf)
+    assert (report.entries[0].share is None) != seeded
     text = str(report)
     assert text.startswith("Privacy report: epsilon = inf")
-    assert "infinite by request" in text
-
-
-def test_insecure_randomness_says_so() -> None:
-    with insecure_randomness(0):
-        report = spend(("a",)).report()
-    assert report.epsilon == report.get_epsilon(1e-5) == math.inf
-    assert report.epsilon_requested == 1.0
-    assert not report.private
-    assert "insecure_randomness" in str(report)
+    assert ("insecure_randomness" if seeded else "infinite by request") in text
+    assert report.statement.startswith("This fit is not differentially private")
+    assert "at most" not in report.statement
+    assert "At other deltas" not in text
+    with pytest.raises(BudgetExceededError, match="Got epsilon = inf"):
+        report.assert_within(epsilon=1e6, delta=0.5)
+    report.assert_within(epsilon=math.inf, delta=0.5)
 
 
 def test_a_report_is_frozen() -> None:
@@ -187,43 +187,31 @@ def test_a_report_is_frozen() -> None:
     assert replace(report, notes=("x",)) != report
 
 
-NUMBER, TEXT = (float, "inf"), (str,)
+NUMBER, NONE = (float, "inf"), type(None)
 JSON_TYPES = {
-    "report_version": (int,),
-    "statement": TEXT,
-    "epsilon": NUMBER,
-    "delta": (float,),
-    "epsilon_requested": NUMBER,
-    "mu": NUMBER,
-    "discovery_delta": (float,),
-    "epsilon_replace_one": NUMBER,
-    "private": (bool,),
-    "entries": (list,),
-    "notes": (list,),
-    "accountant": TEXT,
-    "software": TEXT,
-    "declared": (list, type(None)),
-    "relation": TEXT,
-    "unit": TEXT,
-    "epsilon_by_delta": (list,),
-    "not_covered": (list,),
+    NUMBER: "epsilon epsilon_requested mu epsilon_replace_one",
+    (float,): "delta discovery_delta",
+    (int,): "report_version",
+    (bool,): "private",
+    (str,): "statement accountant software relation unit",
+    (list,): "entries notes epsilon_by_delta not_covered",
+    (list, NONE): "declared",
 }
 ENTRY_TYPES = {
-    "name": TEXT,
-    "scope": TEXT,
-    "releases": (int,),
-    "used": (int,),
-    "sensitivity": (float,),
-    "noise_std": (float,),
-    "mu_total": NUMBER,
-    "share": (float, type(None)),
-    "kind": TEXT,
-    "sampling_rate": (float,),
+    NUMBER: "mu_total",
+    (float,): "sensitivity noise_std sampling_rate",
+    (float, NONE): "share",
+    (int,): "releases used",
+    (str,): "name scope kind",
 }
 
 
-def of_type(value: object, allowed: tuple[object, ...]) -> bool:
-    return type(value) in allowed or (isinstance(value, str) and value in allowed)
+def assert_types(found: dict[str, object], by_type: dict[tuple, str]) -> None:
+    allowed = {k: kinds for kinds, names in by_type.items() for k in names.split()}
+    assert set(found) == set(allowed)
+    for name, value in found.items():
+        kind = value if value == "inf" and "inf" in allowed[name] else type(value)
+        assert kind in allowed[name], name
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
@@ -232,11 +220,9 @@ def test_json_has_the_keys_and_types_of_version_2(epsilon: float) -> None:
     report = spend(("a", "b"), discovery=1e-6, epsilon=epsilon).report()
     found = json.loads(report.to_json())
     assert found["report_version"] == 2
-    assert {k for k in found if not of_type(found[k], JSON_TYPES[k])} == set()
-    assert set(found) == set(JSON_TYPES)
+    assert_types(found, JSON_TYPES)
     for entry in found["entries"]:
-        assert {k for k in entry if not of_type(entry[k], ENTRY_TYPES[k])} == set()
-        assert set(entry) == set(ENTRY_TYPES)
+        assert_types(entry, ENTRY_TYPES)
     assert all(set(pair) == {"delta", "epsilon"} for pair in found["epsilon_by_delta"])
 
 
@@ -258,7 +244,6 @@ def test_epsilon_at_other_deltas_is_given_where_it_is_valid() -> None:
         assert epsilon == pytest.approx(gdp_epsilon(report.mu, delta))
     found = spend(("a",), discovery=1e-6).report()
     assert [delta for delta, _ in found.epsilon_by_delta] == [1e-3, 1e-4]
-    assert spend(("a",), epsilon=math.inf).report().epsilon_by_delta == ()
 
 
 def test_versions_of_accountant_and_noise() -> None:
@@ -282,20 +267,15 @@ def test_assert_within_follows_the_curve() -> None:
             report.assert_within(epsilon=epsilon, delta=delta)
 
 
-def test_assert_within_leaves_the_delta_of_discovery_aside() -> None:
+def test_the_delta_of_discovery_is_left_aside() -> None:
     report = spend((), discovery=2e-6).report()
+    assert report.get_epsilon(6e-6) == pytest.approx(gdp_epsilon(report.mu, 4e-6))
     report.assert_within(epsilon=1.0, delta=1e-5)
     for delta in (1e-6, 2e-6):
+        with pytest.raises(ValueError, match="set aside for keys and tails"):
+            report.get_epsilon(delta)
         with pytest.raises(BudgetExceededError, match="Got epsilon = inf"):
             report.assert_within(epsilon=100.0, delta=delta)
-
-
-def test_assert_within_refuses_what_is_not_private() -> None:
-    with insecure_randomness(0):
-        report = spend(("a",)).report()
-    with pytest.raises(BudgetExceededError, match="Got epsilon = inf"):
-        report.assert_within(epsilon=1e6, delta=0.5)
-    report.assert_within(epsilon=math.inf, delta=0.5)
 
 
 @pytest.mark.parametrize(
@@ -306,3 +286,170 @@ def test_assert_within_names_what_it_expects(epsilon, delta) -> None:
     with pytest.raises(ValueError, match="must be a number") as caught:
         spend(()).report().assert_within(epsilon=epsilon, delta=delta)
     assert not isinstance(caught.value, BudgetExceededError)
+
+
+# --- Words ----------------------------------------------------------------------------
+
+
+def test_text_starts_with_the_total_and_is_aligned():
+    lines = str(spend(("no", "yes")).report()).splitlines()
+    assert lines[0] == "Privacy report: epsilon = 0.9996, delta = 1e-05"
+    start = next(i for i, line in enumerate(lines) if line.startswith("release "))
+    table = lines[start : start + 4]
+    assert len({len(line) for line in table}) == 1
+    second = ("charged", "all rows", "class no", "class yes")
+    places = {row.find(word) for row, word in zip(table, second, strict=True)}
+    assert len(places) == 1
+    text = "\n".join(lines)
+    assert "If one row is replaced instead: epsilon = 2.15" in text
+
+
+def test_many_classes_are_summarised_by_the_one_that_is_charged_most():
+    accountant = spend(tuple(range(8)), share=0.9)
+    assert str(accountant.report()).count("gradients") == 8
+    accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1, scope=5)
+    assert str(accountant.report()).count("gradients") == 8
+    accountant.reserve_gaussian("small", mu=1e-3, sensitivity=1, scope=9)
+    text = str(accountant.report())
+    assert text.count("gradients") == 1
+    assert "class 5" in text
+    assert "more" in text
+    assert "small" not in text
+    assert "class counts" in text
+    assert "one of 9 classes that is charged most" in text
+
+
+def test_html_is_escaped():
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    accountant.reserve_gaussian("<script>", mu=0.1, sensitivity=1, scope="<b>&</b>")
+    text = accountant.report()._repr_html_()
+    assert "<script>" not in text
+    assert "<b>" not in text
+    assert "&lt;script&gt;" in text
+    assert "class &lt;b&gt;&amp;&lt;/b&gt;" in text
+    assert text.count("<tr>") == 2
+
+
+def test_an_empty_ledger_prints():
+    report = PrivacyAccountant(1.0, 1e-5).report()
+    assert 0.99 < report.epsilon <= 1.0
+    assert "release" in str(report)
+    assert "<table>" in report._repr_html_()
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.01])
+def test_the_statement_s_bet_is_never_lost_more_often(epsilon, delta):
+    """The bound on bets holds for the exact optimum against a Gaussian mechanism.
+
+    The best test of N(0, 1) against N(mu, 1) at even odds wins Phi(mu / 2) of the bets;
+    mu is the largest one that (epsilon, delta) allows, found here by bisection. An
+    epsilon-DP coin, for which the bound is exact at delta 0, wins e^eps / (1 + e^eps).
+    """
+    low, high = 0.0, 50.0
+    for _ in range(100):
+        mu = (low + high) / 2
+        low, high = (mu, high) if gdp_epsilon(mu, delta) <= epsilon else (low, mu)
+    bound = float(_won_bets(epsilon, delta))
+    assert 100 * norm.cdf(low / 2) <= bound
+    coin = 100 * math.exp(epsilon) / (1 + math.exp(epsilon))
+    assert coin <= bound <= coin + 100 * delta + 0.1
+
+
+def test_the_statement_quotes_the_figures():
+    report = spend(("a",)).report()
+    words = report.statement
+    assert "epsilon = 0.9996 and delta = 1e-05" in words
+    assert "a factor of at most 2.717," in words
+    assert "at most 73.1 % of the bets" in words
+    assert "a person with several rows is protected less" in words
+    assert "\n" not in words
+    assert words in " ".join(str(report).split())
+    assert math.exp(report.epsilon) <= 2.717
+
+
+def test_a_claim_is_never_rounded_down():
+    for value in (0.99954321, 0.99950001, 1.0, 1e-5, 3.0000001, 12345.6, 9.9999e-7):
+        assert value <= float(claim(value)) <= value * 1.001
+    assert [claim(x) for x in (1.0, 1e-5, 3e-7, 0.1)] == ["1", "1e-05", "3e-07", "0.1"]
+    assert claim(math.inf) == "inf"
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 50.0])
+def test_extreme_epsilons_have_words(epsilon):
+    words = spend(("a",), epsilon=epsilon).report().statement
+    assert "% of the bets" in words
+    assert ("e to the power of epsilon" in words) == (epsilon > 30)
+    assert ("at most 100 %" in words) == (epsilon > 30)
+
+
+def test_the_text_has_all_that_an_officer_asks_for():
+    text = " ".join(str(spend(("a",), discovery=1e-6).report()).split())
+    for words in (
+        "Neighbours: add or remove one row.",
+        "Unit: one row of the training table.",
+        "If one row is replaced instead: epsilon =",
+        "At other deltas: epsilon =",
+        "Accountant: dp-accounting",
+        "Public, so neither protected nor charged for: names, order and types of the",
+        "Side channels:",
+        "A person with several rows:",
+        "Choices made on the same data:",
+        "Of delta, 1e-06 is for discovered keys and for the tails of blocks.",
+    ):
+        assert words in text
+
+
+def test_mechanisms_are_named():
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    mu = accountant.mu_cap / 3
+    accountant.reserve_gaussian("sums", mu=mu, sensitivity=1)
+    accountant.reserve_votes("bits", mu=mu, n_teachers=9, noise="laplace")
+    accountant.reserve_votes("more", mu=mu, n_teachers=9, scope=UNLABELLED)
+    accountant.reserve_sampled_gaussian("steps", mu=mu, sampling_rate=0.25, scope=1)
+    accountant.remark("Two kinds of rows.")
+    lines = str(accountant.report()).splitlines()
+    assert "Two kinds of rows." in lines
+    found = {line.split()[0]: re.split("  +", line)[1:3] for line in lines if line}
+    assert found["sums"] == ["all rows", "discrete Gaussian"]
+    assert found["bits"] == ["all rows", "vote, Laplace"]
+    assert found["more"] == ["rows without a label", "vote, Gaussian"]
+    assert found["steps"] == ["class 1", "Gaussian on 25 % of rows"]
+
+
+def test_labels_cannot_move_the_cursor():
+    """A label of a stranger's file, printed in a terminal, stays one word."""
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    accountant.reserve_gaussian("a\x1b[2J\r\nb", mu=0.1, sensitivity=1, scope="c\x07")
+    accountant.remark("d\x1be")
+    named = dict.fromkeys(("accountant", "relation", "software", "unit"), "e\x1bf")
+    for report in (accountant.report(), replace(accountant.report(), **named)):
+        text = str(report)
+        assert all(line.isprintable() for line in text.splitlines())
+        assert "\r" not in text
+
+
+def test_what_was_declared_is_said():
+    """Names of columns, and how many more there are; no bound and no category."""
+    columns = {f"x{i}": Continuous(3, 77_123, nullable=True) for i in range(10)}
+    columns |= {"sex": Categorical(["Wo", "Mo"]), "id": Identifier()}
+    schema = TableSchema(columns, n_rows=500)
+    metadata = declared_metadata(schema)
+    assert metadata == (
+        "the bounds of x0, x1, x2, x3, x4, x5, x6, x7 and 2 more columns",
+        "the categories of sex",
+        "identifiers, never looked at: id",
+        "that no value is missing in sex",
+        "the number of rows",
+    )
+    assert declared_metadata(None) == ()
+    report = spend(("a",)).report()
+    assert "; whatever a schema declared." in " ".join(str(report).split())
+    told = " ".join(str(replace(report, declared=metadata)).split())
+    assert "the categories of sex; identifiers, never looked at: id;" in told
+    assert "77123" not in told
+    nothing = " ".join(str(replace(report, declared=())).split())
+    assert "Nothing else was declared." in nothing
+    for declared in (metadata, ()):
+        other = replace(report, declared=declared)
+        assert PrivacyReport.from_dict(json.loads(other.to_json())) == other

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -59,7 +59,13 @@ def test_fields_are_read_only(reservation: Reservation, field: str) -> None:
 
 
 @pytest.mark.usefixtures("_no_noise")
-def test_exhausted(monkeypatch: pytest.MonkeyPatch, reservation: Reservation) -> None:
+def test_a_draw_of_too_many_uses_none(reservation: Reservation) -> None:
+    with pytest.raises(ReservationError, match="3 more were asked for"):
+        release_gaussian(VALUES, reservation, n_releases=3)
+    for n in (0, -1):  # it gives nothing back
+        with pytest.raises(ValueError, match=">= 1"):
+            reservation._draw_down(n)
+    assert reservation.used == 0
     reservation._draw_down(2)
     with pytest.raises(ReservationError, match=r"holds 2 releases and 2 are used"):
         release_gaussian(VALUES, reservation)
@@ -67,24 +73,20 @@ def test_exhausted(monkeypatch: pytest.MonkeyPatch, reservation: Reservation) ->
 
 
 @pytest.mark.usefixtures("_no_noise")
-def test_a_draw_of_too_many_uses_none(reservation: Reservation) -> None:
-    with pytest.raises(ReservationError, match="3 more were asked for"):
-        release_gaussian(VALUES, reservation, n_releases=3)
-    assert reservation.used == 0
-
-
-@pytest.mark.parametrize("n", [0, -1])
-def test_a_draw_gives_nothing_back(reservation: Reservation, n: int) -> None:
-    with pytest.raises(ValueError, match=">= 1"):
-        reservation._draw_down(n)
-    assert reservation.used == 0
-
-
-@pytest.mark.usefixtures("_no_noise")
-def test_closed(accountant: PrivacyAccountant, reservation: Reservation) -> None:
-    accountant.close()
-    with pytest.raises(ReservationError, match="The fit is over"):
+@pytest.mark.parametrize(
+    ("match", "closed"), [("The fit is over", True), ("Another process", False)]
+)
+def test_after_the_end_and_in_a_forked_process_nothing_is_left(
+    match, closed, monkeypatch, accountant, reservation
+) -> None:
+    if closed:
+        accountant.close()
+    else:
+        monkeypatch.setattr("skdpsynth.privacy._accountant.os.getpid", lambda: -1)
+    with pytest.raises(ReservationError, match=match):
         release_gaussian(VALUES, reservation)
+    with pytest.raises(ReservationError, match=match):
+        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
 
 
 def test_constructed() -> None:
@@ -98,9 +100,8 @@ def test_forged(reservation: Reservation) -> None:
     twin = object.__new__(Reservation)
     object.__setattr__(twin, "_ledger", reservation._ledger)
     fake_ledger = object.__new__(Reservation)
-    object.__setattr__(
-        fake_ledger, "_ledger", SimpleNamespace(_draw_down=lambda *a: None)
-    )
+    generous = SimpleNamespace(_draw_down=lambda *_: None)
+    object.__setattr__(fake_ledger, "_ledger", generous)
     for forged in (empty, twin, fake_ledger):
         with pytest.raises(ReservationError, match="in no ledger"):
             release_gaussian(VALUES, forged)
@@ -143,37 +144,19 @@ def test_copies(reservation: Reservation, copier) -> None:
         copier(reservation)
 
 
-@pytest.mark.usefixtures("_no_noise")
-def test_a_forked_process_may_not_draw(
-    monkeypatch: pytest.MonkeyPatch,
-    accountant: PrivacyAccountant,
-    reservation: Reservation,
-) -> None:
-    monkeypatch.setattr("skdpsynth.privacy._accountant.os.getpid", lambda: -1)
-    with pytest.raises(ReservationError, match="Another process"):
-        release_gaussian(VALUES, reservation)
-    with pytest.raises(ReservationError, match="Another process"):
-        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
-
-
 def test_threads_share_the_count(accountant: PrivacyAccountant) -> None:
     reservation = accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=200)
-    refused = []
 
-    def draw() -> None:
-        for _ in range(100):
-            try:
-                reservation._draw_down()
-            except ReservationError:
-                refused.append(1)
+    def draw(_: int) -> bool:
+        try:
+            reservation._draw_down()
+        except ReservationError:
+            return False
+        return True
 
-    threads = [threading.Thread(target=draw) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert reservation.used == 200
-    assert len(refused) == 200
+    with ThreadPoolExecutor(4) as pool:
+        drawn = [*pool.map(draw, range(400))]
+    assert reservation.used == sum(drawn) == 200
 
 
 def test_a_failed_draw_stays_used(

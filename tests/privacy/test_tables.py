@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from _reserve import exact, is_noise, noisy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import (
@@ -19,8 +20,6 @@ from skdpsynth.privacy import (
     LENGTH,
     MOMENTS_SENSITIVITY,
     LocalParts,
-    PrivacyAccountant,
-    Reservation,
     measured_cells,
     noisy_pair_distances,
     noisy_pair_tables,
@@ -31,7 +30,6 @@ from skdpsynth.privacy._tables import exact_pair_counts
 from skdpsynth.privacy.testing import observe_releases
 
 SMALL = settings(max_examples=80, deadline=None)
-ALPHA = 1e-6
 SIZES = [3, 1, 4, 2]
 
 
@@ -44,16 +42,6 @@ def triples_of(n_columns):
 
 
 PAIRS, TRIPLES = pairs_of(4), triples_of(4)
-
-
-def line(epsilon: float, mu: float, sensitivity: float) -> Reservation:
-    accountant = PrivacyAccountant(epsilon, 1e-5)
-    return accountant.reserve_gaussian("test", mu=mu, sensitivity=sensitivity)
-
-
-def exact(sensitivity: float) -> Reservation:
-    """Reserve without noise, to see the statistic itself."""
-    return line(math.inf, math.inf, sensitivity)
 
 
 def slow_table(codes, n_bins, columns):
@@ -248,12 +236,12 @@ def test_a_reservation_for_less_is_refused_and_none_is_used_twice(name):
     """And nothing is drawn from it."""
     release, sensitivity = RELEASES[name]
     codes, seen = random_codes(20), []
-    small = line(8.0, 0.1, sensitivity * (1 - 1e-9))
+    small = noisy(sensitivity * (1 - 1e-9))
     with observe_releases(seen.append):
         with pytest.raises(ReservationError, match="sensitivity"):
             release(codes, small)
         assert small.used == 0
-        enough = line(8.0, 0.1, sensitivity)
+        enough = noisy(sensitivity)
         release(codes, enough)
         assert enough.used == 1
         with pytest.raises(ReservationError, match="left"):
@@ -265,7 +253,7 @@ def test_a_reservation_for_less_is_refused_and_none_is_used_twice(name):
 def test_what_is_no_pair_is_refused(pairs):
     with pytest.raises(ValueError, match="i < j"):
         measured_cells(SIZES, np.array(pairs))
-    reservation = line(8.0, 0.1, 10.0)
+    reservation = noisy(10.0)
     with pytest.raises(ValueError, match="each of them once"):
         noisy_pair_tables(random_codes(9), SIZES, np.array(pairs), reservation)
     assert reservation.used == 0
@@ -284,7 +272,7 @@ def test_what_is_no_pair_is_refused(pairs):
     ],
 )
 def test_what_is_no_triple_is_refused(triples, words):
-    reservation = line(8.0, 0.1, 10.0)
+    reservation = noisy(10.0)
     with pytest.raises(ValueError, match=words):
         noisy_triple_tables(random_codes(9), 4, np.array(triples), reservation)
     assert reservation.used == 0
@@ -294,7 +282,7 @@ def test_what_is_no_triple_is_refused(triples, words):
 @pytest.mark.parametrize("row", [[0, 0, 0, 77], [-77, 0, 0, 0]])
 def test_codes_out_of_range_are_refused_and_not_shown(name, row):
     release, sensitivity = RELEASES[name]
-    reservation = line(8.0, 0.1, sensitivity)
+    reservation = noisy(sensitivity)
     codes = np.concatenate([random_codes(9), [row]])
     with pytest.raises(ValueError, match="Expected integer codes") as error:
         release(codes, reservation)
@@ -333,10 +321,10 @@ def exact_moments(scores, means=None, unit=1.0):
     n_columns = scores.shape[1]
     means, seen = np.zeros(n_columns) if means is None else means, []
     with observe_releases(seen.append):
-        noisy = noisy_second_moments(scores, means, unit, exact(MOMENTS_SENSITIVITY))
+        found = noisy_second_moments(scores, means, unit, exact(MOMENTS_SENSITIVITY))
     (release,) = seen
     assert release.exact.dtype == np.int64
-    assert noisy.tolist() == (release.exact * unit**2).tolist()
+    assert found.tolist() == (release.exact * unit**2).tolist()
     return release.exact.tolist()
 
 
@@ -427,63 +415,51 @@ def test_long_rows_are_shortened_and_keep_their_direction():
 # --- Noise ------------------------------------------------------------------------
 
 
-def assert_is_noise(released, exact_values, noise_std):
-    """Chi-square of squared noise over its variance, two-sided at 1e-6.
-
-    A discrete Gaussian of sigma > 10 differs by less than 1e-80. Half the noise would
-    give a quarter, and none 0.
-    """
-    noise = (np.asarray(released) - exact_values) / noise_std
-    total, n = float((noise**2).sum()), noise.size
-    assert chi2.ppf(ALPHA / 2, n) < total < chi2.ppf(1 - ALPHA / 2, n)
+MANY, SIX = random_codes(500, [30] * 5), random_codes(300, [6] * 6)
+TWOS, TENS = random_codes(40, [2] * 64), np.full((128, 128), 10)
+SCORES = np.random.default_rng(0).normal(size=(50, 64))
+MEASURED = measured_cells([30] * 5, pairs_of(5))
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("scale", [1, GRID])
-def test_every_cell_of_pairs_has_the_noise_of_the_ledger(scale):
-    """5 columns of 30 bins: 9,000 cells, and no cell beside them."""
-    sizes, pairs = [30] * 5, pairs_of(5)
-    codes = random_codes(500, sizes)
-    reservation = line(8.0, 0.2, scale * math.sqrt(10))
-    assert reservation.noise_std == pytest.approx(scale * math.sqrt(10) / 0.2, rel=0.01)
-    released = noisy_pair_tables(codes, sizes, pairs, reservation, scale)
-    counts, measured = exact_pair_counts(codes, sizes), measured_cells(sizes, pairs)
-    assert measured.sum() == 9000
-    assert (released[~measured] == 0).all()
-    noisy, exact_values = released[measured], scale * counts[measured]
-    assert_is_noise(noisy, exact_values, reservation.noise_std)
+def measured_pairs(line, scale):
+    released = noisy_pair_tables(MANY, [30] * 5, pairs_of(5), line, scale)
+    assert (released[~MEASURED] == 0).all()
+    return released[MEASURED]
 
 
-@pytest.mark.statistical
-def test_every_distance_has_the_noise_of_the_ledger():
-    """2,016 pairs of 64 columns."""
-    sizes = [2] * 64
-    codes, expected = random_codes(40, sizes), np.full((128, 128), 10)
-    reservation = line(8.0, 0.2, math.sqrt(2016))
-    off = np.abs(exact_pair_counts(codes, sizes) - 10)
-    distances = off.reshape(64, 2, 64, 2).sum(axis=(1, 3))[np.triu_indices(64, 1)]
-    released = noisy_pair_distances(codes, sizes, expected, reservation)
-    assert_is_noise(released, distances, reservation.noise_std)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("scale", [1, GRID])
-def test_every_cell_of_triples_has_the_noise_of_the_ledger(scale):
-    """20 triples of 6 columns with 6 groups: 4,320 cells."""
-    codes, triples = random_codes(300, [6] * 6), triples_of(6)
-    reservation = line(8.0, 0.2, scale * math.sqrt(20))
-    assert reservation.noise_std == pytest.approx(scale * math.sqrt(20) / 0.2, rel=0.01)
-    counts = noisy_triple_tables(codes, 6, triples, exact(math.sqrt(20)))
-    released = noisy_triple_tables(codes, 6, triples, reservation, scale)
-    assert_is_noise(released, scale * counts, reservation.noise_std)
+# What is released, its sensitivity, how many numbers that are, and their unit.
+NOISED = {
+    "pairs": (partial(measured_pairs, scale=1), math.sqrt(10), 9000, 1),
+    "pairs on the grid": (
+        *(partial(measured_pairs, scale=GRID), GRID * math.sqrt(10)),
+        *(9000, 1),
+    ),
+    "distances": (
+        lambda line: noisy_pair_distances(TWOS, [2] * 64, TENS, line),
+        *(math.sqrt(2016), 2016, 1),
+    ),
+    "triples": (
+        lambda line: noisy_triple_tables(SIX, 6, triples_of(6), line),
+        *(math.sqrt(20), 4320, 1),
+    ),
+    "triples on the grid": (
+        lambda line: noisy_triple_tables(SIX, 6, triples_of(6), line, GRID),
+        *(GRID * math.sqrt(20), 4320, 1),
+    ),
+    "moments": (
+        lambda line: noisy_second_moments(SCORES, np.zeros(64), 0.01, line),
+        *(MOMENTS_SENSITIVITY, 2016, 0.01**2),
+    ),
+}
 
 
 @pytest.mark.statistical
-def test_every_moment_has_the_noise_of_the_ledger():
-    """2,016 pairs of 64 columns, in squared units of the scores."""
-    scores, unit = np.random.default_rng(0).normal(size=(50, 64)), 0.01
-    counts = np.array(exact_moments(scores, unit=unit)) * unit**2
-    reservation = line(8.0, 0.2, MOMENTS_SENSITIVITY)
-    assert reservation.noise_std == pytest.approx(MOMENTS_SENSITIVITY / 0.2, rel=0.01)
-    released = noisy_second_moments(scores, np.zeros(64), unit, reservation)
-    assert_is_noise(released, counts, reservation.noise_std * unit**2)
+@pytest.mark.parametrize("name", NOISED)
+def test_every_number_has_the_noise_of_the_ledger(name):
+    """Each fails by chance at a rate of 1e-6."""
+    release, sensitivity, n_numbers, unit = NOISED[name]
+    reservation = noisy(sensitivity)
+    assert reservation.noise_std == pytest.approx(sensitivity / 0.2, rel=0.01)
+    noise = release(reservation) - release(exact(sensitivity))
+    assert noise.size == n_numbers
+    assert is_noise(noise, reservation.noise_std * unit)

@@ -7,21 +7,26 @@ from functools import partial
 
 import numpy as np
 import pytest
+from _reserve import is_noise
+from dp_accounting import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.privacy import (
-    UNLABELLED,
     PrivacyAccountant,
     _accountant,
-    gdp_epsilon,
     noisy_votes,
     release_float_gaussian,
     steps_mu,
     votes_mu,
 )
 from skdpsynth.privacy import _mechanisms as mechanisms
-from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import insecure_randomness
 
@@ -65,18 +70,10 @@ def steps_of(count=1, rate=0.1, ledger=None, tail_delta=TAIL, scope=None):
 
 
 def certified_again(report, delta, scope):
-    """Compose what the rows of a scope pay from the lines of a report alone.
+    """Compose what the rows of a scope are charged, from the lines of a report alone.
 
-    Votes as the noisy counts that they are read off: dearer than what is charged.
+    Votes as the noisy counts that they are read off, which cost more.
     """
-    from dp_accounting import (
-        ComposedDpEvent,
-        GaussianDpEvent,
-        PoissonSampledDpEvent,
-        SelfComposedDpEvent,
-    )
-    from dp_accounting.pld import PLDAccountant
-
     events = []
     for entry in report.entries:
         if entry.scope not in ("all rows", f"class {scope}"):
@@ -111,7 +108,7 @@ def test_a_mixed_run_is_within_the_request_and_uses_it(epsilon):
     assert report.get_epsilon(1e-5) == pytest.approx(ledger.epsilon, rel=2e-3)
     # Independently, and of the class without votes: all is used, and no more.
     again = certified_again(report, 1e-5 - 1e-6, "b")
-    assert 0.9 * epsilon <= again <= epsilon
+    assert (0.98 if epsilon <= 1 else 0.95) * epsilon <= again <= epsilon
     with pytest.raises(BudgetExceededError):
         ledger.reserve_sampled_gaussian(
             "more", mu=0.05 * cap, sampling_rate=0.01, scope="a"
@@ -128,12 +125,12 @@ def test_what_is_claimed_is_the_cap_whatever_was_reserved():
                 "v", mu=0.01, n_teachers=5, scope=line, tail_delta=TAIL
             )
         report = ledger.report()
-        prices = report.epsilon, report.epsilon_replace_one, report.epsilon_by_delta
-        claims.add((ledger.epsilon, *prices, report.get_epsilon(3e-5)))
+        printed = report.epsilon, report.epsilon_replace_one, report.epsilon_by_delta
+        claims.add((ledger.epsilon, *printed, report.get_epsilon(3e-5)))
     assert len(claims) == 1
 
 
-def test_sampling_and_bits_buy_more():
+def test_sampling_and_bits_need_less_noise():
     """The same mu, less noise."""
     alone, block = (steps_of(50, 0.1, tail_delta=tail) for tail in (0.0, TAIL))
     assert alone.noise_std == pytest.approx(26.4, rel=0.01)
@@ -146,23 +143,19 @@ def test_sampling_and_bits_buy_more():
 def test_replacing_a_row_costs_two_steps():
     """As 2 mu; where sampling was made use of, as two steps one after the other."""
     plain = PrivacyAccountant(1.0, 1e-5).report().epsilon_replace_one
-    assert plain == pytest.approx(2.154, abs=2e-3)
     sampled = accountant().report().epsilon_replace_one
     assert plain < sampled < 2.6
-    less = PrivacyAccountant(1.0, 1e-5, discovery_delta=4e-6).report()
-    mu = gdp_mu(1.0, 6e-6)
-    assert less.epsilon_replace_one == pytest.approx(gdp_epsilon(2 * mu, 2e-6), 1e-3)
 
 
 def test_sampling_counts_only_where_it_was_said_in_advance():
-    """The price of replacing a row is printed before it is known what is reserved."""
+    """The epsilon for replacing a row is printed whatever is reserved later."""
     ledger = PrivacyAccountant(1.0, 1e-5, discovery_delta=TAIL)
     with pytest.raises(ValueError, match="amplified=True"):
         ledger.reserve_sampled_gaussian("s", mu=0.1, sampling_rate=0.5, tail_delta=TAIL)
     assert ledger.report().entries == ()
 
 
-def test_a_tail_is_paid_for():
+def test_a_tail_is_charged():
     ledger = accountant(discovery_delta=1.5 * TAIL)
     reserve = partial(ledger.reserve_votes, "v", mu=0.01, n_teachers=5, count=7)
     reserve(scope="a", tail_delta=TAIL)
@@ -171,16 +164,7 @@ def test_a_tail_is_paid_for():
     reserve(scope="b", tail_delta=TAIL)
 
 
-def test_rows_without_a_label_have_a_scope():
-    ledger = accountant()
-    ledger.reserve_sampled_gaussian("s", mu=0.01, sampling_rate=0.5, scope=UNLABELLED)
-    ledger.remark("Two kinds of rows.")
-    report = ledger.report()
-    assert report.entries[0].scope == "rows without a label"
-    assert "Two kinds of rows." in report.notes
-
-
-# --- What a charge buys ------------------------------------------------------------
+# --- The noise of a charge ---------------------------------------------------------
 
 MU, RATE, N_TEACHERS, SENSITIVITY, COUNT = 0.05, 0.1, 9, 3.0, 20
 RESERVE = {
@@ -229,7 +213,7 @@ def cost_of(kind, std):
 
 
 @pytest.mark.parametrize("kind", RESERVE)
-def test_the_noise_is_worth_its_charge(kind):
+def test_the_noise_is_that_of_its_charge(kind):
     """Not less, which would break the claim; and not more."""
     reservation = RESERVE[kind](accountant(), MU)
     law = "gaussian" if kind == "sampled whole numbers" else kind
@@ -271,7 +255,7 @@ def test_discrete_noise_of_a_sample_is_charged_enough(std, moved, rate):
 def test_a_charge_out_of_range_is_refused_before_noise_is_computed(
     kind, mu, monkeypatch
 ):
-    """The search for a noise that a negative charge would buy has no end."""
+    """The search for the noise of a negative charge would have no end."""
 
     def computed(*args):
         raise AssertionError(args)
@@ -343,7 +327,7 @@ def test_votes_need_their_own_reservation():
     for wrong in (counts, steps):
         with pytest.raises(ReservationError, match="reserve_votes"):
             noisy_votes(two, 10, wrong)
-    # The noisy count of a vote was not paid for: the bit was.
+    # The noisy count of a vote was not reserved: the bit was.
     with pytest.raises(ReservationError, match="Reserve it as what it is"):
         release_gaussian(two, votes)
     with pytest.raises(ReservationError, match="votes of 10 teachers"):
@@ -366,15 +350,13 @@ def test_votes_that_cannot_be_reserved(bad):
 # --- Steps -------------------------------------------------------------------------
 
 
-def p_value_of_variance(reservation, clip):
+def has_its_noise(reservation, clip=0.3):
     released = release_float_gaussian(np.zeros(20_000), clip, reservation)
-    statistic = float((released**2).sum() / (reservation.noise_std * clip) ** 2)
-    one_sided = stats.chi2.cdf(statistic, 20_000)
-    return 2 * min(one_sided, 1 - one_sided)
+    return is_noise(released, reservation.noise_std * clip)
 
 
 def test_a_step_has_the_noise_that_was_planned():
-    assert p_value_of_variance(steps_of(), 0.3) > FALSE_ALARM
+    assert has_its_noise(steps_of())
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.9])
@@ -386,7 +368,7 @@ def test_smaller_noise_of_a_step_is_found(factor, monkeypatch):
             return original().normal(mean, std * factor, shape)
 
     monkeypatch.setattr(mechanisms, "secret_generator", Weaker)
-    assert p_value_of_variance(steps_of(), 0.3) < FALSE_ALARM
+    assert not has_its_noise(steps_of())
 
 
 def test_a_step_adds_noise_to_the_sum_and_draws_down():
@@ -399,18 +381,14 @@ def test_a_step_adds_noise_to_the_sum_and_draws_down():
         release_float_gaussian(total, 1.0, free)
 
 
-def test_noise_of_two_steps_differs():
-    first = release_float_gaussian(np.zeros(5), 1.0, steps_of())
-    second = release_float_gaussian(np.zeros(5), 1.0, steps_of())
+def test_noise_of_two_steps_differs_unless_it_is_seeded():
+    zeros = np.zeros(5)
+    first, second = (release_float_gaussian(zeros, 1.0, steps_of()) for _ in range(2))
     assert not np.array_equal(first, second)
     drawn = []
     for _ in range(2):
         with insecure_randomness(7):
-            ledger = accountant()
-            drawn.append(
-                release_float_gaussian(np.zeros(5), 1.0, steps_of(1, 1.0, ledger))
-            )
-            assert ledger.epsilon == math.inf
+            drawn.append(release_float_gaussian(zeros, 1.0, steps_of()))
     assert np.array_equal(*drawn)
 
 
