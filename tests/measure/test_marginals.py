@@ -345,12 +345,6 @@ def test_shares_are_drawn_together_by_the_noise_that_is_left():
     domain, stds = CategoryDomain(("a", "b"), nullable=False), np.array([10.0, 10.0])
     marginals = _marginals._category_marginals(domain, counts, stds)
     assert [own.cumulative[1] for own in marginals] == pytest.approx([0.55, 0.45])
-    edges = np.array([0.0, 0.5, 1.0])
-    parts = [
-        _marginals.Counted(Histogram(edges, own, 10.0), 0.0, 0.0) for own in counts
-    ]
-    few = _marginals._few_numbers(parts)
-    assert few == pytest.approx(np.array([[0.55, 0.45], [0.45, 0.55]]))
 
 
 def test_a_class_that_differs_keeps_its_numbers():

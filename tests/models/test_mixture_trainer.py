@@ -241,7 +241,7 @@ def test_an_update_that_is_noise_does_not_lead_away_from_the_tables(dtype, way):
     noise = torch.Generator().manual_seed(1)
     for _ in range(20):
         trainer.ascend(4 * torch.randn(len(trainer._flat()), generator=noise))
-    weights = trainer._log_weights.double().softmax(0).numpy()
+    weights = trainer.parameters["log_weights"].double().softmax(0).numpy()
     moved = trainer._bins()[2].detach().numpy()
     off = distance(trainer, Mixture(weights, moved, np.zeros((2, D))))
     held = getattr(trainer, way)()

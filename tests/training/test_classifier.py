@@ -205,7 +205,7 @@ def test_moments_of_unlabelled_rows_are_read_off_their_mean_features(only_pairs)
     total = student.clipped_sum(rows, view)
     before = student.moments.clone()
     student.alpha = 0.2
-    student.hear(total / len(rows), view, own)
+    student.add_unlabelled(total / len(rows), view, own)
     augmented = torch.cat([torch.ones(len(rows), 1), rows], dim=1)
     real = augmented.T @ augmented / len(rows)
     if only_pairs:  # the rest is taken to be the generator's

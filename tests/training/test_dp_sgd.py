@@ -118,7 +118,7 @@ def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
         make_rows(23), loss=loss, hidden_dims=hidden_dims, learning_rate=0.7
     )
     start = [p.detach().clone() for p in discriminator._params]
-    sums = discriminator._sums_of_fakes(torch.from_numpy(generated), identity)
+    sums = discriminator._sums_of_generated(torch.from_numpy(generated), identity)
     real = released(discriminator, torch.from_numpy(generated))
     fake = sum_by_hand(start, generated, loss, len(hidden_dims), CLIP, sign=-1.0) / 9
     before = torch.cat([p.flatten() for p in start]).double().numpy()

@@ -135,7 +135,7 @@ def test_beliefs_and_generator_find_the_dependence():
         discriminator.train(buffer, 60)
         for _ in range(100):
             ascent.step(discriminator)
-    assert len(buffer) == 1800
+    assert [len(own.labels) for own in buffer.rounds] == [600] * 3
     believed = off_diagonal(discriminator.moments[1:, 1:].numpy())
     target = off_diagonal(wanted.numpy())
     assert np.abs(believed - target).max() < 0.25
