@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from skdpsynth.measure import TableBins, _tables, choose_bins
+from skdpsynth.measure import TableBins, choose_bins
 from skdpsynth.measure._tables import ColumnBins, most_bins
 from skdpsynth.table import (
     MISSING,
@@ -331,23 +329,3 @@ def test_groups_are_quantiles_the_most_frequent_levels_and_what_is_missing():
     assert sole[-1] == 3
     assert ((found >= 0) & (found < 4)).all()
     assert ranked.tolist() == [3, 0, 3, 1, 2]
-
-
-def test_bins_are_functions_of_releases():
-    """No private row can reach `choose_bins`; only `encode` reads rows."""
-    names = set(inspect.signature(choose_bins).parameters)
-    assert names == {"domains", "marginals", "prior", "n_bins"}
-    for name in ("_bins_of_numbers", "_bins_of_categories"):
-        assert "rows" not in inspect.signature(getattr(_tables, name)).parameters
-
-
-@given(COLUMN, st.integers(1, 30))
-@settings(max_examples=40, deadline=None)
-def test_equal_releases_give_equal_bins(column, n_bins):
-    domain, bins, marginals = chosen(column, n_bins)
-    _, again, same = chosen(column, n_bins)
-    assert bins.edges.tolist() == again.edges.tolist()
-    assert bins.of_code.tolist() == again.of_code.tolist()
-    for one, other in zip(marginals, same, strict=True):
-        assert bins.ranks(one).tolist() == again.ranks(other).tolist()
-    assert isinstance(domain, NumericDomain) == bool(len(bins.edges))

@@ -138,13 +138,6 @@ def test_with_much_noise_the_fit_beats_clipped_counts():
     assert np.mean(ours) < 0.7 * np.mean(clipped)
 
 
-def test_bins_share_out_the_cells():
-    edges = np.array([0.0, 0.1, 0.55, 1.0])
-    share = Histogram(edges, np.zeros(3), 1.0).overlap(CELLS)
-    np.testing.assert_allclose(share.sum(axis=0), 1.0)
-    np.testing.assert_allclose(share @ np.diff(CELLS), np.diff(edges))
-
-
 @given(arrays(np.float64, st.integers(1, 12), elements=st.floats(-1e3, 1e3)))
 @settings(max_examples=100, deadline=None)
 def test_the_nearest_distribution_is_nearest(counts):

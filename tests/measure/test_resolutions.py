@@ -134,11 +134,6 @@ def test_decimals_are_found(decimals):
     assert (domain.low, domain.high) == (0.0, 300.0 * 10**decimals)
 
 
-def test_fine_floats_keep_their_domain():
-    fine = np.random.default_rng(0).normal(3, 1, N)
-    assert bought(pd.DataFrame({"a": fine})) == [WIDE]
-
-
 @pytest.mark.parametrize(
     ("freq", "step"), [("D", 86_400.0), ("h", 3600.0), ("73min", 60.0), ("7s", 1.0)]
 )
@@ -169,12 +164,6 @@ def test_times_at_the_end_of_the_calendar_are_clamped(zone):
     fake = synth.sample(500)["t"]
     assert (fake == fake.dt.normalize()).all()
     assert fake.dt.year.between(1899, 2102).all()
-
-
-def test_times_that_are_finer_than_seconds_keep_their_domain():
-    times = pd.to_datetime(np.random.default_rng(0).integers(0, 10**18, N))
-    domain = NumericDomain(0.0, 4e9, log=False, integer=False, nullable=False)
-    assert bought(pd.DataFrame({"t": times}), domain=domain) == [domain]
 
 
 def test_the_sensitivity_is_that_of_all_columns():
@@ -223,9 +212,7 @@ _real = _discovery.discover_resolutions
         (only_where_there_are_numbers, [np.nan] * 3000 + [0.0] * 3000, 7.0),
     ],
 )
-def test_resolutions_of_the_values_themselves_would_be_seen(
-    twin, first, new, monkeypatch
-):
+def test_resolutions_of_the_rows_would_be_seen(twin, first, new, monkeypatch):
     """One row more, under the releases of the table without it."""
     whole = pd.DataFrame({"a": np.array(first, dtype=np.float64)})
     one_more = pd.concat([whole, pd.DataFrame({"a": [new]})], ignore_index=True)

@@ -266,16 +266,9 @@ def test_the_noise_that_is_said_is_in_rows_and_in_covariances():
 
 
 @pytest.mark.parametrize(("n_columns", "n_pairs"), [(1, 0), (2, 1), (25, 300)])
-def test_all_pairs_of_a_few_columns_are_planned(n_columns, n_pairs):
+def test_all_pairs_are_planned_but_300_at_most(n_columns, n_pairs):
     assert all_pairs(n_columns) == planned_tables(n_columns) == n_pairs
-
-
-def test_of_many_columns_300_tables_are_planned():
-    assert all_pairs(26) == 325
-    assert [planned_tables(n) for n in (26, 784)] == [300, 300]
-    # A tenth of the squared mu is for the choice.
-    std = math.sqrt(300 / 0.9) / 0.5
-    assert pair_noise_std(784, 0.5) == pytest.approx(std)
+    assert planned_tables(n_columns + 25) == 300
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.4, math.inf])
@@ -412,12 +405,6 @@ def test_moments_get_as_much_as_makes_the_strongest_factor_clear(n_columns):
     assert moments_share(1e9, n_columns, 0.0) == 0.0
 
 
-def test_moments_are_measured_of_two_to_2000_columns():
-    assert [moments_share(1e12, n, 1.0) > 0 for n in (1, 2, 2000, 2001)] == [
-        *(False, True, True, False)
-    ]
-
-
 def test_the_plan_says_tables_cells_and_noise():
     """Cells by a loop over pairs; one number of bins for all classes."""
     domains = [
@@ -502,22 +489,3 @@ def test_few_rows_without_classes_have_moments_and_no_tables(kind):
     synth = synth.set_params(schema=labelled)
     plan = synth.plan(4000, class_counts={False: 2000, True: 2000})
     assert (plan["tables"] > 0).all()
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "n_columns", "serve"),
-    [
-        ([50_000, 20_000], 10, True),
-        ([50_000, 600], 10, True),  # the second one borrows
-        ([50_000, 300], 10, False),  # it can do neither
-        ([500, 400], 10, False),  # none can afford tables
-        ([50_000, 20_000], 119, True),
-        ([5_000_000, 2_000_000], 120, False),
-        ([50_000, 20_000], 1, False),
-    ],
-)
-def test_pairs_serve_where_no_class_is_left_out(n_rows, n_columns, serve):
-    """40 noise deviations of rows pay: at mu 0.3 and 10 columns 1,033 of them."""
-    mu = 0.3 if n_columns < 100 else 1.0
-    assert pairs_serve(n_rows, n_columns, mu) == serve
-    assert pairs_serve(n_rows, n_columns, 1e-4) is False

@@ -186,13 +186,6 @@ def test_a_level_that_the_lender_never_has_can_be_lent():
     np.testing.assert_allclose(found, [0.0, 0.5, 0.5], atol=1e-4)
 
 
-def test_independent_columns_have_one_component():
-    shares = random_mixture(0).probabilities[0].astype(np.float64)
-    one = Mixture.independent(shares, random_mixture(0).ranks)
-    assert one.weights.tolist() == [1.0]
-    np.testing.assert_allclose(one.probabilities[0], shares, rtol=1e-6)
-
-
 # --- State ------------------------------------------------------------------------
 
 

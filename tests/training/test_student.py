@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from _training import ALL, CPU, PAIRS, factor_trainer
 
-from skdpsynth.models import FactorGenerator, FactorTrainer
+from skdpsynth.models import FactorGenerator
 from skdpsynth.training import (
     GeneratorAscent,
     LabelBuffer,
@@ -20,30 +21,18 @@ from skdpsynth.training import (
 )
 from skdpsynth.training._student import LabelledRows, _information
 
-CPU = torch.device("cpu")
 
-
-def make_trainer(n_columns=6, n_factors=2, trained=("loadings",), seed=0, n_steps=100):
+def make_trainer(n_columns=6, n_factors=2, trained=PAIRS, seed=0, n_steps=100):
     parameters = FactorGenerator.initial(1, n_columns, n_factors, seed).parameters[0]
     rng = np.random.default_rng(seed)
     parameters["loadings"] = rng.normal(size=(n_columns, n_factors))
     if "location" in trained:
         parameters["location"] = rng.normal(size=n_columns)
         parameters["log_scale"] = 0.3 * rng.normal(size=n_columns)
-    return FactorTrainer(
-        parameters,
-        trained,
-        n_steps=n_steps,
-        learning_rate=0.1,
-        generator=torch.Generator().manual_seed(seed),
-        device=CPU,
-    )
+    return factor_trainer(parameters, trained, seed=seed, n_steps=n_steps)
 
 
-ALL = ("loadings", "location", "log_scale")
-
-
-@pytest.mark.parametrize("trained", [("loadings",), ALL], ids=["pairs", "all"])
+@pytest.mark.parametrize("trained", [PAIRS, ALL], ids=["pairs", "all"])
 @pytest.mark.parametrize("n_columns", [6, 50])
 def test_moments_and_features_agree_with_draws(n_columns, trained):
     """The exact means are those of 100,000 draws; the centre makes features 0."""
@@ -61,7 +50,7 @@ def test_moments_and_features_agree_with_draws(n_columns, trained):
 
 
 @pytest.mark.parametrize("n_columns", [5, 50])
-@pytest.mark.parametrize("trained", [("loadings",), ALL], ids=["pairs", "all"])
+@pytest.mark.parametrize("trained", [PAIRS, ALL], ids=["pairs", "all"])
 def test_expected_features_are_the_mean_of_features(n_columns, trained):
     """Linear in the second moments, exactly, for rows that are no generator's."""
     trainer = make_trainer(n_columns, trained=trained)
@@ -72,14 +61,6 @@ def test_expected_features_are_the_mean_of_features(n_columns, trained):
     torch.testing.assert_close(
         found, view.features(rows).mean(dim=0), rtol=1e-3, atol=1e-3
     )
-
-
-def test_features_of_a_row_do_not_depend_on_other_rows():
-    trainer = make_trainer(50)
-    view = View.of(trainer)
-    rows = trainer.rows(trainer.draw(9))
-    alone = torch.stack([view.features(row[None])[0] for row in rows])
-    torch.testing.assert_close(view.features(rows), alone)
 
 
 def test_slope_of_a_label_is_the_log_odds_it_has():
