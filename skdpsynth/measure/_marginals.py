@@ -76,17 +76,6 @@ class Counted:
     zero: float
     missing: float
 
-    @classmethod
-    def of(
-        cls, domain: ColumnDomain, edges: Floats, counts: Floats, noise_std: float
-    ) -> Counted:
-        """Read counts of bins, of zeros where the domain has them, and of missing."""
-        n_bins = len(edges) - 1
-        rest = counts[n_bins:].tolist()
-        missing = rest.pop() if domain.nullable else 0.0
-        histogram = Histogram(edges, counts[:n_bins], noise_std)
-        return cls(histogram, rest.pop() if rest else 0.0, missing)
-
     @property
     def total(self) -> float:
         """Number of rows that were counted."""
@@ -109,12 +98,14 @@ class Round:
         self, domains: Sequence[ColumnDomain], size: float
     ) -> dict[int, Counted]:
         """Give the histograms of the numeric columns, for a number of rows."""
-        noise_std = self.released.noise_std
-        return {
-            j: Counted.of(domains[j], self.edges[j], counts, noise_std)
-            for j, counts in self.counts(size).items()
-            if j in self.edges
-        }
+        found, counts = {}, self.counts(size)
+        for j, edges in self.edges.items():
+            bins, rest = np.split(counts[j], [len(edges) - 1])
+            missing = float(rest[-1]) if domains[j].nullable else 0.0
+            zero = float(rest[0]) if len(rest) > domains[j].nullable else 0.0
+            histogram = Histogram(edges, bins, self.released.noise_std)
+            found[j] = Counted(histogram, zero, missing)
+        return found
 
 
 def flat_marginals(
@@ -266,14 +257,11 @@ def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
 def _own_ends(part: Histogram, cells: Floats, first: int, end: int) -> tuple[int, int]:
     """Add what one class has beyond the ends: a rare one may be where no other is."""
     below = part.counts[part.edges[1:] <= cells[first]]
-    n_noise = _noise_at_end(below, part.noise_std)
-    if n_noise < len(below):
-        first = int(np.searchsorted(cells, part.edges[n_noise]))
     above = part.counts[part.edges[:-1] >= cells[end]][::-1]
-    n_noise = _noise_at_end(above, part.noise_std)
-    if n_noise < len(above):
-        last_edge = part.edges[len(part.counts) - n_noise]
-        end = int(np.searchsorted(cells, last_edge))
+    if (n_noise := _noise_at_end(below, part.noise_std)) < len(below):
+        first = int(np.searchsorted(cells, part.edges[n_noise]))
+    if (n_noise := _noise_at_end(above, part.noise_std)) < len(above):
+        end = int(np.searchsorted(cells, part.edges[-1 - n_noise]))
     return first, end
 
 
@@ -564,23 +552,18 @@ def _cell_codes(
 
 def _support(parts: list[Histogram]) -> tuple[float, float]:
     """Find where round 1 found rows of any class: beyond, a density would fit noise."""
-    ends = []
+    low, high = [], []
     for part in parts:
         core = np.flatnonzero(part.counts > _CORE_FROM * part.noise_std)
-        if len(core) == 0:
-            continue
-        first, last = int(core[0]), int(core[-1])
-        likely = part.counts > _GROWTH_FROM * part.noise_std
-        while first > 0 and likely[first - 1]:
-            first -= 1
-        while last + 1 < len(likely) and likely[last + 1]:
-            last += 1
-        # One bin more: half of a small class may be beyond the large one's rows.
-        first, last = max(first - 1, 0), min(last + 1, len(likely) - 1)
-        ends.append((float(part.edges[first]), float(part.edges[last + 1])))
-    if not ends:
-        return 0.0, 1.0
-    return min(low for low, _ in ends), max(high for _, high in ends)
+        if len(core):
+            # With the next bin of noise: half of a small class may be beyond the rows
+            # of the large one.
+            noise = np.flatnonzero(part.counts <= _GROWTH_FROM * part.noise_std)
+            first = max(noise[noise < core[0]], default=0)
+            last = min(noise[noise > core[-1]], default=len(part.counts) - 1)
+            low.append(float(part.edges[first]))
+            high.append(float(part.edges[last + 1]))
+    return min(low, default=0.0), max(high, default=1.0)
 
 
 def _warped_cells(

@@ -308,18 +308,6 @@ def test_decimals_that_are_none_are_refused(decimals):
         Continuous(0, 1, decimals=decimals)
 
 
-def test_decimals_of_integers_and_of_wide_ranges_are_refused():
-    with pytest.raises(InvalidSchemaError, match="'decimals' of Continuous are 0"):
-        Continuous(0, 1, integer=True, decimals=1)
-    with pytest.raises(InvalidSchemaError, match="'decimals' of Continuous are 0"):
-        Continuous(0, 1, integer=True, decimals="any")
-    with pytest.raises(InvalidSchemaError, match="must be a number of so many"):
-        Continuous(0.2, 0.4, decimals=0)
-    with pytest.raises(InvalidSchemaError, match=r"below 2\*\*53 / 10\*\*decimals"):
-        Continuous(0, 1e12, decimals=5)
-    assert Continuous(0, 1, decimals=np.int64(3)).decimals == 3
-
-
 @pytest.mark.parametrize("decimals", [0, 2, "any", None])
 def test_declared_decimals_are_not_measured(decimals):
     frame = pd.DataFrame({"a": written(2)})

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, PATEGANSynthesizer
 from skdpsynth.measure import TableBins, _tables, borrowers, measured_form, plan_start
 from skdpsynth.measure._allocation import table_bins, with_cells
 from skdpsynth.measure._tables import (
@@ -33,7 +32,6 @@ from skdpsynth.measure._tables import (
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountant
 from skdpsynth.privacy._tables import exact_pair_counts
 from skdpsynth.privacy.testing import observe_releases
-from skdpsynth.schema import Boolean, Continuous, TableSchema
 from skdpsynth.table import CategoryDomain, NumericDomain, PrivateRows
 
 N_ROWS = 5000
@@ -473,19 +471,3 @@ def test_one_form_serves_all_classes_of_a_table(labels, n_rows, n_columns, form)
     """Tables where all classes are served, else moments of all, else neither."""
     assert measured_form(labels, n_rows, n_columns, 0.3) == form
     assert measured_form(labels, n_rows, n_columns, 1e-5) == "marginals"
-
-
-@pytest.mark.parametrize(
-    "kind", [GPATESynthesizer, DPCGANSynthesizer, PATEGANSynthesizer]
-)
-def test_few_rows_without_classes_have_moments_and_no_tables(kind):
-    """Of every synthesizer; tables of classes keep pairs."""
-    columns = {f"x{j}": Continuous(0, 1) for j in range(9)}
-    measured = TableSchema(columns | {"y": Continuous(0, 1)}, target="y")
-    synth = kind(epsilon=1.5, schema=measured)
-    assert synth.plan(2000)["tables"].item() == 0
-    assert synth.plan(20_000)["tables"].item() == 45
-    labelled = TableSchema(columns | {"y": Boolean()}, target="y")
-    synth = synth.set_params(schema=labelled)
-    plan = synth.plan(4000, class_counts={False: 2000, True: 2000})
-    assert (plan["tables"] > 0).all()
