@@ -161,7 +161,7 @@ def test_shrinkage_keeps_what_exceeds_the_noise():
     np.testing.assert_allclose(drowned, [pooled, pooled])
 
 
-# --- What stands out --------------------------------------------------------------
+# --- What is above the noise ------------------------------------------------------
 
 FINE = np.linspace(0, 1, 257)  # a whole number in each cell
 SMOOTH = np.diff(norm.cdf(FINE, 0.45, 0.17))
@@ -213,7 +213,7 @@ def test_a_spike_does_not_bend_the_rest():
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise_std", [5.0, 100.0])
 def test_noise_is_not_made_a_spike(noise_std, global_random_seed):
-    """n = 400 smooth columns of 256 numbers; the statistic is how many stand out.
+    """n = 400 smooth columns of 256 numbers; the statistic is how many are spikes.
 
     Noise passes 5 deviations at a rate of 2.9e-7, and 4.8 at 7.9e-7, which leaves 0.2
     for the error of the density. 102,400 numbers have 0.08 of those on average, and

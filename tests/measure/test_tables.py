@@ -39,13 +39,13 @@ PLANTED = [(0, 7), (3, 4), (12, 29), (20, 21)]
 
 
 def table(n_columns: int, planted=(), seed: int = 0):
-    """Make columns of two levels; the second of a planted pair is the first."""
+    """Make columns of two categories; the second of a planted pair is the first."""
     codes = np.random.default_rng(seed).integers(0, 2, (N_ROWS, n_columns))
     for i, j in planted:
         codes[:, j] = codes[:, i]
     bins = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]), 3)
-    units, members = np.zeros(codes.shape, np.float32), np.zeros(N_ROWS, np.int64)
-    rows = PrivateRows(units, codes.astype(np.uint8), members)
+    units, class_codes = np.zeros(codes.shape, np.float32), np.zeros(N_ROWS, np.int64)
+    rows = PrivateRows(units, codes.astype(np.uint8), class_codes)
     return rows, TableBins([bins] * n_columns), np.tile([0.5, 0.5, 0.0], n_columns)
 
 
@@ -130,7 +130,7 @@ def test_all_pairs_with_a_measured_target_are_among_them():
 def test_pairs_are_chosen_by_distances_from_independence():
     """Of 30 columns, without noise: those whose tables are not as shares say.
 
-    Each pair of the first twelve columns has its levels equally often together, but
+    Each pair of the first twelve columns has its categories equally often together, but
     for one; all others are constant.
     """
     places = np.arange(4096)
@@ -141,8 +141,8 @@ def test_pairs_are_chosen_by_distances_from_independence():
     shares = np.tile([1.0, 0.0, 0.0], 30)
     shares[: 3 * 12] = np.tile([0.5, 0.5, 0.0], 12)
     codes = np.concatenate([codes, codes[: N_ROWS - 4096]])[:4096]
-    units, members = np.zeros(codes.shape, np.float32), np.zeros(4096, np.int64)
-    rows, seen = PrivateRows(units, codes, members), []
+    units, class_codes = np.zeros(codes.shape, np.float32), np.zeros(4096, np.int64)
+    rows, seen = PrivateRows(units, codes, class_codes), []
     accountant = PrivacyAccountant(math.inf, 1e-5)
     with observe_releases(seen.append):
         found = measure_pairs(

@@ -198,7 +198,7 @@ def test_noise_is_not_taken_for_dependence():
 
 
 def test_what_was_not_measured_does_not_matter():
-    """Of one pair nothing was bought: whatever stands there, the fit is the same."""
+    """Of one pair nothing was released: whatever stands there, the fit is the same."""
     pairs, some = planted(1), measured_cells(SIZES, PAIRS[:2])
     plain = released(pairs, measured=some)
     junk = np.where(some, np.rint(N_ROWS * pairs), 777.0).astype(np.float32)
@@ -222,7 +222,7 @@ def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
     own = rng.normal(size=16)
     own[heads.widths] = [-0.5, 9.0]  # the second one is beyond the widest
     units = np.full(12, _BUMP)
-    units[[4, 5, 6, 11]] = _LOGIT  # three levels and a zero
+    units[[4, 5, 6, 11]] = _LOGIT  # three categories and a zero
     expected = home + units * own[:12]
     for place, column in enumerate((slice(0, 4), slice(7, 11))):
         mean = own[heads.means][place]

@@ -69,20 +69,20 @@ def test_scores_have_the_correlation_that_the_loadings_say(global_random_seed):
 
 def test_location_and_scale_move_the_scores_and_classes_are_apart():
     first, second = parameters_of(1), parameters_of(2)
-    members = np.array([1, 0, 0, 1, 1], dtype=np.int64)
+    class_codes = np.array([1, 0, 0, 1, 1], dtype=np.int64)
     generator = FactorGenerator([first, second])
-    scores = generator.scores(members, np.random.default_rng(0))
+    scores = generator.scores(class_codes, np.random.default_rng(0))
     still = [
         {**p, "location": np.zeros(N_COLUMNS), "log_scale": np.zeros(N_COLUMNS)}
         for p in (first, second)
     ]
-    plain = FactorGenerator(still).scores(members, np.random.default_rng(0))
+    plain = FactorGenerator(still).scores(class_codes, np.random.default_rng(0))
     for c, own in enumerate((first, second)):
-        rows = members == c
+        rows = class_codes == c
         moved = own["location"] + np.exp(own["log_scale"]) * plain[rows]
         np.testing.assert_allclose(scores[rows], moved)
     # A class that is not asked for is no error.
-    assert generator.scores(members[:0], np.random.default_rng(0)).shape == (0, 3)
+    assert generator.scores(class_codes[:0], np.random.default_rng(0)).shape == (0, 3)
 
 
 def test_the_trainer_draws_as_its_generator_does():
@@ -204,8 +204,8 @@ def test_pure_noise_cannot_make_rows_overflow():
     for sign in (1, -1, 1, 1):
         trainer.ascend(sign * torch.full((len(trainer.units),), 1e12))
     generator = FactorGenerator([trainer.result()])
-    members = np.zeros(1000, dtype=np.int64)
-    scores = generator.scores(members, np.random.default_rng(0))
+    class_codes = np.zeros(1000, dtype=np.int64)
+    scores = generator.scores(class_codes, np.random.default_rng(0))
     assert np.isfinite(scores).all()
     assert torch.isfinite(trainer.features()(trainer.rows(trainer.draw(50)))).all()
 

@@ -60,8 +60,8 @@ def test_rows_give_back_the_correlations():
     """
     own = {"loadings": true_loadings()}
     own |= {"location": np.zeros(12), "log_scale": np.zeros(12)}
-    members = np.zeros(100_000, dtype=np.int64)
-    scores = FactorGenerator([own]).scores(members, np.random.default_rng(0))
+    class_codes = np.zeros(100_000, dtype=np.int64)
+    scores = FactorGenerator([own]).scores(class_codes, np.random.default_rng(0))
     accountant = PrivacyAccountant(math.inf, 1e-5)
     flat, ones = np.zeros(12), np.ones(12)
     parts, mu = Parts.of(scores.astype(np.float32)), math.inf
@@ -107,7 +107,7 @@ def test_a_factor_in_noise_is_shrunk_as_it_is_seen(strength):
     moves by 2.6 times as much at most: 0.25 is 6.6 of it.
     """
     n, std, sizes = N_NOISE, 0.01, []
-    edge = std * math.sqrt(n)  # where a factor starts to stand out
+    edge = std * math.sqrt(n)  # from which a factor is above the noise
     direction = np.resize([1.0, -1.0], n) / math.sqrt(n)
     for seed in range(32):
         noise = noise_matrix(np.random.default_rng(seed), n, std)
@@ -129,7 +129,7 @@ def test_there_are_64_factors_at_most():
 
 
 def binary(share):
-    """Give a column of two levels, and its scores: of the lower one, of the other."""
+    """Give a column of two categories, and their scores, the lower one first."""
     shares = np.array([share, 1.0 - share])
     marginal = MarginalTransform.of_categories(
         CategoryDomain(("a", "b"), False), shares

@@ -76,7 +76,7 @@ def test_a_step_is_that_of_opacus(trained, loss, clip):
 
 
 def test_steps_on_fakes_never_form_the_features(monkeypatch):
-    """784 columns and 8 factors are 6272 numbers for each fake, 100 times a round."""
+    """784 columns and 8 factors are 6272 numbers for each row, 100 times a round."""
 
     def formed(self, rows):
         raise AssertionError(rows.shape)

@@ -23,16 +23,16 @@ from skdpsynth.training import (
 )
 
 
-def make_classifier(rows, generated=None, paid=None, weights=None, **settings):
+def make_classifier(rows, generated=None, charged=None, weights=None, **settings):
     n_classes = len(rows)
-    paid = [reserve(count=10) for _ in rows] if paid is None else paid
+    charged = [reserve(count=10) for _ in rows] if charged is None else charged
     start = np.zeros((n_classes, rows[0].shape[1])) if weights is None else weights
     defaults = {"max_grad_norm": 1.0, "learning_rate": 1.0, "pairs_weight": 0.1}
     return Classifier(
         start,
         rows,
         generated,
-        paid,
+        charged,
         [float(max(len(part), 1)) for part in rows],
         rng=secret_generator(),
         **(defaults | settings),
@@ -65,9 +65,9 @@ def test_a_step_is_the_gradient_of_the_balanced_cross_entropy():
 
 def test_a_class_that_pays_nothing_is_represented_by_generated_rows():
     rows, generated = make_rows(), make_rows(1, (8, 8, 8))
-    paid = [reserve(count=10), None, reserve(count=10)]
+    charged = [reserve(count=10), None, reserve(count=10)]
     other = [rows[0], rows[1] + 100.0, rows[2]]
-    ours, theirs = (make_classifier(part, generated, paid) for part in (rows, other))
+    ours, theirs = (make_classifier(part, generated, charged) for part in (rows, other))
     for classifier in (ours, theirs):
         for _ in range(3):
             classifier.train_step()
@@ -96,9 +96,9 @@ def test_it_learns_without_noise_and_with():
     rows = make_rows(sizes=(400, 400, 400))
     tested = make_rows(5, sizes=(300, 300, 300))
     for epsilon, floor in ((math.inf, 0.7), (4.0, 0.6)):
-        paid = [reserve(count=60, epsilon=epsilon) for _ in rows]
+        charged = [reserve(count=60, epsilon=epsilon) for _ in rows]
         with_one = [np.hstack([part, np.ones((len(part), 1))]) for part in rows]
-        classifier = make_classifier(with_one, paid=paid, max_grad_norm=3.0)
+        classifier = make_classifier(with_one, charged=charged, max_grad_norm=3.0)
         for _ in range(60):
             classifier.train_step()
         hits = [

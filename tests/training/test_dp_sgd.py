@@ -79,7 +79,7 @@ def test_the_sum_is_that_of_a_loop_over_rows(loss, hidden_dims, clip):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
 def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
-    """Descent along the released gradient and the mean of the fakes' clipped ones.
+    """Descent along the released gradient and the mean of the clipped exact ones.
 
     Of Adam's first step only the signs are left; it forgets a little of the weights.
     """
@@ -90,18 +90,18 @@ def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
     start = [p.detach().clone() for p in discriminator._params]
     sums = discriminator._sums_of_generated(torch.from_numpy(generated), identity)
     real = released(discriminator, torch.from_numpy(generated))
-    fake = sum_by_hand(start, generated, loss, len(hidden_dims), CLIP, sign=-1.0) / 9
+    exact = sum_by_hand(start, generated, loss, len(hidden_dims), CLIP, sign=-1.0) / 9
     before = torch.cat([p.flatten() for p in start]).double().numpy()
     after = torch.cat([p.detach().flatten() for p in discriminator._params]).numpy()
     sums = torch.cat([part.flatten() for part in sums]).numpy()
-    np.testing.assert_allclose(sums / 9, fake, atol=1e-7)
+    np.testing.assert_allclose(sums / 9, exact, atol=1e-7)
     if hidden_dims:
-        step = 0.7 * _discriminator._HIDDEN_RATE * np.sign(real + fake)
+        step = 0.7 * _discriminator._HIDDEN_RATE * np.sign(real + exact)
         kept = before * (1 - 0.7 * _discriminator._FORGOTTEN)
-        clear = np.abs(real + fake) > 1e-9
+        clear = np.abs(real + exact) > 1e-9
         np.testing.assert_allclose(after[clear], (kept - step)[clear], atol=1e-9)
     else:
-        np.testing.assert_allclose(after, before - 0.7 * (real + fake), atol=1e-6)
+        np.testing.assert_allclose(after, before - 0.7 * (real + exact), atol=1e-6)
 
 
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
@@ -361,7 +361,7 @@ def test_a_step_draws_one_release_and_following_none():
 
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
 def test_following_takes_the_last_step_again(hidden_dims):
-    """As if the step had been taken against the other fakes, also the next one."""
+    """As if the step had been taken against the other rows, also the next one."""
     generated = torch.from_numpy(make_rows(6, seed=2))
     follower, other = (
         make_discriminator(

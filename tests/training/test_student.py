@@ -84,7 +84,7 @@ def correlation(strength, n_columns=6):
     return torch.tensor(matrix, dtype=torch.float32)
 
 
-def buy(trainer, wanted, slope, seed, n_labels=600):
+def labelled(trainer, wanted, slope, seed, n_labels=600):
     """Labels of ideal teachers about the present generator."""
     view = View.of(trainer)
     moments = torch.eye(len(wanted) + 1)
@@ -111,7 +111,7 @@ def test_beliefs_and_generator_find_the_dependence():
     ascent = GeneratorAscent(trainer)
     for seed in range(3):
         slope = 20.0
-        view, generated, labels, pool = buy(trainer, wanted, slope, seed)
+        view, generated, labels, pool = labelled(trainer, wanted, slope, seed)
         buffer.add(view, generated, labels, pool, slope)
         discriminator.train(buffer, 60)
         for _ in range(100):
@@ -162,7 +162,7 @@ def test_the_noise_of_beliefs_is_bounded_as_planned():
 def test_a_saved_label_stays_as_it_was_bought():
     """Moving the generator changes no entry of the buffer."""
     trainer = make_trainer(n_steps=10)
-    view, generated, labels, pool = buy(trainer, correlation(0.5), 5.0, 0)
+    view, generated, labels, pool = labelled(trainer, correlation(0.5), 5.0, 0)
     buffer = LabelBuffer()
     buffer.add(view, generated, labels, pool, 5.0)
     before = buffer.rounds[0].slopes.clone(), buffer.rounds[0].labels.clone()

@@ -28,7 +28,7 @@ HIDDEN = [(), (8,), (8, 5)]
 FEATURES = {identity: N_COLUMNS, with_products: 2 * N_COLUMNS}
 
 
-def fake_pool(seed, n_columns=N_COLUMNS, n_rows=10):
+def generated_pool(seed, n_columns=N_COLUMNS, n_rows=10):
     return torch.from_numpy(uniform_rows(n_rows, 1000 + seed, n_columns))
 
 
@@ -48,7 +48,7 @@ def trained(rows, seed, n_teachers=12, *, features=identity, **changes):
     ensemble = make_ensemble(
         rows, n_teachers, seed=seed, n_features=n_features, **changes
     )
-    pool = fake_pool(seed)
+    pool = generated_pool(seed)
     for _ in range(4):
         ensemble.train_step(pool, features)
     logits = ensemble.logits(pool, features).cpu()
@@ -141,7 +141,7 @@ def test_teachers_without_rows_read_nothing_and_answer_zero(
 ):
     """All private rows are NaN: whoever reads one cannot have finite weights."""
     rows = np.full((5, N_COLUMNS), np.nan, dtype=np.float32)
-    pool, ensembles = fake_pool(global_random_seed), []
+    pool, ensembles = generated_pool(global_random_seed), []
     for part in (rows, rows[:0]):
         ensemble = make_ensemble(part, seed=global_random_seed, hidden_dims=hidden_dims)
         for _ in range(3):
@@ -164,7 +164,7 @@ def test_teachers_without_rows_read_nothing_and_answer_zero(
 
 def test_empty_teachers_answer_zero_whatever_the_feature_map_makes_of_zeros():
     ensemble = make_ensemble(uniform_rows(0, 0))
-    pool = fake_pool(0)
+    pool = generated_pool(0)
     ensemble.train_step(pool, lambda rows: 1 / rows)
     assert weights_of(ensemble).isnan().any()
     assert not ensemble.logits(pool, identity).any()
@@ -258,13 +258,13 @@ def test_assignment_is_made_in_unit_order():
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("hidden_dims", [(), (16,)])
 def test_every_teacher_learns(hidden_dims, device, global_random_seed):
-    """Real rows lie 3 standard deviations above the fakes in each of 3 columns."""
+    """Real rows lie 3 standard deviations above generated ones in 3 columns."""
     rng = np.random.default_rng(global_random_seed)
     rows = rng.uniform(-1, 1, (600, N_COLUMNS)).astype(np.float32) + 1.7
     ensemble = make_ensemble(
         rows, 20, seed=global_random_seed, hidden_dims=hidden_dims, device=device
     )
-    generated = fake_pool(global_random_seed, n_rows=200)
+    generated = generated_pool(global_random_seed, n_rows=200)
     for _ in range(60):
         ensemble.train_step(generated, identity)
     of_real = ensemble.logits(generated + 1.7, identity)
@@ -304,7 +304,7 @@ def test_initial_weights_follow_he_and_differ_between_teachers():
 
 def test_gradient_mode_and_graphs_of_the_caller_are_left_alone():
     ensemble = make_ensemble(uniform_rows(50, 0), hidden_dims=(4,))
-    pool = fake_pool(0).requires_grad_()
+    pool = generated_pool(0).requires_grad_()
     ensemble.train_step(pool * 2, identity)
     outside = gradients_of(ensemble, pool * 2)
     assert not outside.requires_grad

@@ -83,8 +83,8 @@ def test_equals_a_loop_over_single_networks(hidden_dims, device, global_random_s
         )
         for real_draws, fake_draws in uniform[:, :, teacher]:
             real = part[(real_draws * len(part)).astype(int)]
-            fake = pool[(fake_draws * len(pool)).astype(int)]
-            inputs = with_products(torch.cat([real, fake])).double()
+            generated = pool[(fake_draws * len(pool)).astype(int)]
+            inputs = with_products(torch.cat([real, generated])).double()
             labels = torch.tensor([1.0] * batch + [0.0] * batch, dtype=torch.float64)
             optimizer.zero_grad()
             output = network(inputs).squeeze(1)
