@@ -86,7 +86,7 @@ _ACROSS_FROM, _ALIKE = 4.0, 64.0
 # The same of a table whose ranges are found: rows of a column fill a few bins.
 RANGES_FROM = 15.0
 _RARE = 0.01  # share of the rows that may be rounded, or hidden by the noise
-_NEAR_ZERO = 8.0  # a range that starts at less than this part of its end starts at 0
+_NEAR_ZERO = 8.0  # a range that starts below this part of its end starts at 0
 _YEAR = 31_556_952.0  # seconds
 _DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column with no bin above the noise
 # Prior of a column: its largest number is near 8, and a factor of 2 away takes 0.15 off

@@ -183,7 +183,7 @@ def estimate(
     }
     atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
     masses = _masses(parts, atoms, cells)
-    sure = np.flatnonzero(sizes >= _POOLED_FROM * stds)
+    sure = np.flatnonzero(sizes >= _POOLED_FROM * stds).tolist()
     columns = []
     for j, domain in enumerate(domains):
         if isinstance(domain, CategoryDomain):

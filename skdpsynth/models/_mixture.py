@@ -190,8 +190,8 @@ def draw_from_tree(
     for a, b in combinations(range(len(columns)), 2):
         place = columns[a], columns[b]
         if measured[place].any():
-            apart = np.outer(shares[columns[a]], shares[columns[b]])
-            table = _beyond_noise(noisy[place].astype(np.float64), apart, std)
+            independent = np.outer(shares[columns[a]], shares[columns[b]])
+            table = _beyond_noise(noisy[place].astype(np.float64), independent, std)
             tables[a, b], tables[b, a] = table, table.T
             sides = np.outer(table.sum(axis=1), table.sum(axis=0))
             information[a, b] = (table * np.log(table / sides)).sum()
@@ -217,16 +217,16 @@ def draw_from_tree(
     return drawn
 
 
-def _beyond_noise(noisy: Floats, apart: Floats, std: float) -> Floats:
+def _beyond_noise(noisy: Floats, independent: Floats, std: float) -> Floats:
     """Keep the cells of a table above the noise; the rest is as if independent.
 
     No cell of noise is kept, but for one table in a few (Donoho, Johnstone 1994: the
     universal threshold).
     """
     threshold = std * math.sqrt(2.0 * math.log(noisy.size + 1))
-    kept = np.abs(noisy - apart) > threshold
+    kept = np.abs(noisy - independent) > threshold
     found = np.where(kept, np.maximum(noisy, 0.0), 0.0)
-    rest = np.where(kept, 0.0, apart)
+    rest = np.where(kept, 0.0, independent)
     rest *= max(1.0 - found.sum(), 0.0) / max(rest.sum(), _LEAST_CELL)
     table = np.maximum(found + rest, _LEAST_CELL)
     return np.asarray(table / table.sum())
@@ -308,7 +308,7 @@ class TripleLoss:
 # At least and at most, and for each bin: components of all classes together, and steps.
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
-_BLOCKS = 8  # of the tables of all pairs, by rows: half of what is below is left out
+_BLOCKS = 8  # of the tables of all pairs, by rows: few cells below the diagonal
 _HALVED_FROM = 128  # bins, from which a step is by every second block: it costs much
 # Pairs of bins, of all components and classes, by the number of columns: bounds time.
 _MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
