@@ -441,10 +441,23 @@ def measure(
     plans: Sequence[ClassPlan],
     accountant: PrivacyAccountant,
 ) -> Measured:
-    """Measure the private rows of every class as planned; classes compose in parallel.
+    """Measure every class as planned; classes compose in parallel.
 
-    Of each class: tables of one column, of two and of three, and second moments, each
-    if its plan has a budget for it.
+    Parameters
+    ----------
+    rows : TableRows
+        The encoded rows; private.
+    metadata : Metadata
+        What is public of the table.
+    plans : sequence of n_classes ClassPlan
+        How much of the budget each measurement has.
+    accountant : PrivacyAccountant
+        The ledger, in which each release is charged.
+
+    Returns
+    -------
+    Measured
+        Public.
     """
     domains, prior = metadata.domains, metadata.classes.prior
     mus = np.array([plan.mu_marginals for plan in plans])

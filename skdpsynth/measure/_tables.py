@@ -107,7 +107,13 @@ class ColumnBins:
 
 @dataclass(frozen=True)
 class TableBins:
-    """The bins of all columns, D of them, one after the other."""
+    """The bins of all columns, D of them, one after the other.
+
+    Parameters
+    ----------
+    columns : list of n_columns ColumnBins
+        The bins of each.
+    """
 
     columns: list[ColumnBins]
 
@@ -209,10 +215,24 @@ def choose_bins(
 ) -> tuple[TableBins, list[list[MarginalTransform]]]:
     """Choose the bins of every column by its released marginals.
 
-    `marginals` are a list per class, whose shares are `prior` (n_classes,). A numeric
-    column has `n_bins` intervals at most, at quantiles of all classes together, others
-    as many categories with a bin of their own; exact zeros, missing values and the rest
-    have bins beside. The marginals come back with the categories of a bin side by side.
+    Parameters
+    ----------
+    domains : sequence of ColumnDomain
+        One per column.
+    marginals : list of n_classes lists of MarginalTransform
+        What was released.
+    prior : ndarray of shape (n_classes,), float64
+        Shares of the classes.
+    n_bins : int
+        Intervals of a numeric column, or categories with a bin of their own, at most;
+        exact zeros, missing values and the rest have bins beside.
+
+    Returns
+    -------
+    bins : TableBins
+        Numeric columns are cut at quantiles of all classes together.
+    marginals : list of n_classes lists of MarginalTransform
+        The same, with the categories of a bin side by side.
     """
     columns, changed = [], []
     for j, domain in enumerate(domains):
