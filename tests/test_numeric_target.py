@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, InvalidSchemaError
-from skdpsynth.measure._tables import _tables
+from skdpsynth.measure import _tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 

@@ -1,9 +1,7 @@
 """Noisy counts to densities: post-processing, no private data comes here.
 
-Two noisy histograms of one column, a coarse and a fine one, are explained by one
-smooth density. What they do not determine is filled in by the smoothness: the third
-differences of the log-density are small, so with very noisy counts the fit tends to a
-normal distribution instead of to a row of random spikes.
+The noisy histograms of a column are explained by one density whose logarithm has small
+third differences, so with very noisy counts it tends to a normal distribution.
 """
 
 from __future__ import annotations
@@ -20,13 +18,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
-_SMOOTH_CELLS = 64  # of the smooth density
+_SMOOTH_CELLS = 64  # of the smooth density: time grows with the cube
 # In noise deviations: of 10,000 bins of noise alone hardly one passes it.
 _SPIKE, _SPIKE_ROUNDS = 5.0, 3
 _LEAST_NOISE = 0.5  # counts without noise are rounded
-_MAX_NEWTON_STEPS = 100
-_CONVERGED = (1e-3, 1e-6)  # gain of a step: absolute, and relative to the loss
-_MAX_DAMPING = 1e12
+# A step that gains less, absolutely and relative to the loss, is the last one; beyond
+# this damping no step is better.
+_MAX_NEWTON_STEPS, _CONVERGED, _MAX_DAMPING = 100, (1e-3, 1e-6), 1e12
 
 
 @dataclass(frozen=True)
@@ -62,22 +60,24 @@ def fit_masses(
     masses: dict[int, Floats] = {}
     sizes = np.array([len(edges) - 1 for edges in cells])
     for size in np.unique(sizes):
-        class_codes = np.flatnonzero(sizes == size)
-        rows = max(sum(len(part.counts) for part in columns[m]) for m in class_codes)
-        design = np.zeros((len(class_codes), rows, size))
-        target = np.zeros((len(class_codes), rows))
-        start = np.empty((len(class_codes), size))
-        for place, member in enumerate(class_codes):
-            parts, total = columns[member], totals[member]
-            scale = [1.0 / max(part.noise_std, _LEAST_NOISE) for part in parts]
-            overlaps = [part.overlap(cells[member]) for part in parts]
-            both = zip(scale, overlaps, strict=True)
-            block = np.concatenate([s * total * own for s, own in both])
-            counts = [s * p.counts for s, p in zip(scale, parts, strict=True)]
-            design[place, : len(block)] = block
-            target[place, : len(block)] = np.concatenate(counts)
-            start[place] = _first_guess(parts[-1], cells[member], overlaps[-1], total)
-        masses |= zip(class_codes.tolist(), _newton(design, target, start), strict=True)
+        places = np.flatnonzero(sizes == size).tolist()
+        rows = max(sum(len(part.counts) for part in columns[j]) for j in places)
+        design = np.zeros((len(places), rows, size))
+        target = np.zeros((len(places), rows))
+        start = np.empty((len(places), size))
+        for own, j in enumerate(places):
+            row = 0
+            for part in columns[j]:
+                scale = 1.0 / max(part.noise_std, _LEAST_NOISE)
+                overlap, end = part.overlap(cells[j]), row + len(part.counts)
+                design[own, row:end] = scale * totals[j] * overlap
+                target[own, row:end] = scale * part.counts
+                row = end
+            # The last histogram spread evenly in its bins, kept off zero.
+            floor = max(part.noise_std, 1e-3 * totals[j] / (size + 1))
+            per_width = np.maximum(part.counts, floor) / np.diff(part.edges)
+            start[own] = np.log(per_width @ overlap * np.diff(cells[j]))
+        masses |= zip(places, _newton(design, target, start), strict=True)
     return [masses[j] for j in range(len(columns))]
 
 
@@ -97,7 +97,7 @@ def fit_smooth(
 def fit_spiked(
     columns: list[list[Histogram]], cells: list[Floats], totals: Floats
 ) -> list[Floats]:
-    """Fit a smooth distribution per column, and what surely stands out of it.
+    """Fit a smooth distribution per column, and spikes that are above the noise.
 
     As `fit_masses`; the last histogram of a column has edges of cells. Numbers that
     people choose, such as 40 hours, are no smooth density. A bin whose count is too
@@ -106,7 +106,7 @@ def fit_spiked(
     where there are more rows: in a long tail it is noise.
     """
     smooth_cells = [_thinned(edges) for edges in cells]
-    excess = [_above_noise(parts[-1]) for parts in columns]
+    excess = [_first_spikes(parts[-1]) for parts in columns]
     rounds, rest = list(columns), totals.copy()
     masses: list[Floats] = [np.empty(0)] * len(columns)
     moving = list(range(len(columns)))
@@ -135,34 +135,43 @@ def fit_spiked(
     ]
 
 
-def _above_noise(part: Histogram) -> Floats:
-    """Guess what stands out by medians: a fitted density would rise to a spike."""
+def _first_spikes(part: Histogram) -> Floats:
+    """Guess spikes by medians: a fitted density would rise to them."""
     if len(part.counts) < 5:
         return np.zeros(len(part.counts))
     widths = np.diff(part.edges)
     near = sliding_window_view(np.pad(part.counts / widths, 2, mode="reflect"), 5)
     residual = part.counts - np.median(near, axis=1) * widths
-    spike = residual > _SPIKE * max(part.noise_std, _LEAST_NOISE)
-    return np.where(spike, residual, 0.0)
+    return np.where(_is_spike(residual, part), residual, 0.0)
+
+
+def _is_spike(residual: Floats, part: Histogram) -> NDArray[np.bool_]:
+    return residual > _SPIKE * max(part.noise_std, _LEAST_NOISE)
 
 
 def _residuals(
     parts: list[Histogram], total: float, mass: Floats, cells: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Give what a density expects in the finest bins, what is beside, and spikes."""
+    """Give what a density expects in the finest bins, the residuals, and spikes."""
     part = parts[-1]
     expected = total * _rebinned(mass, cells, part.edges)
     residual = part.counts - expected
-    return expected, residual, residual > _SPIKE * max(part.noise_std, _LEAST_NOISE)
+    return expected, residual, _is_spike(residual, part)
 
 
 def _with_spikes(
     parts: list[Histogram], total: float, mass: Floats, smooth: Floats, cells: Floats
 ) -> Floats:
-    """Bring a smooth density to finer cells, with what stands out of it."""
+    """Bring a smooth density to finer cells, with spikes and part of what remains.
+
+    A density is taken to err by a variance in proportion to the rows, so that almost
+    nothing is kept in a long tail.
+    """
     expected, residual, spike = _residuals(parts, total, mass, smooth)
-    noise_std = max(parts[-1].noise_std, _LEAST_NOISE)
-    kept = np.where(spike, 1.0, _kept_by_size(residual, expected, ~spike, noise_std))
+    variance = max(parts[-1].noise_std, _LEAST_NOISE) ** 2
+    energy = max(float((residual[~spike] ** 2 - variance).sum()), 0.0)
+    real = energy * expected / max(float(expected[~spike].sum()), 1e-300)
+    kept = np.where(spike, 1.0, real / (real + variance))
     shares = nearest_distribution(expected + kept * residual)
     fine = _rebinned(mass, smooth, cells)
     middles = (cells[:-1] + cells[1:]) / 2
@@ -170,19 +179,6 @@ def _with_spikes(
     within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
     result = np.maximum(fine / within[of_bin] * shares[of_bin], 1e-12)
     return np.asarray(result / result.sum())
-
-
-def _kept_by_size(
-    residual: Floats, expected: Floats, chosen: NDArray[np.bool_], noise_std: float
-) -> Floats:
-    """Share of each residual that is no noise.
-
-    A density is taken to err by a variance in proportion to the rows, so that
-    almost nothing is kept in a long tail.
-    """
-    energy = float((residual[chosen] ** 2 - noise_std**2).sum())
-    real = max(energy, 0.0) * expected / max(float(expected[chosen].sum()), 1e-300)
-    return np.asarray(real / (real + noise_std**2))
 
 
 def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
@@ -195,16 +191,6 @@ def _thinned(edges: Floats) -> Floats:
     """Leave `_SMOOTH_CELLS` cells at most, whose edges are some of the given ones."""
     places = np.rint(np.linspace(0, len(edges) - 1, _SMOOTH_CELLS + 1))
     return edges[np.unique(places.astype(np.int64))]
-
-
-def _first_guess(
-    histogram: Histogram, cells: Floats, overlap: Floats, total: float
-) -> Floats:
-    """Log-masses of the histogram spread evenly in its bins, kept off zero."""
-    floor = max(histogram.noise_std, 1e-3 * total / len(cells))
-    counts = np.maximum(histogram.counts, floor)
-    per_width = counts / np.diff(histogram.edges)
-    return np.log(per_width @ overlap * np.diff(cells))
 
 
 def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
@@ -270,17 +256,16 @@ def nearest_distribution(counts: Floats) -> Floats:
 
 
 def shrunk_distributions(counts: Floats, noise_stds: Floats) -> Floats:
-    """Draw shares, (n_classes, n_levels), to those of all classes: empirical Bayes."""
+    """Draw shares, (n_classes, n_categories), to those of all: empirical Bayes.
+
+    Of a difference the share is kept by which its mean square exceeds the noise's.
+    """
     pooled = nearest_distribution(counts.sum(axis=0))
     shares = np.empty_like(counts)
     for row, (observed, noise_std) in enumerate(zip(counts, noise_stds, strict=True)):
         expected = max(float(observed.sum()), 1.0) * pooled
         beside = observed - expected
-        shares[row] = nearest_distribution(expected + _kept(beside, noise_std) * beside)
+        energy = float((beside**2).mean())
+        kept = max(0.0, 1.0 - noise_std**2 / energy) if energy > 0 else 0.0
+        shares[row] = nearest_distribution(expected + kept * beside)
     return shares
-
-
-def _kept(differences: Floats, noise_std: float) -> float:
-    """Share to which the mean square of differences exceeds that of the noise."""
-    energy = float((differences**2).mean()) if len(differences) else 0.0
-    return max(0.0, 1.0 - noise_std**2 / energy) if energy > 0 else 0.0

@@ -85,14 +85,13 @@ _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
 _ACROSS_FROM, _ALIKE = 4.0, 64.0
 # The same of a table whose ranges are found: rows of a column fill a few bins.
 RANGES_FROM = 15.0
-_RARE = 0.01  # share of the rows
-_NEAR_ZERO = 8.0  # a range that starts this near 0, seen from its far end, starts at 0
+_RARE = 0.01  # share of the rows that may be rounded, or hidden by the noise
+_NEAR_ZERO = 8.0  # a range that starts below this part of its end starts at 0
 _YEAR = 31_556_952.0  # seconds
-_DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column of which nothing could be learnt
-# What is believed of a column before it is seen: its largest number is near 8, and a
-# factor of 2 away takes 0.15 off the log probability, one sign the other way 1.
-_USUAL, _PER_DOUBLING, _NEGATIVE = 8.0, 0.15, 1.0
-_WIDTHS = (1, 2, 4)  # bins of a column away from 0
+_DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column with no bin above the noise
+# Prior of a column: its largest number is near 8, and a factor of 2 away takes 0.15 off
+# the log probability, one sign the other way 1. It fills so many bins away from 0.
+_USUAL, _PER_DOUBLING, _NEGATIVE, _WIDTHS = 8.0, 0.15, 1.0, (1, 2, 4)
 _ENDS = 0.15  # probability beyond each end of a range that is not sure
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 # Rows, in noise deviations, from which an outer bin is counted in parts, which together
@@ -118,9 +117,9 @@ def discover_ranges(
     One noisy histogram per column over the wide public bins of `_outer_edges` and one
     more for missing values, so a row is in one bin per column. The range reaches from
     the first to the last bin that is surely not empty, and on while the next bin is
-    probably not empty, but not across 0. Where no bin is sure, it is where the rows are
-    by what is likely of a column at all. The scale is that of `Continuous`. Of many
-    rows the bins are counted in parts, and the range ends with the last that has some.
+    probably not empty, but not across 0. Where no bin is sure, the prior says where the
+    rows are. The scale is that of `Continuous`. Of many rows the bins are counted in
+    parts, and the range ends with the last that has some.
     """
     many = n_rows >= _PARTS_FROM * range_noise_std(len(columns), mu)
     edges = [_outer_edges(column, _PARTS if many else 1) for column in columns]
@@ -133,14 +132,13 @@ def discover_ranges(
         n_missing = float(counts[-1])
         nullable = column.can_be_missing and n_missing > _MISSING_FROM * noise_std
         present = max(n_rows - n_missing * nullable, 1.0)
-        low, high, found = _released_range(
-            column, bins, counts[:-1], noise_std, present
-        )
+        own = column, bins, counts[:-1], noise_std, present
+        low, high, found = _released_range(*own)
         integer = column.kind == "integer"
         if integer:  # bins are half-open
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
-        log = Continuous(low, high).resolved_scale() == "log"
-        log = log and column.kind != "datetime"
+        scale = Continuous(low, high).resolved_scale()
+        log = scale == "log" and column.kind != "datetime"
         domain = NumericDomain(low, high, log, integer, nullable, bought=True)
         if is_date(column.dtype):
             step = SECONDS_OF["D"]
@@ -166,10 +164,7 @@ def _outer_codes(
 
 
 def _outer_edges(column: ColumnLayout, parts: int = 1) -> Floats:
-    """Edges of the public outer bins: powers of two, or two years each for dates.
-
-    With so many equal parts of each.
-    """
+    """Edges of the public outer bins, in parts: powers of two, or two years each."""
     if column.kind == "datetime":
         return (_in_parts(np.arange(1900.0, 2102.0, 2.0), parts) - 1970.0) * _YEAR
     if column.kind != "integer":
@@ -222,7 +217,7 @@ def _released_range(
     if low / _NEAR_ZERO <= high <= middle:
         high = middle if whole else 0.0
     if -middle <= low and high <= middle:
-        # Zeros alone; or zeros and ones, where one in a hundred would not be seen.
+        # Zeros alone; or zeros and ones, where the noise hides one in a hundred.
         rare = _CORE_FROM * noise_std > _RARE * n_rows
         return 0.0, float(rare + whole), bool(found)
     return low, high, bool(found)
@@ -329,8 +324,8 @@ def _across_zero(
     """Let a range of one sign reach over 0 where there are rows on the other side.
 
     About as far from 0 as the range does: half of the rows of a column that is centred
-    must not be cut off because no bin of theirs is sure. So few bins are looked at that
-    a column of one sign gets the other one in fewer than one of a thousand fits.
+    must not be cut off because no bin of theirs is sure. These bins are so few that a
+    column of one sign gets the other one in fewer than one of a thousand fits.
     """
     far = max(-float(edges[first]), float(edges[last + 1]))
     sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
@@ -354,17 +349,16 @@ def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
     while grown < len(counts):
         sums = np.cumsum(counts[grown : grown + len(_TAIL_FROM)])
         widths = np.arange(1, len(sums) + 1)
-        seen = sums > _TAIL_FROM[: len(sums)] * noise_std * np.sqrt(widths)
-        if not seen.any():
+        sure = sums > _TAIL_FROM[: len(sums)] * noise_std * np.sqrt(widths)
+        if not sure.any():
             break
-        grown += int(np.flatnonzero(seen)[-1]) + 1
+        grown += int(np.flatnonzero(sure)[-1]) + 1
     return grown
 
 
-_N_DECIMALS = MOST_DECIMALS + 1
-# Values finer than a grain: so many noise deviations are none, and so small a share is
-# rounded to it. What is seen of a grain must be above so many.
-_NONE_BELOW, _SEEN_FROM = 4.0, 5.0
+# Noise deviations below which there are no finer values than a resolution, and from
+# which there are values of that resolution.
+_NONE_BELOW, _SOME_FROM = 4.0, 5.0
 
 
 def discover_resolutions(
@@ -375,17 +369,17 @@ def discover_resolutions(
     *,
     mu: float,
 ) -> list[NumericDomain]:
-    """Put columns on the coarsest grain that their values are multiples of.
+    """Put columns on the coarsest resolution that their values are multiples of.
 
-    One noisy histogram per column over its grains, from coarse to fine: a value is in
-    the cell of the first grain that it is a multiple of, in the next to last one if of
+    One noisy histogram per column over resolutions, from coarse to fine: a value is in
+    the cell of the first one that it is a multiple of, in the next to last cell if of
     none, and in the last one if it says nothing: missing, 0, or a time out of range.
 
     The release has sensitivity ``sqrt(n_columns)``. Domains come back as they were
-    where no grain is seen above the noise.
+    where no resolution is above the noise.
     """
     cells = [
-        (len(SECONDS_OF) if column.kind == "datetime" else _N_DECIMALS) + 2
+        (len(SECONDS_OF) if column.kind == "datetime" else MOST_DECIMALS + 1) + 2
         for column in columns
     ]
     codes = Parts.of(table).map(_resolutions_of_rows, columns, domains, cells)
@@ -407,6 +401,7 @@ def _resolutions_of_rows(
     domains: list[NumericDomain],
     cells: list[int],
 ) -> NDArray[np.uint8]:
+    """Give the cell of every row in every column; private."""
     codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
     for j, (column, domain) in enumerate(zip(columns, domains, strict=True)):
         codes[:, j] = _resolution_codes(frame[column.name], column, domain, cells[j])
@@ -422,32 +417,28 @@ def _resolution_codes(
         inside = np.clip(values, domain.low, domain.high)
         missing = missing | (inside != values)
         values = to_wall(inside, column)
-        codes = np.full(len(values), n_cells - 2)
-        for code, step in reversed(list(enumerate(SECONDS_OF.values()))):
-            codes[values % step == 0.0] = code
+        fits = [values % step == 0.0 for step in SECONDS_OF.values()]
+        codes = np.select(fits, [*range(len(fits))], n_cells - 2)
     else:
         storage = getattr(column.dtype, "numpy_dtype", column.dtype)
         double = np.finfo(np.float64).eps  # what values were turned to
         own = np.finfo(storage).eps if storage.kind == "f" else double
         codes = np.empty(len(values), dtype=np.uint8)
+        precision = float(max(own, double))
         for rows in in_chunks(len(values)):
-            written = decimals_of(values[rows], float(max(own, double)), MOST_DECIMALS)
-            codes[rows] = written
+            codes[rows] = decimals_of(values[rows], precision, MOST_DECIMALS)
         missing = missing | (values == 0.0)
     codes[missing] = n_cells - 1
     return codes.astype(np.uint8)
 
 
 def _coarsest(counts: NDArray[np.int64], noise_std: float) -> int | None:
-    """Read the grain off noisy counts; the last of them is of finer values."""
-    seen = np.cumsum(counts)
+    """Read the resolution off noisy counts; the last of them is of finer values."""
+    sums, some = np.cumsum(counts), _SOME_FROM * noise_std * len(counts) ** 0.5
     for resolution in range(len(counts) - 1):
-        finer, n_finer = seen[-1] - seen[resolution], len(counts) - 1 - resolution
-        none = max(_NONE_BELOW * noise_std * math.sqrt(n_finer), _RARE * seen[-1])
-        if (
-            finer <= none
-            and seen[resolution] > _SEEN_FROM * noise_std * len(counts) ** 0.5
-        ):
+        finer, n_finer = sums[-1] - sums[resolution], len(counts) - 1 - resolution
+        none = max(_NONE_BELOW * noise_std * math.sqrt(n_finer), _RARE * sums[-1])
+        if finer <= none and sums[resolution] > some:
             return resolution
     return None
 
@@ -455,6 +446,7 @@ def _coarsest(counts: NDArray[np.int64], noise_std: float) -> int | None:
 def _on_resolution(
     domain: NumericDomain, column: ColumnLayout, resolution: int
 ) -> NumericDomain:
+    """Give the domain of multiples, if there are some and floats can hold them."""
     if column.kind != "datetime":
         found = domain.with_decimals(resolution)
         inside = domain.low <= found.low / 10.0**resolution <= domain.high
@@ -476,7 +468,7 @@ _KEPT_BESIDE_OTHERS = 3.5
 def public_labels(
     column: ColumnLayout, schema: TableSchema | None
 ) -> tuple[Hashable, ...] | None:
-    """Give the labels (not their counts) that need no purchase, None if they do."""
+    """Give the labels (not their counts) if they are public, else None."""
     declared = None if schema is None else schema.columns.get(column.name)
     if isinstance(declared, Categorical):
         return tuple(declared.categories)
@@ -485,7 +477,7 @@ def public_labels(
 
 
 def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> float:
-    """Give the share of what `measure_classes` may use (in mu^2) that it will use."""
+    """Give the share of its budget (in mu^2) that `measure_classes` will use."""
     if column is None:
         return float(schema is None or schema.n_rows is None)
     if public_labels(column, schema) is not None:
@@ -497,7 +489,7 @@ def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> floa
 def count_noise_std(
     column: ColumnLayout | None, schema: TableSchema | None, mu: float
 ) -> float:
-    """Give the noise of the class counts that `measure_classes` buys; 0 if declared."""
+    """Give the noise of the class counts of `measure_classes`; 0 if declared."""
     if class_share(column, schema) == 0:
         return 0.0
     found = column is not None and public_labels(column, schema) is None
@@ -526,10 +518,7 @@ def measure_classes(
     mu: float,
     threshold_delta: float,
 ) -> Classes:
-    """Learn the classes, which are public from here on, and their sizes.
-
-    `column` is the label column of the parts, which are DataFrames.
-    """
+    """Release the classes and their sizes; `column` is that of the labels, if any."""
     if column is None:
         if schema is not None and schema.n_rows is not None:
             return Classes((), np.array([float(schema.n_rows)]))
@@ -566,13 +555,11 @@ def _counted(
     accountant: PrivacyAccountant,
     mu: float,
 ) -> tuple[Floats, float]:
-    """Buy the rows of each class, and say how noisy they are."""
+    """Release the rows of each class; give their noise too."""
     reservation = accountant.reserve_gaussian("class counts", mu=mu, sensitivity=1.0)
-    # The last bin holds the rows of no class; a row is in exactly one bin.
-    binned = table.map(place_labels, column, categories).map(
-        np.mod, len(categories) + 1
-    )
-    noisy = noisy_counts(binned, len(categories) + 1, reservation)[:-1]
+    n_bins = len(categories) + 1  # of which the last one holds the rows of no class
+    binned = table.map(place_labels, column, categories).map(np.mod, n_bins)
+    noisy = noisy_counts(binned, n_bins, reservation)[:-1]
     return noisy.astype(np.float64), reservation.noise_std
 
 
@@ -589,8 +576,8 @@ def _found_classes(
     noise_std = 0.0
     if usual:
         mu = mu / np.sqrt(2)
-        bought, noise_std = _counted(table, column, usual, accountant, mu)
-        counted = dict(zip(usual, bought, strict=True))
+        counts_of, noise_std = _counted(table, column, usual, accountant, mu)
+        counted = dict(zip(usual, counts_of, strict=True))
     reservation = accountant.reserve_gaussian(
         "other class labels" if usual else "class labels and counts",
         mu=mu,
@@ -633,7 +620,7 @@ def likely_counts(noisy: Floats, noise_std: float) -> Floats:
     return np.maximum(noisy + noise_std * np.exp(log_density - log_ndtr(ratio)), 1.0)
 
 
-_SURE_FROM = 3.0  # noise deviations
+_SURE_FROM = 3.0  # noise deviations of counts by which "other" is taken to be rarer
 
 
 def discover_categories(
@@ -647,36 +634,31 @@ def discover_categories(
 ) -> list[CategoryDomain]:
     """Find the categories of columns that the schema leaves out, sorted by name.
 
-    Kept are levels whose noisy count passed; an infinite one is left to 'other'. A
-    missing value is counted as one more key, so a row has one key per column: the
+    Kept are those whose noisy count passed a threshold; an infinite one is left to
+    'other'. A missing value is one more key, so a row has one key per column: the
     sensitivity is the root of the number of columns.
     """
     counters = total_keys(Parts.of(table), [column.name for column in columns])
-    all_keys = [sorted(key for key in own if key is not None) for own in counters]
+    names = [[*sorted(own.keys() - {None}), None] for own in counters]
     counts = [
-        clamped_counts(own[key] for key in [*keys, None])
-        for own, keys in zip(counters, all_keys, strict=True)
+        clamped_counts(own[key] for key in keys)
+        for own, keys in zip(counters, names, strict=True)
     ]
     reservation = accountant.reserve_gaussian(
         "categories", mu=mu, sensitivity=math.sqrt(len(columns)), delta=threshold_delta
     )
     domains = []
-    released = thresholded_counts(
-        counts,
-        reservation,
-        threshold_delta,
-        lambda: [[*keys, None] for keys in all_keys],
-    )
-    for column, keys, (kept, noisy) in zip(columns, all_keys, released, strict=True):
-        nullable = len(keys) in kept
-        listed = (keys[position] for position in kept if position < len(keys))
-        found = tuple(key for key in listed if is_finite(key))
+    released = thresholded_counts(counts, reservation, threshold_delta, lambda: names)
+    for column, keys, (kept, noisy) in zip(columns, names, released, strict=True):
+        nullable = len(keys) - 1 in kept
+        listed = (keys[position] for position in kept)
+        found = tuple(key for key in listed if key is not None and is_finite(key))
         ordered = bool(getattr(column.dtype, "ordered", False))
         unsure = _SURE_FROM * reservation.noise_std * math.sqrt(max(len(kept), 1))
-        seen = (float(np.sum(noisy)) + unsure) / n_rows
-        other = 0.0 if public_categories(column) else max(1.0 - seen, 0.0)
-        categories = public_categories(column) or found
-        domains.append(CategoryDomain(categories, nullable, ordered, other))
+        known = (float(np.sum(noisy)) + unsure) / n_rows
+        public = public_categories(column)
+        other = 0.0 if public else max(1.0 - known, 0.0)
+        domains.append(CategoryDomain(public or found, nullable, ordered, other))
     return domains
 
 
@@ -694,50 +676,38 @@ def discover(
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
 ) -> tuple[Metadata, TableRows]:
-    """Buy what the schema does not say; with it encode the rows, which stay private.
+    """Release what the schema does not say; with it encode the rows, still private.
 
     Those of a DataFrame are in memory; of a table in parts they are kept in parts.
     """
-    parts = Parts.of(table)
-    cap = accountant.mu_cap
-    key_delta = threshold_delta(layout, schema, accountant.delta)
-    target = layout.label_column
+    parts, cap, target = Parts.of(table), accountant.mu_cap, layout.label_column
+    delta = threshold_delta(layout, schema, accountant.delta)
     labels = [] if target is None else [target]
+    own = _reading(parts, labels) if labels else parts
+    mu = cap * math.sqrt(CLASS_SHARE)
     classes = measure_classes(
-        _reading(parts, labels) if labels else parts,
-        target,
-        schema,
-        accountant,
-        mu=cap * math.sqrt(CLASS_SHARE),
-        threshold_delta=key_delta,
+        own, target, schema, accountant, mu=mu, threshold_delta=delta
     )
     columns = modelled_columns(layout, schema)
     domains = {column: declared_domain(column, schema) for column in columns}
     keyed, numeric = undeclared_columns(layout, schema)
     n_rows = float(classes.counts.sum())
     if keyed:
-        mu = cap * math.sqrt(CATEGORIES_SHARE)
-        bought = discover_categories(
-            _reading(parts, keyed),
-            keyed,
-            accountant,
-            mu=mu,
-            threshold_delta=key_delta,
-            n_rows=n_rows,
+        own, mu = _reading(parts, keyed), cap * math.sqrt(CATEGORIES_SHARE)
+        categories = discover_categories(
+            own, keyed, accountant, mu=mu, threshold_delta=delta, n_rows=n_rows
         )
-        domains.update(zip(keyed, bought, strict=True))
+        domains.update(zip(keyed, categories, strict=True))
     if numeric:
-        mu = cap * math.sqrt(RANGES_SHARE)
-        own = _reading(parts, numeric)
+        own, mu = _reading(parts, numeric), cap * math.sqrt(RANGES_SHARE)
         ranges = discover_ranges(own, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
     coarse = [column for column in columns if needs_resolution(column, schema)]
     if coarse:
-        mu = cap * math.sqrt(RESOLUTIONS_SHARE)
+        own, mu = _reading(parts, coarse), cap * math.sqrt(RESOLUTIONS_SHARE)
         unresolved = [cast("NumericDomain", domains[column]) for column in coarse]
-        own = _reading(parts, coarse)
-        found = discover_resolutions(own, coarse, unresolved, accountant, mu=mu)
-        domains.update(zip(coarse, found, strict=True))
+        resolved = discover_resolutions(own, coarse, unresolved, accountant, mu=mu)
+        domains.update(zip(coarse, resolved, strict=True))
     known = [domain for domain in domains.values() if domain is not None]
     metadata = Metadata.of(layout, columns, tuple(known), classes, schema)
     rows = _reading(parts, [*columns, *labels]).map(
@@ -755,12 +725,12 @@ def _reading(parts: Parts, columns: Iterable[ColumnLayout]) -> Parts:
 def undeclared_columns(
     layout: TableLayout, schema: TableSchema | None
 ) -> tuple[list[ColumnLayout], list[ColumnLayout]]:
-    """Give the columns whose levels, and those whose range, nobody declares."""
+    """Give the columns whose categories, and those whose range, nobody declares."""
     columns = modelled_columns(layout, schema)
-    bought = [c for c in columns if declared_domain(c, schema) is None]
+    unknown = [c for c in columns if declared_domain(c, schema) is None]
     # By kind: columns are not compared, since a name may be pandas.NA.
-    keyed = [c for c in bought if c.kind in _WITH_CATEGORIES]
-    return keyed, [c for c in bought if c.kind not in _WITH_CATEGORIES]
+    keyed = [c for c in unknown if c.kind in _WITH_CATEGORIES]
+    return keyed, [c for c in unknown if c.kind not in _WITH_CATEGORIES]
 
 
 def discovery_mu_share(layout: TableLayout, schema: TableSchema | None) -> float:

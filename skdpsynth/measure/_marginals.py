@@ -1,8 +1,8 @@
 """Per-class marginals of every column, measured in two rounds of noisy counts.
 
-Round 1 counts coarse bins of the public or bought range. It shows where the rows are,
-and so where round 2 should look: each class gets as many bins as its noisy count can
-fill, placed at the quantiles of round 1. Both rounds together give one density.
+Round 1 counts coarse bins of the declared or released range. Round 2 has as many bins
+as the noisy count of a class can fill, placed at the quantiles of round 1. Both rounds
+together give one density.
 """
 
 from __future__ import annotations
@@ -51,18 +51,20 @@ if TYPE_CHECKING:
 
 _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
 # Rows, in noise deviations of a count, from which a class's shares of a few numbers are
-# drawn to those of all. With fewer rows no difference could stand out, and the noise of
-# other columns would decide instead.
+# drawn to those of all. With fewer rows no difference could be above the noise, and the
+# noise of other columns would decide instead.
 _POOLED_FROM = 5.0
-# Numbers of a bought range so short that its ends are cut off where they may be noise:
-# codes. Of more numbers, such as ages, the ends are a thin tail that would be lost.
+# Numbers of a released range so short that its ends are cut off where they may be
+# noise: codes. Of more, such as ages, the ends are a thin tail that would be lost.
 _CODES = 32
-# Share of the rows that stands out in one number where ends are cut off: with more
-# noise it hides numbers that many rows have.
-_SEEN = 0.02
-_WIDE = 120  # numeric columns, from which on densities are smooth
+# Share of the rows that must be above the noise of one number where ends are cut off:
+# with more noise, numbers that many rows have would be lost.
+_ENDS_SHARE = 0.02
+# Numeric columns, from which on densities are smooth: spikes of noise, which differ by
+# class in every column, cost a classifier more than real ones help it.
+_WIDE = 120
 # Noise deviations from which an exact zero is real, and a declared count is not; and
-# from which numbers at an end of a bought range are.
+# from which numbers at an end of a released range are.
 _ZERO_FROM, _DECLARED_UNTIL, _END_FROM = 3.0, 3.0, 2.5
 
 
@@ -73,17 +75,6 @@ class Counted:
     histogram: Histogram
     zero: float
     missing: float
-
-    @classmethod
-    def of(
-        cls, domain: ColumnDomain, edges: Floats, counts: Floats, noise_std: float
-    ) -> Counted:
-        """Read counts of bins, of zeros where the domain has them, and of missing."""
-        n_bins = len(edges) - 1
-        rest = counts[n_bins:].tolist()
-        missing = rest.pop() if domain.nullable else 0.0
-        histogram = Histogram(edges, counts[:n_bins], noise_std)
-        return cls(histogram, rest.pop() if rest else 0.0, missing)
 
     @property
     def total(self) -> float:
@@ -107,12 +98,14 @@ class Round:
         self, domains: Sequence[ColumnDomain], size: float
     ) -> dict[int, Counted]:
         """Give the histograms of the numeric columns, for a number of rows."""
-        noise_std = self.released.noise_std
-        return {
-            j: Counted.of(domains[j], self.edges[j], counts, noise_std)
-            for j, counts in self.counts(size).items()
-            if j in self.edges
-        }
+        found, counts = {}, self.counts(size)
+        for j, edges in self.edges.items():
+            bins, rest = np.split(counts[j], [len(edges) - 1])
+            missing = float(rest[-1]) if domains[j].nullable else 0.0
+            zero = float(rest[0]) if len(rest) > domains[j].nullable else 0.0
+            histogram = Histogram(edges, bins, self.released.noise_std)
+            found[j] = Counted(histogram, zero, missing)
+        return found
 
 
 def flat_marginals(
@@ -146,8 +139,8 @@ def flat_marginals(
 def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
     """Give the number of rows of each class, at least 1, as well as it is known by now.
 
-    Bought counts are averaged by precision with those of the rounds, which counted the
-    rows again. Declared ones stay, unless the others surely differ.
+    Released counts are averaged by precision with those of the rounds, which counted
+    the rows again. Declared ones stay, unless the others surely differ.
     """
     sizes = classes.counts.copy()
     for c, own in enumerate(rounds):
@@ -180,7 +173,7 @@ def estimate(
     last = [own[-1] for own in rounds]
     sizes = known_sizes(classes, rounds)
     stds = np.array([part.released.noise_std for part in last])
-    categories = [part.counts(size) for part, size in zip(last, sizes, strict=True)]
+    counts = [part.counts(size) for part, size in zip(last, sizes, strict=True)]
     counted = [
         [part.counted(domains, size) for part in own]
         for own, size in zip(rounds, sizes, strict=True)
@@ -190,30 +183,34 @@ def estimate(
     }
     atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
     masses = _masses(parts, atoms, cells)
-    sure = np.flatnonzero(sizes >= _POOLED_FROM * stds)
+    sure = np.flatnonzero(sizes >= _POOLED_FROM * stds).tolist()
     columns = []
     for j, domain in enumerate(domains):
         if isinstance(domain, CategoryDomain):
-            marginals = _category_marginals(
-                domain, [own[j] for own in categories], stds
-            )
-        else:
-            if not is_continuous(domain):
-                few = _few_numbers([own[-1] for own in parts[j]])
-                for c in sure:
-                    masses[c][j] = few[c]
-            if domain.bought and domain.n_numbers <= _CODES:
-                last_parts = [own[-1].histogram for own in parts[j]]
-                first, end = _ends(last_parts, cells[j])
-                for own, part in zip(masses, last_parts, strict=True):
-                    own[j] = _between(own[j], *_own_ends(part, cells[j], first, end))
-            marginals = [
+            own = [of_class[j] for of_class in counts]
+            columns.append(_category_marginals(domain, own, stds))
+            continue
+        of_column = [of_class[j] for of_class in masses]
+        finest = [own[-1].histogram for own in parts[j]]
+        if not is_continuous(domain):
+            few = _shrunk(np.array([part.counts for part in finest]), stds)
+            for c in sure:
+                of_column[c] = few[c]
+        if domain.bought and domain.n_numbers <= _CODES:
+            ends = _ends(finest, cells[j])
+            for c, part in enumerate(finest):
+                own_ends = _own_ends(part, cells[j], *ends)
+                of_column[c] = _between(of_column[c], *own_ends)
+        columns.append(
+            [
                 MarginalTransform.numeric(
-                    domain, cells[j], own[j], zero=zero, missing=missing
+                    domain, cells[j], own, zero=zero, missing=missing
                 )
-                for own, (zero, missing) in zip(masses, atoms[j].tolist(), strict=True)
+                for own, (zero, missing) in zip(
+                    of_column, atoms[j].tolist(), strict=True
+                )
             ]
-        columns.append(marginals)
+        )
     return [list(of_class) for of_class in zip(*columns, strict=True)]
 
 
@@ -222,11 +219,7 @@ def _masses(
     atoms: dict[int, Floats],
     cells: dict[int, Floats],
 ) -> list[dict[int, Floats]]:
-    """Fit the densities of the numeric columns of each class.
-
-    Of many columns what stands out is left in the density: its noise, which differs by
-    class in every column, is more than a classifier gains.
-    """
+    """Fit the densities of the numeric columns of each class."""
     fit = fit_spiked if len(cells) < _WIDE else fit_smooth
     fitted = []
     for c in range(max(map(len, parts.values()), default=0)):
@@ -246,8 +239,7 @@ def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
     """Find the first cell that has rows of all classes together, and the end of these.
 
     Beyond, the counts together are no more than noise, of which there is little. A
-    range that was bought has such numbers, and codes such as 1 to 5 should have no 0
-    and no 6.
+    released range has such numbers, and codes such as 1 to 5 should have no 0 and no 6.
     """
     n_cells = len(cells) - 1
     full = [part for part in parts if len(part.counts) == n_cells]
@@ -255,7 +247,7 @@ def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
         return 0, n_cells
     counts = np.sum([part.counts for part in full], axis=0)
     noise_std = math.sqrt(sum(part.noise_std**2 for part in full))
-    if _END_FROM * noise_std > _SEEN * counts.sum():
+    if _END_FROM * noise_std > _ENDS_SHARE * counts.sum():
         return 0, n_cells
     first = _noise_at_end(counts, noise_std)
     end = n_cells - _noise_at_end(counts[::-1], noise_std)
@@ -265,19 +257,16 @@ def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
 def _own_ends(part: Histogram, cells: Floats, first: int, end: int) -> tuple[int, int]:
     """Add what one class has beyond the ends: a rare one may be where no other is."""
     below = part.counts[part.edges[1:] <= cells[first]]
-    n_noise = _noise_at_end(below, part.noise_std)
-    if n_noise < len(below):
-        first = int(np.searchsorted(cells, part.edges[n_noise]))
     above = part.counts[part.edges[:-1] >= cells[end]][::-1]
-    n_noise = _noise_at_end(above, part.noise_std)
-    if n_noise < len(above):
-        last_edge = part.edges[len(part.counts) - n_noise]
-        end = int(np.searchsorted(cells, last_edge))
+    if (n_noise := _noise_at_end(below, part.noise_std)) < len(below):
+        first = int(np.searchsorted(cells, part.edges[n_noise]))
+    if (n_noise := _noise_at_end(above, part.noise_std)) < len(above):
+        end = int(np.searchsorted(cells, part.edges[-1 - n_noise]))
     return first, end
 
 
 def _noise_at_end(counts: Floats, noise_std: float) -> int:
-    """Count the first bins that together may be noise; all, if nothing stands out."""
+    """Count the first bins that together may be noise; all, if none is above it."""
     stds = noise_std * np.sqrt(np.arange(1, len(counts) + 1))
     real = np.cumsum(counts) > _END_FROM * stds
     return int(real.argmax()) if real.any() else len(counts)
@@ -291,16 +280,9 @@ def _between(masses: Floats, first: int, end: int) -> Floats:
     return kept / total if total > 0 else masses
 
 
-def _few_numbers(counted: list[Counted]) -> Floats:
-    """Shares of whole numbers with a bin each in each class, drawn to those of all."""
-    counts = np.array([part.histogram.counts for part in counted])
-    stds = np.array([part.histogram.noise_std for part in counted])
-    return shrunk_distributions(counts, stds * _centred(counts.shape[1]))
-
-
-def _centred(n_cells: int) -> float:
-    """Share of the noise of a count that is left when the mean is taken off."""
-    return math.sqrt(1.0 - 1.0 / n_cells)
+def _shrunk(counts: Floats, stds: Floats) -> Floats:
+    """Draw shares to those of all classes; the mean is taken off counts, and noise."""
+    return shrunk_distributions(counts, stds * math.sqrt(1.0 - 1.0 / counts.shape[1]))
 
 
 def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
@@ -308,22 +290,20 @@ def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
 
     All classes together say whether there are zeros, and draw uncertain shares to them.
     """
-    seen, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
+    noisy, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
     counts = np.array([parts[-1].total for parts in rounds])
     for c, parts in enumerate(rounds):
         weights = [1.0 / max(part.histogram.noise_std, 0.5) ** 2 for part in parts]
         atoms = [(part.zero, part.missing) for part in parts]
-        seen[c] = np.average(atoms, axis=0, weights=weights)
+        noisy[c] = np.average(atoms, axis=0, weights=weights)
         variances[c] = 1.0 / sum(weights)
-    pooled = np.maximum(seen.sum(axis=0), 0.0) / counts.sum()
+    pooled = np.maximum(noisy.sum(axis=0), 0.0) / counts.sum()
     pooled /= max(float(pooled.sum()), 1.0)
     precision = counts**2 / variances
     kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
-    shares = np.maximum(kept * seen / counts[:, None] + (1.0 - kept) * pooled, 0.0)
-    real = seen[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
-    shares[:, 0] *= (
-        isinstance(domain, NumericDomain) and domain.zero is not None and real
-    )
+    shares = np.maximum(kept * noisy / counts[:, None] + (1.0 - kept) * pooled, 0.0)
+    real = noisy[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
+    shares[:, 0] *= real and getattr(domain, "zero", None) is not None
     shares[:, 1] *= domain.nullable
     return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
 
@@ -331,41 +311,40 @@ def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
 def _category_marginals(
     domain: CategoryDomain, counts: list[Floats], stds: Floats
 ) -> list[MarginalTransform]:
-    """Marginals of a level column; what is in none is spread over the levels."""
-    n_levels = len(domain.categories)
+    """Marginals of categories; rows of none of them are spread over all."""
+    n_categories = len(domain.categories)
     stacked = np.array(counts)
     if stacked.size == 0:
         return [MarginalTransform.of_categories(domain, np.empty(0)) for _ in counts]
-    shares = shrunk_distributions(stacked, stds * _centred(stacked.shape[1]))
-    missing = shares[:, n_levels:].sum(axis=1)
-    order = _category_order(shares[:, :n_levels], ordered=domain.ordered)
+    shares = _shrunk(stacked, stds)
+    missing = shares[:, n_categories:].sum(axis=1)
+    shares = shares[:, :n_categories]
+    order = _category_order(shares, ordered=domain.ordered)
     return [
-        MarginalTransform.of_categories(
-            domain, row[:n_levels], missing=gone, order=order
-        )
-        for row, gone in zip(shares, missing, strict=True)
+        MarginalTransform.of_categories(domain, row, missing=own, order=order)
+        for row, own in zip(shares, missing, strict=True)
     ]
 
 
 def _category_order(shares: Floats, *, ordered: bool) -> NDArray[np.int64]:
-    """Order levels along the direction in which the classes differ most."""
-    n_classes, n_levels = shares.shape
-    if ordered or n_classes < 2 or n_levels < 3:
-        return np.arange(n_levels)
+    """Order categories along the direction in which the classes differ most."""
+    n_classes, n_categories = shares.shape
+    if ordered or n_classes < 2 or n_categories < 3:
+        return np.arange(n_categories)
     profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), 1e-12)
     centred = profile - profile.mean(axis=1, keepdims=True)
     direction = np.linalg.svd(centred, full_matrices=False)[2][0]
     return np.argsort(direction, kind="stable")
 
 
-N_CELLS = 256  # cells of the final density of a numeric column, at most
 _TWO_ROUNDS_FROM = 20.0  # bins that the largest class must be able to fill
-_COARSE_BINS = (4, 16)
-_FINE_BINS = (4, N_CELLS)
-_WARP = 0.5  # weight of the scale, against the pooled quantiles, in the cell edges
-_QUANTILE_WARP = 0.1  # the same for scale="quantile"
-_SPREAD = 0.3  # weight of the cells, against round 1, in the edges of round 2
-_GRID = np.linspace(0.0, 1.0, 65)  # of the first look at a column
+# Cells of the final density of a numeric column; and at least and at most, the bins of
+# the two rounds. With 4 a density has a place and a width.
+N_CELLS, _COARSE_BINS, _FINE_BINS = 256, (4, 16), (4, 256)
+_GRID = np.linspace(0.0, 1.0, 65)  # where the distributions of round 1 are known
+# Weights of what is even, where round 1 may be wrong: in the edges of cells, of those
+# for scale="quantile", and of bins of round 2.
+_WARP, _QUANTILE_WARP, _SPREAD = 0.5, 0.1, 0.3
 # Squared weight of a declared count, against that of all columns. A schema that is
 # wrong about it, as one of a larger table may be, must not spoil the marginals.
 _CHECK_SHARE = 0.02
@@ -419,16 +398,16 @@ def size_weight(n_cells: Sequence[int], count_std: float, mu: float) -> float:
 def fine_plan(
     domains: Sequence[ColumnDomain | None], n_rows: float, mu: float, count_std: float
 ) -> tuple[int, float, float]:
-    """Plan round 2 of one class; a domain is None for levels that are not known yet.
+    """Plan round 2 of one class; a domain is None for categories not known yet.
 
-    The result is the number of bins of each numeric column whose rows round 1 has found
-    (some may turn out to be empty for sure, and are left out), the weight of the number
-    of rows, and the noise of a count at most.
+    The result is the number of bins of each numeric column (empty ones beyond what
+    round 1 found are left out later), the weight of the number of rows, and the noise
+    of a count at most.
     """
 
     def planned(n_bins: int) -> tuple[float, float]:
         cells = [_most_cells(domain, n_bins) for domain in domains]
-        # Levels that are not known are two for the weight and many for the noise.
+        # Unknown categories are two for the weight and many for the noise.
         likely = [2 if a is None else n for a, n in zip(domains, cells, strict=True)]
         weight = size_weight(likely, count_std, mu)
         return weight, _count_noise(cells, mu, weight)
@@ -466,13 +445,11 @@ def measure_marginals(
     *,
     mus: Floats,
 ) -> tuple[list[list[Round]], dict[int, Floats]]:
-    """Measure the distribution of every column in every class.
+    """Measure the distribution of every column in every class, in two rounds.
 
-    `mus` are the Gaussian-DP parameters that the classes may use for both rounds
-    together. Classes compose in parallel: a row is in one class.
-
-    Returns the rounds of every class, and the edges of the cells of each numeric
-    column, which `estimate` turns into marginals.
+    `mus` (n_classes,) are for both rounds together. Classes compose in parallel: a row
+    is in one class. The result are the rounds of every class, and the edges of the
+    cells of each numeric column, which `estimate` turns into marginals.
     """
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
@@ -480,8 +457,7 @@ def measure_marginals(
     shares = [
         coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus
     ]
-    class_codes = [rows.parts_of_class(c) for c in range(len(classes))]
-    rounds: list[list[Round]] = [[] for _ in class_codes]
+    rounds: list[list[Round]] = [[] for _ in shares]
 
     def measure(
         name: str,
@@ -491,11 +467,9 @@ def measure_marginals(
         mu: float,
         weight: float | None = None,
     ) -> None:
-        n_cells = [
-            _n_cells(domains[j], len(edges[j]) - 1 if j in edges else 0)
-            for j in columns
-        ]
-        codes = class_codes[c].map(_cell_codes, domains, edges, columns, n_cells)
+        n_cells = [_n_cells(domains[j], len(edges.get(j, [0])) - 1) for j in columns]
+        own = rows.parts_of_class(c)
+        codes = own.map(_cell_codes, domains, edges, columns, n_cells)
         if weight is None:
             weight = size_weight(n_cells, classes.noise_std, mu)
         norm, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
@@ -512,19 +486,15 @@ def measure_marginals(
         n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
         edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
         measure("coarse marginals", c, continuous, edges, mu)
-    seen: list[dict[int, Counted]] = [
+    coarse: list[dict[int, Counted]] = [
         own[0].counted(domains, size) if own else {}
         for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
     ]
-    cdfs = _coarse_cdfs(seen, list(numbers))
-    cells = {
-        j: _warped_cells(
-            domain,
-            [of_class[j] for of_class in cdfs],
-            _support([of_class[j].histogram for of_class in seen if j in of_class]),
-        )
-        for j, domain in numbers.items()
-    }
+    cdfs = _coarse_cdfs(coarse, list(numbers))
+    cells = {}
+    for j, domain in numbers.items():
+        support = _support([own[j].histogram for own in coarse if j in own])
+        cells[j] = _warped_cells(domain, [own[j] for own in cdfs], support)
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
         count, std = classes.planned[c], classes.noise_std
@@ -560,7 +530,7 @@ def _cell_codes(
     """Give the cell of every row in every column; there are `n_cells` of each.
 
     What a domain does not model is in no cell: the code after the last. These are other
-    values than the levels, and missing ones where it is not nullable.
+    values than the categories, and missing ones where it is not nullable.
     """
     shape, dtype = (len(rows), len(columns)), np.min_scalar_type(max(n_cells))
     codes = np.empty(shape, dtype=dtype)
@@ -581,24 +551,19 @@ def _cell_codes(
 
 
 def _support(parts: list[Histogram]) -> tuple[float, float]:
-    """Find where round 1 saw rows of any class: beyond it a density would fit noise."""
-    ends = []
+    """Find where round 1 found rows of any class: beyond, a density would fit noise."""
+    low, high = [], []
     for part in parts:
         core = np.flatnonzero(part.counts > _CORE_FROM * part.noise_std)
-        if len(core) == 0:
-            continue
-        first, last = int(core[0]), int(core[-1])
-        likely = part.counts > _GROWTH_FROM * part.noise_std
-        while first > 0 and likely[first - 1]:
-            first -= 1
-        while last + 1 < len(likely) and likely[last + 1]:
-            last += 1
-        # One bin more: half of a small class may be beyond the large one's rows.
-        first, last = max(first - 1, 0), min(last + 1, len(likely) - 1)
-        ends.append((float(part.edges[first]), float(part.edges[last + 1])))
-    if not ends:
-        return 0.0, 1.0
-    return min(low for low, _ in ends), max(high for _, high in ends)
+        if len(core):
+            # With the next bin of noise: half of a small class may be beyond the rows
+            # of the large one.
+            noise = np.flatnonzero(part.counts <= _GROWTH_FROM * part.noise_std)
+            first = max(noise[noise < core[0]], default=0)
+            last = min(noise[noise > core[-1]], default=len(part.counts) - 1)
+            low.append(float(part.edges[first]))
+            high.append(float(part.edges[last + 1]))
+    return min(low, default=0.0), max(high, default=1.0)
 
 
 def _warped_cells(

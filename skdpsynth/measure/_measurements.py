@@ -39,7 +39,7 @@ from skdpsynth.utils import DAMAGED, parse_json, read_text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -254,91 +254,102 @@ class Measurements:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What was measured of every class; all of it is public.
+
+    `model` has the marginals, estimated from the tables of one column; `ranks` and
+    `shares` say of each class where its bins lie. Keys of what was not measured of
+    every class are positions of classes.
+    """
+
+    model: TableModel
+    rounds: list[list[Round]]
+    bins: TableBins
+    ranks: list[Floats]  # (2, D)
+    shares: list[Floats]  # (D,)
+    pairs: dict[int, PairTables]
+    triples: dict[int, TripleTables]
+    moments: dict[int, SecondMoments]
+
+    @property
+    def measurements(self) -> Measurements:
+        """The same as a list of tables with names."""
+        described = Described(
+            self.model.metadata,
+            self.rounds,
+            self.bins if self.pairs else None,
+            self.pairs,
+            self.triples,
+            self.moments,
+        )
+        return Measurements(described)
+
+
+@dataclass(frozen=True)
 class Described:
-    """What was measured of each class, with names (keys are positions of classes)."""
+    """The tables of `Measured`, with names; made when they are asked for."""
 
     metadata: Metadata
-    rounds: Sequence[Sequence[Round]]
+    rounds: list[list[Round]]
     bins: TableBins | None  # of tables of two and three columns, if there are any
-    pairs: Mapping[int, PairTables]
-    triples: Mapping[int, TripleTables]
-    moments: Mapping[int, SecondMoments]
+    pairs: dict[int, PairTables]
+    triples: dict[int, TripleTables]
+    moments: dict[int, SecondMoments]
 
     def __iter__(self) -> Iterator[Measurement]:
         """Go through the tables, class by class, in the order of their release."""
-        sizes = known_sizes(self.metadata.classes, [list(own) for own in self.rounds])
-        for c, size in enumerate(sizes.tolist()):
-            yield from self._of_rounds(c, size)
-            yield from self._of_tables(c)
-            yield from self._of_moments(c)
+        classes = self.metadata.classes
+        for c, size in enumerate(known_sizes(classes, self.rounds).tolist()):
+            scope = classes.scopes[c]
+            for columns, bins, values, std in self._of_class(c, size):
+                yield Measurement(columns, bins, values, float(std), scope)
 
-    @property
-    def _names(self) -> list[Hashable]:
-        return [column.name for column in self.metadata.columns]
-
-    def _of_rounds(self, c: int, size: float) -> Iterator[Measurement]:
-        """Give the numbers of rows, and the tables of one column."""
-        classes, names = self.metadata.classes, self._names
-        scope = classes.scopes[c]
+    def _of_class(
+        self, c: int, size: float
+    ) -> Iterator[tuple[tuple[Hashable, ...], tuple[Any, ...], Floats, float]]:
+        """Give columns, bins, values and noise of the tables of one class."""
+        classes, domains = self.metadata.classes, self.metadata.domains
+        names = tuple(column.name for column in self.metadata.columns)
         if classes.noise_std:
-            count = np.array(classes.counts[c])
-            yield Measurement((), (), count, classes.noise_std, scope)
+            yield (), (), np.array(classes.counts[c]), classes.noise_std
         for one in self.rounds[c]:
             released = one.released
             if np.isfinite(released.size_std):
-                again = np.array(released.size)
-                yield Measurement((), (), again, released.size_std, scope)
+                yield (), (), np.array(released.size), released.size_std
             for j, counts in one.counts(size).items():
-                own = _bins_of_cells(self.metadata.domains[j], one.edges.get(j))
                 # Of counts less their mean, with the mean of as many rows as are known.
                 std = released.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
-                yield Measurement((names[j],), (own,), counts, float(std), scope)
-
-    def _of_tables(self, c: int) -> Iterator[Measurement]:
-        """Give the tables of two and of three columns."""
-        if self.bins is None:
-            return
-        names, scope = self._names, self.metadata.classes.scopes[c]
-        columns = [slice(*ends) for ends in pairwise(self.bins.starts.tolist())]
-        both = zip(self.metadata.domains, self.bins.columns, strict=True)
-        bins = [_bins_of_codes(domain, own) for domain, own in both]
+                own = _bins_of_cells(domains[j], one.edges.get(j))
+                yield (names[j],), (own,), counts, std
+        if self.bins is not None:
+            parts = [slice(*ends) for ends in pairwise(self.bins.starts.tolist())]
+            bins = [*map(_bins_of_codes, domains, self.bins.columns)]
         if (two := self.pairs.get(c)) is not None:
             for i, j in two.pairs.tolist():
-                values = two.counts[columns[i], columns[j]].astype(np.float64)
-                pair = (names[i], names[j]), (bins[i], bins[j])
-                yield Measurement(*pair, values, two.noise_std, scope)
+                values = two.counts[parts[i], parts[j]].astype(np.float64)
+                yield (names[i], names[j]), (bins[i], bins[j]), values, two.noise_std
         if (three := self.triples.get(c)) is not None:
             n = three.counts.shape[-1]
-            grouped = [
-                _bins_of_groups(three.groups[place], own, n)
-                for place, own in zip(columns, bins, strict=True)
+            groups = [
+                _bins_of_groups(three.groups[part], own, n)
+                for part, own in zip(parts, bins, strict=True)
             ]
-            each = zip(three.triples.tolist(), three.counts, strict=True)
-            for places, counts in each:
-                columns_of = tuple(names[j] for j in places)
-                bins_of = tuple(grouped[j] for j in places)
-                values = counts.astype(np.float64)
-                yield Measurement(columns_of, bins_of, values, three.noise_std, scope)
-
-    def _of_moments(self, c: int) -> Iterator[Measurement]:
-        """Give the second moments."""
+            for own, values in zip(three.triples.tolist(), three.counts, strict=True):
+                table = tuple(names[j] for j in own), tuple(groups[j] for j in own)
+                yield *table, values.astype(np.float64), three.noise_std
         if (moments := self.moments.get(c)) is not None:
-            names, scope = self._names, self.metadata.classes.scopes[c]
             values = np.full((len(names), len(names)), np.nan)
             above = np.triu_indices(len(names), 1)
             values[above] = values.T[above] = moments.covariances
-            yield Measurement(tuple(names), (), values, moments.noise_std, scope)
+            yield names, (), values, moments.noise_std
 
 
-def _bins_of_cells(
-    domain: ColumnDomain, edges: NDArray[np.float64] | None
-) -> tuple[Bin, ...]:
+def _bins_of_cells(domain: ColumnDomain, edges: Floats | None) -> tuple[Bin, ...]:
     """Give the bins of a table of one column."""
-    found: list[Bin]
     if isinstance(domain, NumericDomain):
         assert edges is not None
-        found = _intervals(domain, edges)
-        found += [Bin("zero")] * (domain.zero is not None)
+        zero = [Bin("zero")] * (domain.zero is not None)
+        found = [*_intervals(domain, edges), *zero]
     else:
         found = [Bin("categories", None, (category,)) for category in domain.categories]
     return (*found, *[Bin("missing")] * domain.nullable)
@@ -347,16 +358,16 @@ def _bins_of_cells(
 def _bins_of_codes(domain: ColumnDomain, own: ColumnBins) -> tuple[Bin, ...]:
     """Give the bins of a column in tables of two columns."""
     if isinstance(domain, NumericDomain):
-        found = _intervals(domain, own.edges)
-        found += [Bin("zero")] * (own.zero is not None)
+        zero = [Bin("zero")] * (own.zero is not None)
+        found = [*_intervals(domain, own.edges), *zero]
         return (*found, *[Bin("missing")] * (own.n_bins - len(found)))
-    together: list[list[Hashable]] = [[] for _ in range(own.n_bins)]
+    together: list[list[Hashable]] = [[] for _ in range(own.rest + 1)]
     for category, place in zip(domain.categories, own.of_code, strict=False):
         together[place].append(category)
     found = [Bin("categories", None, tuple(categories)) for categories in together]
-    if not together[own.rest]:
-        found[own.rest] = Bin("other")
-    return (*found[: own.rest + 1], *[Bin("missing")] * domain.nullable)
+    if not together[-1]:
+        found[-1] = Bin("other")
+    return (*found, *[Bin("missing")] * domain.nullable)
 
 
 def _bins_of_groups(
@@ -378,7 +389,7 @@ def _bins_of_groups(
     return tuple(found)
 
 
-def _intervals(domain: NumericDomain, edges: NDArray[np.float64]) -> list[Bin]:
+def _intervals(domain: NumericDomain, edges: Floats) -> list[Bin]:
     """Give the intervals between positions in a domain."""
     values = domain.edges(edges).tolist()
     return [Bin("interval", ends) for ends in pairwise(values)]
@@ -395,12 +406,7 @@ def _cells(own: Measurement) -> Iterator[tuple[str, float]]:
 
 
 def _bin_to_json(own: Bin) -> list[Any]:
-    return [
-        own.kind,
-        own.ends,
-        [encode_value(category) for category in own.categories],
-        own.also,
-    ]
+    return [own.kind, own.ends, [*map(encode_value, own.categories)], own.also]
 
 
 def _bin_from_json(data: Any) -> Bin:  # noqa: ANN401 - JSON
@@ -429,32 +435,6 @@ def _from_json(data: Any, bins: list[tuple[Bin, ...]]) -> Measurement:  # noqa: 
     return Measurement(columns, own, values, noise_std, label)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What was measured of every class; all of it is public.
-
-    `model` has the marginals, estimated from the tables of one column; `ranks` and
-    `shares` say of each class where its bins lie, and the others what was measured of
-    the classes that could afford it.
-    """
-
-    model: TableModel
-    rounds: list[list[Round]]
-    bins: TableBins
-    ranks: list[Floats]  # (2, D)
-    shares: list[Floats]  # (D,)
-    pairs: dict[int, PairTables]
-    triples: dict[int, TripleTables]
-    moments: dict[int, SecondMoments]
-
-    @property
-    def measurements(self) -> Measurements:
-        """The same as a list of tables with names."""
-        tables = self.pairs, self.triples, self.moments
-        bins = self.bins if self.pairs else None
-        return Measurements(Described(self.model.metadata, self.rounds, bins, *tables))
-
-
 def measure(
     rows: TableRows,
     metadata: Metadata,
@@ -472,7 +452,7 @@ def measure(
     plans : sequence of n_classes Allocation
         How much of the budget each measurement has.
     accountant : PrivacyAccountant
-        The ledger, which each release draws down.
+        The ledger, in which each release is charged.
 
     Returns
     -------

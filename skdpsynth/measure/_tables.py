@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -44,34 +44,35 @@ if TYPE_CHECKING:
     from skdpsynth.table import ColumnDomain, PrivateRows
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 _SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
-_FAR = 1e-6  # rank of what counts as the end of a column
-_LEAST_INTERVALS = 3  # beside an exact zero
-_LEAST_SHARE = 1e-9  # of a level: what pairs find in a class can be drawn there
+_FAR = 1e-6  # rank of what counts as the end of a column, whose normal score is finite
+_LEAST_INTERVALS = 3  # beside an exact zero, so that low and high values differ
+_LEAST_SHARE = 1e-9  # of a category: what pairs find in a class can be drawn there
 
 
 @dataclass(frozen=True)
 class ColumnBins:
     """The bins of one column."""
 
-    # (n_intervals + 1,): edges of the intervals of numbers, from 0 to 1. Levels: empty.
-    edges: NDArray[np.float64]
+    # (n_intervals + 1,): edges of the intervals of numbers, from 0 to 1; else empty.
+    edges: Floats
     # Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric columns
-    # have the codes value, exact zero and missing; level columns those of
-    # `CategoryDomain`, and 'other' is in one bin with the rare levels.
-    of_code: NDArray[np.int64]
+    # have the codes value, exact zero and missing; others those of `CategoryDomain`,
+    # and 'other' is in one bin with the rare categories.
+    of_code: Ints
     n_bins: int
     zero: float | None = None  # edge where an exact zero has a bin of its own
 
     @property
     def rest(self) -> int:
-        """Bin of the rare levels and of 'other'; -1 in a numeric column."""
+        """Bin of the rare categories and of 'other'; -1 in a numeric column."""
         return -1 if len(self.edges) else int(self.of_code[-2])
 
     def encode(
         self, units: NDArray[np.floating], category_codes: NDArray[np.integer]
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Give the bin of every row; private if the rows are."""
         bins = self.of_code[category_codes]
         if len(self.edges):
@@ -80,7 +81,7 @@ class ColumnBins:
             bins = np.where(bins < 0, of_value, bins)
         return bins
 
-    def ranks(self, marginal: MarginalTransform) -> NDArray[np.float64]:
+    def ranks(self, marginal: MarginalTransform) -> Floats:
         """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
         ends = np.zeros((2, self.n_bins))
         if len(self.edges):
@@ -93,8 +94,8 @@ class ColumnBins:
             missing = self.of_code[MISSING]
         else:
             in_order = self.of_code[marginal.points.astype(np.int64)]
-            ends[:, self.rest] = 0.0, 1.0  # 'other' alone stands for any level
-            # Of a bin of several levels the last end stays, and the first beginning.
+            ends[:, self.rest] = 0.0, 1.0  # 'other' alone stands for any category
+            # Of a bin of several the last end stays, and the first beginning.
             ends[1, in_order] = marginal.cumulative[1:]
             ends[0, in_order[::-1]] = marginal.cumulative[-2::-1]
             missing = self.of_code[-1] if self.of_code[-1] > self.rest else -1
@@ -106,7 +107,7 @@ class ColumnBins:
 
 @dataclass(frozen=True)
 class TableBins:
-    """The bins of all columns, one after the other.
+    """The bins of all columns, D of them, one after the other.
 
     Parameters
     ----------
@@ -123,11 +124,11 @@ class TableBins:
 
     @property
     def categories(self) -> list[bool]:
-        """Which columns have levels, and no order."""
+        """Which columns have categories, and no order."""
         return [column.rest >= 0 for column in self.columns]
 
     @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Ints:
         """Where each column begins and the last one ends, shape (n_columns + 1,)."""
         return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
 
@@ -140,12 +141,12 @@ class TableBins:
                 codes[own, j] = column.encode(units[j], category_codes[j])
         return codes
 
-    def ranks(self, marginals: list[MarginalTransform]) -> NDArray[np.float64]:
+    def ranks(self, marginals: list[MarginalTransform]) -> Floats:
         """Give the ranks where each bin begins and ends in a class, (2, D)."""
         both = zip(self.columns, marginals, strict=True)
         return np.concatenate([bins.ranks(own) for bins, own in both], axis=1)
 
-    def shares(self, ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    def shares(self, ranks: Floats) -> Floats:
         """Give the share of each bin in its column, from `ranks`, shape (D,)."""
         shares = ranks[1] - ranks[0]
         starts = self.starts
@@ -153,13 +154,13 @@ class TableBins:
             if column.rest >= 0 and not (column.of_code[:-2] == column.rest).any():
                 shares[start + column.rest] = 0.0
         totals = np.repeat(np.add.reduceat(shares, starts[:-1]), self.sizes)
-        even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without levels
+        even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without categories
         return np.where(totals > 0, shares / np.maximum(totals, 1e-12), even)
 
-    def groups(self, shares: NDArray[np.float64], n_groups: int) -> NDArray[np.int64]:
+    def groups(self, shares: Floats, n_groups: int) -> Ints:
         """Put the bins of every column into a few groups, of shape (D,).
 
-        Intervals at quantiles of the shares (D,), and of levels the most frequent
+        Intervals at quantiles of the shares (D,), and of categories the most frequent
         alone. Exact zeros and missing values are a group where they are many.
         """
         found = np.zeros(len(shares), dtype=np.int64)
@@ -180,10 +181,10 @@ class TableBins:
                 found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
         return found
 
-    def normal_scores(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the normal score of the middle of each interval; NaN elsewhere.
+    def normal_scores(self, shares: Floats) -> Floats:
+        """Give normal scores (D,) of the middles of intervals; NaN elsewhere.
 
-        Of the shares of all classes together, shape (D,), as the result.
+        Of the shares of all classes together, (D,).
         """
         found = np.full(len(shares), np.nan)
         for start, column in zip(self.starts, self.columns, strict=False):
@@ -209,7 +210,7 @@ def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
 def choose_bins(
     domains: list[ColumnDomain] | tuple[ColumnDomain, ...],
     marginals: list[list[MarginalTransform]],
-    prior: NDArray[np.float64],
+    prior: Floats,
     n_bins: int,
 ) -> tuple[TableBins, list[list[MarginalTransform]]]:
     """Choose the bins of every column by its released marginals.
@@ -223,7 +224,7 @@ def choose_bins(
     prior : ndarray of shape (n_classes,), float64
         Shares of the classes.
     n_bins : int
-        Intervals of a numeric column, or levels with a bin of their own, at most;
+        Intervals of a numeric column, or categories with a bin of their own, at most;
         exact zeros, missing values and the rest have bins beside.
 
     Returns
@@ -231,7 +232,7 @@ def choose_bins(
     bins : TableBins
         Numeric columns are cut at quantiles of all classes together.
     marginals : list of n_classes lists of MarginalTransform
-        The same, with the levels of a bin side by side.
+        The same, with the categories of a bin side by side.
     """
     columns, changed = [], []
     for j, domain in enumerate(domains):
@@ -248,9 +249,10 @@ def choose_bins(
 def _bins_of_numbers(
     domain: NumericDomain,
     marginals: list[MarginalTransform],
-    prior: NDArray[np.float64],
+    prior: Floats,
     n_bins: int,
 ) -> ColumnBins:
+    """Cut at quantiles; a number that many rows share has a bin to itself."""
     points = np.unique(np.concatenate([own.points for own in marginals]))
     # What lies between points: an exact zero, which has a bin of its own, is left out.
     limits = [own.cdf(points) for own in marginals]
@@ -262,7 +264,6 @@ def _bins_of_numbers(
         inner = np.arange(len(points))
     else:
         steps = present * np.linspace(0, 1, n_bins + 1)[1:-1]
-        # A number that many rows share has a bin to itself.
         inner = np.concatenate((np.searchsorted(below, steps), heavy, heavy + 1))
     # Edges are some of the marginals': no whole number lies there. What no class has,
     # beyond an end, is no bin.
@@ -275,20 +276,18 @@ def _bins_of_numbers(
     edges = np.unique(edges if zero is None else np.append(edges, zero))
     n_intervals = len(edges) - 1
     missing = n_intervals + (zero is not None)
-    of_code = [
-        -1,
-        -1 if zero is None else n_intervals,
-        missing if domain.nullable else -1,
-    ]
-    return ColumnBins(edges, np.array(of_code), missing + domain.nullable, zero)
+    of_zero = -1 if zero is None else n_intervals
+    of_code = np.array([-1, of_zero, missing if domain.nullable else -1])
+    return ColumnBins(edges, of_code, missing + domain.nullable, zero)
 
 
 def _bins_of_categories(
     domain: CategoryDomain,
     marginals: list[MarginalTransform],
-    prior: NDArray[np.float64],
+    prior: Floats,
     n_bins: int,
 ) -> tuple[ColumnBins, list[MarginalTransform]]:
+    """Give the most frequent categories a bin each, and the others one together."""
     shares = np.array([own.level_shares() for own in marginals])
     pooled = prior @ shares
     frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
@@ -305,38 +304,39 @@ def _bins_of_categories(
     ]
 
 
-# Pairs: all of them are measured, unless they are more, or the largest class has fewer
-# rows than so many noise deviations of a count. Of few rows about so many pairs are
-# chosen then, and a table is worth it if what columns depend is above a part of its
-# noise, since a fit is smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to
-# .65, .97 to .88; where only some classes have few rows, classifiers learnt less by it.
+# All pairs are measured, unless they are more than 300, or the largest class has fewer
+# rows than 200 noise deviations of a count. Of few rows about 15 pairs are chosen then,
+# and a table is worth it if the dependence is above half of its noise, since a fit is
+# smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88; where
+# only some classes have few rows, classifiers learnt less by it.
 _CHOSEN_FROM, CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
-_LEAST_BINS = 4  # of a column
+_LEAST_BINS = 4  # of a column: with fewer, a table says little more than a covariance
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
 _MOST_BINS = (15, 20), (500, 330)
 # Mean count of a cell over its noise; what regressors learn of a measured target
 # comes from the means of many cells, which few bins know better.
 _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
-_ROWS_FROM = 40.0  # of a class, in noise deviations of a count
+# Rows of a class, in noise deviations: a mean cell of 4 x 4 bins is 2.5 of them.
+_ROWS_FROM = 40.0
 # With so many columns, a few coarse cells of each pair say less than factors do.
 _MOST_COLUMNS = 120
-# Rows of a class that borrows dependence, as a share of those of the lender: a class
-# that is rarer is taken for something else than the rest.
+# Rows of a class that takes the dependence of another, as a share of those of that one:
+# a class that is rarer is taken for something else than the rest.
 _ALIKE = 0.01
 _DENIED = 4.0  # noise deviations from which a number of rows is not that of the tables
 
-TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured
-# Groups of a column in tables of three, and of all columns together.
+TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured: 969 at most
+# Groups of a column in tables of three, and of all columns together: bounds time.
 _MOST_GROUPS, _ALL_GROUPS = 6, 84
 # Rows of a mean cell, in noise deviations: with 3 groups, to measure any triple at all;
 # and with more groups.
 _TRIPLES_FROM, _PER_CELL = 12.0, 8.0
 
-MOMENT_COLUMNS = range(2, 2001)
+MOMENT_COLUMNS = range(2, 2001)  # of tables whose moments are measured: bounds memory
 _STRONGEST = 0.12  # nominal share of the variance that the strongest factor has
 # Of the strongest factor over the noise: from which moments are measured, and enough.
-_VISIBLE, _CLEAR = 1.0, 20.0
+_ABOVE_NOISE, _CLEAR = 1.0, 20.0
 _CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
@@ -347,7 +347,7 @@ class PairTables(NamedTuple):
     measured: NDArray[np.bool_]  # (D, D)
     noise_std: float  # of a count, in rows
     n_rows: float  # as known, or that of the tables if they deny it
-    pairs: NDArray[np.int64]  # (n_pairs, 2), columns i < j
+    pairs: Ints  # (n_pairs, 2), columns i < j
 
     @classmethod
     def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
@@ -360,8 +360,8 @@ class PairTables(NamedTuple):
 class TripleTables(NamedTuple):
     """The tables of triples of columns that were measured in one class."""
 
-    groups: NDArray[np.int64]  # (D,), of each bin
-    triples: NDArray[np.int64]  # (T, 3), columns i < j < k
+    groups: Ints  # (D,), of each bin
+    triples: Ints  # (T, 3), columns i < j < k
     counts: NDArray[np.float32]  # (T, G, G, G)
     noise_std: float  # of a count, in rows
 
@@ -409,10 +409,9 @@ def pair_noise_std(n_columns: int, mu: float, *, few: bool = False) -> float:
 def bins_of_pairs(
     rows_per_noise: float, n_columns: int, *, measured: bool = False
 ) -> int:
-    """Choose the bins of a column: so that the mean count of a cell is twice the noise.
+    """Choose the bins of a column so that the mean count of a cell is twice the noise.
 
-    Four times where the target is measured. A few columns may have more bins: what a
-    generator costs grows with all of them.
+    Four times where the target is measured. A few columns may have more bins.
     """
     least = _MEASURED_CELL_FROM if measured else _CELL_FROM
     most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, _LEAST_BINS)
@@ -438,10 +437,10 @@ def pairs_best(n_rows: float, n_columns: int, mu: float) -> bool:
 
 
 def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
-    """Tell whether a table is better off with tables of pairs, from public numbers.
+    """Tell whether tables of pairs serve all classes, from public numbers.
 
-    Some class can afford them, with `mu` for all its measurements, and every other one
-    can borrow: what all classes know but one, classifiers take for a mark of that one.
+    The budget of some class allows them, with `mu` for all its measurements, and every
+    other one can take its dependence: one without any would differ by that alone.
     """
     mu *= math.sqrt(PAIRS_SHARE)
     few = few_rows(max(n_rows), n_columns, mu)
@@ -451,19 +450,19 @@ def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
 
 
 def borrowers(known: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
-    """Say which classes take the dependence of the largest that knows its own.
+    """Map classes to the one whose dependence they take, the largest that is `known`.
 
     Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. Keys are the positions of the
-    borrowers, values those of the lender; `n_rows` are planned, so public.
+    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
+    public.
     """
-    lenders = [c for c, own in enumerate(known) if own]
-    if not lenders:
+    sources = [c for c, own in enumerate(known) if own]
+    if not sources:
         return {}
-    lender = max(lenders, key=lambda c: n_rows[c])
-    least = _ALIKE * n_rows[lender]
+    source = max(sources, key=lambda c: n_rows[c])
+    least = _ALIKE * n_rows[source]
     rest = [c for c, own in enumerate(known) if not own and n_rows[c] >= least]
-    return dict.fromkeys(rest, lender)
+    return dict.fromkeys(rest, source)
 
 
 # --- Triples and moments: plans -----------------------------------------------------
@@ -491,9 +490,9 @@ def triple_noise_std(n_columns: int, mu: float) -> float:
 def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
     """Give the share of the squared mu of a class that second moments get, maybe 0.
 
-    As much as makes the strongest factor clear of the noise. Rows are shortened to
-    twice their mean squared length, and their products have half the squared norm of a
-    matrix; see `factors_above_noise` for what noise alone would show.
+    As much as makes the strongest factor clear of the noise, whose largest eigenvalue
+    `factors_above_noise` says. Rows are shortened to twice their mean squared length,
+    and their products have half the squared norm of a matrix.
     """
     if n_columns not in MOMENT_COLUMNS:
         return 0.0
@@ -501,7 +500,7 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
     clear = _STRONGEST * n_rows * mu / noise
     least, most = MOMENTS_SHARES
     share = min(max((_CLEAR / max(clear, 1e-9)) ** 2, least), most)
-    return share if clear * math.sqrt(share) >= _VISIBLE else 0.0
+    return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
 
 
 # --- Measurements --------------------------------------------------------------------
@@ -521,20 +520,17 @@ def measure_pairs(
 ) -> PairTables:
     """Measure the tables of the pairs of columns in one class, for `mu` together.
 
-    All pairs; in a wide table, or of few rows, those of the column `target`, a number,
-    and those that differ most from what independent columns would have, beyond the
-    noise that their tables would get. `shares` (D,) are those of the bins in their
-    columns: like `bins` and `n_rows` they are released before; `few` says `few_rows`.
+    All pairs; in a wide table, or of `few_rows`, those of the column `target`, a
+    number, and those that differ most from what independent columns would have, beyond
+    the noise that their tables would get. `shares` (D,) are those of the bins in their
+    columns: like `bins` and `n_rows` they are released before.
     """
     codes, sizes = Parts.of(rows).map(bins.encode), bins.sizes
     pairs = np.array(list(combinations(range(len(sizes)), 2)), dtype=np.int64)
     if few or len(pairs) > _CHOSEN_FROM:
-        mu_choice = mu * math.sqrt(CHOICE_SHARE)
+        name, norm = "choice of pairs", math.sqrt(len(pairs))
         reservation = accountant.reserve_gaussian(
-            "choice of pairs",
-            mu=mu_choice,
-            sensitivity=math.sqrt(len(pairs)),
-            scope=scope,
+            name, mu=mu * math.sqrt(CHOICE_SHARE), sensitivity=norm, scope=scope
         )
         expected = np.rint(n_rows * np.outer(shares, shares)).astype(np.int64)
         distances = noisy_pair_distances(codes, sizes, expected, reservation)
@@ -557,8 +553,8 @@ def measure_pairs(
     )
     counts = noisy_pair_tables(codes, sizes, pairs, reservation, GRID) / GRID
     noise_std = reservation.noise_std / GRID
-    # Every table counts all rows of the class. What was declared of another table, as
-    # one of its folds would be, must not spoil the fit.
+    # Every table counts all rows of the class: a number that was declared for another
+    # table, such as the whole of which this is a fold, must not spoil the fit.
     counted = counts.sum() / max(len(pairs), 1)
     std = noise_std * math.sqrt(measured.sum()) / max(len(pairs), 1)
     if abs(counted - n_rows) > _DENIED * std + 1.0:
@@ -578,8 +574,8 @@ def measure_triples(
 ) -> TripleTables:
     """Measure the tables of all triples of columns in one class, for `mu` together.
 
-    The bins of a column are put into `n_groups` by their `shares` (D,), which are
-    released before.
+    The bins of a column are put into `n_groups` by their `shares` (D,), released
+    before.
     """
     groups = bins.groups(shares, n_groups)
     codes = Parts.of(rows).map(bins.encode).map(_grouped, groups, bins.starts[:-1])
@@ -600,9 +596,7 @@ def _tables(number: int) -> str:
     return "1 table" if number == 1 else f"{number} tables"
 
 
-def _grouped(
-    codes: NDArray[np.integer], groups: NDArray[np.int64], starts: NDArray[np.int64]
-) -> NDArray[np.uint8]:
+def _grouped(codes: NDArray[np.integer], groups: Ints, starts: Ints) -> NDArray[Any]:
     """Give the groups of the bins of rows; private."""
     return groups.astype(np.uint8)[codes + starts]
 
@@ -622,34 +616,28 @@ def measure_moments(
     `means` and `stds` (n_columns,) are those of the scores by released marginals.
     """
     unit = math.sqrt(max(_CLIP * float((stds**2).sum()), 1e-12)) / LENGTH
+    name, norm = f"second moments of {len(means)} columns", MOMENTS_SENSITIVITY
     reservation = accountant.reserve_gaussian(
-        f"second moments of {len(means)} columns",
-        mu=mu,
-        sensitivity=MOMENTS_SENSITIVITY,
-        scope=scope,
+        name, mu=mu, sensitivity=norm, scope=scope
     )
     sums = noisy_second_moments(scores, means, unit, reservation)
     noise_std = reservation.noise_std * unit**2
     return SecondMoments(sums / n_rows, float(noise_std / n_rows))
 
 
-def _distances_by_chance(
-    expected: NDArray[np.int64], starts: NDArray[np.int64]
-) -> Floats:
+def _distances_by_chance(expected: Ints, starts: Ints) -> Floats:
     """Give the mean L1 distance of the tables of independent columns, of all pairs."""
     off = np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
     blocks = np.add.reduceat(np.add.reduceat(off, starts[:-1], 0), starts[:-1], 1)
     return np.asarray(blocks[np.triu_indices(len(starts) - 1, 1)])
 
 
-def _worth(
-    distances: Floats, noise: Floats, first: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _worth(distances: Floats, noise: Floats, first: NDArray[np.bool_]) -> Ints:
     """Choose the pairs whose distances exceed the noise of their tables by most.
 
-    The `noise` of a table, as it is if it is the only one, grows with the root of the
-    number of tables, so the gain of the best ones together has a maximum. Those that
-    are `first` are all among them.
+    The `noise` of a table, stated for it alone, grows with the root of the number of
+    tables, so the gain of the best ones together has a maximum. Those that are `first`
+    are all among them.
     """
     found, best = np.empty(0, dtype=np.int64), -math.inf
     least = max(int(first.sum()), 1)

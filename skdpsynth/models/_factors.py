@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from scipy.linalg import eigh
 from scipy.special import ndtr
+from torch import Tensor
 
 from skdpsynth.models._generator import Products, Trainer
 from skdpsynth.utils import in_chunks, in_order_of_class, n_threads
@@ -23,42 +24,29 @@ if TYPE_CHECKING:
     from skdpsynth.models._generator import Features, Parameters, Pull, Score
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
-_MOST_FACTORS = 64
-_ROUNDS = 6  # of the search for what columns share
+_MOST_FACTORS = 64  # bounds what a row of a wide table costs
+_ROUNDS = 6  # of the search for what columns share, which is the diagonal
 _LEAST_SLOPE = 0.15  # of a score; a column that is nearly constant says little
-_MOST_SHARED = 0.97  # of the variance of a score
+_MOST_SHARED = 0.97  # of the variance of a score, so that loadings stay finite
 
 
 def factors_above_noise(
-    covariances: Floats,
-    noise_std: float,
-    stds: Floats,
-    slopes: Floats,
+    covariances: Floats, noise_std: float, stds: Floats, slopes: Floats
 ) -> Floats:
     """Find the factors of measured covariances that are above the noise.
 
-    Principal axes, with what columns share on the diagonal. A symmetric matrix of
-    noise of size s has no eigenvalue beyond ``2 s sqrt(n_columns)``; one of x shows
-    as ``x + s^2 n_columns / x``, and its direction is right by a share that leaves
-    ``sqrt(seen^2 - 4 s^2 n_columns)`` of what is seen (Benaych-Georges, Nadakuditi
-    2011).
+    `covariances` are those of pairs of columns in the order of ``triu_indices(n, 1)``,
+    each with noise `noise_std`. `stds` and `slopes` (n_columns,) are the deviations of
+    the scores by the released marginals, and their covariances with the normal numbers
+    that they stand for: scores of values that fill intervals vary by less. The result
+    are loadings (n_columns, n_factors) as `FactorGenerator` takes them.
 
-    Parameters
-    ----------
-    covariances : ndarray of shape (n_columns (n_columns - 1) / 2,), float64
-        In the order of ``numpy.triu_indices(n_columns, 1)``; noisy.
-    noise_std : float
-        Of each.
-    stds, slopes : ndarray of shape (n_columns,), float64
-        Deviations of the scores by the released marginals, and their covariances with
-        the normal numbers that they stand for: scores of values that fill intervals
-        vary by less.
-
-    Returns
-    -------
-    ndarray of shape (n_columns, n_factors), float64
-        Loadings as `FactorGenerator` takes them, of 64 factors at most.
+    Principal axes, with what columns share on the diagonal. A symmetric matrix of noise
+    of size s has no eigenvalue beyond ``2 s sqrt(n)``; one of x is measured as
+    ``y = x + s^2 n / x``, and its direction is right by a share that leaves
+    ``sqrt(y^2 - 4 s^2 n)`` of it (Benaych-Georges, Nadakuditi 2011).
     """
     stds, slopes = (np.nan_to_num(x, posinf=0.0, neginf=0.0) for x in (stds, slopes))
     n = len(stds)
@@ -71,8 +59,8 @@ def factors_above_noise(
     for _ in range(_ROUNDS):
         shared = np.minimum(np.square(axes).sum(axis=1), stds**2)
         np.fill_diagonal(covariance, shared)
-        seen, vectors = eigh(covariance, subset_by_index=(max(n - most, 0), n - 1))
-        sizes = np.sqrt(np.maximum(seen**2 - edge**2, 0.0)) * (seen > edge)
+        values, vectors = eigh(covariance, subset_by_index=(max(n - most, 0), n - 1))
+        sizes = np.sqrt(np.maximum(values**2 - edge**2, 0.0)) * (values > edge)
         axes = vectors[:, sizes > 0] * np.sqrt(sizes[sizes > 0])
     found = axes / np.maximum(slopes, _LEAST_SLOPE)[:, None]
     shared = np.square(found).sum(axis=1, keepdims=True)
@@ -93,19 +81,18 @@ class FactorGenerator:
     row, all standard normal. Whatever the loadings B, every t_j stays standard normal,
     so loadings bring dependence without touching the marginals.
 
-    Each class has ``loadings`` of shape (n_columns, n_factors), and ``location`` and
-    ``log_scale`` of shape (n_columns,). All is public: initial values, and what
-    aggregators released.
+    Each class has ``loadings`` (n_columns, n_factors), and ``location`` and
+    ``log_scale`` (n_columns,). All is public: initial values, and what was released.
     """
 
-    def __init__(self, parameters: list[dict[str, NDArray[np.float64]]]) -> None:
+    def __init__(self, parameters: list[dict[str, Floats]]) -> None:
         self.parameters = parameters
 
     @classmethod
     def initial(
         cls, n_classes: int, n_columns: int, n_factors: int, seed: int
     ) -> FactorGenerator:
-        """Start with weak random loadings, so that gradients see each factor."""
+        """Start with weak random loadings, so that gradients depend on each factor."""
         rng = np.random.default_rng([seed, 2])
         parameters = [
             {
@@ -118,14 +105,11 @@ class FactorGenerator:
         return cls(parameters)
 
     def lend(self, borrowers: dict[int, int]) -> None:
-        """Give classes that learnt nothing the loadings of one that did."""
-        for c, lender in borrowers.items():
-            own = self.parameters[c]
-            own["loadings"] = self.parameters[lender]["loadings"].copy()
+        """Give classes without a dependence of their own the loadings of another."""
+        for c, source in borrowers.items():
+            self.parameters[c]["loadings"] = self.parameters[source]["loadings"].copy()
 
-    def draw(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes; see `scores`."""
         scores = self.scores(class_codes, rng)
         blocks = np.array_split(scores, n_threads())  # views
@@ -134,13 +118,13 @@ class FactorGenerator:
         return scores
 
     def within(
-        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
-    ) -> tuple[FactorGenerator, NDArray[np.float64]]:
+        self, spans: Sequence[Mapping[int, Floats]]
+    ) -> tuple[FactorGenerator, Floats]:
         """Restrict nothing: all rows are drawn, and those to be left out are."""
         return self, np.ones(len(spans))
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Split into JSON-safe facts and arrays, for saving."""
+        """Split into a JSON-safe document and arrays, for saving."""
         arrays = {
             f"generator.{c}.{name}": value
             for c, own in enumerate(self.parameters)
@@ -153,17 +137,14 @@ class FactorGenerator:
         cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> FactorGenerator:
         """Rebuild what `to_state` split."""
-        names = ("loadings", "location", "log_scale")
         return cls(
             [
-                {name: arrays[f"generator.{c}.{name}"] for name in names}
+                {name: arrays[f"generator.{c}.{name}"] for name in _BOUNDS}
                 for c in range(document["n_classes"])
             ]
         )
 
-    def scores(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def scores(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw scores (n_rows, n_columns) of given classes by a public stream."""
         n_columns, n_factors = self.parameters[0]["loadings"].shape
         scores = rng.standard_normal((len(class_codes), n_columns))
@@ -171,7 +152,7 @@ class FactorGenerator:
         order, places = in_order_of_class(class_codes, len(self.parameters))
         for own, place in zip(self.parameters, places, strict=True):
             if not any(value.any() for value in own.values()):
-                continue  # a class that learnt nothing
+                continue  # a class without dependence
             rows = order[place]
             chunks = [rows[chunk] for chunk in in_chunks(len(rows))]
             with ThreadPoolExecutor(n_threads()) as pool:
@@ -180,10 +161,7 @@ class FactorGenerator:
 
 
 def _shift(
-    scores: NDArray[np.float64],
-    factors: NDArray[np.float64],
-    own: Mapping[str, NDArray[np.float64]],
-    rows: NDArray[np.intp],
+    scores: Floats, factors: Floats, own: Mapping[str, Floats], rows: NDArray[np.intp]
 ) -> None:
     """Turn the draws of some rows into scores of their class, in place."""
     shared = factors[rows] @ own["loadings"].T
@@ -197,8 +175,8 @@ def _shift(
 class Draws(NamedTuple):
     """Standard normal draws for some rows: one per score, and the shared factors."""
 
-    noise: torch.Tensor
-    factors: torch.Tensor
+    noise: Tensor
+    factors: Tensor
 
 
 class FactorTrainer(Trainer):
@@ -206,79 +184,76 @@ class FactorTrainer(Trainer):
 
     def __init__(
         self,
-        parameters: dict[str, NDArray[np.float64]],
+        parameters: dict[str, Floats],
         trained: tuple[str, ...],
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
-        self.parameters: Parameters = {
+        self.parameters = {
             name: torch.from_numpy(value).float().to(self._device, self._dtype)
             for name, value in parameters.items()
         }
         self.trained = trained
         self.only_pairs = "location" not in trained
-        self.n_columns, n_factors = parameters["loadings"].shape
-        self.n_features = self.n_columns * (n_factors + (0 if self.only_pairs else 2))
+        self.n_columns, self._n_factors = parameters["loadings"].shape
+        n_pairs = self.n_columns * self._n_factors
+        self.n_features = n_pairs + (0 if self.only_pairs else 2 * self.n_columns)
 
     @property
-    def location(self) -> torch.Tensor:  # type: ignore[override]
+    def location(self) -> Tensor:  # type: ignore[override]
         """Present mean of each column."""
         return self.parameters["location"]
 
     @property
-    def scales(self) -> torch.Tensor:  # type: ignore[override]
+    def scales(self) -> Tensor:  # type: ignore[override]
         """Present scale of each column."""
         return torch.exp(self.parameters["log_scale"])
 
     @property
-    def directions(self) -> torch.Tensor:  # type: ignore[override]
+    def directions(self) -> Tensor:  # type: ignore[override]
         """Factors as directions in the scores."""
         loadings = self.parameters["loadings"]
         return loadings / loadings.norm(dim=0).clamp_min(1e-6)
 
     @property
-    def units(self) -> torch.Tensor:
+    def units(self) -> Tensor:
         """Unit in which each trained parameter moves, of shape (n_parameters,).
 
         A location moves in scales of its column, so that a narrow column is not
         thrown about by the steps that a wide one needs.
         """
-        by_name = {"location": self.scales}
-        return torch.cat(
-            [
-                by_name.get(name, torch.ones_like(self.parameters[name])).flatten()
-                for name in self.trained
-            ]
-        )
+        units = {name: torch.ones_like(own) for name, own in self.parameters.items()}
+        return self._of_trained(units | {"location": self.scales})
 
     def draw(self, n_rows: int) -> Draws:
-        """Draw what `n_rows` fakes are made of."""
-        n_columns, n_factors = self.parameters["loadings"].shape
-        both = self.latent(n_rows, n_columns + n_factors)
-        noise, factors = both.split([n_columns, n_factors], dim=1)
-        return Draws(noise, factors)
+        """Draw what `n_rows` generated rows are made of."""
+        both = self.latent(n_rows, self.n_columns + self._n_factors)
+        return Draws(*both.split([self.n_columns, self._n_factors], dim=1))
 
-    def rows(self, draws: Draws, parameters: Parameters | None = None) -> torch.Tensor:
-        """Make fakes of shape (n_rows, n_columns) as `FactorGenerator` does."""
-        own = self.parameters if parameters is None else parameters
+    def rows(self, draws: Draws, parameters: Parameters | None = None) -> Tensor:
+        """Generate rows (n_rows, n_columns) as `FactorGenerator` does.
+
+        With `parameters` in the place of the present ones, if any are given.
+        """
+        own = self.parameters | (parameters or {})
         norm = torch.sqrt(1.0 + (own["loadings"] ** 2).sum(dim=1))
         shared = (draws.noise + draws.factors @ own["loadings"].T) / norm
         return own["location"] + torch.exp(own["log_scale"]) * shared
 
     def features(self) -> Products:
-        """Say what discriminators look at: each score times the factors in the row.
+        """Give the features of a row: each score times the factors of the others.
 
-        A factor as seen in a row is its score along one column of the loadings, without
-        the score that it is multiplied by. Where real and fake rows differ in the mean
+        A factor of a row is its score along one column of the loadings, without the
+        score that it is multiplied by. Where real and generated rows differ in the mean
         of a product, that says how to turn the loadings. Where location and scale are
         trained too, scores are first standardised by the present ones, and each score
-        and its square is seen too.
+        and its square is a feature.
         """
         if self.only_pairs:
             return Products(self.directions)
         return Products(self.directions, self.location, self.scales)
 
-    def moments(self) -> torch.Tensor:
+    def moments(self) -> Tensor:
         """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
         loadings, location = self.parameters["loadings"], self.location
         norm = torch.sqrt(1.0 + (loadings**2).sum(dim=1))
@@ -290,48 +265,44 @@ class FactorTrainer(Trainer):
         moments[1:, 1:] += covariance
         return moments
 
-    def gradient(self, draws: Draws, score: Score) -> torch.Tensor:
-        """Differentiate the mean score of fakes by the trained parameters."""
-        moving = self._moving()
+    def gradient(self, draws: Draws, score: Score) -> Tensor:
+        """Differentiate the mean score of generated rows by the trained parameters."""
 
-        def mean(moving: Parameters) -> torch.Tensor:
-            return score(self.rows(draws, {**self.parameters, **moving})).mean()
+        def mean(moving: Parameters) -> Tensor:
+            return score(self.rows(draws, moving)).mean()
 
-        return self.units * self._of_trained(torch.func.grad(mean)(moving))
+        return self.units * self._of_trained(torch.func.grad(mean)(self._moving()))
 
     def pull(self, draws: Draws, features: Features) -> Pull:
         """Give the map from wanted changes of features to changes of parameters."""
 
-        def of_fakes(moving: Parameters) -> torch.Tensor:
-            return features(self.rows(draws, {**self.parameters, **moving}))
+        def of_rows(moving: Parameters) -> Tensor:
+            return features(self.rows(draws, moving))
 
-        back = torch.func.vjp(of_fakes, self._moving())[1]
+        back = torch.func.vjp(of_rows, self._moving())[1]
 
-        def pull(wanted: torch.Tensor) -> torch.Tensor:
+        def pull(wanted: Tensor) -> Tensor:
             pulled = torch.func.vmap(back)(wanted / wanted.shape[1])[0]
             flat = [pulled[name].flatten(1) for name in self.trained]
             return self.units * torch.cat(flat, dim=1)
 
         return pull
 
-    def push(
-        self, draws: Draws, features: Features, pulled: torch.Tensor
-    ) -> torch.Tensor:
+    def push(self, draws: Draws, features: Features, pulled: Tensor) -> Tensor:
         """Give what teachers send: it is an update."""
         del draws, features
         return pulled
 
-    def pull_back(self, draws: Draws, directions: torch.Tensor) -> torch.Tensor:
-        """Turn a wanted change of every fake into one of the parameters.
+    def pull_back(self, draws: Draws, directions: Tensor) -> Tensor:
+        """Turn a wanted change of every generated row into one of the parameters.
 
-        It is the negative gradient of half the mean squared distance of the fakes to
-        the changed fakes (G-PATE, Equation 2).
+        It is the negative gradient of half the mean squared distance of the rows to
+        the changed rows (G-PATE, Equation 2).
         """
         pull = torch.func.vjp(lambda own: self.rows(draws, own), self.parameters)[1]
-        pulled = pull(directions / len(directions))[0]
-        return self.units * self._of_trained(pulled)
+        return self.units * self._of_trained(pull(directions / len(directions))[0])
 
-    def _move(self, update: torch.Tensor, rate: float) -> None:
+    def _move(self, update: Tensor, rate: float) -> None:
         sizes = [self.parameters[name].numel() for name in self.trained]
         changes = (rate * self.units * update.to(self.units)).split(sizes)
         for name, change in zip(self.trained, changes, strict=True):
@@ -339,7 +310,7 @@ class FactorTrainer(Trainer):
             moved = value + change.reshape(value.shape)
             self.parameters[name] = moved.clamp(-bound, bound)
 
-    def present(self) -> dict[str, NDArray[np.float64]]:
+    def present(self) -> dict[str, Floats]:
         """Give the parameters as they are."""
         return {
             name: value.cpu().double().numpy()
@@ -349,13 +320,5 @@ class FactorTrainer(Trainer):
     def _moving(self) -> Parameters:
         return {name: self.parameters[name] for name in self.trained}
 
-    def _of_trained(self, by_name: Parameters) -> torch.Tensor:
+    def _of_trained(self, by_name: Parameters) -> Tensor:
         return torch.cat([by_name[name].flatten() for name in self.trained])
-
-    def _flat(self) -> torch.Tensor:
-        return torch.cat([value.flatten() for value in self.parameters.values()])
-
-    def _set(self, flat: torch.Tensor) -> None:
-        parts = flat.split([value.numel() for value in self.parameters.values()])
-        for (name, value), part in zip(self.parameters.items(), parts, strict=True):
-            self.parameters[name] = part.reshape(value.shape)

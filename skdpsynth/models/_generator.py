@@ -1,8 +1,6 @@
-"""What training sees of a generator, whatever its form.
+"""What training sees of a generator, whatever its form: mixture, factors or network.
 
-The forms are the mixture, which holds the dependence of a table, the factors, for those
-that pairs do not serve, and the network of the papers. A generator draws ranks, and the
-bought marginals turn them into values.
+A generator draws ranks, which the measured marginals turn into values.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+from torch import Tensor
 from torch.optim.adam import adam
 
 if TYPE_CHECKING:
@@ -20,6 +19,13 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Parameters = dict[str, Tensor]
+Features = Callable[[Tensor], Tensor]
+Score = Callable[[Tensor], Tensor]
+Pull = Callable[[Tensor], Tensor]
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -38,15 +44,12 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return resolved
 
 
-_SQUARES = 0.99
-
-
 class AdamSteps:
     """Moves parameters in place against their gradients (Kingma, Ba 2015)."""
 
     def __init__(
         self,
-        parameters: Sequence[torch.Tensor],
+        parameters: Sequence[Tensor],
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         floor: float = 1e-8,
@@ -58,7 +61,7 @@ class AdamSteps:
         self._betas, self._floor = betas, floor
 
     @torch.no_grad()
-    def __call__(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
+    def __call__(self, gradients: Sequence[Tensor], rate: float) -> None:
         """Take one step."""
         adam(
             self._parameters,
@@ -77,6 +80,9 @@ class AdamSteps:
         )
 
 
+_SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
+
+
 class Adam:
     """Turns gradients into the direction of the next step, of about unit size.
 
@@ -86,9 +92,9 @@ class Adam:
 
     def __init__(self, floor: float = 1e-12, momentum: float = 0.9) -> None:
         self._floor, self._betas = floor, (momentum, _SQUARES)
-        self._place: torch.Tensor | None = None
+        self._place: Tensor | None = None
 
-    def __call__(self, gradient: torch.Tensor) -> torch.Tensor:
+    def __call__(self, gradient: Tensor) -> Tensor:
         """Give the direction of the next step, of the shape of `gradient`."""
         if self._place is None:
             self._place = torch.zeros_like(gradient)
@@ -100,30 +106,28 @@ class Adam:
 
 @dataclass(frozen=True)
 class Products:
-    """The features that `FactorTrainer.features` describes; public.
+    """Features of rows: each score times the other scores along every direction.
 
     Directions are of shape (n_columns, n_factors). With `location` and `scales`, scores
-    are standardised, and they and their squares are looked at too.
+    are standardised, and they and their squares are features too. All is public. The
+    methods give sums over features that are never formed: a wide table has thousands.
     """
 
-    directions: torch.Tensor
-    location: torch.Tensor | None = None
-    scales: torch.Tensor | None = None
+    directions: Tensor
+    location: Tensor | None = None
+    scales: Tensor | None = None
 
-    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """Form the features (..., n_features), row by row; all else agrees with it.
-
-        Scores and their squares less 1, if they are standardised, and the products.
-        """
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Form the features (..., n_features): scores, squares less 1, and products."""
         values = self._standardised(rows)
         column = values.unsqueeze(-1)
-        seen = (values @ self.directions).unsqueeze(-2) - column * self.directions
-        pairs = (column * seen).flatten(-2)
+        others = (values @ self.directions).unsqueeze(-2) - column * self.directions
+        pairs = (column * others).flatten(-2)
         if self.scales is None:
             return pairs
         return torch.cat([values, values**2 - 1.0, pairs], dim=-1)
 
-    def scores(self, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    def scores(self, rows: Tensor, weights: Tensor) -> Tensor:
         """Give ``features @ weights``, one per row of scores."""
         values = self._standardised(rows)
         squares = values**2
@@ -136,19 +140,19 @@ class Products:
             total = total + values @ first + (squares - 1.0) @ second
         return total
 
-    def norms(self, rows: torch.Tensor) -> torch.Tensor:
+    def norms(self, rows: Tensor) -> Tensor:
         """Give the L2 norm of every row's features, of shape (n_rows,)."""
         values = self._standardised(rows)
-        squares, seen = values**2, values @ self.directions
+        squares, along = values**2, values @ self.directions
         # sum_jk x_j^2 (s_k - x_j D_jk)^2, multiplied out
-        total = (seen**2).sum(dim=1) * squares.sum(dim=1)
-        total = total - 2.0 * (seen * ((squares * values) @ self.directions)).sum(dim=1)
-        total = total + squares**2 @ (self.directions**2).sum(dim=1)
+        total = (along**2).sum(dim=1) * squares.sum(dim=1)
+        cross = (along * ((squares * values) @ self.directions)).sum(dim=1)
+        total = total - 2.0 * cross + squares**2 @ (self.directions**2).sum(dim=1)
         if self.scales is not None:
             total = total + squares.sum(dim=1) + ((squares - 1.0) ** 2).sum(dim=1)
         return total.clamp_min(0.0).sqrt()
 
-    def weighted_sum(self, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    def weighted_sum(self, rows: Tensor, weights: Tensor) -> Tensor:
         """Give ``weights @ features``, with one weight per row of scores."""
         values = self._standardised(rows)
         weighted = weights.unsqueeze(1) * values
@@ -159,29 +163,19 @@ class Products:
             return pairs
         return torch.cat([weighted.sum(dim=0), second - weights.sum(), pairs])
 
-    def _standardised(self, rows: torch.Tensor) -> torch.Tensor:
+    def _standardised(self, rows: Tensor) -> Tensor:
         if self.location is None or self.scales is None:
             return rows
         return (rows - self.location) / self.scales
 
 
-Parameters = dict[str, torch.Tensor]
-Features = Callable[[torch.Tensor], torch.Tensor]
-Score = Callable[[torch.Tensor], torch.Tensor]
-Pull = Callable[[torch.Tensor], torch.Tensor]
-
-
 class Generator(Protocol):
     """The generators of all classes: public, made of releases alone."""
 
-    def draw(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def draw(self, class_codes: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes, (n_rows, n_columns), in [0, 1]."""
 
-    def within(
-        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
-    ) -> tuple[Generator, NDArray[np.float64]]:
+    def within(self, spans: Sequence[Mapping[int, Floats]]) -> tuple[Generator, Floats]:
         """Restrict the ranks of some columns, class by class, to spans (n, 2).
 
         Of each class the share of rows that are left is given too. Rows outside may be
@@ -189,13 +183,13 @@ class Generator(Protocol):
         """
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Split into JSON-safe facts and arrays, for saving."""
+        """Split into a JSON-safe document and arrays, for saving."""
 
 
 class Trainer(ABC):
     """The generator of one class while it is trained. It never sees a private row.
 
-    Rows are vectors of `n_columns` scores; what discriminators look at are features.
+    Rows are vectors of `n_columns` scores; discriminators see features of them.
     Gradients and updates have a number per trained parameter.
 
     The learning rate is a step per unit of update, and falls linearly to 0 over the
@@ -206,9 +200,10 @@ class Trainer(ABC):
     n_columns: int
     n_features: int  # of a row
     only_pairs: bool  # whether means and scales of the scores are right already
-    location: torch.Tensor  # present mean of each score, (n_columns,)
-    scales: torch.Tensor  # present scale of each score, (n_columns,)
-    directions: torch.Tensor  # of unit length in the scores, (n_columns, n_factors)
+    location: Tensor  # present mean of each score, (n_columns,)
+    scales: Tensor  # present scale of each score, (n_columns,)
+    directions: Tensor  # of unit length in the scores, (n_columns, n_factors)
+    parameters: Parameters
 
     def __init__(
         self,
@@ -223,55 +218,50 @@ class Trainer(ABC):
         self._generator, self._device, self._dtype = generator, device, dtype
         self._sum = torch.zeros(())
 
-    def latent(self, *shape: int) -> torch.Tensor:
+    def latent(self, *shape: int) -> Tensor:
         """Draw standard normal numbers from the public stream."""
         drawn = torch.randn(shape, generator=self._generator)
         return drawn.to(self._device, self._dtype)
 
     @abstractmethod
     def draw(self, n_rows: int) -> Any:  # noqa: ANN401 - each form has its own
-        """Draw what `n_rows` fakes are made of."""
+        """Draw what `n_rows` generated rows are made of."""
 
     @abstractmethod
-    def rows(self, draws: Any) -> torch.Tensor:  # noqa: ANN401
-        """Make fakes of shape (n_rows, n_columns)."""
+    def rows(self, draws: Any) -> Tensor:  # noqa: ANN401
+        """Generate rows of shape (n_rows, n_columns)."""
 
     @abstractmethod
     def features(self) -> Features:
-        """Say what discriminators look at now; public, row by row."""
+        """Give the features that discriminators see now; public, row by row."""
 
     @abstractmethod
-    def moments(self) -> torch.Tensor:
+    def moments(self) -> Tensor:
         """Give the mean of ``r r^T`` over rows r = (1, scores)."""
 
     @abstractmethod
-    def gradient(self, draws: Any, score: Score) -> torch.Tensor:  # noqa: ANN401
-        """Differentiate the mean score of fakes by the trained parameters."""
+    def gradient(self, draws: Any, score: Score) -> Tensor:  # noqa: ANN401
+        """Differentiate the mean score of generated rows by the trained parameters."""
 
     def pull(self, draws: Any, features: Features) -> Pull:  # noqa: ANN401
-        """Give the map from gradients by the features of fakes to what teachers send.
+        """Give the map from gradients by features to what teachers send.
 
         From shape (n_teachers, n_rows, n_features) to (n_teachers, n_pulled): here to
-        the means over the fakes, since there are too many parameters.
+        the means over the rows, since there are too many parameters.
         """
         del draws, features
         return lambda wanted: wanted.mean(dim=1)
 
-    def push(
-        self,
-        draws: Any,  # noqa: ANN401
-        features: Features,
-        pulled: torch.Tensor,
-    ) -> torch.Tensor:
+    def push(self, draws: Any, features: Features, pulled: Tensor) -> Tensor:  # noqa: ANN401
         """Turn a sum of what teachers send, (n_pulled,), into an update."""
         along = pulled.to(self._device, self._dtype)
         return self.gradient(draws, lambda rows: features(rows) @ along)
 
-    def pull_back(self, draws: Any, directions: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
-        """Turn a wanted change of every fake into one of the parameters."""
+    def pull_back(self, draws: Any, directions: Tensor) -> Tensor:  # noqa: ANN401
+        """Turn a wanted change of every generated row into one of the parameters."""
         return self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
 
-    def ascend(self, update: torch.Tensor) -> None:
+    def ascend(self, update: Tensor) -> None:
         """Take one step along a released update of about unit size."""
         rate = self._learning_rate * (1.0 - self._step / self._n_steps)
         self._step += 1
@@ -289,13 +279,15 @@ class Trainer(ABC):
         """Give the generator as it is."""
 
     @abstractmethod
-    def _move(self, update: torch.Tensor, rate: float) -> None:
+    def _move(self, update: Tensor, rate: float) -> None:
         """Move the parameters along an update."""
 
-    @abstractmethod
-    def _flat(self) -> torch.Tensor:
+    def _flat(self) -> Tensor:
         """Give all parameters as one vector."""
+        return torch.cat([value.flatten() for value in self.parameters.values()])
 
-    @abstractmethod
-    def _set(self, flat: torch.Tensor) -> None:
+    def _set(self, flat: Tensor) -> None:
         """Take all parameters from one vector."""
+        parts = flat.split([value.numel() for value in self.parameters.values()])
+        for (name, value), part in zip(self.parameters.items(), parts, strict=True):
+            self.parameters[name] = part.reshape(value.shape)

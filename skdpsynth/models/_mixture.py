@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from torch import Tensor
 
 from skdpsynth.models._generator import AdamSteps
 from skdpsynth.utils import in_order_of_class
@@ -20,41 +21,38 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
-_RAKINGS = 50  # rounds until the shares of lent levels are right
-_TINY = 1e-12
+
+_RAKINGS = 50  # rounds until the shares of categories are right to 1e-3
+_TINY = 1e-12  # keeps divisions finite
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """The generator of one class.
+    """The generator of one class: a code is drawn, and given it a bin of each column.
 
-    `weights` are the probabilities of the codes, with sum 1, `probabilities` the
-    distributions over the bins of each column, given the code; the bins of all columns,
-    D of them, stand one after the other. `ranks` say where each bin begins and ends
-    among the ranks of its column, in [0, 1].
+    `weights` have sum 1; `probabilities` are distributions over the bins of each
+    column, the D bins of all columns one after the other. `ranks` say where each bin
+    begins and ends among the ranks of its column, in [0, 1].
     """
 
-    weights: NDArray[np.float64]  # (n_components,)
+    weights: Floats  # (n_components,)
     probabilities: NDArray[np.float32]  # (n_components, D)
-    ranks: NDArray[np.float64]  # (2, D)
+    ranks: Floats  # (2, D)
 
     @classmethod
-    def independent(
-        cls, shares: NDArray[np.float64], ranks: NDArray[np.float64]
-    ) -> Mixture:
-        """One component: the columns of a class have nothing to do with each other."""
+    def independent(cls, shares: Floats, ranks: Floats) -> Mixture:
+        """One component: columns are independent."""
         return cls(np.ones(1), shares[None].astype(np.float32), ranks)
 
-    def lent(
-        self, own: Mixture, starts: NDArray[np.int64], categories: Sequence[bool]
-    ) -> Mixture:
-        """Give the same dependence to a class with marginals of its own.
+    def lent(self, own: Mixture, starts: Ints, categories: Sequence[bool]) -> Mixture:
+        """Give the same dependence to a class with the marginals of `own`.
 
-        Every column of the borrower has its own marginal, as `own` has it. `levels`
-        says which columns have no order: there the odds of the bins are changed alike
-        in all components until the shares are right. Of other columns bins become
-        intervals of the ranks that this mixture itself draws.
+        `categories` says which columns have no order: there the odds of the bins are
+        changed alike in all components until the shares are right. Of other columns
+        bins become intervals of the ranks that this mixture itself draws.
         """
         probabilities, ranks = self.probabilities.copy(), own.ranks.copy()
         wanted = np.maximum(own.weights @ own.probabilities, _TINY)
@@ -75,7 +73,7 @@ class Mixture:
         return replace(self, probabilities=probabilities, ranks=ranks)
 
     def within(
-        self, spans: Mapping[int, NDArray[np.float64]], starts: NDArray[np.int64]
+        self, spans: Mapping[int, Floats], starts: Ints
     ) -> tuple[Mixture, float]:
         """Restrict the ranks of some columns; give the share of rows that are kept too.
 
@@ -109,13 +107,11 @@ class Mixture:
 class MixtureGenerator:
     """The generators of all classes: public, initial values and what was released."""
 
-    def __init__(self, mixtures: list[Mixture], starts: NDArray[np.int64]) -> None:
+    def __init__(self, mixtures: list[Mixture], starts: Ints) -> None:
         self.mixtures = mixtures
         self.starts = starts
 
-    def draw(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
         ranks = np.empty((len(class_codes), len(self.starts) - 1))
         order, places_of = in_order_of_class(class_codes, len(self.mixtures))
@@ -142,8 +138,8 @@ class MixtureGenerator:
         return ranks
 
     def within(
-        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
-    ) -> tuple[MixtureGenerator, NDArray[np.float64]]:
+        self, spans: Sequence[Mapping[int, Floats]]
+    ) -> tuple[MixtureGenerator, Floats]:
         """Restrict the ranks of each class; see `Generator`."""
         own = zip(self.mixtures, spans, strict=True)
         found = [mixture.within(part, self.starts) for mixture, part in own]
@@ -151,12 +147,10 @@ class MixtureGenerator:
         return MixtureGenerator([mixture for mixture, _ in found], self.starts), shares
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Split into JSON-safe facts and arrays, for saving."""
+        """Split into a JSON-safe document and arrays, for saving."""
         arrays: dict[str, NDArray[Any]] = {"generator.starts": self.starts}
         for c, mixture in enumerate(self.mixtures):
-            arrays[f"generator.{c}.weights"] = mixture.weights
-            arrays[f"generator.{c}.probabilities"] = mixture.probabilities
-            arrays[f"generator.{c}.ranks"] = mixture.ranks
+            arrays |= {f"generator.{c}.{k}": own for k, own in vars(mixture).items()}
         return {"form": "mixture", "n_classes": len(self.mixtures)}, arrays
 
     @classmethod
@@ -164,52 +158,52 @@ class MixtureGenerator:
         cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> MixtureGenerator:
         """Rebuild what `to_state` split."""
-        fields = ("weights", "probabilities", "ranks")
+        names = [field.name for field in fields(Mixture)]
         mixtures = [
-            Mixture(*(arrays[f"generator.{c}.{name}"] for name in fields))
+            Mixture(*(arrays[f"generator.{c}.{name}"] for name in names))
             for c in range(document["n_classes"])
         ]
         return cls(mixtures, arrays["generator.starts"])
 
 
-_LEAST_CELL = 1e-9  # of a cell
+_LEAST_CELL = 1e-9  # share of a cell, so that logarithms are finite
 _LEAST_INFORMATION = 1e-6  # nats: less is rounding
 
 
 def draw_from_tree(
-    shares: NDArray[np.float64],
+    shares: Floats,
     noisy: NDArray[np.floating],
     measured: NDArray[np.bool_],
     std: float,
-    starts: NDArray[np.int64],
+    starts: Ints,
     n_rows: int,
     generator: torch.Generator,
-) -> NDArray[np.int64]:
-    """Draw bins of shape (n_rows, n_columns) from what was released of a class.
+) -> Ints:
+    """Draw bins (n_rows, n_columns) from a tree of measured pairs (Chow, Liu 1968).
 
     `shares` (D,) are those of the bins in their columns; `noisy` (D, D), with noise
     `std`, those of pairs of bins above the diagonal, where they were `measured`.
     """
     columns = [slice(start, end) for start, end in pairwise(starts.tolist())]
-    tables: dict[tuple[int, int], NDArray[np.float64]] = {}
+    tables: dict[tuple[int, int], Floats] = {}
     information = np.zeros((len(columns), len(columns)))
     for a, b in combinations(range(len(columns)), 2):
         place = columns[a], columns[b]
         if measured[place].any():
-            apart = np.outer(shares[columns[a]], shares[columns[b]])
-            table = _beyond_noise(noisy[place].astype(np.float64), apart, std)
+            independent = np.outer(shares[columns[a]], shares[columns[b]])
+            table = _beyond_noise(noisy[place].astype(np.float64), independent, std)
             tables[a, b], tables[b, a] = table, table.T
             sides = np.outer(table.sum(axis=1), table.sum(axis=0))
             information[a, b] = (table * np.log(table / sides)).sum()
     information[information < _LEAST_INFORMATION] = 0.0
     tree = minimum_spanning_tree(-information)
     drawn = np.zeros((n_rows, len(columns)), dtype=np.int64)
-    seen: set[int] = set()
+    done: set[int] = set()
     for root in range(len(columns)):
-        if root in seen:
+        if root in done:
             continue
         order, parents = breadth_first_order(tree, root, directed=False)
-        seen.update(order.tolist())
+        done.update(order.tolist())
         for j in order:
             given = shares[None, columns[j]]
             if parents[j] >= 0:
@@ -223,21 +217,19 @@ def draw_from_tree(
     return drawn
 
 
-def _beyond_noise(
-    noisy: NDArray[np.float64], apart: NDArray[np.float64], std: float
-) -> NDArray[np.float64]:
-    """Keep the cells that noise cannot explain; the rest is as if columns were apart.
+def _beyond_noise(noisy: Floats, independent: Floats, std: float) -> Floats:
+    """Keep the cells of a table above the noise; the rest is as if independent.
 
-    Of shape (n_bins, n_bins). No cell of noise is kept, but for one table in a few
-    (Donoho, Johnstone 1994: the universal threshold).
+    No cell of noise is kept, but for one table in a few (Donoho, Johnstone 1994: the
+    universal threshold).
     """
     threshold = std * math.sqrt(2.0 * math.log(noisy.size + 1))
-    kept = np.abs(noisy - apart) > threshold
+    kept = np.abs(noisy - independent) > threshold
     found = np.where(kept, np.maximum(noisy, 0.0), 0.0)
-    rest = np.where(kept, 0.0, apart)
+    rest = np.where(kept, 0.0, independent)
     rest *= max(1.0 - found.sum(), 0.0) / max(rest.sum(), _LEAST_CELL)
-    table: NDArray[np.float64] = np.maximum(found + rest, _LEAST_CELL)
-    return table / table.sum()
+    table = np.maximum(found + rest, _LEAST_CELL)
+    return np.asarray(table / table.sum())
 
 
 _LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers
@@ -246,30 +238,16 @@ _LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers
 class TripleLoss:
     """The distance of a mixture to the tables of triples that were measured of a class.
 
-    Parameters
-    ----------
-    starts : ndarray of shape (n_columns + 1,), int64
-        Where the bins of each column begin, and the last ones end.
-    groups : ndarray of shape (D,), int64
-        The group of each bin.
-    triples : ndarray of shape (T, 3), int64
-        Columns i < j < k.
-    counts : ndarray of shape (T, G, G, G)
-        Noisy counts of groups.
-    noise_std : float
-        Of a count, in rows.
-    n_rows : float
-        Rows of the class as known otherwise: tables with less than half of them count
-        as much as half.
-    device : torch.device
-        Where the loss is computed.
+    `starts` (n_columns + 1,) is where the bins of each column begin, and the last ones
+    end; the others are those of `TripleTables`. `n_rows` of the class are known
+    otherwise: tables with less than half of them count as much as half.
     """
 
     def __init__(
         self,
-        starts: NDArray[np.int64],
-        groups: NDArray[np.int64],
-        triples: NDArray[np.int64],
+        starts: Ints,
+        groups: Ints,
+        triples: Ints,
         counts: NDArray[np.floating],
         noise_std: float,
         *,
@@ -294,8 +272,8 @@ class TripleLoss:
         self._per_share[place] = whole / max(noise_std, _LEAST_NOISE)
 
     def __call__(
-        self, weights: torch.Tensor, probabilities: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        self, weights: Tensor, probabilities: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Give the squared distance of a mixture's shares, in noise variances.
 
         Beside it its slopes by the weights and the probabilities, in closed form.
@@ -329,24 +307,24 @@ class TripleLoss:
 
 # At least and at most, and for each bin: components of all classes together, and steps.
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
-_BLOCKS = 8  # of the tables of all pairs, by rows
-_HALVED_FROM = 128  # bins: every second block makes a step
-# Pairs of bins, of all components and classes, by the number of columns.
-_MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
+_BLOCKS = 8  # of the tables of all pairs, by rows: few cells below the diagonal
+_HALVED_FROM = 128  # bins, from which a step is by every second block: it costs much
+# Pairs of bins, of all components and classes, by the number of columns: bounds time.
+_MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
 # By the number of columns: a step of a wide table costs much, so it is longer.
 _LEARNING_RATE = (15, 20), (0.05, 0.08)
 _TRIPLE_STEPS = 100  # with tables of three columns, before the rate falls
-_LOGIT, _BUMP = 3.0, 0.6  # units of parameters: logits of levels, and of intervals
+# Units of parameters, so that equal steps suit logits of categories, and of intervals.
+_LOGIT, _BUMP = 3.0, 0.6
 _SURE = 0.8  # first weight of the bins that a component begins with, against its class
-_EVEN = 0.2  # share of components that belong to all classes alike
+_EVEN = 0.2  # share of components that belong to all classes alike, the rare ones too
 _SPREAD = 0.2  # of the first parameters, so that no two components are equal
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
 _ENTROPY = 500.0  # noise variances that dependence of one nat costs all classes
-_LEAST_SHARE = 1e-6  # of a bin
-_LEAST_WEIGHT = 1e-5  # of a component that a class keeps
-_WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores
-
+_LEAST_SHARE = 1e-6  # of a bin, so that logarithms are finite
+_LEAST_WEIGHT = 1e-5  # of a component that a class keeps: a row of 100,000
+_WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores: a spike, and even
 _FAR = 60.0  # of a logit, which float32 can exponentiate
 
 
@@ -365,8 +343,8 @@ class Heads:
 
     def __init__(
         self,
-        starts: NDArray[np.int64],
-        scores: NDArray[np.float64],
+        starts: Ints,
+        scores: Floats,
         device: torch.device,
     ) -> None:
         tensor = partial(torch.as_tensor, dtype=torch.float32, device=device)
@@ -385,15 +363,15 @@ class Heads:
         self._powers = tensor(0.5 * np.concatenate([own * z**2, own * z, own]))
         self._smooth, self._scores = tensor(smooth), tensor(z)
 
-    def __call__(self, parameters: torch.Tensor, home: torch.Tensor) -> torch.Tensor:
-        """Give the probabilities of the bins, (n_components, D), by column.
+    def __call__(self, parameters: Tensor, home: Tensor) -> Tensor:
+        """Give the probabilities of the bins by column, (n_components, D).
 
-        Of parameters of shape (n_components, n_parameters), and the logarithms of the
-        shares of the class of each component.
+        Of parameters (n_components, n_parameters) and the logarithms of the shares that
+        components start from, (n_components, D).
         """
         return self.shares(home + self.changes(parameters))
 
-    def changes(self, parameters: torch.Tensor) -> torch.Tensor:
+    def changes(self, parameters: Tensor) -> Tensor:
         """Give what parameters add to the logarithms of the shares."""
         means, precisions = self._normals(parameters)
         squares = [1.0 - precisions, 2.0 * means * precisions, -(means**2) * precisions]
@@ -401,23 +379,18 @@ class Heads:
         units = self._units.to(parameters)
         return torch.addcmul(normals, units, parameters[:, : self.means.start])
 
-    def shares(self, logits: torch.Tensor) -> torch.Tensor:
+    def shares(self, logits: Tensor) -> Tensor:
         """Give the softmax of every column."""
         odds = logits.clamp(-_FAR, _FAR).exp()
         return odds / self.by_column(odds)
 
-    def by_column(self, values: torch.Tensor) -> torch.Tensor:
+    def by_column(self, values: Tensor) -> Tensor:
         """Give every bin the sum of its column."""
-        class_codes = self._members.to(values)
-        return values @ class_codes @ class_codes.T
+        members = self._members.to(values)
+        return values @ members @ members.T
 
-    def slopes(
-        self, parameters: torch.Tensor, by_changes: torch.Tensor
-    ) -> torch.Tensor:
-        """Turn slopes by the changes into slopes by the parameters.
-
-        In closed form: a graph costs more than the products of matrices.
-        """
+    def slopes(self, parameters: Tensor, by_changes: Tensor) -> Tensor:
+        """Turn slopes by the changes into slopes by the parameters, in closed form."""
         means, precisions = self._normals(parameters)
         widths = parameters[:, self.widths]
         sums = (by_changes @ self._powers.to(by_changes).T).tensor_split(3, dim=1)
@@ -429,23 +402,20 @@ class Heads:
         by_logits = self._units.to(by_changes) * by_changes
         return torch.cat([by_logits, by_means, by_widths], 1)
 
-    def _normals(self, parameters: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _normals(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """Give the means and the precisions of the intervals of numbers."""
         widths = parameters[:, self.widths].clamp(*_WIDTHS)
         return parameters[:, self.means], (-2.0 * widths).exp()
 
-    def at(self, bins: NDArray[np.int64], home: torch.Tensor) -> torch.Tensor:
-        """Give parameters of components about some bins, (n_components, n_columns).
-
-        Normals stand there, and what is no interval has most of the probability.
-        """
+    def at(self, bins: Ints, home: Tensor) -> Tensor:
+        """Give parameters of components about some bins, (n_components, n_columns)."""
         device = home.device
         ones = torch.zeros_like(home)
         ones.scatter_(1, torch.from_numpy(bins + self.starts[:-1]).to(device), 1.0)
         shares = home.exp()
         mixed = (1.0 - _SURE) * shares + _SURE * ones
         of_columns = self._members * self._smooth[:, None]
-        # What intervals have together, with the columns of levels as they are.
+        # What intervals have together, with the columns of categories as they are.
         together, at_home = (
             (part @ of_columns).clamp_min(_LEAST_SHARE) for part in (mixed, shares)
         )
@@ -460,12 +430,12 @@ class Heads:
 class Components(NamedTuple):
     """The components of one class, with the parameters that `Heads` reads."""
 
-    log_weights: torch.Tensor  # (n_components,), of probabilities, up to a constant
-    parameters: torch.Tensor  # (n_components, n_parameters)
-    home: torch.Tensor  # (n_components, D), logarithms of the shares they start from
+    log_weights: Tensor  # (n_components,), of probabilities, up to a constant
+    parameters: Tensor  # (n_components, n_parameters)
+    home: Tensor  # (n_components, D), logarithms of the shares they start from
     n_classes: int  # that were fitted together
 
-    def mixture(self, heads: Heads, ranks: NDArray[np.float64]) -> Mixture:
+    def mixture(self, heads: Heads, ranks: Floats) -> Mixture:
         """Give the generator of the class."""
         weights = self.log_weights.double().softmax(0).cpu().numpy()
         probabilities = heads(self.parameters, self.home).float().cpu().numpy()
@@ -476,9 +446,9 @@ class ReleasedClass:
     """What was measured of one class, as the fit reads it.
 
     `shares` (D,) are those of the bins in their columns, by the marginals, whose counts
-    have noise `share_std`; `counts` and `measured` (D, D) are those of `PairTables`,
-    with `noise_std`. Noise is in rows. Tables of three columns join the loss once
-    `with_triples` is set: they cost most of a step, and say little before pairs fit.
+    have noise `share_std`; `counts`, `measured` and `noise_std` are those of
+    `PairTables`. Noise is in rows. Tables of three columns join the loss once
+    `with_triples` is set: they cost most of a step, and help little before pairs fit.
     `chosen` is the share of the planned tables of pairs that was measured: the fewer,
     the less noise there is to be fitted.
     """
@@ -486,7 +456,7 @@ class ReleasedClass:
     def __init__(
         self,
         n_rows: float,
-        shares: NDArray[np.float64],
+        shares: Floats,
         share_std: float,
         counts: NDArray[np.float32],
         measured: NDArray[np.bool_],
@@ -506,16 +476,13 @@ class ReleasedClass:
         self._counts = tensor(counts / noise_std)
 
     def distance(
-        self,
-        weights: torch.Tensor,
-        probabilities: torch.Tensor,
-        half: int | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        self, weights: Tensor, probabilities: Tensor, half: int | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Give the squared distance to all that was measured, in noise variances.
 
-        Of weights of shape (n_components,) with sum 1, and probabilities of shape
-        (n_components, D) as in `Mixture`. Beside it its slopes by both. Of the tables
-        of pairs, `half` 0 or 1 takes every second block of rows, and counts it twice.
+        Of weights and probabilities as in `Mixture`; beside it its slopes by both. Of
+        the tables of pairs, `half` 0 or 1 takes every second block of rows, and counts
+        it twice.
         """
         beside = (weights @ probabilities - self.shares) * self._per_share
         total = beside.square().sum()
@@ -536,29 +503,30 @@ class ReleasedClass:
         of_shares = probabilities @ by_shares
         by_weights = 0.5 * (torch.linalg.vecdot(probabilities, by_both) + of_shares)
         by_probabilities = by_both.mul_(weights[:, None])
+        found = total, by_weights, by_probabilities
         if self.triples is not None and self.with_triples:
-            more = self.triples(weights, probabilities)
-            total += more[0]
-            by_weights += more[1]
-            by_probabilities += more[2]
-        return total, by_weights, by_probabilities
+            for part, more in zip(
+                found, self.triples(weights, probabilities), strict=True
+            ):
+                part += more
+        return found
 
 
 def slopes_of_loss(
     released: Sequence[ReleasedClass],
     heads: Heads,
-    parameters: torch.Tensor,
-    log_weights: torch.Tensor,
-    home: torch.Tensor,
+    parameters: Tensor,
+    log_weights: Tensor,
+    home: Tensor,
     n_classes: int,
     half: int | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Give the distances of some classes, and the slopes of the loss.
 
     By the parameters and by the log-weights, one row per class. The loss is the
     distances and the relative entropy to `home`, per cell. Without the entropy, which
     is that of a mean class of all `n_classes` of the table, noise would be fitted too.
-    With `half`, 0 or 1, half of the pairs stand for all: see `ReleasedClass.distance`.
+    For `half` see `ReleasedClass.distance`.
     """
     n_cells = home.shape[1] ** 2
     changes, weights = heads.changes(parameters), log_weights.softmax(1)
@@ -587,15 +555,14 @@ def slopes_of_loss(
 class Fit:
     """One set of components for all classes, each with weights of its own.
 
-    Minimises the squared distances in units of the noise's variance, and, for each
-    component, the relative entropy of its columns to the marginals of the class that
-    it starts in. `prior` (n_classes,) are the shares of the classes.
+    Minimises the loss of `slopes_of_loss` by Adam; components start from the marginals
+    of a class and a tree of its pairs. `prior` (n_classes,) are the classes' shares.
     """
 
     def __init__(
         self,
         released: Sequence[ReleasedClass],
-        prior: NDArray[np.float64],
+        prior: Floats,
         heads: Heads,
         *,
         seed: int,
@@ -639,19 +606,13 @@ class Fit:
     def _descend(self, n_steps: int, *, falling: bool = False) -> None:
         """Take some steps of Adam, with a rate that stays or falls to 0.
 
-        Where a step costs much, it sees half of the pairs, and the next one the other.
+        Where a step costs much, it is by half of the pairs, and the next by the other.
         """
+        start = self._parameters, self._log_weights, self._home, len(self._released)
         in_halves = self._home.shape[1] >= _HALVED_FROM
         for step in range(n_steps):
-            _, *slopes = slopes_of_loss(
-                self._released,
-                self._heads,
-                self._parameters,
-                self._log_weights,
-                self._home,
-                len(self._released),
-                step % 2 if in_halves else None,
-            )
+            half = step % 2 if in_halves else None
+            _, *slopes = slopes_of_loss(self._released, self._heads, *start, half)
             rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)
 

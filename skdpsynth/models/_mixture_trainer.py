@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skdpsynth.models._generator import Adam, Products, Trainer
 from skdpsynth.models._mixture import Components, slopes_of_loss
@@ -17,21 +18,23 @@ if TYPE_CHECKING:
     from skdpsynth.models._generator import Features, Score
     from skdpsynth.models._mixture import Heads, Mixture, ReleasedClass
 
+    Floats = NDArray[np.float64]
 
-# Of a bin: rarer ones would be noise, and no other bin had a score beside theirs.
+
+# Of a bin: rarer ones would be noise, and their scores hide those of all other bins.
 _LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
-_UPDATE = 0.2  # of an update of unit size, for logits
-_MOST_LOGIT = 30.0
-_HELD_EVERY = 5  # steps of an adversary, for one step on the measured tables
-_HELD_RATE = 0.05  # of those steps
-_HELD_LAST = 150  # of them at the end
+_UPDATE = 0.2  # of an update of unit size, for logits: odds change by a fifth
+_MOST_LOGIT = 30.0  # where a probability is next to 0 or 1, and slopes are finite
+# An adversary's steps for one step towards the measured tables, whose length this is;
+# and steps towards them at the end, which undo most of the noise of updates.
+_HELD_EVERY, _HELD_RATE, _HELD_LAST = 5, 0.05, 150
 
 
 class BinScores:
-    """Bins as numbers that discriminators can look at: public.
+    """Bins as numbers, whose products discriminators can use: public.
 
     Every column gets a score of its bins: the one that says most about the other
-    columns in the rows of the start, `mixture` (correspondence analysis), so the order
+    columns in the rows of the initial `mixture` (correspondence analysis), so the order
     of categories has no meaning. There its mean is 0 and its variance 1, but for bins
     so rare that their scores are cut off. `starts` are those of `Heads`.
     """
@@ -52,9 +55,9 @@ class BinScores:
             share, root = shares[start:end] / shares[start:end].sum(), roots[start:end]
             mean = share / root
             centred = np.eye(end - start) - np.outer(mean, mean) / (mean @ mean)
-            # Where nothing is told, the score that varies most.
-            told = centred @ (others @ others.T + 1e-9 * np.diag(mean / root)) @ centred
-            scores = np.linalg.eigh(told)[1][:, -1] / root
+            # Where others depend on nothing, the score that varies most.
+            shared = others @ others.T + 1e-9 * np.diag(mean / root)
+            scores = np.linalg.eigh(centred @ shared @ centred)[1][:, -1] / root
             scores -= share @ scores
             scores /= max(np.sqrt(share @ scores**2), 1e-9)
             self.table[start:end, j] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
@@ -69,17 +72,17 @@ class BinScores:
 class Draws(NamedTuple):
     """What some rows are made of: codes, and a uniform number per column."""
 
-    codes: torch.Tensor
-    uniforms: torch.Tensor
+    codes: Tensor
+    uniforms: Tensor
 
 
 class MixtureTrainer(Trainer):
-    """The mixture of one class while it is trained.
+    """The mixture of one class while it is trained by an adversary.
 
-    What was measured of the class, `released`, stays in the loss. The features look in
-    `n_factors` directions. All of it is public. Fakes are rows of bins; gradients pass
-    through them as if they were their expectation given the code (straight through),
-    and to the weights of the codes by the score function.
+    What was measured of the class, `released`, stays in the loss. Features are products
+    with `n_factors` directions. All of it is public. Generated rows are bins; gradients
+    pass through them as if they were their expectation given the code (straight
+    through), and to the weights of the codes by the score function.
     """
 
     only_pairs = True
@@ -88,7 +91,7 @@ class MixtureTrainer(Trainer):
         self,
         components: Components,
         heads: Heads,
-        ranks: NDArray[np.float64],
+        ranks: Floats,
         scores: BinScores,
         released: ReleasedClass,
         *,
@@ -103,10 +106,12 @@ class MixtureTrainer(Trainer):
         self._last = ends - 1
         self._columns = torch.arange(len(ends), device=self._device)
         self._heads, self._ranks, self._released = heads, ranks, released
-        self._log_weights = components.log_weights.float()
-        self._parameters = components.parameters.float()
+        self.parameters = {
+            "log_weights": components.log_weights.float(),
+            "parameters": components.parameters.float(),
+        }
         self._home, self._n_classes = components.home.float(), components.n_classes
-        self._made: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+        self._made: tuple[Tensor, Tensor, Tensor] | None = None
         self._adam = Adam()
         self.n_columns = self._table.shape[1]
         self.location = torch.zeros_like(self._table[0])
@@ -119,16 +124,16 @@ class MixtureTrainer(Trainer):
         self.n_features = self.directions.numel()
 
     def draw(self, n_rows: int) -> Draws:
-        """Draw what `n_rows` fakes are made of."""
-        weights = self._log_weights.softmax(0).cpu()
+        """Draw what `n_rows` generated rows are made of."""
+        weights = self.parameters["log_weights"].softmax(0).cpu()
         codes = torch.multinomial(
             weights, n_rows, replacement=True, generator=self._generator
         )
         uniforms = torch.rand((n_rows, self.n_columns), generator=self._generator)
         return Draws(codes.to(self._device), uniforms.to(self._device))
 
-    def rows(self, draws: Draws) -> torch.Tensor:
-        """Make fakes: bins by inversion, the columns behind each other on one line."""
+    def rows(self, draws: Draws) -> Tensor:
+        """Generate bins by inversion, the columns behind each other on one line."""
         given = self._bins()[2].detach()[draws.codes]
         ends = given.double().cumsum(1)
         places = draws.uniforms.double() + self._columns
@@ -137,12 +142,12 @@ class MixtureTrainer(Trainer):
         return self._table[bins, self._columns]
 
     def features(self) -> Products:
-        """Say what discriminators look at: products of scores with directions."""
+        """Give the features of a row: products of scores with directions."""
         return Products(self.directions)
 
-    def moments(self) -> torch.Tensor:
+    def moments(self) -> Tensor:
         """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
-        weights = self._log_weights.softmax(0).to(self._dtype)
+        weights = self.parameters["log_weights"].softmax(0).to(self._dtype)
         probabilities = self._bins()[2].detach().to(self._dtype)
         means = probabilities @ self._table
         second = (weights[:, None] * means).T @ means
@@ -153,8 +158,8 @@ class MixtureTrainer(Trainer):
             [torch.cat([corner, mean], 1), torch.cat([mean.T, second], 1)], 0
         )
 
-    def gradient(self, draws: Draws, score: Score) -> torch.Tensor:
-        """Differentiate the mean score of fakes by the trained parameters."""
+    def gradient(self, draws: Draws, score: Score) -> Tensor:
+        """Differentiate the mean score of generated rows by the trained parameters."""
         log_weights, parameters, probabilities = self._bins()
         rows = self.rows(draws)
         with torch.enable_grad():
@@ -164,20 +169,17 @@ class MixtureTrainer(Trainer):
             beyond = scores.detach() - scores.detach().mean()
             by_code = log_weights.log_softmax(0)[draws.codes]
             mean = (scores + beyond * by_code).mean()
-            found = torch.autograd.grad(
-                mean, (log_weights, parameters), retain_graph=True
-            )
+            given = log_weights, parameters
+            found = torch.autograd.grad(mean, given, retain_graph=True)
         return torch.cat([part.flatten() for part in found])
 
-    def push(
-        self, draws: Draws, features: Features, pulled: torch.Tensor
-    ) -> torch.Tensor:
+    def push(self, draws: Draws, features: Features, pulled: Tensor) -> Tensor:
         """Change the parameters as much as the mean features are to change."""
         found = super().push(draws, features, pulled)
         size = pulled.to(found).square().mean() / found.square().mean().clamp_min(1e-18)
         return size.sqrt() * found
 
-    def _move(self, update: torch.Tensor, rate: float) -> None:
+    def _move(self, update: Tensor, rate: float) -> None:
         """Take one step along an update, and now and then one on what was released."""
         moved = self._flat() + _UPDATE * rate * update.to(self._device)
         self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
@@ -188,40 +190,30 @@ class MixtureTrainer(Trainer):
         """Give the mixture as it is, fitted to the released tables again."""
         for step in range(_HELD_LAST):
             self._hold(1.0 - step / _HELD_LAST)
-        kept = Components(
-            self._log_weights, self._parameters, self._home, self._n_classes
-        )
-        return kept.mixture(self._heads, self._ranks)
+        log_weights, parameters = self.parameters.values()
+        own = Components(log_weights, parameters, self._home, self._n_classes)
+        return own.mixture(self._heads, self._ranks)
 
     def _hold(self, share: float = 1.0) -> None:
         """Take one step towards the released tables."""
-        _, by_parameters, by_log_weights = slopes_of_loss(
-            [self._released],
-            self._heads,
-            self._parameters,
-            self._log_weights[None],
-            self._home,
-            self._n_classes,
-        )
-        found = by_log_weights[0], by_parameters
-        step = self._adam(-torch.cat([part.flatten() for part in found]))
+        log_weights, parameters = self.parameters.values()
+        start = parameters, log_weights[None], self._home, self._n_classes
+        _, *slopes = slopes_of_loss([self._released], self._heads, *start)
+        step = self._adam(-torch.cat([part.flatten() for part in reversed(slopes)]))
         self._set(self._flat() + share * _HELD_RATE * step)
 
-    def _bins(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _bins(self) -> tuple[Tensor, Tensor, Tensor]:
         """Give what is trained, and the probabilities of bins, until it changes."""
         if self._made is None:
-            log_weights = self._log_weights.detach().requires_grad_()
-            parameters = self._parameters.detach().requires_grad_()
+            log_weights, parameters = (
+                value.detach().requires_grad_() for value in self.parameters.values()
+            )
             with torch.enable_grad():
                 probabilities = self._heads(parameters, self._home)
             self._made = log_weights, parameters, probabilities
         return self._made
 
-    def _flat(self) -> torch.Tensor:
-        return torch.cat([self._log_weights, self._parameters.flatten()])
-
-    def _set(self, flat: torch.Tensor) -> None:
-        n_components = len(self._log_weights)
-        self._log_weights = flat[:n_components].clone()
-        self._parameters = flat[n_components:].reshape(self._parameters.shape).clone()
+    def _set(self, flat: Tensor) -> None:
+        super()._set(flat)
+        self.parameters = {name: own.clone() for name, own in self.parameters.items()}
         self._made = None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,14 +23,13 @@ def poisson_sample(
 ) -> NDArray[np.int64]:
     """Choose rows by one independent draw each: positions in order, maybe none.
 
-    The number of rows is private, the rate public. `rng` must be secret (from
-    `skdpsynth.privacy._random.secret_generator`): with a known seed the amplification
-    by sampling is void.
+    The number of rows is private, the rate public. `rng` must be secret: with a known
+    seed the amplification by sampling is void.
     """
     return np.flatnonzero(rng.random(n_rows) < sampling_rate)
 
 
-def padded(rows: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+def padded(rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """Fill a chunk up with zeros, in double precision; give it, and 1 where rows are.
 
     Private rows pass in a fixed shape: another may round them differently.
@@ -41,9 +41,7 @@ def padded(rows: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     return chunk, inside
 
 
-def clipped_sums(
-    gradients: list[torch.Tensor], max_grad_norm: float
-) -> list[torch.Tensor]:
+def clipped_sums(gradients: list[Tensor], max_grad_norm: float) -> list[Tensor]:
     """Clip every row's gradient to an L2 norm over all parameters, and add the rows up.
 
     One tensor of shape (n_rows, ...) per parameter; sums are float64. A row with an

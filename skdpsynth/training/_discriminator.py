@@ -1,4 +1,4 @@
-"""The discriminator of one class: DP-SGD on its real rows, exact on the fakes."""
+"""The discriminator of one class: DP-SGD on its rows, exact on generated ones."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
 from skdpsynth.models import Adam, Products
 from skdpsynth.privacy import HoldsPrivateRows, of_rows
-from skdpsynth.training._clipping import clipped_sums, padded, poisson_sample
+from skdpsynth.training._clipping import padded, poisson_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import Reservation
 
 
-N_GENERATED = 512  # of every step: a public constant
+N_GENERATED = 512  # rows of every step: a public constant
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
-_MAX_CHUNK = 4096
+_MAX_CHUNK = 4096  # rows of a chunk, for the same reason
 _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
 _MOMENTUM = 0.5  # of it: the generator answers every step
 _FORGOTTEN = 3e-3  # of weights, at a learning rate of 1: else the two chase each other
 
 
 class Discriminator(HoldsPrivateRows):
-    """Tells real rows of one class from fakes; the real rows only through DP-SGD.
+    """Distinguishes real rows of one class from generated ones, by DP-SGD.
 
     `rows` are private, float32 of shape (n_rows, n_columns), maybe none. The
-    reservation pays for one noisy sum per step, and `expected_batch_size` is its public
+    reservation covers one noisy sum per step, and `expected_batch_size` is its public
     divisor. `rng` is secret and draws the Poisson samples; `generator` is public and
     draws the initial weights. A loss is the cross-entropy of "real", or the difference
     of mean scores.
@@ -51,7 +51,8 @@ class Discriminator(HoldsPrivateRows):
     precision, through smooth functions; `clipped_sums` leaves room for it.
 
     Features are divided by the root of their number, so that the gradient of a row has
-    a norm about 1 whatever the number of columns.
+    a norm about 1 whatever the number of columns. Opacus computes gradients per row;
+    what a proof stands on is in `ReservedOptimizer`.
     """
 
     def __init__(
@@ -125,18 +126,18 @@ class Discriminator(HoldsPrivateRows):
     def renew(self) -> None:
         """Begin a round: a linear one, whose features have turned, learns anew."""
         if len(self._layers) == 1:
-            torch.nn.init.zeros_(self._params[0])
+            nn.init.zeros_(self._params[0])
 
-    def follow(self, generated: torch.Tensor, features: Features) -> None:
-        """Step from before the last release, with it and the gradient of public fakes.
+    def follow(self, generated: Tensor, features: Features) -> None:
+        """Step from before the last release, with it and the gradient of public rows.
 
-        It is post-processing, and may be taken again when the fakes have changed. The
-        number of fakes is a public constant.
+        It is post-processing, and may be taken again when the generated rows have
+        changed, whose number is a public constant.
         """
         with torch.no_grad():
             for p, start in zip(self._params, self._start, strict=True):
                 p.copy_(start)
-        sums = self._sums_of_fakes(generated, features)
+        sums = self._sums_of_generated(generated, features)
         for p, released, total in zip(self._params, self._released, sums, strict=True):
             p.grad = released + (total / len(generated)).to(p)
         if len(self._layers) == 1:
@@ -151,10 +152,11 @@ class Discriminator(HoldsPrivateRows):
                 for p in self._params:
                     p.clamp_(-self._bound, self._bound)
 
-    def _sums_of_fakes(
-        self, generated: torch.Tensor, features: Features
-    ) -> list[torch.Tensor]:
-        """Sum the clipped gradients of public rows; matrix products where it can."""
+    def _sums_of_generated(self, generated: Tensor, features: Features) -> list[Tensor]:
+        """Sum the clipped gradients of public rows, by parameter.
+
+        By matrix products: gradients per row cost many times as much.
+        """
         if len(self._params) == 1 and isinstance(features, Products):
             slopes = generated.new_full((len(generated),), self._scale)
             if self._loss == "logistic":  # of log(1 + exp(score))
@@ -171,45 +173,31 @@ class Discriminator(HoldsPrivateRows):
             found = torch.autograd.grad(losses.sum(), outputs)
         # The gradient of a row by a layer is the product of its slope and its input.
         befores = [before.detach() for before, _ in layers]
-        pairs = list(zip(found, befores, strict=True))
+        parts = list(zip(self._layers, found, befores, strict=True))
         squares = [
             slope.square().sum(1) * (before.square().sum(1) + (layer.bias is not None))
-            for layer, (slope, before) in zip(self._layers, pairs, strict=True)
+            for layer, slope, before in parts
         ]
         norms = torch.stack(squares).sum(0).sqrt()
         kept = (self._clip / norms.clamp_min(self._clip)).unsqueeze(1)
         sums = []
-        for layer, (slope, before) in zip(self._layers, pairs, strict=True):
+        for layer, slope, before in parts:
             sums.append((kept * slope).T @ before)
             if layer.bias is not None:
                 sums.append((kept * slope).sum(0))
         return sums
 
-    def _sums_of_examples(
-        self, rows: torch.Tensor, features: Features
-    ) -> list[torch.Tensor]:
-        """Sum clipped gradients of private rows that count as fakes, by parameter."""
-        sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
-        for start in range(0, len(rows), self._chunk):
-            chunk = rows[start : start + self._chunk]
-            self._backward(chunk, features, real=False)
-            samples = [p.grad_sample for p in self._params]
-            added = clipped_sums(samples, self._clip)
-            sums = [total + part for total, part in zip(sums, added, strict=True)]
-            self._network.zero_grad()
-        return sums
-
-    def logits(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
-        """Score rows of shape (n_rows, n_columns); a released function of them."""
+    def logits(self, rows: Tensor, features: Features) -> Tensor:
+        """Score rows (n_rows, n_columns) by what was released."""
         if len(self._params) == 1 and isinstance(features, Products):
             (weight,) = self._params
             return features.scores(rows, self._scale * weight.detach()[0])
         values = features(rows) * self._scale
         return self._pass(values.double())[-1][1].squeeze(-1)
 
-    def _pass(self, values: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    def _pass(self, values: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Give what goes into each layer, and what comes out of it."""
-        found: list[tuple[torch.Tensor, torch.Tensor]] = []
+        found: list[tuple[Tensor, Tensor]] = []
         for layer in self._layers:
             if found:
                 values = functional.silu(values)
@@ -220,7 +208,7 @@ class Discriminator(HoldsPrivateRows):
             values = after
         return found
 
-    def objective(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
+    def objective(self, rows: Tensor, features: Features) -> Tensor:
         """Give what the generator wants to raise: log D of each row, or its score."""
         scores = self.logits(rows, features)
         return functional.logsigmoid(scores) if self._loss == "logistic" else scores
@@ -235,7 +223,7 @@ class Discriminator(HoldsPrivateRows):
         noise = p.numel() * self._noise**2
         p.grad *= max(0.0, 1.0 - noise / max(float(p.grad.square().sum()), 1e-300))
 
-    def _backward(self, rows: torch.Tensor, features: Features, *, real: bool) -> None:
+    def _backward(self, rows: Tensor, features: Features, *, real: bool) -> None:
         """Compute the gradients of a chunk of private rows, in a fixed shape."""
         chunk, weights = padded(rows, self._chunk)
         with torch.no_grad():

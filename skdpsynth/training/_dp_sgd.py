@@ -1,10 +1,10 @@
-"""The seam to Opacus: per-example gradients, clipped, summed and noised by us.
+"""Opacus's optimizer, with clipped sums and noise of our own.
 
 Opacus computes one gradient per row (`GradSampleModule`) and owns the order of a step
 (`DPOptimizer`). What a proof stands on is done here: rows are clipped and summed in
-double precision, noise comes from our secret source and is drawn from a `Reservation`,
-and the sum is divided by a public constant. `PrivacyEngine.make_private` is never
-used: it takes rate, steps and divisor from the exact number of rows.
+double precision, noise is drawn from a `Reservation`, and the sum is divided by a
+public constant. `PrivacyEngine.make_private` is never used: it takes rate, steps and
+divisor from the exact number of rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReservedOptimizer(DPOptimizer):
-    """Opacus's optimizer, with noise that a reservation pays for, one release per step.
+    """Opacus's optimizer, with the noise of a reservation, one release per step.
 
     `expected_batch_size` is a public divisor: the sampling rate times the planned
     count, never the number of rows that were drawn. Call `accumulate` after the

@@ -1,7 +1,7 @@
-"""PATE-GAN's student discriminator: trained on generated rows with bought labels.
+"""PATE-GAN's student discriminator: trained on generated rows with released labels.
 
 It never sees a private row. What a label says about the private rows stays true while
-the generator moves, so every label is bought once and replayed until the end.
+the generator moves, so every label is released once and used until the end.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from skdpsynth.models import Adam
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from skdpsynth.models import Trainer
 
 
-_MOST_COLUMNS = 48  # up to here discriminators look at the product of every pair
+_MOST_COLUMNS = 48  # up to here the products of all pairs are few enough to be features
 _LOGIT_PER_STD = 1.6  # a logistic curve with this slope is close to a normal one
 _AGREEMENT = 0.125  # what teachers have in common beyond the model, as a share of them
-_FAKES = 256  # fakes per step of the generator
+_N_GENERATED = 256  # rows per step of the generator
 
 
 def view_size(n_columns: int, n_factors: int, *, only_pairs: bool) -> int:
@@ -37,8 +38,7 @@ def label_slope(n_teachers: int, noise_scale: float, noise: str) -> float:
     """Give the log odds of "real" per standard deviation of a teacher's opinion.
 
     Near a tie n teachers give ``n / sqrt(2 pi)`` votes more for it, and the number of
-    votes varies with the noise, with n coins and with what the teachers have in common:
-    labels without noise must not look surer than they are.
+    votes varies with the noise, with n coins and with what the teachers have in common.
     """
     variance = noise_scale**2 * (2.0 if noise == "laplace" else 1.0)
     votes = n_teachers / math.sqrt(2 * math.pi)
@@ -61,28 +61,27 @@ def noise_of_moments(
 
 @dataclass(frozen=True)
 class View:
-    """What discriminators see of a row: products of its scores, less their mean.
+    """The features of a row: products of its scores, less their mean; all is public.
 
     `frame` (n_columns + 1, n_columns + 1) standardises a row (1, scores) by the
     generator's location and scale. `first` and `second` are positions of the two
     factors of each product; from the end of the row on, `second` counts `directions`
-    (n_columns + 1, n_directions). Where the second factor is the row seen along a
-    direction, the score that it is multiplied by is left out. `centre` is the mean of
-    each product in the generator's rows: those whose dependence is right have features
-    of mean 0. All is public.
+    (n_columns + 1, n_directions). Where the second factor is the row along a direction,
+    the score that it is multiplied by is left out. `centre` is the mean of each product
+    in the generator's rows: those whose dependence is right have features of mean 0.
     """
 
-    frame: torch.Tensor
-    first: torch.Tensor
-    second: torch.Tensor
-    directions: torch.Tensor
-    centre: torch.Tensor
+    frame: Tensor
+    first: Tensor
+    second: Tensor
+    directions: Tensor
+    centre: Tensor
 
     @classmethod
     def of(cls, trainer: Trainer) -> View:
-        """Look from where the generator stands, at pairs of columns.
+        """Standardise by the present generator: pairs of columns are features.
 
-        In a wide table at every column with each factor.
+        In a wide table every column with each factor.
         """
         scale, n_columns = trainer.scales, trainer.n_columns
         frame = torch.diag(torch.cat([torch.ones_like(scale[:1]), 1.0 / scale]))
@@ -106,18 +105,17 @@ class View:
         return replace(view, centre=view.expected(trainer.moments()))
 
     def double(self) -> View:
-        """Look in double precision."""
-        frame, directions = self.frame.double(), self.directions.double()
-        centre = self.centre.double()
-        return replace(self, frame=frame, directions=directions, centre=centre)
+        """Give the same in double precision."""
+        names = ("frame", "directions", "centre")
+        return replace(self, **{name: getattr(self, name).double() for name in names})
 
     @property
     def n_features(self) -> int:
         """Number of features of a row."""
         return len(self.first)
 
-    def features(self, rows: torch.Tensor) -> torch.Tensor:
-        """Look at rows of shape (..., n_columns), row by row."""
+    def features(self, rows: Tensor) -> Tensor:
+        """Give the features of rows (..., n_columns), row by row."""
         rows = torch.cat([torch.ones_like(rows[..., :1]), rows], dim=-1)
         rows = rows @ self.frame.T
         left = rows[..., self.first]
@@ -126,7 +124,7 @@ class View:
         sides = torch.cat([rows, rows @ self.directions], dim=-1)
         return left * (sides[..., self.second] - left * self._own) - self.centre
 
-    def expected(self, moments: torch.Tensor) -> torch.Tensor:
+    def expected(self, moments: Tensor) -> Tensor:
         """Give the mean features of rows whose mean of ``r r^T`` is `moments`."""
         moments = self.frame @ moments @ self.frame.T
         sides = torch.cat([moments, moments @ self.directions], dim=1)
@@ -134,7 +132,7 @@ class View:
         return sides[self.first, self.second] - own - self.centre
 
     @property
-    def _own(self) -> torch.Tensor:
+    def _own(self) -> Tensor:
         """What a score contributes itself to the second factor of its product."""
         nothing = torch.zeros_like(self.frame)
         return torch.cat([nothing, self.directions], dim=1)[self.first, self.second]
@@ -142,39 +140,35 @@ class View:
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """The fakes of one round with their labels, 1 where the noisy majority said "real".
+    """The labels of one round, 1 where the noisy majority of teachers said "real".
 
     `slopes` (n_labels, n_features) are log odds of "real" per unit of difference
     between the mean features of the private and of the generated rows.
     """
 
     view: View
-    slopes: torch.Tensor
-    labels: torch.Tensor
+    slopes: Tensor
+    labels: Tensor
 
 
 class LabelBuffer:
-    """Every label that was bought, with the generated row that it is about."""
+    """Every released label, with the generated row that it is about."""
 
     def __init__(self) -> None:
         self.rounds: list[LabelledRows] = []
 
-    def __len__(self) -> int:
-        return sum(len(bought.labels) for bought in self.rounds)
-
     def add(
         self,
         view: View,
-        generated: torch.Tensor,
-        labels: torch.Tensor,
-        pool: torch.Tensor,
+        generated: Tensor,
+        labels: Tensor,
+        pool: Tensor,
         slope: float,
     ) -> None:
-        """Keep the released labels of one round's fakes.
+        """Keep the released labels of one round's generated rows.
 
-        `pool` has other fakes, which show how much a teacher's opinion of each of
-        `fakes` varies with its rows; `slope` is log odds of "real" per standard
-        deviation of it.
+        `pool` has other generated rows, which show how much a teacher's opinion varies
+        with its rows; `slope` is log odds of "real" per standard deviation of it.
         """
         features = view.features(generated)
         spread = (view.features(pool) @ features.T).std(dim=0)
@@ -183,25 +177,25 @@ class LabelBuffer:
 
 
 class StudentDiscriminator:
-    """A discriminator that knows of the private rows what labels told it.
+    """A discriminator that knows of the private rows what released labels say.
 
     Its logit of a row u is ``<E - m, f(u)>`` up to a scale and a constant: f are the
     features of a view, m their mean over generated rows, which is public, and E their
-    mean over private rows as the student believes. Training chooses E.
+    mean over private rows as the student estimates it. Training chooses E.
 
     Teachers that are linear in the features vote with the sign of such a logit. Since m
-    was another at the time of each purchase, an old label still counts.
+    is that of the round of a label, an old label still counts.
     """
 
     def __init__(self, n_columns: int, device: torch.device) -> None:
-        # Beliefs about the mean of r r^T, in the frame of the latest view.
+        # Estimated mean of r r^T, in the frame of the latest view.
         self._moments = torch.eye(n_columns + 1, device=device)
         self._inverse = torch.eye(n_columns + 1, device=device)
         self._constant = torch.zeros((), device=device)
 
     @property
-    def moments(self) -> torch.Tensor:
-        """Believed mean of ``r r^T`` over private rows r = (1, scores)."""
+    def moments(self) -> Tensor:
+        """Estimated mean of ``r r^T`` over private rows r = (1, scores)."""
         return self._inverse @ self._moments @ self._inverse.T
 
     def train(self, buffer: LabelBuffer, n_steps: int, rate: float = 1.0) -> None:
@@ -214,13 +208,13 @@ class StudentDiscriminator:
         """
         frame = buffer.rounds[-1].view.frame
         change = frame @ self._inverse
-        believed = change @ self._moments @ change.T
+        estimated = change @ self._moments @ change.T
         self._inverse = torch.linalg.inv(frame)
         independent = torch.eye(len(frame)).to(frame)
         information, curvature = _information(buffer)
         noise = 2.0 * math.sqrt(len(frame) / information)
         curvature /= rate
-        difference = believed - independent
+        difference = estimated - independent
         for _ in range(n_steps):
             gradient = self._gradient(buffer, independent + difference)
             moved = difference - (gradient + gradient.T) / curvature
@@ -234,15 +228,16 @@ class StudentDiscriminator:
         squares = (1.0 + difference.diagonal()).clamp(0.25, 4.0)
         self._moments = moments.diagonal_scatter(squares)
 
-    def _gradient(self, buffer: LabelBuffer, moments: torch.Tensor) -> torch.Tensor:
-        """Move the constant, and give the loss's gradient in the beliefs."""
+    def _gradient(self, buffer: LabelBuffer, moments: Tensor) -> Tensor:
+        """Move the constant, and give the loss's gradient by the estimate."""
         moments = moments.detach().requires_grad_()
         constant = self._constant.clone().requires_grad_()
         raw = self._inverse @ moments @ self._inverse.T
-        scores = torch.cat([b.slopes @ b.view.expected(raw) for b in buffer.rounds])
-        labels = torch.cat([bought.labels for bought in buffer.rounds])
+        scores = [own.slopes @ own.view.expected(raw) for own in buffer.rounds]
+        labels = torch.cat([own.labels for own in buffer.rounds])
+        logits = torch.cat(scores) + constant
         loss = functional.binary_cross_entropy_with_logits(
-            scores + constant, labels, reduction="sum"
+            logits, labels, reduction="sum"
         )
         by_moments, by_constant = torch.autograd.grad(loss, (moments, constant))
         self._constant = self._constant - 4.0 * by_constant / len(labels)
@@ -251,7 +246,7 @@ class StudentDiscriminator:
 
 def _information(buffer: LabelBuffer) -> tuple[float, float]:
     """Give the Fisher information of a mean feature, on average and at most."""
-    slopes = [bought.slopes for bought in buffer.rounds]
+    slopes = [own.slopes for own in buffer.rounds]
     n_features = slopes[0].shape[1]
     mean = sum(float((part**2).sum()) for part in slopes) / (4 * n_features)
     vector = torch.ones(n_features).to(slopes[0])
@@ -268,15 +263,13 @@ class GeneratorAscent:
     """The generator's steps through the student discriminator (Adam's direction)."""
 
     def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
-        self._adam = Adam(floor=1e-3)
+        self._trainer, self._adam = trainer, Adam(floor=1e-3)
 
     def step(self, discriminator: StudentDiscriminator) -> None:
-        """Make fakes look more real to the discriminator: one step on fresh fakes."""
-        trainer = self._trainer
-        view = View.of(trainer)
+        """Raise the discriminator's mean logit: one step on fresh generated rows."""
+        trainer, view = self._trainer, View.of(self._trainer)
         weights = view.expected(discriminator.moments)
         gradient = trainer.gradient(
-            trainer.draw(_FAKES), lambda rows: view.features(rows) @ weights
+            trainer.draw(_N_GENERATED), lambda rows: view.features(rows) @ weights
         )
         trainer.ascend(self._adam(gradient))

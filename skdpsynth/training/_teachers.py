@@ -1,9 +1,4 @@
-"""What training sees of a generator, whatever its form.
-
-The forms are the mixture, which holds the dependence of a table, the factors, for those
-that pairs do not serve, and the network of the papers. A generator draws ranks, and the
-bought marginals turn them into values.
-"""
+"""Teachers: discriminators on disjoint parts of the rows, and what they answer."""
 
 from __future__ import annotations
 
@@ -13,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from skdpsynth.privacy import HoldsPrivateRows, of_rows
@@ -24,26 +20,22 @@ if TYPE_CHECKING:
 
     from skdpsynth.models import Features, Trainer
 
+    Ints = NDArray[np.int64]
+
 
 # Entries of one tensor of a chunk of teachers; bounds the memory of a call.
 _CHUNK_ENTRIES = 2**20
 
-_LEAKY_SLOPE = 0.2
+_LEAKY_SLOPE = 0.2  # of leaky ReLU, as in DCGAN (Radford et al. 2016)
 
 
-def assign_teachers(
-    n_units: int, n_teachers: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Give every unit a teacher in [0, n_teachers) by an independent uniform draw.
+def assign_teachers(n_units: int, n_teachers: int, rng: np.random.Generator) -> Ints:
+    """Give every unit, a row, a teacher by an independent uniform draw.
 
-    Today a unit is a row. `rng` must be secret, from `secret_generator`. The draws are
-    made in unit order, so a unit that joins at the end moves nobody.
-    Slices, shuffled equal parts and round-robin are no substitutes: adding one unit
-    then shifts the data of every teacher.
+    `rng` must be secret, from `secret_generator`. The draws are made in unit order, so
+    a unit that joins at the end moves nobody. Slices, shuffled equal parts and
+    round-robin are no substitutes: adding one unit shifts the data of every teacher.
     """
-    if n_teachers < 1:
-        msg = f"n_teachers must be at least 1. Got {n_teachers} instead."
-        raise ValueError(msg)
     return rng.integers(n_teachers, size=n_units, dtype=np.int64)
 
 
@@ -51,12 +43,12 @@ class TeacherEnsemble(HoldsPrivateRows):
     """Discriminators that each see their own part of the private rows of one class.
 
     `rows` are of shape (n_rows, n_columns), float32, maybe none. Teachers may outnumber
-    them; those without a row answer 0. Hidden layers have leaky ReLU of slope 0.2; none
-    of them means a logistic discriminator, which starts at zero. `weight_decay` is the
-    share of every parameter, biases included, that a step forgets, whatever the
-    learning rate. `batch_size` counts real rows per teacher and step, and fake rows
-    too. `rng` draws the assignment and the minibatches, the public `generator` the
-    initial weights.
+    them; those without a row answer 0. Hidden layers have leaky ReLU; none of them
+    means a logistic discriminator, which starts at zero. `weight_decay` is the share of
+    every parameter, biases included, that a step forgets, whatever the learning rate.
+    `batch_size` counts real rows per teacher and step, and generated rows too. `rng`
+    draws the assignment and the minibatches, the public `generator` the initial
+    weights.
 
     *Privacy.* Adding or removing one row changes the weights and answers of one teacher
     only, arbitrarily, and those of all others not by one bit. This needs:
@@ -85,36 +77,15 @@ class TeacherEnsemble(HoldsPrivateRows):
         generator: torch.Generator,
         device: torch.device | str,
     ) -> None:
-        if rows.ndim != 2:
-            msg = f"Expected rows of 2 dimensions. Got {rows.ndim} instead."
-            raise ValueError(msg)
-        if min(n_features, batch_size, *hidden_dims) < 1:
-            msg = (
-                "n_features, batch_size and all hidden_dims must be at least 1. Got "
-                f"{n_features}, {batch_size} and {tuple(hidden_dims)} instead."
-            )
-            raise ValueError(msg)
-        if not (0 < learning_rate < math.inf and 0 <= weight_decay < 1):
-            msg = (
-                "learning_rate must be positive and weight_decay in [0, 1). Got "
-                f"{learning_rate!r} and {weight_decay!r} instead."
-            )
-            raise ValueError(msg)
         # Two streams: the minibatches must not start where the assignment ended,
         # which is a function of the number of rows.
         assignment_rng, self._batch_rng = rng.spawn(2)
-        assignment = assign_teachers(
-            len(rows), n_teachers, of_rows(assignment_rng, rows)
-        )
-
-        self._n_teachers = n_teachers
-        self._n_features = n_features
-        self._hidden_dims = tuple(hidden_dims)
-        self._learning_rate = learning_rate
-        self._weight_decay = weight_decay
-        self._batch_size = batch_size
+        own = of_rows(assignment_rng, rows)
+        assignment = assign_teachers(len(rows), n_teachers, own)
+        self._n_teachers, self._batch_size = n_teachers, batch_size
+        self._n_features, self._hidden_dims = n_features, tuple(hidden_dims)
+        self._learning_rate, self._weight_decay = learning_rate, weight_decay
         self._device = torch.device(device)
-
         # The parts lie one after the other. Row 0 is zero and belongs to nobody: it
         # is the only one that a teacher without rows reads.
         order = np.argsort(assignment, kind="stable")
@@ -122,37 +93,33 @@ class TeacherEnsemble(HoldsPrivateRows):
         by_teacher[1:] = rows[order]
         self._rows = torch.from_numpy(by_teacher).to(self._device)
         self._counts = np.bincount(assignment, minlength=n_teachers)
-        self._starts = np.where(
-            self._counts > 0, 1 + np.cumsum(self._counts) - self._counts, 0
-        )
+        begins = 1 + np.cumsum(self._counts) - self._counts
+        self._starts = np.where(self._counts > 0, begins, 0)
         self._has_rows = torch.from_numpy(self._counts > 0).to(self._device)
         self._parameters = self._initial_parameters(generator)
 
-    def train_step(self, fake_rows: torch.Tensor, features: Features) -> None:
+    def train_step(self, pool: Tensor, features: Features) -> None:
         """Take one step of gradient descent with every teacher.
 
         The loss of a teacher is the mean binary cross-entropy over its real rows (label
-        1) and its fakes (label 0), as many of each, drawn with replacement; fakes from
-        a public pool.
+        1) and rows of the public pool of generated ones (label 0), as many of each,
+        drawn with replacement.
         """
-        if len(fake_rows) == 0:
-            msg = "fake_rows must have at least 1 row. Got 0 instead."
-            raise ValueError(msg)
-        fake_features = self._features_of(fake_rows.to(self._device), features)
+        pool_features = self._features_of(pool, features)
         real_index = self._starts[:, None] + self._draw(self._counts[:, None])
-        fake_index = self._draw(len(fake_rows))
+        pool_index = self._draw(len(pool))
         for chunk in self._chunks(2 * self._batch_size):
             real = self._taken(self._rows, real_index[chunk])
-            fake = self._taken(fake_features, fake_index[chunk])
-            batch = torch.cat([self._features_of(real, features), fake], dim=1)
+            generated = self._taken(pool_features, pool_index[chunk])
+            batch = torch.cat([self._features_of(real, features), generated], dim=1)
             self._descend(chunk, batch)
 
-    def logits(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
-        """Ask every teacher how real it finds some public rows.
+    def logits(self, rows: Tensor, features: Features) -> Tensor:
+        """Give every teacher's log odds of "real" for some public rows.
 
-        Log odds of shape (n_teachers, n_queries); 0 without rows. They are private.
+        Of shape (n_teachers, n_queries); 0 without rows. They are private.
         """
-        queries = self._features_of(rows.to(self._device), features)
+        queries = self._features_of(rows, features)
         answers = torch.zeros(self._n_teachers, len(rows), device=self._device)
         for chunk in self._chunks(len(rows)):
             with torch.no_grad():
@@ -162,23 +129,22 @@ class TeacherEnsemble(HoldsPrivateRows):
         return answers
 
     def iter_feature_gradients(
-        self, rows: torch.Tensor, features: Features
-    ) -> Iterator[tuple[slice, torch.Tensor]]:
-        """Ask every teacher in which direction public rows would look more real.
+        self, rows: Tensor, features: Features
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Yield slices of teachers, all in order, and their gradients for public rows.
 
-        Yields slices of teachers, which together cover all in order, and their
-        gradients of log D(row) by the features of the row, D being the probability of
-        "real", of shape (chunk_size, n_queries, n_features): 0 for a teacher without
-        rows and in place of entries that are not finite. They are private.
+        Of log D(row) by the features of the row, D being the probability of "real", of
+        shape (chunk_size, n_queries, n_features): 0 for a teacher without rows and in
+        place of entries that are not finite. They are private.
 
         The size of a chunk may change how a teacher's results are rounded, so it is a
         function of the shapes of the networks and of `rows`, never of a private number.
         """
-        queries = self._features_of(rows.to(self._device), features)
+        queries = self._features_of(rows, features)
         for chunk in self._chunks(len(rows)):
             yield chunk, self._gradients_of(chunk, queries)
 
-    def _initial_parameters(self, generator: torch.Generator) -> list[torch.Tensor]:
+    def _initial_parameters(self, generator: torch.Generator) -> list[Tensor]:
         """Make weights and biases in turn; a teacher's are entry i of each."""
         parameters = []
         widths = self._n_features, *self._hidden_dims, 1
@@ -202,33 +168,24 @@ class TeacherEnsemble(HoldsPrivateRows):
         for start in range(0, self._n_teachers, step):
             yield slice(start, min(start + step, self._n_teachers))
 
-    def _draw(self, counts: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    def _draw(self, counts: Ints | int) -> Ints:
         """Draw a batch of positions below the count for every teacher."""
         uniform = self._batch_rng.random((self._n_teachers, self._batch_size))
         # A draw is at most 1 - 2**-53, and its product rounds to below the count: a
         # position cannot reach the part of the next teacher.
         return np.floor(uniform * counts).astype(np.int64)
 
-    def _taken(self, rows: torch.Tensor, index: NDArray[np.int64]) -> torch.Tensor:
+    def _taken(self, rows: Tensor, index: Ints) -> Tensor:
         places = torch.from_numpy(index).to(self._device)
         return rows.index_select(0, places.flatten()).unflatten(0, index.shape)
 
     @torch.no_grad()
-    def _features_of(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
-        """Apply the feature map and check the shape of what it gives."""
-        result = features(rows)
-        expected = (*rows.shape[:-1], self._n_features)
-        if result.shape != expected:
-            msg = (
-                f"Expected features of shape {expected}. Got {tuple(result.shape)} "
-                "instead. The map must keep the leading dimensions of the rows."
-            )
-            raise ValueError(msg)
-        # The identity gives back its input, which may belong to a generator's graph.
-        return result.detach()
+    def _features_of(self, rows: Tensor, features: Features) -> Tensor:
+        """Apply the feature map, and leave the graph of a generator."""
+        return features(rows.to(self._device)).detach()
 
     @torch.no_grad()
-    def _descend(self, chunk: slice, batch: torch.Tensor) -> None:
+    def _descend(self, chunk: slice, batch: Tensor) -> None:
         """Take the step of some teachers; the first half of the batch is real."""
         parameters = [parameter[chunk] for parameter in self._parameters]
         *inputs, logits = _forward(parameters, batch)
@@ -249,7 +206,7 @@ class TeacherEnsemble(HoldsPrivateRows):
                 parameter.sub_(slope, alpha=self._learning_rate)
 
     @torch.no_grad()
-    def _gradients_of(self, chunk: slice, queries: torch.Tensor) -> torch.Tensor:
+    def _gradients_of(self, chunk: slice, queries: Tensor) -> Tensor:
         parameters = [parameter[chunk] for parameter in self._parameters]
         *inputs, logits = _forward(parameters, _repeat(queries, len(parameters[0])))
         slopes = (-logits).sigmoid()
@@ -261,13 +218,13 @@ class TeacherEnsemble(HoldsPrivateRows):
         return slopes.where(usable, 0.0)
 
 
-def _repeat(queries: torch.Tensor, n_teachers: int) -> torch.Tensor:
+def _repeat(queries: Tensor, n_teachers: int) -> Tensor:
     """Give every teacher its own copy, in memory that torch aligned."""
     shape = (n_teachers, *queries.shape)
     return queries.expand(shape).clone(memory_format=torch.contiguous_format)
 
 
-def _forward(parameters: list[torch.Tensor], batch: torch.Tensor) -> list[torch.Tensor]:
+def _forward(parameters: list[Tensor], batch: Tensor) -> list[Tensor]:
     """Give the inputs of every layer, of features (n_teachers, n, n_features).
 
     And the logits (n_teachers, n, 1).
@@ -281,7 +238,7 @@ def _forward(parameters: list[torch.Tensor], batch: torch.Tensor) -> list[torch.
     return values
 
 
-def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def _product(left: Tensor, right: Tensor) -> Tensor:
     """Multiply the matrices of each teacher; one column alone the faster way."""
     if left.shape[2] == 1:
         return left * right
@@ -290,36 +247,34 @@ def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return torch.bmm(left, right)
 
 
-def _leaky_slopes(values: torch.Tensor) -> torch.Tensor:
+def _leaky_slopes(values: Tensor) -> Tensor:
     """Give the slopes of the leaky ReLU that gave these values; at 0 their mean."""
     middle, half = (1 + _LEAKY_SLOPE) / 2, (1 - _LEAKY_SLOPE) / 2
     return values.sign().mul_(half).add_(middle)
 
 
-def random_projections(
-    n_fakes: int, n_dimensions: int, trainer: Trainer
-) -> torch.Tensor:
-    """Draw a public projection per fake, with entries of variance 1 / n_dimensions.
+def random_projections(n_rows: int, n_dimensions: int, trainer: Trainer) -> Tensor:
+    """Draw a public projection per generated row, of variance 1 / n_dimensions.
 
-    Of shape (n_fakes, n_dimensions, n_columns), by the trainer's public stream.
+    Of shape (n_rows, n_dimensions, n_columns), by the trainer's public stream.
     """
-    drawn = trainer.latent(n_fakes, n_dimensions, trainer.n_columns)
+    drawn = trainer.latent(n_rows, n_dimensions, trainer.n_columns)
     return drawn / n_dimensions**0.5
 
 
 def projected_votes(
     teachers: TeacherEnsemble,
-    generated: torch.Tensor,
+    generated: Tensor,
     features: Features,
-    projections: torch.Tensor,
+    projections: Tensor,
     clip: float,
     n_bins: int,
-) -> NDArray[np.int64]:
-    """Let every teacher vote on every projected coordinate of every public fake.
+) -> Ints:
+    """Let every teacher vote on every projected coordinate of public rows.
 
     Coordinates are clipped to [-clip, clip], an interval of `n_bins` equal bins.
-    Numbers of votes are private, of shape (n_fakes * n_dimensions, n_bins): each
-    teacher has one vote in each row.
+    Numbers of votes are private, of shape (n_rows * n_dimensions, n_bins): each
+    teacher has one vote in each row of them.
     """
     n_queries = projections.shape[0] * projections.shape[1]
     votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=generated.device)
@@ -330,15 +285,15 @@ def projected_votes(
 
 def projected_ballots(
     teachers: TeacherEnsemble,
-    generated: torch.Tensor,
+    generated: Tensor,
     features: Features,
-    projections: torch.Tensor,
+    projections: Tensor,
     clip: float,
     n_bins: int,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Give what `projected_votes` adds up, teacher by teacher: for tests.
 
-    Of shape (n_teachers, n_fakes * n_dimensions, n_bins).
+    Of shape (n_teachers, n_rows * n_dimensions, n_bins).
     """
     asked = teachers, generated, features, projections, clip, n_bins
     return torch.cat([*_ballots(*asked)]).cpu().numpy()
@@ -346,12 +301,12 @@ def projected_ballots(
 
 def _ballots(
     teachers: TeacherEnsemble,
-    generated: torch.Tensor,
+    generated: Tensor,
     features: Features,
-    projections: torch.Tensor,
+    projections: Tensor,
     clip: float,
     n_bins: int,
-) -> Iterator[torch.Tensor]:
+) -> Iterator[Tensor]:
     """Yield the votes of some teachers, a 1 for each query in one bin."""
     pull_back = torch.func.vjp(features, generated)[1]
     for _, gradients in teachers.iter_feature_gradients(generated, features):
@@ -362,10 +317,8 @@ def _ballots(
         yield torch.nn.functional.one_hot(bins, n_bins)
 
 
-def decode_answers(
-    answers: NDArray[np.int64], projections: torch.Tensor, n_bins: int
-) -> torch.Tensor:
-    """Turn winning bins into a direction for every fake: post-processing.
+def decode_answers(answers: Ints, projections: Tensor, n_bins: int) -> Tensor:
+    """Turn winning bins into a direction for every row: post-processing.
 
     Midpoints of the bins, in clipping bounds, projected back; -1, where the vote had no
     answer, counts as 0.
@@ -373,8 +326,8 @@ def decode_answers(
     answered = torch.from_numpy(answers).to(projections.device)
     midpoints = (answered + 0.5) * (2.0 / n_bins) - 1.0
     midpoints = midpoints.where(answered >= 0, 0.0).to(projections.dtype)
-    by_fake = midpoints.reshape(projections.shape[:2])
-    return torch.einsum("mk,mkd->md", by_fake, projections)
+    by_row = midpoints.reshape(projections.shape[:2])
+    return torch.einsum("mk,mkd->md", by_row, projections)
 
 
 def teacher_gradients(
@@ -385,9 +338,9 @@ def teacher_gradients(
 ) -> NDArray[np.float32]:
     """Give what each teacher would change of the generator, (n_teachers, n_pulled).
 
-    It is the mean over the fakes of the gradient of log D(G(z)) by the parameters of
-    factors, and by the features of fakes for a mixture, which has too many. Private:
-    row i is computed from teacher i alone.
+    It is the mean over the drawn rows of the gradient of log D(G(z)) by the parameters
+    of factors, and by features for a mixture, which has too many. Private: row i is
+    computed from teacher i alone.
     """
     pull = trainer.pull(draws, features)
     generated = trainer.rows(draws)

@@ -1,6 +1,6 @@
 """The branch of unlabelled rows: each with the label that the classifier gives it.
 
-To a discriminator such a pair is a fake beside the generator's (Li et al. 2017). The
+A discriminator should reject such pairs as it does generated rows (Li et al. 2017). The
 target is fixed and the classifier frozen, so a row's term is its own, whatever the
 other rows are.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skdpsynth.privacy import HoldsPrivateRows, of_rows, release_float_gaussian
 from skdpsynth.training._clipping import clipped_sums, padded, poisson_sample
@@ -26,31 +27,46 @@ if TYPE_CHECKING:
     from skdpsynth.models import Features
     from skdpsynth.privacy import Reservation
 
+    Floats = NDArray[np.float64]
 
-_AT_ONCE = 8192  # rows that pass at once, always as many; bounds the memory
+
+# Rows that pass at once, always as many; bounds the memory.
+_AT_ONCE, _STUDENT_AT_ONCE = 8192, 2048
+
+
+def _sampled(
+    rows: Tensor, reservation: Reservation, rng: np.random.Generator
+) -> Tensor:
+    """Draw a Poisson sample of private rows at the rate of a reservation.
+
+    By a stream of its own: where one ends follows from the number of rows.
+    """
+    (own,) = rng.spawn(1)
+    drawn = poisson_sample(len(rows), reservation.sampling_rate, of_rows(own, rows))
+    return rows[torch.from_numpy(drawn).to(rows.device)]
 
 
 class Classifier(HoldsPrivateRows):
-    """Says to which class a row belongs.
+    """A softmax regression that gives rows a class.
 
     Lists have an entry per class. `rows` are features of labelled private rows, maybe
     none, and `generated` those of public rows, all float64 of shape (n_rows,
-    n_features). A reservation pays for one noisy sum per step over the rows of its
-    class; a class without one is represented by its generated rows. Expected batch
-    sizes are public divisors. `rng` is secret and draws the Poisson samples.
+    n_features). A reservation covers one noisy sum per step over the rows of its class;
+    a class without one is represented by its generated rows. Expected batch sizes are
+    public divisors. `rng` is secret and draws the Poisson samples.
 
     *Privacy.* A row's term is its own clipped gradient at released weights. It enters
-    the sum of its class, which only rows of that class pay for. One sum over the rows
-    of all classes would need the noise of the smallest class for all of them, since
-    every class weighs the same: its rows' weights are the largest, and the largest set
-    the sensitivity.
+    the sum of its class, which is charged to the rows of that class alone. One sum over
+    the rows of all classes would need the noise of the smallest class for all of them,
+    since every class weighs the same: its rows' weights are the largest, and the
+    largest set the sensitivity.
     """
 
     def __init__(
         self,
-        weights: NDArray[np.float64],
-        rows: list[NDArray[np.float64]],
-        generated: list[NDArray[np.float64]] | None,
+        weights: Floats,
+        rows: list[Floats],
+        generated: list[Floats] | None,
         reservations: list[Reservation | None],
         expected_batch_sizes: list[float],
         *,
@@ -61,49 +77,38 @@ class Classifier(HoldsPrivateRows):
     ) -> None:
         self.weights = torch.from_numpy(weights).double()
         self._rows = [torch.from_numpy(part) for part in rows]
-        self._generated = None
-        if generated is not None:
-            self._generated = [torch.from_numpy(part) for part in generated]
-        self._reservations = reservations
-        self._divisors = expected_batch_sizes
-        self._clip = max_grad_norm
-        self._learning_rate = learning_rate
-        self._pairs_weight = pairs_weight
-        self._rng = rng
+        self._generated = [torch.from_numpy(part) for part in generated or ()]
+        self._reservations, self._divisors = reservations, expected_batch_sizes
+        self._clip, self._learning_rate = max_grad_norm, learning_rate
+        self._pairs_weight, self._rng = pairs_weight, rng
 
     def train_step(self) -> None:
-        """Take one step: noisy gradients of labelled rows, exact ones of fakes.
+        """Take one step: noisy gradients of labelled rows, exact ones of generated.
 
         The loss is the mean over classes of the cross-entropy of the class's rows, plus
         that of its generated rows times `pairs_weight` (R_c and R_p of the paper).
         """
         gradient = torch.zeros_like(self.weights)
         for position, reservation in enumerate(self._reservations):
-            pairs = self._of_generated(position)
+            pairs = torch.zeros_like(self.weights)
+            if self._generated:  # exact, since they are public
+                generated = self._generated[position]
+                pairs = self._clipped_sum(generated, position) / len(generated)
             gradient += self._pairs_weight * pairs
-            gradient += pairs if reservation is None else self._release(position)
+            if reservation is None:
+                gradient += pairs
+            else:
+                gradient += self._release(position, reservation)
         self.weights = self.weights - self._learning_rate * gradient / len(self._rows)
 
-    def _release(self, position: int) -> torch.Tensor:
+    def _release(self, position: int, reservation: Reservation) -> Tensor:
         """Release the sum of the clipped gradients of one class, and divide it."""
-        reservation, rows = self._reservations[position], self._rows[position]
-        assert reservation is not None
-        # A stream per class and step: where one ends follows from the number of rows.
-        (rng,) = self._rng.spawn(1)
-        rate = reservation.sampling_rate
-        drawn = poisson_sample(len(rows), rate, of_rows(rng, rows))
-        total = self._clipped_sum(rows[torch.from_numpy(drawn)], position)
-        released = release_float_gaussian(total.numpy(), self._clip, reservation)
+        rows = _sampled(self._rows[position], reservation, self._rng)
+        total = self._clipped_sum(rows, position).numpy()
+        released = release_float_gaussian(total, self._clip, reservation)
         return torch.from_numpy(released / self._divisors[position])
 
-    def _of_generated(self, position: int) -> torch.Tensor:
-        """Give the mean gradient of generated rows; exact, since they are public."""
-        if self._generated is None:
-            return torch.zeros_like(self.weights)
-        rows = self._generated[position]
-        return self._clipped_sum(rows, position) / len(rows)
-
-    def _clipped_sum(self, rows: torch.Tensor, position: int) -> torch.Tensor:
+    def _clipped_sum(self, rows: Tensor, position: int) -> Tensor:
         """Sum the clipped gradients of rows of one class, in chunks of fixed shape."""
         total = torch.zeros_like(self.weights)
         for start in range(0, len(rows), _AT_ONCE):
@@ -117,7 +122,7 @@ class Classifier(HoldsPrivateRows):
 
 
 def pseudo_label_rows(
-    weights: torch.Tensor, features: NDArray[np.float64], prior: NDArray[np.float64]
+    weights: Tensor, features: Floats, prior: Floats
 ) -> NDArray[np.int64]:
     """Give the likeliest class of every row, row by row, in chunks of fixed shape."""
     labels = np.empty(len(features), dtype=np.int64)
@@ -131,16 +136,13 @@ def pseudo_label_rows(
     return labels
 
 
-_CHUNK = 2048  # rows that pass at once, always as many; bounds the memory
-
-
 class UnlabelledBranch(HoldsPrivateRows):
-    """Releases what unlabelled rows say to the discriminators of all classes at once.
+    """Releases the gradients of unlabelled rows for all discriminators at once.
 
     Of each class, `rows` are the scores of the private rows with this pseudo-label
     (float32, maybe none), and `counts` their noisy number. `weight` is the paper's
-    alpha, in [0, 1). The reservation pays for one release per round, and unlabelled
-    rows pay it. `weights` has alpha for each class, less where few rows have this
+    alpha, in [0, 1). The reservation covers one release per round, charged to
+    unlabelled rows. `weights` has alpha for each class, less where few rows have this
     pseudo-label: public.
 
     *Privacy.* The classifier is released and frozen, so it gives every row one class
@@ -148,9 +150,9 @@ class UnlabelledBranch(HoldsPrivateRows):
     vector of sensitivity C, the clipping norm. Poisson samples are drawn by a secret
     rng.
 
-    A class whose rows are lost in the noise of their sum gets a smaller weight, and the
-    generator's fakes the rest: the noise of its part, times its weight, has then a norm
-    of about ``weight C / sqrt(n_parameters)`` at most.
+    A class whose rows are lost in the noise of their sum gets a smaller weight, and
+    generated rows the rest: the noise of its part, times its weight, has then a norm of
+    about ``weight C / sqrt(n_parameters)`` at most.
     """
 
     def __init__(
@@ -177,22 +179,18 @@ class UnlabelledBranch(HoldsPrivateRows):
             self.weights[c] = weight * expected / self._divisors[c]
 
     def release(
-        self, sums: Mapping[int, Callable[[torch.Tensor], torch.Tensor]]
-    ) -> dict[int, torch.Tensor]:
+        self, sums: Mapping[int, Callable[[Tensor], Tensor]]
+    ) -> dict[int, Tensor]:
         """Release one noisy sum over a sample of the unlabelled rows.
 
         `sums` gives for each class that takes part the sum of rows' clipped gradients,
         float64. What comes back is each class's released part over a public divisor:
         its mean, if the weight of the class is the full one, and else less.
         """
-        parts = []
-        for c, clipped_sum in sums.items():
-            rows = self._rows[c]
-            rate = self._reservation.sampling_rate
-            # A stream per class: where one ends follows from the number of rows.
-            (rng,) = self._rng.spawn(1)
-            drawn = poisson_sample(len(rows), rate, of_rows(rng, rows))
-            parts.append(clipped_sum(rows[torch.from_numpy(drawn).to(rows.device)]))
+        parts = [
+            clipped_sum(_sampled(self._rows[c], self._reservation, self._rng))
+            for c, clipped_sum in sums.items()
+        ]
         total = torch.cat(parts).cpu().numpy()
         released = release_float_gaussian(total, self._clip, self._reservation)
         split = torch.from_numpy(released).split([self._sizes[c] for c in sums])
@@ -202,7 +200,7 @@ class UnlabelledBranch(HoldsPrivateRows):
 
 
 class BranchedDiscriminator(Discriminator):
-    """A discriminator with two kinds of fakes: the generator's, and unlabelled rows."""
+    """A discriminator that rejects generated rows, and unlabelled rows by `alpha`."""
 
     alpha = 0.0
 
@@ -211,19 +209,25 @@ class BranchedDiscriminator(Discriminator):
         """Length of its gradient."""
         return sum(p.numel() for p in self._params)
 
-    def clipped_sum(self, rows: torch.Tensor, features: Features) -> torch.Tensor:
-        """Sum the clipped gradients of rows whose target is "fake", float64.
+    def clipped_sum(self, rows: Tensor, features: Features) -> Tensor:
+        """Sum the clipped gradients of private rows that are to be rejected, float64.
 
         One row more or less changes it by an L2 norm of at most C.
         """
-        sums = self._sums_of_examples(rows, features)
+        sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
+        for start in range(0, len(rows), self._chunk):
+            chunk = rows[start : start + self._chunk]
+            self._backward(chunk, features, real=False)
+            added = clipped_sums([p.grad_sample for p in self._params], self._clip)
+            sums = [total + part for total, part in zip(sums, added, strict=True)]
+            self._network.zero_grad()
         return torch.cat([part.flatten() for part in sums])
 
-    def add(self, unlabelled: torch.Tensor) -> None:
+    def add(self, unlabelled: Tensor) -> None:
         """Add the released mean of unlabelled rows to the release of labelled ones.
 
-        ``real + alpha unlabelled + (1 - alpha) fakes``, divided by 1 - alpha, which is
-        a matter of the learning rate.
+        ``real + alpha unlabelled + (1 - alpha) generated``, divided by 1 - alpha, which
+        is a matter of the learning rate.
         """
         parts = unlabelled.split([p.numel() for p in self._params])
         self._released = [
@@ -233,12 +237,12 @@ class BranchedDiscriminator(Discriminator):
 
 
 class BranchedStudentDiscriminator(StudentDiscriminator):
-    """A student discriminator with two kinds of fakes.
+    """A student discriminator that rejects unlabelled rows, by `alpha`, as well.
 
-    Its logit is ``<E - (1 - alpha) m - alpha U, f>``: E is what bought labels say of
-    labelled rows, m the mean of the features f over the generator's rows, and U that
-    over unlabelled rows. A row's gradient is that of ``log(1 - S)`` at S = 1/2, which
-    is half its features, divided by the root of their number.
+    Its logit is ``<E - (1 - alpha) m - alpha U, f>``: E is what released labels say of
+    labelled rows, m the mean of the features f over generated rows, and U that over
+    unlabelled rows. A row's gradient is that of ``log(1 - S)`` at S = 1/2, which is
+    half its features, divided by the root of their number.
     """
 
     def __init__(
@@ -247,30 +251,28 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         super().__init__(n_columns, device)
         self.alpha = 0.0
         self._clip = max_grad_norm
-        self._unlabelled: torch.Tensor | None = None
+        self._unlabelled: Tensor | None = None
 
     @property
-    def moments(self) -> torch.Tensor:
+    def moments(self) -> Tensor:
         """Mean of ``r r^T`` that the generator's rows should have, (1, scores) = r."""
-        believed = super().moments
+        estimated = super().moments
         if self._unlabelled is None:
-            return believed
-        return (believed - self.alpha * self._unlabelled) / (1.0 - self.alpha)
+            return estimated
+        return (estimated - self.alpha * self._unlabelled) / (1.0 - self.alpha)
 
-    def clipped_sum(self, rows: torch.Tensor, view: View) -> torch.Tensor:
+    def clipped_sum(self, rows: Tensor, view: View) -> Tensor:
         """Sum the clipped gradients of rows, as `BranchedDiscriminator` does."""
         total = torch.zeros(view.n_features, dtype=torch.float64)
         scale, exact = 0.5 * view.n_features**-0.5, view.double()
-        for start in range(0, len(rows), _CHUNK):
-            part = rows[start : start + _CHUNK]
-            each = scale * exact.features(padded(part, _CHUNK)[0])
+        for start in range(0, len(rows), _STUDENT_AT_ONCE):
+            part = rows[start : start + _STUDENT_AT_ONCE]
+            each = scale * exact.features(padded(part, _STUDENT_AT_ONCE)[0])
             total += clipped_sums([each[: len(part)]], self._clip)[0].to(total)
         return total
 
-    def add_unlabelled(
-        self, unlabelled: torch.Tensor, view: View, own: torch.Tensor
-    ) -> None:
-        """Learn from a released mean gradient of rows as `view` shows them.
+    def add_unlabelled(self, unlabelled: Tensor, view: View, own: Tensor) -> None:
+        """Learn from a released mean gradient of rows with the features of `view`.
 
         It replaces the last one; `own` is the generator's mean of ``r r^T`` then.
         """
@@ -280,7 +282,7 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         self._unlabelled = own + _moments_of(view, means)
 
 
-def _moments_of(view: View, means: torch.Tensor) -> torch.Tensor:
+def _moments_of(view: View, means: Tensor) -> Tensor:
     """Give the matrix M for which ``r^T M r`` is the features of r times `means`."""
     eye = torch.eye(len(view.frame)).to(view.frame)
     plain = replace(view, frame=eye, centre=torch.zeros_like(view.centre))

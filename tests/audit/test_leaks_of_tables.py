@@ -29,8 +29,7 @@ from skdpsynth import (
 from skdpsynth.audit._worlds import recorded, replayed
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
-from skdpsynth.measure import TableBins, _discovery, _marginals
-from skdpsynth.measure._tables import _tables
+from skdpsynth.measure import TableBins, _discovery, _marginals, _tables
 from skdpsynth.privacy import _aggregators, _mechanisms
 from skdpsynth.privacy._budget import _tables as _mechanisms_of_tables
 from skdpsynth.privacy.testing import insecure_randomness

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from skdpsynth.measure import TableBins, choose_bins
-from skdpsynth.measure._tables import ColumnBins, _tables, most_bins
+from skdpsynth.measure._tables import ColumnBins, most_bins
 from skdpsynth.table import (
     MISSING,
     ZERO,
@@ -57,14 +55,14 @@ def numeric_column(draw):
 
 
 @st.composite
-def level_column(draw):
-    n_levels = draw(st.integers(0, 7))
-    domain = CategoryDomain(tuple(range(n_levels)), nullable=draw(st.booleans()))
+def category_column(draw):
+    n_categories = draw(st.integers(0, 7))
+    domain = CategoryDomain(tuple(range(n_categories)), nullable=draw(st.booleans()))
     own = []
     for _ in range(N_CLASSES):
         missing = draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
-        order = np.array(draw(st.permutations(range(n_levels))), dtype=np.int64)
-        weights = draw(shares(n_levels))
+        order = np.array(draw(st.permutations(range(n_categories))), dtype=np.int64)
+        weights = draw(shares(n_categories))
         own.append(
             MarginalTransform.of_categories(
                 domain, weights, missing=missing, order=order
@@ -73,7 +71,7 @@ def level_column(draw):
     return domain, own
 
 
-COLUMN = st.one_of(numeric_column(), level_column())
+COLUMN = st.one_of(numeric_column(), category_column())
 PRIOR = np.array([0.7, 0.3])
 
 
@@ -122,8 +120,8 @@ def test_every_code_is_in_exactly_one_bin(column, n_bins):
 def test_the_bins_of_a_class_partition_its_ranks(column, n_bins):
     """One after the other they fill [0, 1], with no more than rounding between them.
 
-    In a column of levels 'other' has no ranks: where it is alone in its bin, that bin
-    stands for any level.
+    In a column of categories 'other' has no ranks: where it is alone in its bin, that
+    bin stands for any category.
     """
     domain, bins, marginals = chosen(column, n_bins)
     for marginal in marginals:
@@ -210,7 +208,7 @@ def test_atoms_have_the_ranks_that_the_marginal_says():
     ]
 
 
-def test_rare_levels_and_other_share_a_bin():
+def test_rare_categories_and_other_share_a_bin():
     """Side by side, so that the bin is one interval; missing has a bin of its own."""
     domain = CategoryDomain(tuple("abcde"), nullable=True)
     weights = np.array([1.0, 40.0, 2.0, 50.0, 3.0])
@@ -268,10 +266,10 @@ def test_what_no_class_has_beyond_an_end_is_no_bin():
 
 def test_the_bins_of_a_table_stand_one_after_the_other():
     number = NumericDomain(0.0, 9.0, log=False, integer=False, nullable=True)
-    level = CategoryDomain(("a", "b"), nullable=False)
+    category = CategoryDomain(("a", "b"), nullable=False)
     plain = MarginalTransform.numeric(number, np.linspace(0, 1, 5), np.full(4, 0.25))
-    own = [plain, MarginalTransform.of_categories(level, np.array([1.0, 3.0]))]
-    bins, marginals = choose_bins([number, level], [own, own], PRIOR, 4)
+    own = [plain, MarginalTransform.of_categories(category, np.array([1.0, 3.0]))]
+    bins, marginals = choose_bins([number, category], [own, own], PRIOR, 4)
     assert bins.sizes == [5, 3]
     assert bins.starts.tolist() == [0, 5, 8]
     units = np.array([[0.1, 0.0], [0.9, 0.0], [0.5, 0.0]], dtype=np.float32)
@@ -287,8 +285,8 @@ def test_the_bins_of_a_table_stand_one_after_the_other():
 
 @MANY
 @given(COLUMN, st.integers(3, 30))
-def test_the_plan_counts_on_no_fewer_bins_where_no_number_stands_out(column, n_bins):
-    """A number that stands out has one more beside it, and an exact zero splits one."""
+def test_the_plan_counts_on_no_fewer_bins_where_no_number_is_frequent(column, n_bins):
+    """A frequent number has one more beside it, and an exact zero splits one."""
     domain, bins, _ = chosen(column, n_bins)
     standing_out = n_bins if isinstance(domain, NumericDomain) else 0
     assert bins.n_bins <= most_bins(domain, n_bins) + standing_out
@@ -305,9 +303,9 @@ def test_intervals_have_the_normal_scores_of_their_middles():
     cuts = np.linspace(0, 1, 6)
     many = ColumnBins(cuts, np.array([-1, 5, -1]), 6, zero=0.2)
     few = ColumnBins(cuts[::2], np.array([-1, -1, -1]), 2)
-    levels = ColumnBins(np.empty(0), np.array([0, 1, 2, -1]), 3)
+    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, -1]), 3)
     shares = np.array([0.1, 0.2, 0.1, 0.0, 0.1, 0.5, 0.5, 0.5, 0.2, 0.3, 0.5])
-    scores = TableBins([many, few, levels]).normal_scores(shares)
+    scores = TableBins([many, few, categories]).normal_scores(shares)
     middles = norm.ppf([0.1, 0.4, 0.7, 0.8, 0.9])
     np.testing.assert_allclose(scores[:5], middles, atol=1e-12)
     assert np.isnan(scores[5:]).all()
@@ -315,13 +313,13 @@ def test_intervals_have_the_normal_scores_of_their_middles():
     assert np.isfinite(empty[:5]).all()
 
 
-def test_groups_are_quantiles_the_most_frequent_levels_and_what_is_missing():
-    """Twelve intervals; with 40 % missing beside them; none at all; five levels."""
+def test_groups_are_quantiles_the_most_frequent_categories_and_what_is_missing():
+    """Twelve intervals; with 40 % missing beside them; none at all; five categories."""
     edges, plain = np.linspace(0, 1, 13), np.array([-1, -1, -1])
     numbers = ColumnBins(edges, plain, 12)
     nullable = ColumnBins(edges, np.array([-1, -1, 12]), 13)
-    levels = ColumnBins(np.empty(0), np.array([0, 1, 2, 3, 4, 4]), 5)
-    bins = TableBins([numbers, nullable, nullable, levels])
+    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, 3, 4, 4]), 5)
+    bins = TableBins([numbers, nullable, nullable, categories])
     even, none = np.full(12, 1 / 12), np.append(np.zeros(12), 1.0)
     shares = [even, np.append(0.6 * even, 0.4), none, [0.1, 0.4, 0.05, 0.25, 0.2]]
     found = bins.groups(np.concatenate(shares), 4)
@@ -331,23 +329,3 @@ def test_groups_are_quantiles_the_most_frequent_levels_and_what_is_missing():
     assert sole[-1] == 3
     assert ((found >= 0) & (found < 4)).all()
     assert ranked.tolist() == [3, 0, 3, 1, 2]
-
-
-def test_bins_are_functions_of_releases():
-    """No private row can reach `choose_bins`; only `encode` reads rows."""
-    names = set(inspect.signature(choose_bins).parameters)
-    assert names == {"domains", "marginals", "prior", "n_bins"}
-    for name in ("_bins_of_numbers", "_bins_of_categories"):
-        assert "rows" not in inspect.signature(getattr(_tables, name)).parameters
-
-
-@given(COLUMN, st.integers(1, 30))
-@settings(max_examples=40, deadline=None)
-def test_equal_releases_give_equal_bins(column, n_bins):
-    domain, bins, marginals = chosen(column, n_bins)
-    _, again, same = chosen(column, n_bins)
-    assert bins.edges.tolist() == again.edges.tolist()
-    assert bins.of_code.tolist() == again.of_code.tolist()
-    for one, other in zip(marginals, same, strict=True):
-        assert bins.ranks(one).tolist() == again.ranks(other).tolist()
-    assert isinstance(domain, NumericDomain) == bool(len(bins.edges))

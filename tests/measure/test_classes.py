@@ -17,8 +17,8 @@ from skdpsynth.table import Classes, ColumnLayout, place_labels, rounded
 DELTA = 1e-6
 
 
-def buy(values, schema=None, epsilon=math.inf, n_rows=None):
-    """Buy classes; give them, the members and what was reserved."""
+def discovered(values, schema=None, epsilon=math.inf, n_rows=None):
+    """Release classes; give them, the class_codes and what was reserved."""
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=DELTA)
     target = None if values is None else pd.Series(values, name="y")
     column = None if target is None else ColumnLayout.of("y", target)
@@ -31,31 +31,31 @@ def buy(values, schema=None, epsilon=math.inf, n_rows=None):
         mu=accountant.mu_cap,
         threshold_delta=DELTA,
     )
-    members = place_labels(frame, column, classes.labels)
-    return classes, members.tolist(), accountant.report().entries
+    class_codes = place_labels(frame, column, classes.labels)
+    return classes, class_codes.tolist(), accountant.report().entries
 
 
-def declared(levels, counts=None, **options) -> TableSchema:
+def declared(categories, counts=None, **options) -> TableSchema:
     return TableSchema(
-        {"y": Categorical(levels, **options)}, target="y", class_counts=counts
+        {"y": Categorical(categories, **options)}, target="y", class_counts=counts
     )
 
 
 def test_declared_counts_cost_nothing():
     schema = declared(["n", "p"], {"n": 70, "p": 0})
-    classes, members, entries = buy(["p", "n", "n", "?"], schema)
+    classes, class_codes, entries = discovered(["p", "n", "n", "?"], schema)
     assert classes.labels == ("n", "p")
     assert classes.counts.tolist() == [70.0, 1.0]
-    assert members == [1, 0, 0, -1]
+    assert class_codes == [1, 0, 0, -1]
     assert entries == ()
     free = TableSchema({"a": Boolean()}, n_rows=50)
-    classes, members, entries = buy(None, free, n_rows=3)
+    classes, class_codes, entries = discovered(None, free, n_rows=3)
     assert (classes.labels, classes.counts.tolist()) == ((), [50.0])
-    assert (members, entries) == ([0, 0, 0], ())
+    assert (class_codes, entries) == ([0, 0, 0], ())
 
 
 @pytest.mark.parametrize(
-    ("values", "schema", "levels", "counts", "members"),
+    ("values", "schema", "categories", "counts", "class_codes"),
     [
         (["p", "n", "n"], declared(["p", "n"]), ("p", "n"), [1, 2], [0, 1, 1]),
         ([True, True], None, (False, True), [1, 2], [1, 1]),
@@ -77,13 +77,15 @@ def test_declared_counts_cost_nothing():
         ([None] * 3, declared([], nullable=True), (), [3], [0, 0, 0]),
     ],
 )
-def test_without_noise_the_counts_are_exact(values, schema, levels, counts, members):
-    classes, found, _ = buy(values, schema)
-    assert classes.labels == levels
+def test_without_noise_the_counts_are_exact(
+    values, schema, categories, counts, class_codes
+):
+    classes, found, _ = discovered(values, schema)
+    assert classes.labels == categories
     assert classes.counts.tolist() == counts
-    assert found == members
+    assert found == class_codes
     assert len(classes) == len(counts)
-    assert classes.scopes == (levels or (None,))
+    assert classes.scopes == (categories or (None,))
 
 
 def test_a_usual_label_that_does_not_occur_is_not_invented():
@@ -92,16 +94,16 @@ def test_a_usual_label_that_does_not_occur_is_not_invented():
     More than 15 of 40 have probability below 1e-6.
     """
     labels = np.repeat([2, 3], 3000)
-    invented = sum(len(buy(labels, epsilon=1.0)[0]) > 2 for _ in range(40))
+    invented = sum(len(discovered(labels, epsilon=1.0)[0]) > 2 for _ in range(40))
     assert invented <= 15
 
 
 def test_a_table_too_small_for_the_budget_still_has_a_class():
     for _ in range(10):
-        classes, members, _ = buy([0, 1, 0], epsilon=0.1)
+        classes, class_codes, _ = discovered([0, 1, 0], epsilon=0.1)
         assert set(classes.labels) <= {0, 1}
         assert classes.labels
-        assert set(members) <= {-1, 0, 1}
+        assert set(class_codes) <= {-1, 0, 1}
 
 
 @pytest.mark.parametrize(
@@ -114,8 +116,10 @@ def test_a_table_too_small_for_the_budget_still_has_a_class():
         (None, {"row count": 1.0}),
     ],
 )
-def test_the_purchase_stays_within_its_share(values, releases):
-    _, _, entries = buy(values, epsilon=1.0, n_rows=9 if values is None else None)
+def test_what_is_released_stays_within_its_share(values, releases):
+    _, _, entries = discovered(
+        values, epsilon=1.0, n_rows=9 if values is None else None
+    )
     assert {entry.name: entry.sensitivity for entry in entries} == releases
     cap = PrivacyAccountant(1.0, 1e-5, discovery_delta=DELTA).mu_cap
     assert sum(entry.mu_total**2 for entry in entries) <= cap**2 * (1 + 1e-9)
@@ -126,7 +130,7 @@ def test_noisy_counts_are_off_by_the_noise_paid_for():
 
     The noise of a count is 0 with probability below 0.1, that of all below 1e-10.
     """
-    classes, _, entries = buy(list("abcdefghij") * 4000, epsilon=1.0)
+    classes, _, entries = discovered(list("abcdefghij") * 4000, epsilon=1.0)
     (entry,) = entries
     error = np.abs(classes.counts - 4000)
     assert (error < 6 * entry.noise_std).all()

@@ -1,4 +1,4 @@
-"""Domains of columns: declared ones are free, bought ones follow noisy counts only."""
+"""Domains of columns: declared ones are free, others follow noisy counts only."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def declared(spec, values):
     return declared_domain(layout_of(values), schema)
 
 
-def bought(values, epsilon: float = math.inf) -> NumericDomain:
+def discovered(values, epsilon: float = math.inf) -> NumericDomain:
     series = pd.Series(values, name="v")
     accountant = PrivacyAccountant(epsilon, 1e-5)
     frame, columns = series.to_frame(), [ColumnLayout.of("v", series)]
@@ -107,7 +107,7 @@ def test_what_is_declared_is_taken(spec, values, domain):
     assert declared(spec, values) == domain
 
 
-def test_a_complete_boolean_dtype_leaves_nothing_to_buy():
+def test_a_complete_boolean_dtype_leaves_nothing_to_release():
     assert declared_domain(layout_of([True, False]), None) == CategoryDomain(
         (False, True), nullable=False
     )
@@ -151,7 +151,7 @@ def test_a_complete_boolean_dtype_leaves_nothing_to_buy():
 def test_without_noise_the_range_is_that_of_quarters_of_powers_of_two(
     values, low, high, log
 ):
-    domain = bought(np.repeat(values, 3))
+    domain = discovered(np.repeat(values, 3))
     assert domain.low == pytest.approx(low)
     assert domain.high == pytest.approx(high)
     assert domain.log == log
@@ -160,7 +160,7 @@ def test_without_noise_the_range_is_that_of_quarters_of_powers_of_two(
 @pytest.mark.parametrize("zone", [None, "America/Lima"])
 def test_dates_are_linear_even_around_1970(zone):
     dates = pd.to_datetime(["1961-01-01", "1985-06-01", None]).tz_localize(zone)
-    domain = bought(dates)
+    domain = discovered(dates)
     assert not domain.log
     assert domain.nullable
     low, high = (pd.Timestamp(end, unit="s") for end in (domain.low, domain.high))
@@ -168,7 +168,7 @@ def test_dates_are_linear_even_around_1970(zone):
     assert low >= pd.Timestamp("1958-12-30")
     assert high >= pd.Timestamp("1985-06-01")
     assert high <= pd.Timestamp("1987-06-02")
-    late = bought(pd.DatetimeIndex(np.array(["1492-10-12", "2350-01-01"], "M8[s]")))
+    late = discovered(pd.DatetimeIndex(np.array(["1492-10-12", "2350-01-01"], "M8[s]")))
     assert pd.Timestamp(late.low, unit="s").year <= 1900
     assert pd.Timestamp(late.high, unit="s").year >= 2099
 
@@ -184,7 +184,7 @@ def test_dates_are_linear_even_around_1970(zone):
     ],
 )
 def test_a_column_without_values_gets_a_small_range(values, within):
-    domain = bought(values)
+    domain = discovered(values)
     assert domain.nullable
     assert within[0] <= domain.low < domain.high <= within[1]
 
@@ -194,16 +194,16 @@ def test_missing_values_are_released_above_a_threshold_only():
     complete, rare = np.ones(5000), np.ones(5000)
     rare[:3] = np.nan
     often = np.where(np.arange(5000) % 3, 1.0, np.nan)
-    assert not bought(complete, epsilon=1.0).nullable
-    assert bought(rare).nullable  # without noise
-    assert bought(often, epsilon=1.0).nullable
+    assert not discovered(complete, epsilon=1.0).nullable
+    assert discovered(rare).nullable  # without noise
+    assert discovered(often, epsilon=1.0).nullable
 
 
 def test_noise_alone_does_not_give_a_column_the_other_sign():
     """With growth across 0, about 2 % of these draws would reach below 0."""
     values = np.where(np.arange(3000) % 2, 0.0, 100.0)
     with insecure_randomness(3):
-        lows = [bought(values, epsilon=0.5).low for _ in range(300)]
+        lows = [discovered(values, epsilon=0.5).low for _ in range(300)]
     assert set(lows) == {0.0}
 
 
@@ -215,11 +215,11 @@ def test_many_rows_end_their_range_within_an_octave():
     """
     values = np.random.default_rng(0).integers(17, 91, 20_000)
     with insecure_randomness(0):
-        domains = [bought(values, epsilon=2.0) for _ in range(30)]
-        signed = [bought(-values.astype(float), epsilon=2.0) for _ in range(30)]
-        far = bought(np.concatenate((values, np.full(100, 1000))), epsilon=2.0)
+        domains = [discovered(values, epsilon=2.0) for _ in range(30)]
+        signed = [discovered(-values.astype(float), epsilon=2.0) for _ in range(30)]
+        far = discovered(np.concatenate((values, np.full(100, 1000))), epsilon=2.0)
         days = pd.Timestamp("2003-02-01") + pd.to_timedelta(values % 30, unit="D")
-        spans = [bought(days, epsilon=2.0) for _ in range(30)]
+        spans = [discovered(days, epsilon=2.0) for _ in range(30)]
     ends = [(domain.low, domain.high) for domain in domains]
     assert ends.count((16.0, 95.0)) >= 25
     assert sum((a.low, a.high) == (-96.0, -16.0) for a in signed) >= 25
@@ -235,7 +235,7 @@ def test_a_centred_column_keeps_both_signs():
     """
     values = np.random.default_rng(0).normal(0, 0.048, 350)
     with insecure_randomness(7):
-        domains = [bought(values, epsilon=0.35) for _ in range(50)]
+        domains = [discovered(values, epsilon=0.35) for _ in range(50)]
     assert all(domain.low < 0 < domain.high for domain in domains)
     outside = [((values < d.low) | (values > d.high)).mean() for d in domains]
     assert np.mean(outside) < 0.08
@@ -262,11 +262,11 @@ def test_bins_that_are_not_all_empty(counts, expected):
     assert found.tolist() == expected
 
 
-def test_dates_that_stand_out_together_are_found():
+def test_dates_that_are_above_the_noise_together_are_found():
     """Of 25 rows in each of 8 years no bin of two years is sure: noise is 14."""
     dates = pd.to_datetime([f"{year}-06-01" for year in range(1990, 1998)] * 25)
     with insecure_randomness(0):
-        domains = [bought(dates, epsilon=0.27) for _ in range(30)]
+        domains = [discovered(dates, epsilon=0.27) for _ in range(30)]
     usual = sum(domain.low == 0.0 for domain in domains)
     assert usual <= 3
     assert sum(not domain.guessed for domain in domains) >= 15
@@ -277,7 +277,7 @@ def test_rare_values_do_not_set_the_range(position):
     values = np.full(5000, 3.0)
     values[0] = (1e9, -1e9)[position]
     with insecure_randomness(5):
-        domain = bought(values, epsilon=1.0)
+        domain = discovered(values, epsilon=1.0)
     assert domain.low >= 0
     assert domain.high <= 8
 
@@ -308,7 +308,7 @@ def test_a_rare_class_far_from_the_others_is_in_the_range():
     """
     usual = np.geomspace(0.0005, 0.005, 2910)
     values = np.concatenate([usual, np.geomspace(0.03, 0.49, 90)])
-    highs = [bought(values, epsilon=1.0).high for _ in range(20)]
+    highs = [discovered(values, epsilon=1.0).high for _ in range(20)]
     assert sum(high < 0.25 for high in highs) < 2
 
 
@@ -317,15 +317,15 @@ def test_a_rare_class_far_from_the_others_is_in_the_range():
 def test_zeros_may_hide_ones_where_few_rows_could_not_show_them(n_rows, high, dtype):
     """The noise of a count is 3.7, five of them 19: 1 % of 1,900 rows."""
     zeros = np.zeros(n_rows, dtype=dtype)
-    domain = bought(zeros, epsilon=1.0)
+    domain = discovered(zeros, epsilon=1.0)
     assert (domain.low, domain.high) == (0.0, high)
-    assert bought(zeros).high == 0.0
+    assert discovered(zeros).high == 0.0
 
 
 def test_a_range_that_starts_near_zero_starts_at_zero():
-    assert bought(np.repeat([0.02, 0.2], 50)).low == 0
-    assert bought(np.repeat([-0.02, -0.2], 50)).high == 0
-    assert bought(np.repeat([0.07, 0.2], 50)).low == 0.0625
+    assert discovered(np.repeat([0.02, 0.2], 50)).low == 0
+    assert discovered(np.repeat([-0.02, -0.2], 50)).high == 0
+    assert discovered(np.repeat([0.07, 0.2], 50)).low == 0.0625
 
 
 def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
@@ -359,7 +359,7 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
             assert (np.diff(_discovery._outer_edges(column, parts)) > 0).all()
 
 
-def test_levels_are_sorted_and_rare_ones_stay_private():
+def test_categories_are_sorted_and_rare_ones_stay_private():
     values = ["z"] * 900 + ["b"] * 600 + ["rare"] + [None] * 500
     domain = found(values, epsilon=1.0)
     assert domain == CategoryDomain(("b", "z"), nullable=True)
@@ -439,7 +439,7 @@ def test_a_row_is_encoded_alone_however_long_the_table_is():
         np.testing.assert_array_equal(whole, np.concatenate(parts))
 
 
-def test_many_levels_fit_their_codes():
+def test_many_categories_fit_their_codes():
     names = [f"n{number:03}" for number in range(300)]
     frame = pd.DataFrame({"s": [*names, None, "other"]})
     domain = CategoryDomain(tuple(names), nullable=True)

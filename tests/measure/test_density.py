@@ -138,13 +138,6 @@ def test_with_much_noise_the_fit_beats_clipped_counts():
     assert np.mean(ours) < 0.7 * np.mean(clipped)
 
 
-def test_bins_share_out_the_cells():
-    edges = np.array([0.0, 0.1, 0.55, 1.0])
-    share = Histogram(edges, np.zeros(3), 1.0).overlap(CELLS)
-    np.testing.assert_allclose(share.sum(axis=0), 1.0)
-    np.testing.assert_allclose(share @ np.diff(CELLS), np.diff(edges))
-
-
 @given(arrays(np.float64, st.integers(1, 12), elements=st.floats(-1e3, 1e3)))
 @settings(max_examples=100, deadline=None)
 def test_the_nearest_distribution_is_nearest(counts):
@@ -168,7 +161,7 @@ def test_shrinkage_keeps_what_exceeds_the_noise():
     np.testing.assert_allclose(drowned, [pooled, pooled])
 
 
-# --- What stands out --------------------------------------------------------------
+# --- What is above the noise ------------------------------------------------------
 
 FINE = np.linspace(0, 1, 257)  # a whole number in each cell
 SMOOTH = np.diff(norm.cdf(FINE, 0.45, 0.17))
@@ -220,7 +213,7 @@ def test_a_spike_does_not_bend_the_rest():
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise_std", [5.0, 100.0])
 def test_noise_is_not_made_a_spike(noise_std, global_random_seed):
-    """n = 400 smooth columns of 256 numbers; the statistic is how many stand out.
+    """n = 400 smooth columns of 256 numbers; the statistic is how many are spikes.
 
     Noise passes 5 deviations at a rate of 2.9e-7, and 4.8 at 7.9e-7, which leaves 0.2
     for the error of the density. 102,400 numbers have 0.08 of those on average, and

@@ -172,7 +172,7 @@ def test_no_way_of_buying_shows_a_row(
 @pytest.mark.parametrize("constant_releases", [10**6], indirect=True)
 @pytest.mark.parametrize("neighbour", ["first missing values", "one row less"])
 @pytest.mark.parametrize("labels", ["none", "texts"])
-def test_no_way_of_buying_for_many_rows_shows_one(labels, neighbour, constant_releases):
+def test_no_release_of_many_rows_shows_one(labels, neighbour, constant_releases):
     """So many that the outer bins of ranges are counted in parts."""
     test_no_way_of_buying_shows_a_row(
         SYNTHESIZERS[0], labels, neighbour, constant_releases
@@ -210,20 +210,20 @@ def test_booleans_among_objects_come_back_as_booleans(declared):
     synth = IndependentSynthesizer(
         epsilon=100.0, target="y", schema=schema if declared else None
     ).fit(frame)
-    fake = synth.sample(400)
-    assert fake.dtypes.tolist() == frame.dtypes.tolist()
-    assert set(map(type, fake["b"].dropna())) == set(map(type, fake["y"])) == {bool}
-    assert fake["b"].isna().any()
+    drawn = synth.sample(400)
+    assert drawn.dtypes.tolist() == frame.dtypes.tolist()
+    assert set(map(type, drawn["b"].dropna())) == set(map(type, drawn["y"])) == {bool}
+    assert drawn["b"].isna().any()
     assert synth.classes_.tolist() == [False, True]
-    levels = Boolean() if declared else Categorical([False, True])
-    assert synth.schema_.columns["y"] == levels
+    categories = Boolean() if declared else Categorical([False, True])
+    assert synth.schema_.columns["y"] == categories
     again = IndependentSynthesizer(epsilon=100.0, schema=synth.schema_).fit(frame)
     assert again.sample(5).dtypes.tolist() == frame.dtypes.tolist()
 
 
 @pytest.mark.usefixtures("constant_releases")
 def test_the_frozen_releases_would_show_a_leak(monkeypatch):
-    """The broken twin: an exact maximum in the place of a bought range."""
+    """The broken twin: an exact maximum in the place of a released range."""
     from skdpsynth.measure import _discovery
 
     def exact_ranges(table, columns, *args, **kwargs):
@@ -273,7 +273,7 @@ def test_one_row_moves_no_release_by_more_than_its_sensitivity(constant_releases
         assert len(moved) == 6
 
 
-def test_facts_that_are_declared_are_not_paid_for():
+def test_what_is_declared_is_not_charged():
     frame = mixed_table()
     bought = IndependentSynthesizer(target="label", epsilon=math.inf).fit(frame)
     schema = bought.schema_

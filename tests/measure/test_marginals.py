@@ -1,4 +1,4 @@
-"""Bought marginals: what they cost, and how near to the truth they come."""
+"""Measured marginals: what they cost, and how near to the truth they come."""
 
 from __future__ import annotations
 
@@ -31,25 +31,33 @@ from skdpsynth.table import (
 
 NUMBER = NumericDomain(-4.0, 4.0, log=False, integer=False, nullable=True)
 COUNT = NumericDomain(0.0, 9.0, log=False, integer=True, nullable=False)
-LEVELS = CategoryDomain(("a", "b", "c"), nullable=True)
-DOMAINS = [NUMBER, COUNT, LEVELS]
+CATEGORIES = CategoryDomain(("a", "b", "c"), nullable=True)
+DOMAINS = [NUMBER, COUNT, CATEGORIES]
 TWO = Classes(("n", "p"), np.array([8000.0, 2000.0]))
 RANKS = (np.arange(20_000) + 0.5) / 20_000
 
 
 def table(rng: np.random.Generator, n_rows: int = 10_000) -> PrivateRows:
     """Make rows whose distribution in each of two classes is known."""
-    members = (np.arange(n_rows) % 5 == 0).astype(np.int64)
-    normal = np.clip(rng.normal(members, 0.7), -4, 4)
+    class_codes = (np.arange(n_rows) % 5 == 0).astype(np.int64)
+    normal = np.clip(rng.normal(class_codes, 0.7), -4, 4)
     kind = rng.choice([0, ZERO, MISSING], n_rows, p=[0.6, 0.3, 0.1])
     normal[kind == ZERO] = 0.0
-    count = rng.integers(0, np.where(members, 5, 10)).astype(float)
-    level = rng.choice([0, 1, 3, 4], n_rows, p=[0.5, 0.25, 0.05, 0.2])
+    count = rng.integers(0, np.where(class_codes, 5, 10)).astype(float)
+    category = rng.choice([0, 1, 3, 4], n_rows, p=[0.5, 0.25, 0.05, 0.2])
     units = np.column_stack(
         [NUMBER.to_unit(normal), COUNT.to_unit(count), np.zeros(n_rows)]
     )
-    codes = np.column_stack([kind, np.zeros(n_rows), level])
-    return PrivateRows(units.astype(np.float32), codes.astype(np.uint8), members)
+    codes = np.column_stack([kind, np.zeros(n_rows), category])
+    return PrivateRows(units.astype(np.float32), codes.astype(np.uint8), class_codes)
+
+
+def numbers(domain, values, class_codes=None):
+    """Make rows of one number each, or of several columns of them."""
+    units = domain.to_unit(np.asarray(values, dtype=float)).reshape(len(values), -1)
+    class_codes = np.zeros(len(units), np.int64) if class_codes is None else class_codes
+    codes = np.zeros(units.shape, np.uint8)
+    return PrivateRows(units.astype(np.float32), codes, class_codes)
 
 
 def measure(rows, epsilon, domains=DOMAINS, classes=TWO):
@@ -64,7 +72,7 @@ def test_the_marginals_of_a_known_table_come_out(epsilon, tolerance):
     """At epsilon 1 the noise of a share is below 0.005, a twelfth of the tolerance."""
     marginals, _ = measure(table(np.random.default_rng(0)), epsilon)
     for c in (0, 1):
-        number, count, level = marginals[c]
+        number, count, category = marginals[c]
         values, missing = number.decode(RANKS)
         assert missing.mean() == pytest.approx(0.1, abs=tolerance)
         assert (values[~missing] == 0).mean() == pytest.approx(1 / 3, abs=tolerance)
@@ -73,14 +81,14 @@ def test_the_marginals_of_a_known_table_come_out(epsilon, tolerance):
         assert others.std() == pytest.approx(0.7, abs=3 * tolerance)
         shares = np.bincount(count.decode(RANKS)[0].astype(int), minlength=10) / 20_000
         assert shares[:5] == pytest.approx(np.full(5, [0.1, 0.2][c]), abs=tolerance)
-        codes, missing = level.decode(RANKS)
+        codes, missing = category.decode(RANKS)
         assert missing.mean() == pytest.approx(0.2 / 0.95, abs=tolerance)
         assert (codes == 2).mean() == pytest.approx(0.0, abs=tolerance)
         assert (codes == 0).mean() == pytest.approx(0.5 / 0.95, abs=tolerance)
 
 
 def counted(monkeypatch, rows, epsilon):
-    """Buy, and list every call that counts: codes, cells, reservation and weight."""
+    """Measure, and list calls that count: codes, cells, reservation and weight."""
     calls = []
 
     def spy(codes, n_cells, reservation, weight):
@@ -95,12 +103,12 @@ def counted(monkeypatch, rows, epsilon):
     return calls, accountant
 
 
-def test_both_rounds_are_paid_and_nothing_else(monkeypatch):
+def test_both_rounds_are_charged_and_nothing_else(monkeypatch):
     """The sensitivity is that of centred counts, by the formula."""
     calls, accountant = counted(monkeypatch, table(np.random.default_rng(1)), 1.0)
     report = accountant.report()
-    paid = {(entry.name, entry.scope): entry for entry in report.entries}
-    assert len(paid) == len(calls) == 4
+    charged = {(entry.name, entry.scope): entry for entry in report.entries}
+    assert len(charged) == len(calls) == 4
     for entry, (_, n_cells, _, weight) in zip(report.entries, calls, strict=True):
         spread = sum(1 - 1 / n for n in n_cells)
         assert len(n_cells) == (2 if entry.name == "coarse marginals" else 3)
@@ -139,14 +147,14 @@ def test_every_row_is_counted_once_in_every_column(monkeypatch):
         zeros, missing = (codes[:, 0] == n_cells[0] - 2), codes[:, 0] == n_cells[0] - 1
         assert zeros.tolist() == (kinds[:, 0] == ZERO).tolist()
         assert missing.tolist() == (kinds[:, 0] == MISSING).tolist()
-        if line.name == "marginals":  # three levels, missing, and none of them
+        if line.name == "marginals":  # three categories, missing, and none of them
             assert n_cells[2] == 4
-            levels = np.array([0, 1, 2, 4, 3])[kinds[:, 2]]
-            assert codes[:, 2].tolist() == levels.tolist()
+            categories = np.array([0, 1, 2, 4, 3])[kinds[:, 2]]
+            assert codes[:, 2].tolist() == categories.tolist()
 
 
 def test_missing_values_that_a_domain_does_not_model_are_in_no_cell():
-    """Of a level domain and of a numeric one; others have a cell for them."""
+    """Of a category domain and of a numeric one; others have a cell for them."""
     domains = [CategoryDomain(("a", "b"), nullable=False), COUNT, NUMBER]
     codes = np.array([[3, MISSING, MISSING], [2, 0, ZERO], [1, 0, 0]], dtype=np.uint8)
     rows = PrivateRows(np.full((3, 3), 0.6, np.float32), codes, np.zeros(3, np.int64))
@@ -159,7 +167,7 @@ def test_missing_values_that_a_domain_does_not_model_are_in_no_cell():
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, math.inf])
-@pytest.mark.parametrize("domains", [DOMAINS, [LEVELS], [NUMBER], [COUNT, COUNT]])
+@pytest.mark.parametrize("domains", [DOMAINS, [CATEGORIES], [NUMBER], [COUNT, COUNT]])
 def test_empty_classes_and_single_columns_work(domains, epsilon):
     rows = table(np.random.default_rng(3), 50)
     places = [DOMAINS.index(domain) for domain in domains]
@@ -187,12 +195,12 @@ def test_the_number_of_bins_follows_the_signal(coarse):
 
 def test_a_column_that_says_nothing_is_uniform():
     (first, second) = flat_marginals([*DOMAINS, CategoryDomain((), nullable=True)], 2)
-    for number, count, level, nothing in (first, second):
+    for number, count, category, nothing in (first, second):
         values, _ = number.decode(RANKS)
         assert np.abs(np.sort(values) - np.linspace(-4, 4, 20_000)).max() < 0.001
         counts = np.bincount(count.decode(RANKS)[0].astype(int))
         assert np.ptp(counts) <= 2
-        assert np.bincount(level.decode(RANKS)[0].astype(int)).tolist() == [
+        assert np.bincount(category.decode(RANKS)[0].astype(int)).tolist() == [
             6667,
             6666,
             6667,
@@ -200,7 +208,7 @@ def test_a_column_that_says_nothing_is_uniform():
         assert nothing.decode(RANKS)[1].all()
 
 
-def test_levels_are_ordered_by_the_class_they_speak_for():
+def test_categories_are_ordered_by_the_class_they_speak_for():
     shares = np.array([[0.5, 0.1, 0.4], [0.1, 0.5, 0.4]])
     order = _marginals._category_order(shares, ordered=False).tolist()
     assert order in ([0, 2, 1], [1, 2, 0])
@@ -264,9 +272,7 @@ def test_a_rare_class_is_not_drawn_from_the_values_of_another():
     rng = np.random.default_rng(0)
     codes = np.concatenate((rng.integers(5, 13, 50_000), rng.integers(22, 30, 200)))
     domain = NumericDomain(0.0, 31.0, False, True, False, bought=True)
-    members = np.repeat([0, 1], [50_000, 200])
-    units = domain.to_unit(codes.astype(float))[:, None].astype(np.float32)
-    rows = PrivateRows(units, np.zeros((50_200, 1), np.uint8), members)
+    rows = numbers(domain, codes, np.repeat([0, 1], [50_000, 200]))
     classes = Classes(("n", "p"), np.array([50_000.0, 200.0]))
     with insecure_randomness(0):
         for _ in range(10):
@@ -278,16 +284,13 @@ def test_a_rare_class_is_not_drawn_from_the_values_of_another():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_codes_end_where_the_rows_do_if_their_range_was_bought(seed):
+def test_codes_end_where_the_rows_do_if_their_range_was_released(seed):
     """Of 1 to 5 in a range from 0 to 7; declared, each of the numbers may occur.
 
     Noise alone leaves a number in 2 % of such fits, the noise being frozen.
     """
-    rng = np.random.default_rng(seed)
     domain = NumericDomain(0.0, 7.0, log=False, integer=True, nullable=False)
-    units = domain.to_unit(rng.integers(1, 6, (4000, 1)).astype(float))
-    members = np.zeros(4000, dtype=np.int64)
-    rows = PrivateRows(units.astype(np.float32), np.zeros((4000, 1), np.uint8), members)
+    rows = numbers(domain, np.random.default_rng(seed).integers(1, 6, 4000))
     one = Classes((None,), np.array([4000.0]))
     seen = {}
     for bought in (True, False):
@@ -300,17 +303,15 @@ def test_codes_end_where_the_rows_do_if_their_range_was_bought(seed):
 
 
 def few_numbers(n_rows: int, n_columns: int = 40, n_classes: int = 8):
-    """Buy a column of zeros and ones, alike in all classes, many times.
+    """Measure a column of zeros and ones, alike in all classes, many times.
 
     Returns the ones' share in each class and column, and the noise of one count.
     """
     domain = NumericDomain(0.0, 1.0, log=False, integer=True, nullable=False)
     classes = Classes(tuple("abcdefgh"), np.full(n_classes, float(n_rows)))
-    ones = np.arange(n_classes * n_rows) // n_classes % 2
-    units = np.repeat(domain.to_unit(ones.astype(float))[:, None], n_columns, axis=1)
-    members = np.arange(n_classes * n_rows) % n_classes
-    codes = np.zeros(units.shape, dtype=np.uint8)
-    rows = PrivateRows(units.astype(np.float32), codes, members)
+    places = np.arange(n_classes * n_rows)
+    ones = np.repeat((places // n_classes % 2)[:, None], n_columns, axis=1)
+    rows = numbers(domain, ones, places % n_classes)
     marginals, accountant = measure(rows, 1.0, [domain] * n_columns, classes)
     shares = [[s.decode(RANKS)[0].mean() for s in own] for own in marginals]
     return np.array(shares), accountant.report().entries[0].noise_std / 2**20
@@ -345,24 +346,6 @@ def test_shares_are_drawn_together_by_the_noise_that_is_left():
     domain, stds = CategoryDomain(("a", "b"), nullable=False), np.array([10.0, 10.0])
     marginals = _marginals._category_marginals(domain, counts, stds)
     assert [own.cumulative[1] for own in marginals] == pytest.approx([0.55, 0.45])
-    edges = np.array([0.0, 0.5, 1.0])
-    parts = [
-        _marginals.Counted(Histogram(edges, own, 10.0), 0.0, 0.0) for own in counts
-    ]
-    few = _marginals._few_numbers(parts)
-    assert few == pytest.approx(np.array([[0.55, 0.45], [0.45, 0.55]]))
-
-
-def test_a_class_that_differs_keeps_its_numbers():
-    """400 of 400 rows against noise of about 4: far from all other classes."""
-    domain = NumericDomain(0.0, 1.0, log=False, integer=True, nullable=False)
-    members = np.repeat([0, 1], [4000, 400])
-    units = domain.to_unit(members.astype(float))[:, None].astype(np.float32)
-    rows = PrivateRows(units, np.zeros(units.shape, dtype=np.uint8), members)
-    classes = Classes(("n", "p"), np.array([4000.0, 400.0]))
-    marginals, _ = measure(rows, 1.0, [domain], classes)
-    assert marginals[0][0].decode(RANKS)[0].mean() < 0.05
-    assert marginals[1][0].decode(RANKS)[0].mean() > 0.9
 
 
 # --- Sizes, and rows in no cell ---------------------------------------------------
@@ -373,20 +356,24 @@ def binary(shares, n_rows=3000, domain=None):
     domain = CategoryDomain(("a", "b"), nullable=False) if domain is None else domain
     codes = np.searchsorted(np.cumsum(shares)[:-1], (np.arange(n_rows) + 0.5) / n_rows)
     codes = np.repeat(codes[:, None], 12, axis=1).astype(np.uint8)
-    members = np.zeros(n_rows, dtype=np.int64)
-    return PrivateRows(np.zeros(codes.shape, np.float32), codes, members), [domain] * 12
+    class_codes = np.zeros(n_rows, dtype=np.int64)
+    return PrivateRows(np.zeros(codes.shape, np.float32), codes, class_codes), [
+        domain
+    ] * 12
 
 
 def shares_of(marginals):
-    """Give the share of the first level in each column of the only class."""
+    """Give the share of the first category in each column of the only class."""
     return np.array([column.cumulative[1] for column in marginals[0]])
 
 
 @pytest.mark.parametrize("nullable", [True, False])
-def test_values_that_no_level_names_are_not_spread_evenly(nullable, global_random_seed):
+def test_values_that_no_category_names_are_not_spread_evenly(
+    nullable, global_random_seed
+):
     """6 of 10 rows are neither 'a' (3) nor 'b' (1); of the rest 3 in 4 are 'a'.
 
-    Counted as rows without a level they would add a half each: 3 in 10 more for 'b'.
+    Counted as rows without a category they would add a half each: 3 in 10 more for 'b'.
     The noise of a share is below 0.01, and one of 12 columns passes 0.1 by chance at a
     rate below 1e-12.
     """
@@ -399,7 +386,7 @@ def test_values_that_no_level_names_are_not_spread_evenly(nullable, global_rando
 
 @pytest.mark.parametrize("declared", [2400.0, 3600.0])
 def test_a_wrong_number_of_rows_does_not_spoil_the_shares(declared, global_random_seed):
-    """A schema of another table: the level of 80 % stays one.
+    """A schema of another table: the category of 80 % stays one.
 
     The number that is released beside the counts has a noise of 27 rows, and 600 are
     22 times that. If only the declared one were used, the shares were off by 0.075 and
@@ -456,5 +443,5 @@ def test_the_weight_of_the_size_is_the_best(n_cells, count_std):
 def test_sizes_that_are_declared_or_that_nothing_needs_cost_little():
     assert size_weight([2, 2, 7], 0.0, 0.2) ** 2 == pytest.approx(0.02 * (1 + 6 / 7))
     assert size_weight([1, 1, 0], 5.0, 0.2) == size_weight([1], 0.0, 0.2) == 0.0
-    assert size_weight([2] * 30, 1.0, 0.2) == 0.0  # the bought one is better
+    assert size_weight([2] * 30, 1.0, 0.2) == 0.0  # the released one is better
     assert 0 < size_weight([2] * 30, 0.0, math.inf) < 1

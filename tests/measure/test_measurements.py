@@ -262,14 +262,14 @@ def test_categories_and_names_of_odd_types_keep_their_type(kind, tmp_path):
     own = Measurements(
         [
             Measurement(
-                (level,),
-                (tuple(Bin("categories", None, (one,)) for one in levels),),
-                np.arange(len(levels), dtype=float),
+                (category,),
+                (tuple(Bin("categories", None, (one,)) for one in categories),),
+                np.arange(len(categories), dtype=float),
                 0.0,
                 ODD[kind][0],
             )
-            for levels in columns
-            for level in levels[:1]
+            for categories in columns
+            for category in categories[:1]
         ]
     )
     own.save(tmp_path / "odd.json")

@@ -23,9 +23,9 @@ def fitted(frame: pd.DataFrame, schema=None, target=None) -> TableModel:
 
 def drawn(model: TableModel, n_rows: int) -> list[pd.Series | None]:
     rng = np.random.default_rng(0)
-    members = rng.integers(0, len(model.marginals), n_rows)
+    class_codes = rng.integers(0, len(model.marginals), n_rows)
     ranks = rng.random((n_rows, len(model.metadata.columns)))
-    return model.columns(ranks, members)
+    return model.columns(ranks, class_codes)
 
 
 def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:

@@ -44,8 +44,10 @@ def of(mixtures, starts=STARTS):
     return MixtureGenerator(list(mixtures), starts)
 
 
-def draw(mixtures, members, seed=0, starts=STARTS):
-    return of(mixtures, starts).draw(np.asarray(members), np.random.default_rng(seed))
+def draw(mixtures, class_codes, seed=0, starts=STARTS):
+    return of(mixtures, starts).draw(
+        np.asarray(class_codes), np.random.default_rng(seed)
+    )
 
 
 def pair_shares(bins):
@@ -68,13 +70,15 @@ def test_pairs_of_rows_are_the_matrix_product(global_random_seed):
     Hoeffding's bound but for a probability of 1e-6.
     """
     mixtures = [random_mixture(seed) for seed in (1, 2)]
-    members = np.arange(200_000) % 2
-    ranks = draw(mixtures, members, global_random_seed)
+    class_codes = np.arange(200_000) % 2
+    ranks = draw(mixtures, class_codes, global_random_seed)
     n_cells = 2 * (3 * 2 + 3 * 4 + 2 * 4)
     for c, mixture in enumerate(mixtures):
         own = mixture.probabilities.astype(np.float64)
         expected = own.T @ (mixture.weights[:, None] * own)
-        error = np.abs(pair_shares(bins_of(ranks[members == c], mixture)) - expected)
+        error = np.abs(
+            pair_shares(bins_of(ranks[class_codes == c], mixture)) - expected
+        )
         for start, end in pairwise(STARTS):
             error[start:end, start:end] = 0.0  # a column with itself
         assert error.max() < largest_error(100_000, n_cells)
@@ -111,9 +115,9 @@ def test_every_row_is_drawn_for_its_class():
         Mixture(np.ones(1), np.ones((1, 1), np.float32), np.array([[low], [low + 0.1]]))
         for low in (0.0, 0.3, 0.6, 0.9)
     ]
-    members = np.random.default_rng(0).choice([0, 1, 3], 999)
-    ranks = draw(mixtures, members, starts=np.array([0, 1]))[:, 0]
-    assert (np.floor(ranks / 0.3 + 1e-9).astype(int) == members).all()
+    class_codes = np.random.default_rng(0).choice([0, 1, 3], 999)
+    ranks = draw(mixtures, class_codes, starts=np.array([0, 1]))[:, 0]
+    assert (np.floor(ranks / 0.3 + 1e-9).astype(int) == class_codes).all()
     assert ((ranks >= 0) & (ranks < 1)).all()
 
 
@@ -160,7 +164,7 @@ def test_bins_without_ranks_are_lent_in_a_fixed_order():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_levels_are_lent_by_their_odds(seed):
+def test_categories_are_lent_by_their_odds(seed):
     """Odds ratios are the lender's, shares the borrower's: no order matters."""
     lender, own = random_mixture(seed), random_mixture(seed + 50)
     borrower = lender.lent(own, STARTS, [True, False, True])
@@ -175,7 +179,7 @@ def test_levels_are_lent_by_their_odds(seed):
         assert (borrower.ranks[:, start:end] == own.ranks[:, start:end]).all()
 
 
-def test_a_level_that_the_lender_never_has_can_be_lent():
+def test_a_category_that_the_lender_never_has_can_be_lent():
     """Or that the borrower never has: no division by nothing."""
     starts, ranks = np.array([0, 3]), np.zeros((2, 3))
     lender, own = (
@@ -184,13 +188,6 @@ def test_a_level_that_the_lender_never_has_can_be_lent():
     )
     found = lender.lent(own, starts, [True]).probabilities[0]
     np.testing.assert_allclose(found, [0.0, 0.5, 0.5], atol=1e-4)
-
-
-def test_independent_columns_have_one_component():
-    shares = random_mixture(0).probabilities[0].astype(np.float64)
-    one = Mixture.independent(shares, random_mixture(0).ranks)
-    assert one.weights.tolist() == [1.0]
-    np.testing.assert_allclose(one.probabilities[0], shares, rtol=1e-6)
 
 
 # --- State ------------------------------------------------------------------------
@@ -202,9 +199,9 @@ def test_a_generator_survives_its_state():
     dtypes = {array.dtype.name for array in arrays.values()}
     assert dtypes == {"float64", "float32", "int64"}
     again = MixtureGenerator.from_state(json.loads(json.dumps(document)), arrays)
-    members = np.arange(500) % 2
+    class_codes = np.arange(500) % 2
     ours, theirs = (
-        g.draw(members, np.random.default_rng(3)) for g in (generator, again)
+        g.draw(class_codes, np.random.default_rng(3)) for g in (generator, again)
     )
     assert (ours == theirs).all()
 

@@ -26,7 +26,7 @@ def make_trainer(dtype=torch.float64, **settings):
 def probabilities(trainer, codes):
     """Give what the network says of codes, by another implementation."""
     values = codes.numpy()
-    parts = [p.numpy() for p in trainer._parameters]
+    parts = [p.numpy() for p in trainer.parameters.values()]
     for layer in range(0, len(parts), 2):
         if layer:
             values = values / (1 + np.exp(-values))

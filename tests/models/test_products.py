@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from _training import ALL, PAIRS, factor_trainer, make_discriminator, reserve
 
-from skdpsynth.models import FactorGenerator, FactorTrainer, Products
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.training import Discriminator
+from skdpsynth.models import FactorGenerator, Products
 
 N_COLUMNS, N_FACTORS = 7, 3
-PAIRS = ("loadings",)
-ALL = ("loadings", "location", "log_scale")
-CPU = torch.device("cpu")
 
 
 def make_trainer(trained, n_columns=N_COLUMNS, n_factors=N_FACTORS):
@@ -25,16 +20,7 @@ def make_trainer(trained, n_columns=N_COLUMNS, n_factors=N_FACTORS):
     parameters["location"] = rng.normal(size=n_columns)
     parameters["log_scale"] = 0.3 * rng.normal(size=n_columns)
     parameters["loadings"][:, 0] = 0.0 if n_factors > 2 else 1.0  # a factor of no use
-    public = torch.Generator().manual_seed(0)
-    return FactorTrainer(
-        parameters,
-        trained,
-        n_steps=9,
-        learning_rate=0.1,
-        generator=public,
-        device=CPU,
-        dtype=torch.float64,
-    )
+    return factor_trainer(parameters, trained, n_steps=9, dtype=torch.float64)
 
 
 def make_rows(n_rows=23, n_columns=N_COLUMNS):
@@ -53,31 +39,16 @@ def test_sums_are_those_of_the_features(trained):
     torch.testing.assert_close(features.weighted_sum(rows, weights), weights @ formed)
 
 
-def make_discriminator(trainer, loss, clip):
-    """A linear discriminator without noise."""
-    accountant = PrivacyAccountant(math.inf, 1e-5)
-    reservation = accountant.reserve_sampled_gaussian(
-        "steps", mu=accountant.mu_cap * (1 - 1e-9), sampling_rate=1.0, count=2
-    )
-    return Discriminator(
-        make_rows().float().numpy(),
-        n_features=trainer.n_features,
-        hidden_dims=(),
-        loss=loss,
-        learning_rate=1.0,
-        weight_bound=math.inf,
-        max_grad_norm=clip,
-        expected_batch_size=20.0,
-        reservation=reservation,
-        rng=np.random.default_rng(0),
-        generator=torch.Generator().manual_seed(0),
-        device=CPU,
-    )
+def without_noise(trainer, loss, clip):
+    """A linear discriminator."""
+    settings = {"loss": loss, "max_grad_norm": clip, "expected_batch_size": 20.0}
+    settings |= {"n_features": trainer.n_features, "reservation": reserve(count=2)}
+    return make_discriminator(make_rows().float().numpy(), **settings)
 
 
 def train_once(trainer, features, loss, clip):
     """One step of the discriminator, and the generator's gradient."""
-    discriminator = make_discriminator(trainer, loss, clip)
+    discriminator = without_noise(trainer, loss, clip)
     generated = trainer.rows(trainer.draw(40))
     discriminator.release(features)
     discriminator.follow(generated + 0.1, features)
@@ -105,13 +76,13 @@ def test_a_step_is_that_of_opacus(trained, loss, clip):
 
 
 def test_steps_on_fakes_never_form_the_features(monkeypatch):
-    """784 columns and 8 factors are 6272 numbers for each fake, 100 times a round."""
+    """784 columns and 8 factors are 6272 numbers for each row, 100 times a round."""
 
     def formed(self, rows):
         raise AssertionError(rows.shape)
 
     trainer = make_trainer(PAIRS)
-    discriminator = make_discriminator(trainer, "logistic", 0.5)
+    discriminator = without_noise(trainer, "logistic", 0.5)
     features = trainer.features()
     discriminator.release(features)
     monkeypatch.setattr(Products, "__call__", formed)

@@ -1,4 +1,4 @@
-"""A tree of pairs keeps what stands out of the noise, and makes nothing of noise."""
+"""A tree of pairs keeps what is above the noise, and makes nothing of noise."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_without_tables_columns_are_drawn_by_themselves():
         assert np.abs(counts - 50 * shares[start : start + size]).max() <= 2
 
 
-def test_a_column_that_bought_no_pair_stands_by_itself():
-    """Two trees, then: of the columns whose pair was bought, and of each other one."""
+def test_a_column_of_which_no_pair_was_measured_stands_by_itself():
+    """Two trees, then: of the columns whose pair was measured, and of each other."""
     joint = shares_of_pairs(rows())
     measured = measured_cells(SIZES, np.array([[0, 1]]))
     drawn = draw(joint, np.diag(joint), 0.0, measured=measured)

@@ -13,7 +13,7 @@ import pytest
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, PrivacyBudget
 from skdpsynth.datasets import load_adult
-from skdpsynth.measure._tables import _tables
+from skdpsynth.measure import _tables
 from skdpsynth.metrics import marginal_fidelity
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema

@@ -9,10 +9,10 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from _training import ALL, PAIRS, factor_trainer, reserve
 from torch.nn import functional
 
-from skdpsynth.models import FactorTrainer
-from skdpsynth.privacy import PrivacyAccountant, secret_generator
+from skdpsynth.privacy import secret_generator
 from skdpsynth.training import (
     BranchedStudentDiscriminator,
     Classifier,
@@ -23,24 +23,16 @@ from skdpsynth.training import (
 )
 
 
-def reservation(count=10, epsilon=math.inf, rate=1.0):
-    accountant = PrivacyAccountant(epsilon, 1e-5)
-    mu = math.inf if epsilon == math.inf else 0.5 * accountant.mu_cap / math.sqrt(count)
-    return accountant.reserve_sampled_gaussian(
-        "steps", mu=mu, sampling_rate=rate, count=count
-    )
-
-
-def make_classifier(rows, generated=None, paid=None, weights=None, **settings):
+def make_classifier(rows, generated=None, charged=None, weights=None, **settings):
     n_classes = len(rows)
-    paid = [reservation() for _ in rows] if paid is None else paid
+    charged = [reserve(count=10) for _ in rows] if charged is None else charged
     start = np.zeros((n_classes, rows[0].shape[1])) if weights is None else weights
     defaults = {"max_grad_norm": 1.0, "learning_rate": 1.0, "pairs_weight": 0.1}
     return Classifier(
         start,
         rows,
         generated,
-        paid,
+        charged,
         [float(max(len(part), 1)) for part in rows],
         rng=secret_generator(),
         **(defaults | settings),
@@ -73,9 +65,9 @@ def test_a_step_is_the_gradient_of_the_balanced_cross_entropy():
 
 def test_a_class_that_pays_nothing_is_represented_by_generated_rows():
     rows, generated = make_rows(), make_rows(1, (8, 8, 8))
-    paid = [reservation(), None, reservation()]
+    charged = [reserve(count=10), None, reserve(count=10)]
     other = [rows[0], rows[1] + 100.0, rows[2]]
-    ours, theirs = (make_classifier(part, generated, paid) for part in (rows, other))
+    ours, theirs = (make_classifier(part, generated, charged) for part in (rows, other))
     for classifier in (ours, theirs):
         for _ in range(3):
             classifier.train_step()
@@ -104,9 +96,9 @@ def test_it_learns_without_noise_and_with():
     rows = make_rows(sizes=(400, 400, 400))
     tested = make_rows(5, sizes=(300, 300, 300))
     for epsilon, floor in ((math.inf, 0.7), (4.0, 0.6)):
-        paid = [reservation(60, epsilon) for _ in rows]
+        charged = [reserve(count=60, epsilon=epsilon) for _ in rows]
         with_one = [np.hstack([part, np.ones((len(part), 1))]) for part in rows]
-        classifier = make_classifier(with_one, paid=paid, max_grad_norm=3.0)
+        classifier = make_classifier(with_one, charged=charged, max_grad_norm=3.0)
         for _ in range(60):
             classifier.train_step()
         hits = [
@@ -145,7 +137,7 @@ def make_branch(rows, n_parameters=6, counts=None, epsilon=math.inf, **settings)
         dict(enumerate(rows)),
         counts=counts or {c: float(len(rows[c])) for c in classes},
         n_parameters=dict.fromkeys(classes, n_parameters),
-        reservation=reservation(epsilon=epsilon),
+        reservation=reserve(count=10, epsilon=epsilon),
         rng=secret_generator(),
         device=torch.device("cpu"),
         **(defaults | settings),
@@ -184,16 +176,7 @@ def make_trainer(*, only_pairs, n_columns=4):
         "location": 0.3 * rng.standard_normal(n_columns) * (not only_pairs),
         "log_scale": 0.2 * rng.standard_normal(n_columns) * (not only_pairs),
     }
-    names = ("loadings",) if only_pairs else tuple(parameters)
-    public = torch.Generator().manual_seed(0)
-    return FactorTrainer(
-        parameters,
-        names,
-        n_steps=1,
-        learning_rate=0.1,
-        generator=public,
-        device=torch.device("cpu"),
-    )
+    return factor_trainer(parameters, PAIRS if only_pairs else ALL)
 
 
 @pytest.mark.parametrize("only_pairs", [True, False])
@@ -205,7 +188,7 @@ def test_moments_of_unlabelled_rows_are_read_off_their_mean_features(only_pairs)
     total = student.clipped_sum(rows, view)
     before = student.moments.clone()
     student.alpha = 0.2
-    student.hear(total / len(rows), view, own)
+    student.add_unlabelled(total / len(rows), view, own)
     augmented = torch.cat([torch.ones(len(rows), 1), rows], dim=1)
     real = augmented.T @ augmented / len(rows)
     if only_pairs:  # the rest is taken to be the generator's

@@ -5,57 +5,27 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from _training import identity, make_discriminator, reserve, uniform_rows
 from opacus.optimizers import DPOptimizer
 from scipy.stats import binom, chi2
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import PrivacyAccountant, secret_generator
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.training import Discriminator, _discriminator, _dp_sgd
+from skdpsynth.training import _discriminator, _dp_sgd
 from skdpsynth.training._clipping import clipped_sums, poisson_sample
 
-N_COLUMNS = 5
-CLIP = 0.1  # below the gradient norm of most rows
+N_COLUMNS, CLIP = 5, 0.1
 HIDDEN = [(), (7,), (6, 4)]
 LOSSES = ["logistic", "wasserstein"]
 
 
-def reserve(*, epsilon=math.inf, count=1, rate=1.0):
-    accountant = PrivacyAccountant(epsilon, 1e-5)
-    mu = accountant.mu_cap / math.sqrt(count) * (1 - 1e-9)
-    return accountant.reserve_sampled_gaussian(
-        "steps", mu=mu, sampling_rate=rate, count=count
-    )
-
-
-def make_rows(n_rows, seed=0, n_columns=N_COLUMNS):
-    rng = np.random.default_rng(seed)
-    return rng.uniform(-2, 2, (n_rows, n_columns)).astype(np.float32)
-
-
-def make_discriminator(rows, **changes):
-    settings = {
-        "n_features": rows.shape[1],
-        "hidden_dims": (),
-        "loss": "logistic",
-        "learning_rate": 1.0,
-        "weight_bound": math.inf,
-        "max_grad_norm": CLIP,
-        "expected_batch_size": 10.0,
-        "reservation": reserve(),
-        "rng": np.random.default_rng(0),
-        "generator": torch.Generator().manual_seed(0),
-        "device": torch.device("cpu"),
-    }
-    return Discriminator(rows, **(settings | changes))
-
-
-def identity(rows):
-    return rows
+make_rows = partial(uniform_rows, n_columns=N_COLUMNS, width=2.0)
 
 
 def released(discriminator, generated=None):
@@ -109,7 +79,7 @@ def test_the_sum_is_that_of_a_loop_over_rows(loss, hidden_dims, clip):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
 def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
-    """Descent along the released gradient and the mean of the fakes' clipped ones.
+    """Descent along the released gradient and the mean of the clipped exact ones.
 
     Of Adam's first step only the signs are left; it forgets a little of the weights.
     """
@@ -118,20 +88,20 @@ def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
         make_rows(23), loss=loss, hidden_dims=hidden_dims, learning_rate=0.7
     )
     start = [p.detach().clone() for p in discriminator._params]
-    sums = discriminator._sums_of_fakes(torch.from_numpy(generated), identity)
+    sums = discriminator._sums_of_generated(torch.from_numpy(generated), identity)
     real = released(discriminator, torch.from_numpy(generated))
-    fake = sum_by_hand(start, generated, loss, len(hidden_dims), CLIP, sign=-1.0) / 9
+    exact = sum_by_hand(start, generated, loss, len(hidden_dims), CLIP, sign=-1.0) / 9
     before = torch.cat([p.flatten() for p in start]).double().numpy()
     after = torch.cat([p.detach().flatten() for p in discriminator._params]).numpy()
     sums = torch.cat([part.flatten() for part in sums]).numpy()
-    np.testing.assert_allclose(sums / 9, fake, atol=1e-7)
+    np.testing.assert_allclose(sums / 9, exact, atol=1e-7)
     if hidden_dims:
-        step = 0.7 * _discriminator._HIDDEN_RATE * np.sign(real + fake)
+        step = 0.7 * _discriminator._HIDDEN_RATE * np.sign(real + exact)
         kept = before * (1 - 0.7 * _discriminator._FORGOTTEN)
-        clear = np.abs(real + fake) > 1e-9
+        clear = np.abs(real + exact) > 1e-9
         np.testing.assert_allclose(after[clear], (kept - step)[clear], atol=1e-9)
     else:
-        np.testing.assert_allclose(after, before - 0.7 * (real + fake), atol=1e-6)
+        np.testing.assert_allclose(after, before - 0.7 * (real + exact), atol=1e-6)
 
 
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
@@ -325,17 +295,13 @@ def assert_standard_normal(noise):
     assert low <= (noise**2).sum() <= high
 
 
-def test_noise_of_hidden_layers_has_the_reserved_std():
-    """Of an empty sample all is noise: weights and biases of both layers."""
-    noise = noise_in_units(np.zeros((0, 3000), dtype=np.float32), hidden_dims=(2,))
-    assert len(noise) == 2 * 3000 + 2 + 2
+@pytest.mark.parametrize(("n_rows", "hidden_dims"), [(0, ()), (3, ()), (0, (2,))])
+def test_noise_has_the_reserved_std_with_rows_and_without(n_rows, hidden_dims):
+    """Rows of zeros have a gradient of 0; so has an empty sample, of all layers."""
+    rows = np.zeros((n_rows, 3000), dtype=np.float32)
+    noise = noise_in_units(rows, hidden_dims=hidden_dims)
+    assert len(noise) == (2 * 3000 + 2 + 2 if hidden_dims else 3000)
     assert_standard_normal(noise)
-
-
-@pytest.mark.parametrize("n_rows", [0, 3])
-def test_noise_has_the_reserved_std_with_rows_and_without(n_rows):
-    """Rows of zeros have a gradient of 0; so has an empty sample."""
-    assert_standard_normal(noise_in_units(np.zeros((n_rows, 3000), dtype=np.float32)))
 
 
 def half(total, clip, reservation):
@@ -395,7 +361,7 @@ def test_a_step_draws_one_release_and_following_none():
 
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
 def test_following_takes_the_last_step_again(hidden_dims):
-    """As if the step had been taken against the other fakes, also the next one."""
+    """As if the step had been taken against the other rows, also the next one."""
     generated = torch.from_numpy(make_rows(6, seed=2))
     follower, other = (
         make_discriminator(

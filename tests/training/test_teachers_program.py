@@ -10,40 +10,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from _training import (
+    DEVICES,
+    identity,
+    make_ensemble,
+    uniform_rows,
+    with_products,
+)
 from torch import nn
 
-from skdpsynth.training import TeacherEnsemble, _teachers
+from skdpsynth.training import _teachers
 from skdpsynth.training._teachers import assign_teachers
 
 HIDDEN = [(), (8,), (8, 5)]
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-
-
-def identity(rows):
-    return rows
-
-
-def with_products(rows):
-    """The row and the products of its neighbouring entries."""
-    return torch.cat([rows, rows * rows.roll(1, dims=-1)], dim=-1)
-
-
-def make_rows(n_rows, seed, n_columns):
-    draws = np.random.default_rng(seed).uniform(-1, 1, (n_rows, n_columns))
-    return draws.astype(np.float32)
-
-
-def make_ensemble(rows, n_teachers, **changes):
-    settings = {
-        "n_features": rows.shape[1],
-        "learning_rate": 0.3,
-        "weight_decay": 0.02,
-        "batch_size": 16,
-        "rng": np.random.default_rng(0),
-        "generator": torch.Generator().manual_seed(0),
-        "device": "cpu",
-    }
-    return TeacherEnsemble(rows, n_teachers, **(settings | changes))
 
 
 def chunks_of(ensemble, queries):
@@ -69,8 +48,8 @@ def reference_network(ensemble, teacher, widths):
 def test_equals_a_loop_over_single_networks(hidden_dims, device, global_random_seed):
     """The same draws, one float64 module and one torch optimizer per teacher."""
     n_steps, n_teachers, batch, rate, decay = 5, 12, 6, 0.3, 0.02
-    rows = make_rows(40, global_random_seed, 3)
-    pool = torch.from_numpy(make_rows(10, 1, 3))
+    rows = uniform_rows(40, global_random_seed, 3)
+    pool = torch.from_numpy(uniform_rows(10, 1, 3))
     ensemble = make_ensemble(
         rows,
         n_teachers,
@@ -104,8 +83,8 @@ def test_equals_a_loop_over_single_networks(hidden_dims, device, global_random_s
         )
         for real_draws, fake_draws in uniform[:, :, teacher]:
             real = part[(real_draws * len(part)).astype(int)]
-            fake = pool[(fake_draws * len(pool)).astype(int)]
-            inputs = with_products(torch.cat([real, fake])).double()
+            generated = pool[(fake_draws * len(pool)).astype(int)]
+            inputs = with_products(torch.cat([real, generated])).double()
             labels = torch.tensor([1.0] * batch + [0.0] * batch, dtype=torch.float64)
             optimizer.zero_grad()
             output = network(inputs).squeeze(1)
@@ -126,21 +105,10 @@ def test_equals_a_loop_over_single_networks(hidden_dims, device, global_random_s
     assert n_compared > 6
 
 
-def test_first_step_of_a_logistic_teacher_in_closed_form():
-    """From zero weights: rate * (real - fake) / 4, and no move of the bias."""
-    real, fake = np.float32([2.0, -1.0, 0.5]), np.float32([0.0, 1.0, 4.0])
-    ensemble = make_ensemble(np.tile(real, (80, 1)), 4)
-    assert not any(parameter.any() for parameter in ensemble._parameters)
-    ensemble.train_step(torch.from_numpy(np.tile(fake, (5, 1))), identity)
-    weights = torch.cat([p.flatten(1) for p in ensemble._parameters], dim=1)
-    expected = np.append(0.3 * (real - fake) / 4, 0.0)
-    np.testing.assert_allclose(weights.numpy(), np.tile(expected, (4, 1)), atol=1e-7)
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("hidden_dims", HIDDEN)
 def test_chunks_change_rounding_at_most(hidden_dims, device, monkeypatch):
-    rows, pool = make_rows(60, 0, 3), torch.from_numpy(make_rows(10, 1, 3))
+    rows, pool = uniform_rows(60, 0, 3), torch.from_numpy(uniform_rows(10, 1, 3))
     results, n_chunks = [], []
     for entries in (_teachers._CHUNK_ENTRIES, 600, 1):
         monkeypatch.setattr(_teachers, "_CHUNK_ENTRIES", entries)
@@ -160,10 +128,10 @@ def test_chunks_change_rounding_at_most(hidden_dims, device, monkeypatch):
 
 def test_chunks_cover_all_teachers_and_follow_public_numbers(monkeypatch):
     monkeypatch.setattr(_teachers, "_CHUNK_ENTRIES", 400)
-    pool = torch.from_numpy(make_rows(10, 1, 3))
+    pool = torch.from_numpy(uniform_rows(10, 1, 3))
     found = []
     for n_rows in (0, 7, 500):
-        chunks = chunks_of(make_ensemble(make_rows(n_rows, 0, 3), 50), pool)
+        chunks = chunks_of(make_ensemble(uniform_rows(n_rows, 0, 3), 50), pool)
         found.append([(part, gradients.shape) for part, gradients in chunks])
     assert found[0] == found[1] == found[2]
     covered = [i for part, _ in found[0] for i in range(part.start, part.stop)]
@@ -186,8 +154,8 @@ def test_thousands_of_teachers_are_far_faster_than_a_loop():
 
     Some 40 times faster on one core; 5 times is asked for.
     """
-    rows, pool = make_rows(20_000, 0, 29), torch.from_numpy(make_rows(64, 1, 29))
-    ensemble = make_ensemble(rows, 4096)
+    rows, pool = uniform_rows(20_000, 0, 29), torch.from_numpy(uniform_rows(64, 1, 29))
+    ensemble = make_ensemble(rows, 4096, batch_size=16)
     networks = [nn.Linear(29, 1) for _ in range(128)]
     real, labels = torch.from_numpy(rows[:16]), torch.arange(32).lt(16).float()
 

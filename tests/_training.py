@@ -1,0 +1,75 @@
+"""Trainers, discriminators and teachers on small tables."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from skdpsynth.models import FactorTrainer
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.training import Discriminator, TeacherEnsemble
+
+CPU = torch.device("cpu")
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+PAIRS, ALL = ("loadings",), ("loadings", "location", "log_scale")  # parameters trained
+
+
+def identity(rows):
+    return rows
+
+
+def with_products(rows):
+    """The row and the products of its neighbouring entries."""
+    return torch.cat([rows, rows * rows.roll(1, dims=-1)], dim=-1)
+
+
+def uniform_rows(n_rows, seed=0, n_columns=3, width=1.0):
+    draws = np.random.default_rng(seed).uniform(-width, width, (n_rows, n_columns))
+    return draws.astype(np.float32)
+
+
+def factor_trainer(parameters, trained=PAIRS, *, seed=0, **changes):
+    settings = {"n_steps": 4, "learning_rate": 0.1, "device": CPU} | changes
+    generator = torch.Generator().manual_seed(seed)
+    return FactorTrainer(parameters, trained, generator=generator, **settings)
+
+
+def reserve(*, epsilon=math.inf, count=1, rate=1.0):
+    accountant = PrivacyAccountant(epsilon, 1e-5)
+    mu = accountant.mu_cap / math.sqrt(count) * (1 - 1e-9)
+    return accountant.reserve_sampled_gaussian(
+        "steps", mu=mu, sampling_rate=rate, count=count
+    )
+
+
+def make_discriminator(rows, cls=Discriminator, **changes):
+    settings = {
+        "n_features": rows.shape[1],
+        "hidden_dims": (),
+        "loss": "logistic",
+        "learning_rate": 1.0,
+        "weight_bound": math.inf,
+        "max_grad_norm": 0.1,  # below the gradient norm of most rows
+        "expected_batch_size": 10.0,
+        "reservation": reserve(),
+        "rng": np.random.default_rng(0),
+        "generator": torch.Generator().manual_seed(0),
+        "device": CPU,
+    }
+    return cls(rows, **(settings | changes))
+
+
+def make_ensemble(rows, n_teachers=12, *, seed=0, cls=TeacherEnsemble, **changes):
+    settings = {
+        "n_features": rows.shape[1],
+        "learning_rate": 0.3,
+        "weight_decay": 0.02,
+        "batch_size": 6,
+        "rng": np.random.default_rng(seed),
+        "generator": torch.Generator().manual_seed(seed),
+        "device": CPU,
+    }
+    return cls(rows, n_teachers, **(settings | changes))
