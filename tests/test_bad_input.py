@@ -16,12 +16,11 @@ from _instances import INSTANCES, PLAIN, PLAIN_PRIVATE
 from scipy import sparse
 from sklearn.base import clone
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidSchemaError,
     InvalidTableError,
-    SkdpsynthError,
 )
 from skdpsynth.schema import (
     Boolean,
@@ -35,16 +34,11 @@ pytestmark = pytest.mark.usefixtures("short_fits")
 
 SECRET = 4321.0625  # a value that no message may hold
 
-# The plainest fit all of the odd tables, the others a few.
-OTHER_WAYS = [way for way in INSTANCES.values() if way not in PLAIN.values()]
+# Tables are read by what all have in common, so that two fit all of the odd ones; the
+# others fit the oddest.
+TWO = {name: PLAIN[name] for name in ("IndependentSynthesizer", "GPATESynthesizer")}
+OTHER_WAYS = [way for way in INSTANCES.values() if way not in TWO.values()]
 OTHER_WAYS += [clone(s).set_params(epsilon=math.inf) for s in PLAIN_PRIVATE.values()]
-
-
-def with_parameters(synthesizer, **parameters):
-    """Clone and set; what it does not have as a parameter is left out."""
-    names = synthesizer.get_params()
-    known = {name: value for name, value in parameters.items() if name in names}
-    return clone(synthesizer).set_params(**known)
 
 
 def table(n_rows: int = 40) -> pd.DataFrame:
@@ -65,20 +59,6 @@ def with_column(values, n_rows: int = 40) -> pd.DataFrame:
 
 def objects(*values) -> pd.Series:
     return pd.Series(list(values) * (40 // len(values)), dtype=object)
-
-
-@pytest.fixture
-def untouched(monkeypatch):
-    """A budget that must not be charged; no ledger may be opened."""
-
-    def no_ledger(*_, **__):
-        raise AssertionError("a PrivacyAccountant was made")
-
-    monkeypatch.setattr("skdpsynth.base.PrivacyAccountant", no_ledger)
-    budget = PrivacyBudget(10.0, 1e-3)
-    yield budget
-    assert budget.spent == (0.0, 0.0)
-    assert len(budget.charges) == 0
 
 
 TABLES = {
@@ -121,11 +101,11 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
+@pytest.mark.parametrize("synthesizer", TWO.values(), ids=TWO)
 @pytest.mark.parametrize("case", TABLES)
 def test_structure_is_refused_before_any_budget(synthesizer, case, untouched):
     bad, message = TABLES[case]
-    synth = with_parameters(synthesizer, target="y", budget=untouched)
+    synth = clone(synthesizer).set_params(target="y", budget=untouched)
     with pytest.raises(InvalidTableError, match=message) as caught:
         synth.fit(bad)
     assert "4321" not in str(caught.value)
@@ -163,11 +143,11 @@ SCHEMAS = {
 }
 
 
-@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
+@pytest.mark.parametrize("synthesizer", TWO.values(), ids=TWO)
 @pytest.mark.parametrize("case", SCHEMAS)
 def test_schema_is_refused_before_any_budget(synthesizer, case, untouched):
     settings = {"target": "y", "schema": SCHEMAS[case], "budget": untouched}
-    synth = with_parameters(synthesizer, **settings)
+    synth = clone(synthesizer).set_params(**settings)
     with pytest.raises(InvalidSchemaError):
         synth.fit(table())
 
@@ -230,7 +210,7 @@ ODDEST = ["2 rows of one value", "no label", "all missing", "huge and tiny"]
 
 @pytest.mark.parametrize(
     ("way", "case"),
-    [(way, case) for way in PLAIN.values() for case in VALUES]
+    [(way, case) for way in TWO.values() for case in VALUES]
     + [(way, case) for way in OTHER_WAYS for case in ODDEST],
     ids=lambda value: str(value)[:60],
 )
@@ -259,24 +239,20 @@ def test_values_degrade_the_result(way, case):
 @pytest.mark.parametrize(
     ("synthesizer", "delta"),
     [(synthesizer, 1e-5) for synthesizer in PLAIN_PRIVATE.values()]
-    + [
-        (PLAIN[name], delta)
-        for name in ("IndependentSynthesizer", "GPATESynthesizer")
-        for delta in (1e-12, 0.5)
-    ],
+    + [(synthesizer, delta) for synthesizer in TWO.values() for delta in (1e-12, 0.5)],
     ids=str,
 )
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 1e6])
 def test_extreme_budgets(synthesizer, epsilon, delta):
     """What is certified never exceeds what was asked."""
     settings = {"epsilon": epsilon, "delta": delta, "target": "y"}
-    synth = with_parameters(synthesizer, **settings)
+    synth = clone(synthesizer).set_params(**settings)
     fit(synth, table()[["u", "y"]])
     assert synth.epsilon_ <= epsilon
     assert len(synth.sample(10)) == 10
 
 
-@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
+@pytest.mark.parametrize("synthesizer", TWO.values(), ids=TWO)
 def test_values_outside_the_schema(synthesizer):
     """They are clipped, or read as other categories: never an error."""
     schema = TableSchema(
@@ -288,7 +264,7 @@ def test_values_outside_the_schema(synthesizer):
         },
         target="y",
     )
-    fake = fit(with_parameters(synthesizer, schema=schema), table()).sample(60)
+    fake = fit(clone(synthesizer).set_params(schema=schema), table()).sample(60)
     assert fake["u"].between(100, 200).all()
     assert (fake["v"] == 0).all()
     assert set(fake["s"]) <= {"r", "t"}
@@ -306,18 +282,12 @@ def test_all_missing_columns_come_back_missing():
     assert fake["b"].isna().all()
 
 
-def test_one_class_is_sampled():
-    frame = pd.DataFrame({"u": np.linspace(0, 1, 2000), "y": "only"})
-    fake = fit(IndependentSynthesizer(target="y"), frame).sample(20)
-    assert set(fake["y"]) == {"only"}
-
-
-@pytest.mark.parametrize("synthesizer", PLAIN_PRIVATE.values(), ids=PLAIN_PRIVATE)
+@pytest.mark.parametrize("synthesizer", TWO.values(), ids=TWO)
 def test_no_label_could_be_released(synthesizer):
     """Every label once: none passes the threshold (delta is 1e-6 of that)."""
     frame = pd.DataFrame({"u": np.linspace(0, 1, 500)})
     frame["y"] = [f"label {row}" for row in range(500)]
-    synth = with_parameters(synthesizer, target="y")
+    synth = clone(synthesizer).set_params(target="y")
     with pytest.warns(DegradedResultWarning, match="no label was frequent enough"):
         synth.fit(frame)
     assert len(synth.classes_) == 0
@@ -333,17 +303,6 @@ def test_no_category_could_be_released():
     assert "secret" not in str(caught[0].message)
     assert synth.sample(10)["s"].isna().all()
     assert "s" not in synth.schema_.columns
-
-
-@pytest.mark.slow
-def test_a_million_categories():
-    n_rows = 1_000_000
-    rows = pd.Series(np.arange(n_rows))
-    frame = pd.DataFrame({"s": "key " + rows.astype(str), "u": rows / n_rows})
-    synth = GPATESynthesizer(n_iter=2)
-    with pytest.warns(DegradedResultWarning, match=r"no category of 's'"):
-        synth.fit(frame)
-    assert synth.sample(10)["s"].isna().all()
 
 
 @pytest.mark.parametrize("synthesizer", PLAIN_PRIVATE.values(), ids=PLAIN_PRIVATE)
@@ -374,8 +333,3 @@ def test_declared_categories_beyond_the_budget_warn():
     assert synth.sample(100)["s"].isin(schema.columns["s"].categories).all()
 
 
-def test_all_errors_are_ours():
-    """One class of exception catches everything that a table can cause."""
-    for bad, _ in TABLES.values():
-        with pytest.raises(SkdpsynthError):
-            IndependentSynthesizer(target="y").fit(bad)
