@@ -331,5 +331,3 @@ def test_declared_categories_beyond_the_budget_warn():
     with pytest.warns(DegradedResultWarning, match="too many categories"):
         synth.fit(frame)
     assert synth.sample(100)["s"].isin(schema.columns["s"].categories).all()
-
-

@@ -296,5 +296,3 @@ def test_sampling_costs_little_per_row(synthesizer):
         assert len(synth.sample(100_000)) == 100_000
         seconds.append(time.process_time() - start)
     assert min(seconds) < 0.5
-
-
