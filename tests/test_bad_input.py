@@ -205,7 +205,7 @@ VALUES = {
     "one column": table()[["u", "y"]],
     "one category column": table()[["s", "y"]],
 }
-ODDEST = ["2 rows of one value", "no label", "all missing", "huge and tiny"]
+ODDEST = ["2 rows of one value", "no label", "constant", "all missing", "huge and tiny"]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,10 @@ def fitted(synthesizer, *data, **changes):
 
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize(
+    "name",
+    ["IndependentSynthesizer", "MarginalSynthesizer", "GPATESynthesizer"],
+)
 def test_it_is_modelled_as_without_a_target(name, monkeypatch):
     """With the same noise to the bit; what is charged and planned is the same too.
 

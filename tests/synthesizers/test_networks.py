@@ -87,7 +87,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# The loops of these two are G-PATE's and PATE-GAN's, on networks.
+NIGHTLY = ("G-PATE", "PATE-TripleGAN")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.nightly] * (n in NIGHTLY)) for n in CASES],
+)
 def test_a_network_learns_a_table_without_noise(name):
     """Right marginals alone would be at 0.6; five seeds are at 0.22 to 0.45."""
     cls, settings = CASES[name]
