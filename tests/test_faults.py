@@ -6,7 +6,6 @@ no sample holds NaN, and an exception says what the fit cost.
 
 from __future__ import annotations
 
-import errno
 import gc
 import inspect
 import json
@@ -220,22 +219,6 @@ def test_what_diverges_shows_no_nan(synthesizer, init):
 
 
 # --- A full disk --------------------------------------------------------------------
-
-
-def test_a_full_disk_keeps_the_file_that_was_there(tmp_path, monkeypatch):
-    path = tmp_path / "saved"
-    synth = quiet_fit(IndependentSynthesizer(), table())
-    synth.save(path)
-    before = path.read_bytes()
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("os.replace", full)
-    with pytest.raises(OSError, match="No space left"):
-        synth.save(path)
-    assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["saved"]
 
 
 # --- In processes of their own ------------------------------------------------------

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_score
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
+from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.table import labels_like
 
@@ -212,10 +212,3 @@ def test_rows_without_a_label_train_nothing():
     generated = synth.sample(2000)
     assert generated["y"].notna().all()
     assert (generated["u"] > 100).mean() < 0.02
-
-
-def test_without_any_released_label_all_are_missing():
-    labels = np.array([f"name {row}" for row in range(N)], dtype=object)
-    with pytest.warns(DegradedResultWarning, match="no label"):
-        _, generated = IndependentSynthesizer().fit_resample(FEATURES, labels)
-    assert pd.isna(generated).all()

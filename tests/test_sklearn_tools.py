@@ -17,7 +17,6 @@ from sklearn.model_selection import (
     KFold,
     PredefinedSplit,
     ShuffleSplit,
-    StratifiedKFold,
     cross_val_score,
     cross_validate,
 )
@@ -133,20 +132,6 @@ def test_five_folds_are_five_charges():
     assert all(synthesizer.budget is budget for synthesizer in fitted)
 
 
-def test_what_comes_after_a_fit_costs_nothing(tmp_path):
-    budget = PrivacyBudget(1.0, 1e-3)
-    model = pipeline(budget).fit(X, Y)
-    spent = budget.spent
-    model.predict(X)
-    model.predict_proba(X)
-    model.score(X, Y)
-    model[0].sample(10)
-    model[0].save(tmp_path / "table.skdp")
-    model[0].privacy_report()
-    assert budget.spent == spent
-    assert len(budget.charges) == 1
-
-
 def test_a_fit_is_charged_before_its_noise_and_refused_before_it_starts(monkeypatch):
     """Three of five folds are paid for; the fourth draws nothing and reads no row."""
     from skdpsynth.privacy import _aggregators
@@ -175,21 +160,6 @@ def test_a_fit_is_charged_before_its_noise_and_refused_before_it_starts(monkeypa
         pipeline(budget).fit(X, Y)
     assert len(spent_at_draws) == drawn
     assert budget.spent == (3.0, pytest.approx(3e-5))
-
-
-def test_by_default_a_refusal_is_a_missing_score():
-    """So that it is easily overlooked; with no fit at all scikit-learn raises."""
-    budget = PrivacyBudget(3.0, 1e-3)
-    with pytest.warns(FitFailedWarning, match="BudgetExceededError"):
-        scores = cross_val_score(pipeline(budget), X, Y)
-    assert np.isnan(scores).tolist() == [False, False, False, True, True]
-    assert len(budget.charges) == 3
-    with pytest.raises(ValueError, match="All the 5 fits failed"):
-        cross_val_score(pipeline(budget), X, Y)
-    search = GridSearchCV(pipeline(budget), {"gaussiannb__var_smoothing": [1e-9]})
-    with pytest.raises(BudgetExceededError):
-        search.set_params(error_score="raise").fit(X, Y)
-    assert len(budget.charges) == 3
 
 
 def test_a_search_pays_for_every_candidate_in_every_fold_and_for_the_refit():
@@ -229,43 +199,3 @@ def test_the_budget_holds_in_threads():
         scores = cross_val_score(pipeline(budget), X, Y, cv=folds, n_jobs=4)
     assert np.isfinite(scores).sum() == 10
     assert len(budget.charges) == 10
-
-
-def moved(parts: list[set[int]], parts_without: list[set[int]], gone: int) -> int:
-    """Count the other rows that a training part gains or loses, at most."""
-    pairs = zip(parts, parts_without, strict=True)
-    return max(len((first ^ second) - {gone}) for first, second in pairs)
-
-
-def training_parts(folds, kept: np.ndarray) -> list[set[int]]:
-    """Give the rows that each fold trains on, out of the rows that are there."""
-    return [set(kept[train]) for train, _ in folds.split(kept, Y[kept])]
-
-
-@pytest.mark.parametrize(
-    ("folds", "expected"),
-    [
-        (KFold(5), 2),
-        (KFold(5, shuffle=True, random_state=0), 20),
-        (StratifiedKFold(5, shuffle=True, random_state=0), 20),
-        (ShuffleSplit(5, random_state=0), 20),
-    ],
-    ids=["in order", "shuffled", "by class", "drawn"],
-)
-def test_folds_by_position_move_other_rows_too(folds, expected):
-    """Without one row the parts that are trained on differ by more than this row.
-
-    So what a fold claims for its neighbours says nothing about those of the whole
-    table. Where every row has a draw of its own, only the row itself is missing.
-    """
-    drawn = np.random.default_rng(0).integers(5, size=N)
-    everybody = np.arange(N)
-    for gone in (0, 100):
-        others = np.delete(everybody, gone)
-        parts = (training_parts(folds, kept) for kept in (everybody, others))
-        assert moved(*parts, gone) >= expected
-        parts = (
-            training_parts(PredefinedSplit(drawn[kept]), kept)
-            for kept in (everybody, others)
-        )
-        assert moved(*parts, gone) == 0

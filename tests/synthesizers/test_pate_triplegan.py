@@ -75,16 +75,6 @@ def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(way):
     assert BRANCH in {name for name, *_ in lines[0]}
 
 
-@pytest.mark.parametrize("n_rows", [2, 7])
-@pytest.mark.parametrize("mode", MODES, ids=str)
-def test_tiny_tables(n_rows, mode):
-    table = make_table(n_rows)
-    table.loc[1:, "y"] = None
-    for more in ({}, {"n_iter": 1}):
-        synthesizer = PATETripleGANSynthesizer(schema=make_schema(), **mode, **more)
-        assert len(synthesizer.fit(table).sample(4)) == 4
-
-
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_unlabelled_rows_take_part_if_one_class_trains(mode):
     table = make_table(30_000, seed=3, unlabelled=0.2)
