@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +29,7 @@ from skdpsynth import (
     IndependentSynthesizer,
     PrivacyBudget,
 )
-from skdpsynth.exceptions import BudgetExceededError, DegradedResultWarning
+from skdpsynth.exceptions import BudgetExceededError
 
 ROOT = Path(skdpsynth.__file__).parents[1]
 PACKAGE = str(ROOT / "skdpsynth")
@@ -47,12 +46,6 @@ def table(n_rows: int = 150, seed: int = 0) -> pd.DataFrame:
             "y": np.arange(n_rows) % 2,
         }
     )
-
-
-def quiet_fit(synthesizer, frame):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegradedResultWarning)
-        return synthesizer.fit(frame)
 
 
 # --- Ctrl-C -------------------------------------------------------------------------
@@ -118,9 +111,9 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(name, monkeypatch):
     drawn = seen(monkeypatch)
     synth = clone(PLAIN_PRIVATE[name])
     synth.set_params(target="y", budget=PrivacyBudget(1e3, 0.1))
-    quiet_fit(synth, table())  # imports
+    synth.fit(table())  # imports
     with Interrupts(None, KeyboardInterrupt()) as counted:
-        quiet_fit(synth, table())
+        synth.fit(table())
     # The number of calls varies a little with the noise.
     rng = np.random.default_rng(5)
     moments = [1, *sorted(rng.integers(2, int(0.9 * counted.calls), 8))]
@@ -130,7 +123,7 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(name, monkeypatch):
         before = len(synth.budget.charges)
         drawn.clear()
         with Interrupts(moment, error), pytest.raises(type(error)) as caught:
-            quiet_fit(synth, table())
+            synth.fit(table())
         charged = len(synth.budget.charges) - before
         assert charged == 1 if drawn else charged in (0, 1)
         notes = getattr(caught.value, "__notes__", [])
@@ -146,7 +139,7 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(name, monkeypatch):
         elif not charged:
             assert notes == []
     assert n_noted >= 5
-    assert len(quiet_fit(synth, table()).sample(3)) == 3
+    assert len(synth.fit(table()).sample(3)) == 3
 
 
 @pytest.mark.usefixtures("short_fits")
@@ -179,7 +172,7 @@ def test_what_is_refused_before_the_charge_has_no_note():
 
 def test_an_interrupted_save_leaves_the_file_that_was_there(tmp_path):
     path = tmp_path / "saved"
-    old, new = (quiet_fit(GPATESynthesizer(n_iter=2), table(seed=s)) for s in (0, 1))
+    old, new = (GPATESynthesizer(n_iter=2).fit(table(seed=s)) for s in (0, 1))
     new.save(path)
     with Interrupts(None, KeyboardInterrupt()) as counted:
         new.save(path)
@@ -212,7 +205,7 @@ def test_what_diverges_shows_no_nan(synthesizer, init):
         poisoned = clone(synthesizer).set_params(
             hidden_dims=(4,), **settings, **{rate: 1e30}
         )
-        fake = quiet_fit(poisoned, real).sample(200)
+        fake = poisoned.fit(real).sample(200)
         assert np.isfinite(fake["u"]).all()
         assert fake.notna().all().all()
         assert fake.dtypes.equals(real.dtypes)

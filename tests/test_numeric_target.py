@@ -42,7 +42,6 @@ def fitted(synthesizer, *data, **changes):
 
 
 @pytest.mark.usefixtures("short_fits")
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize(
     "name",
     ["IndependentSynthesizer", "MarginalSynthesizer", "GPATESynthesizer"],

@@ -236,7 +236,6 @@ def test_a_class_that_cannot_pay_borrows_and_keeps_its_marginals():
     assert joint(fake, "a", "b", 1).to_numpy().max() > 0.15
 
 
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("columns", [["x", "t"], ["a", "t"]])
 def test_one_column_has_no_tables(columns):
     """All is for its marginal."""
