@@ -65,20 +65,13 @@ def test_sample_before_fit():
         synth.save("absent.skdp")
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5, "3", True, None])
-def test_sample_refuses_numbers_of_rows(bad):
-    synth = IndependentSynthesizer().fit(table()[["u"]])
-    with pytest.raises(ValueError, match="n_samples must be an int >= 1"):
-        synth.sample(bad)
-    with pytest.raises(ValueError, match="random_state"):
-        synth.sample(3, random_state=np.random)
-
-
 def test_random_state_of_any_form():
     synth = IndependentSynthesizer().fit(table()[["u"]])
     for make in (lambda: 7, lambda: np.random.RandomState(7), lambda: np.int64(7)):
         first, second = (synth.sample(5, random_state=make()) for _ in range(2))
         pd.testing.assert_frame_equal(first, second)
+    with pytest.raises(ValueError, match="random_state"):
+        synth.sample(3, random_state=np.random)
     shared = np.random.RandomState(7)
     assert not synth.sample(5, random_state=shared).equals(
         synth.sample(5, random_state=shared)
@@ -136,13 +129,6 @@ def test_target_from_exactly_one_place():
         IndependentSynthesizer(target="y", schema=described),
     ):
         assert synth.fit(real).classes_.tolist() == ["a", "b"]
-    with pytest.raises(InvalidTableError, match="given twice"):
-        IndependentSynthesizer(target="y").fit(real, real["y"])
-    with pytest.raises(InvalidTableError, match="target of the schema"):
-        IndependentSynthesizer(target="v", schema=described).fit(real)
-    durations = real.assign(u=pd.to_timedelta(real["u"], unit="s"))
-    with pytest.raises(InvalidTableError, match=r"astype.*total_seconds"):
-        IndependentSynthesizer(target="u").fit(durations)
     assert not hasattr(IndependentSynthesizer().fit(real), "classes_")
 
 
@@ -237,7 +223,7 @@ def test_plan_checks_its_guesses():
         synth.plan(schema=schema)
     with pytest.raises(ValueError, match=r"n_rows must be an int >= 1\. Got True"):
         synth.plan(True, schema=schema)
-    for counts in ({"a": 100}, {"a": -1, "b": 101}, {"a": 1.5, "b": 2}, [3, 4]):
+    for counts in ({"a": -1, "b": 101}, {"a": 1.5, "b": 2}, [3, 4]):
         with pytest.raises(ValueError, match="class_counts"):
             synth.plan(100, schema=schema, class_counts=counts)
     with pytest.raises(ValueError, match="no column that could be modelled"):
