@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     KFold,
     PredefinedSplit,
     ShuffleSplit,
+    StratifiedKFold,
     cross_val_score,
     cross_validate,
 )
@@ -199,3 +200,43 @@ def test_the_budget_holds_in_threads():
         scores = cross_val_score(pipeline(budget), X, Y, cv=folds, n_jobs=4)
     assert np.isfinite(scores).sum() == 10
     assert len(budget.charges) == 10
+
+
+def moved(parts: list[set[int]], parts_without: list[set[int]], gone: int) -> int:
+    """Count the other rows that a training part gains or loses, at most."""
+    pairs = zip(parts, parts_without, strict=True)
+    return max(len((first ^ second) - {gone}) for first, second in pairs)
+
+
+def training_parts(folds, kept: np.ndarray) -> list[set[int]]:
+    """Give the rows that each fold trains on, out of the rows that are there."""
+    return [set(kept[train]) for train, _ in folds.split(kept, Y[kept])]
+
+
+@pytest.mark.parametrize(
+    ("folds", "expected"),
+    [
+        (KFold(5), 2),
+        (KFold(5, shuffle=True, random_state=0), 20),
+        (StratifiedKFold(5, shuffle=True, random_state=0), 20),
+        (ShuffleSplit(5, random_state=0), 20),
+    ],
+    ids=["in order", "shuffled", "by class", "drawn"],
+)
+def test_folds_by_position_move_other_rows_too(folds, expected):
+    """Without one row the parts that are trained on differ by more than this row.
+
+    So what a fold claims for its neighbours says nothing about those of the whole
+    table. Where every row has a draw of its own, only the row itself is missing.
+    """
+    drawn = np.random.default_rng(0).integers(5, size=N)
+    everybody = np.arange(N)
+    for gone in (0, 100):
+        others = np.delete(everybody, gone)
+        parts = (training_parts(folds, kept) for kept in (everybody, others))
+        assert moved(*parts, gone) >= expected
+        parts = (
+            training_parts(PredefinedSplit(drawn[kept]), kept)
+            for kept in (everybody, others)
+        )
+        assert moved(*parts, gone) == 0
