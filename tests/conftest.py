@@ -5,8 +5,14 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skdpsynth import PrivacyBudget
 
 # Before any library reads them: one thread per process, and no window for a plot.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -60,6 +66,18 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_mixture, "_STEPS", (20, 20))
     monkeypatch.setattr(_mixture, "_COMPONENTS", (60, 60))
     monkeypatch.setattr(_mixture_trainer, "_HELD_LAST", 5)
+
+
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivacyBudget]:
+    """Give a budget that must not be charged; no ledger may be opened."""
+    from skdpsynth import PrivacyBudget
+
+    monkeypatch.setattr("skdpsynth.base.PrivacyAccountant", None)
+    budget = PrivacyBudget(10.0, 1e-3)
+    yield budget
+    assert budget.spent == (0.0, 0.0)
+    assert len(budget.charges) == 0
 
 
 @pytest.fixture

@@ -16,12 +16,11 @@ from _instances import INSTANCES, PLAIN, PLAIN_PRIVATE
 from scipy import sparse
 from sklearn.base import clone
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidSchemaError,
     InvalidTableError,
-    SkdpsynthError,
 )
 from skdpsynth.schema import (
     Boolean,
@@ -35,16 +34,11 @@ pytestmark = pytest.mark.usefixtures("short_fits")
 
 SECRET = 4321.0625  # a value that no message may hold
 
-# The plainest fit all of the odd tables, the others a few.
-OTHER_WAYS = [way for way in INSTANCES.values() if way not in PLAIN.values()]
+# Tables are read by what all have in common, so that two fit all of the odd ones; the
+# others fit the oddest.
+TWO = {name: PLAIN[name] for name in ("IndependentSynthesizer", "GPATESynthesizer")}
+OTHER_WAYS = [way for way in INSTANCES.values() if way not in TWO.values()]
 OTHER_WAYS += [clone(s).set_params(epsilon=math.inf) for s in PLAIN_PRIVATE.values()]
-
-
-def with_parameters(synthesizer, **parameters):
-    """Clone and set; what it does not have as a parameter is left out."""
-    names = synthesizer.get_params()
-    known = {name: value for name, value in parameters.items() if name in names}
-    return clone(synthesizer).set_params(**known)
 
 
 def table(n_rows: int = 40) -> pd.DataFrame:
@@ -67,84 +61,32 @@ def objects(*values) -> pd.Series:
     return pd.Series(list(values) * (40 // len(values)), dtype=object)
 
 
-@pytest.fixture
-def untouched(monkeypatch):
-    """A budget that must not be charged; no ledger may be opened."""
-
-    def no_ledger(*_, **__):
-        raise AssertionError("a PrivacyAccountant was made")
-
-    monkeypatch.setattr("skdpsynth.base.PrivacyAccountant", no_ledger)
-    budget = PrivacyBudget(10.0, 1e-3)
-    yield budget
-    assert budget.spent == (0.0, 0.0)
-    assert len(budget.charges) == 0
-
-
+# What is refused, and in which words, is in `table/test_table.py`: here is when.
 TABLES = {
     "no rows": (table(0), "0 sample"),
-    "one row": (table(1), "1 sample"),
-    "no columns": (pd.DataFrame(index=range(40)), "target|feature"),
     "only the target": (table()[["y"]], "0 feature"),
     "no target": (table().drop(columns="y"), "not a column"),
     "duplicate names": (table().rename(columns={"v": "u"}), "distinct"),
     "infinity": (with_column(np.r_[SECRET, np.inf, np.zeros(38)]), "'u'.*infinite"),
-    "minus infinity": (with_column(np.r_[SECRET, -np.inf, np.zeros(38)]), "infinite"),
-    "infinity in Float64": (
-        with_column(pd.array([np.inf, SECRET] * 20, dtype="Float64")),
-        "infinite",
-    ),
-    "sparse frame": (with_column(pd.arrays.SparseArray([0.0] * 40)), "sparse"),
     "sparse matrix": (sparse.csr_matrix(np.eye(40)), "[Ss]parse"),
     "complex": (with_column(np.full(40, SECRET + 1j)), "Complex"),
     "numbers among strings": (with_column(objects(SECRET, "a")), "'u'.*object"),
-    "booleans among strings": (with_column(objects(True, "a")), "object"),
-    "lists": (with_column(objects([SECRET], [2])), "object"),
-    "bytes": (with_column(objects(b"4321", b"b")), "object"),
-    "dates as objects": (with_column(objects(pd.Timestamp("2020").date())), "object"),
-    "period": (with_column(pd.period_range("2020", periods=40, freq="M")), "timestamp"),
-    "interval": (with_column(pd.interval_range(0, 40)), "interval"),
     "infinite target": (table().assign(y=np.r_[SECRET, np.inf, 0:38.0]), "infinite"),
-    "duration target": (
-        table().assign(y=pd.to_timedelta(range(40), unit="s")),
-        "total_seconds",
-    ),
-    "levels of columns": (
-        table().set_axis(pd.MultiIndex.from_product([["a", "b"], [1, 2]]), axis=1),
-        "levels",
-    ),
     "a dict": ({"u": [1, 2], "y": [0, 1]}, "DataFrame|array"),
-    "a series": (table()["u"], "2-d"),
     "a string": ("table.csv", "which is not there"),
     "nothing": (None, "2-d"),
-    "three dimensions": (np.zeros((3, 3, 3)), "2-d"),
 }
 
 
-@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
+@pytest.mark.parametrize("synthesizer", TWO.values(), ids=TWO)
 @pytest.mark.parametrize("case", TABLES)
 def test_structure_is_refused_before_any_budget(synthesizer, case, untouched):
     bad, message = TABLES[case]
-    synth = with_parameters(synthesizer, target="y", budget=untouched)
+    synth = clone(synthesizer).set_params(target="y", budget=untouched)
     with pytest.raises(InvalidTableError, match=message) as caught:
         synth.fit(bad)
     assert "4321" not in str(caught.value)
     assert not synth.__sklearn_is_fitted__()
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (np.zeros(39, dtype=int), "inconsistent"),
-        (np.zeros((40, 2), dtype=int), "Got 2 columns"),
-        (np.r_[np.inf, np.full(39, SECRET)], "infinite"),
-        (pd.Series(["a"] * 40, name="u"), "named 'u'"),
-        (objects(1, "a"), "object"),
-    ],
-)
-def test_labels_are_refused_before_any_budget(labels, message, untouched):
-    with pytest.raises(InvalidTableError, match=message):
-        IndependentSynthesizer(budget=untouched).fit(table()[["u"]], labels)
 
 
 def test_target_without_a_name(untouched):
@@ -163,21 +105,13 @@ SCHEMAS = {
 }
 
 
-@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
+@pytest.mark.parametrize("synthesizer", TWO.values(), ids=TWO)
 @pytest.mark.parametrize("case", SCHEMAS)
 def test_schema_is_refused_before_any_budget(synthesizer, case, untouched):
     settings = {"target": "y", "schema": SCHEMAS[case], "budget": untouched}
-    synth = with_parameters(synthesizer, **settings)
+    synth = clone(synthesizer).set_params(**settings)
     with pytest.raises(InvalidSchemaError):
         synth.fit(table())
-
-
-def fit(synth, frame):
-    """Fit; a poor result may say so, and nothing else may be said."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", DegradedResultWarning)
-        return synth.fit(frame)
 
 
 def missing(dtype: str) -> pd.Series:
@@ -225,19 +159,19 @@ VALUES = {
     "one column": table()[["u", "y"]],
     "one category column": table()[["s", "y"]],
 }
-ODDEST = ["2 rows of one value", "no label", "all missing", "huge and tiny"]
+ODDEST = ["2 rows of one value", "no label", "constant", "all missing", "huge and tiny"]
 
 
 @pytest.mark.parametrize(
     ("way", "case"),
-    [(way, case) for way in PLAIN.values() for case in VALUES]
+    [(way, case) for way in TWO.values() for case in VALUES]
     + [(way, case) for way in OTHER_WAYS for case in ODDEST],
     ids=lambda value: str(value)[:60],
 )
 def test_values_degrade_the_result(way, case):
     """The budget is spent, and there is a table to show for it."""
     frame = VALUES[case]
-    synth = fit(clone(way).set_params(target="y"), frame)
+    synth = clone(way).set_params(target="y").fit(frame)
     fake = synth.sample(30)
     assert fake.columns.tolist() == frame.columns.tolist()
     for name in frame.columns:
@@ -259,24 +193,20 @@ def test_values_degrade_the_result(way, case):
 @pytest.mark.parametrize(
     ("synthesizer", "delta"),
     [(synthesizer, 1e-5) for synthesizer in PLAIN_PRIVATE.values()]
-    + [
-        (PLAIN[name], delta)
-        for name in ("IndependentSynthesizer", "GPATESynthesizer")
-        for delta in (1e-12, 0.5)
-    ],
+    + [(synthesizer, delta) for synthesizer in TWO.values() for delta in (1e-12, 0.5)],
     ids=str,
 )
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 1e6])
 def test_extreme_budgets(synthesizer, epsilon, delta):
     """What is certified never exceeds what was asked."""
     settings = {"epsilon": epsilon, "delta": delta, "target": "y"}
-    synth = with_parameters(synthesizer, **settings)
-    fit(synth, table()[["u", "y"]])
+    synth = clone(synthesizer).set_params(**settings)
+    synth.fit(table()[["u", "y"]])
     assert synth.epsilon_ <= epsilon
     assert len(synth.sample(10)) == 10
 
 
-@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
+@pytest.mark.parametrize("synthesizer", TWO.values(), ids=TWO)
 def test_values_outside_the_schema(synthesizer):
     """They are clipped, or read as other categories: never an error."""
     schema = TableSchema(
@@ -288,7 +218,7 @@ def test_values_outside_the_schema(synthesizer):
         },
         target="y",
     )
-    fake = fit(with_parameters(synthesizer, schema=schema), table()).sample(60)
+    fake = clone(synthesizer).set_params(schema=schema).fit(table()).sample(60)
     assert fake["u"].between(100, 200).all()
     assert (fake["v"] == 0).all()
     assert set(fake["s"]) <= {"r", "t"}
@@ -306,18 +236,12 @@ def test_all_missing_columns_come_back_missing():
     assert fake["b"].isna().all()
 
 
-def test_one_class_is_sampled():
-    frame = pd.DataFrame({"u": np.linspace(0, 1, 2000), "y": "only"})
-    fake = fit(IndependentSynthesizer(target="y"), frame).sample(20)
-    assert set(fake["y"]) == {"only"}
-
-
-@pytest.mark.parametrize("synthesizer", PLAIN_PRIVATE.values(), ids=PLAIN_PRIVATE)
+@pytest.mark.parametrize("synthesizer", TWO.values(), ids=TWO)
 def test_no_label_could_be_released(synthesizer):
     """Every label once: none passes the threshold (delta is 1e-6 of that)."""
     frame = pd.DataFrame({"u": np.linspace(0, 1, 500)})
     frame["y"] = [f"label {row}" for row in range(500)]
-    synth = with_parameters(synthesizer, target="y")
+    synth = clone(synthesizer).set_params(target="y")
     with pytest.warns(DegradedResultWarning, match="no label was frequent enough"):
         synth.fit(frame)
     assert len(synth.classes_) == 0
@@ -335,17 +259,6 @@ def test_no_category_could_be_released():
     assert "s" not in synth.schema_.columns
 
 
-@pytest.mark.slow
-def test_a_million_categories():
-    n_rows = 1_000_000
-    rows = pd.Series(np.arange(n_rows))
-    frame = pd.DataFrame({"s": "key " + rows.astype(str), "u": rows / n_rows})
-    synth = GPATESynthesizer(n_iter=2)
-    with pytest.warns(DegradedResultWarning, match=r"no category of 's'"):
-        synth.fit(frame)
-    assert synth.sample(10)["s"].isna().all()
-
-
 @pytest.mark.parametrize("synthesizer", PLAIN_PRIVATE.values(), ids=PLAIN_PRIVATE)
 def test_plan_says_so_in_advance(synthesizer):
     """Too few rows, or too many categories: the note is there before any data."""
@@ -360,22 +273,3 @@ def test_plan_says_so_in_advance(synthesizer):
     assert poor.str.contains("too many categories").all()
     small = synth.set_params(epsilon=1e-6).plan(10**5, schema=schema)["note"]
     assert small.str.contains("too few rows").all()
-
-
-def test_declared_categories_beyond_the_budget_warn():
-    schema = TableSchema(
-        {"s": Categorical([f"{level}" for level in range(5000)])}, n_rows=3000
-    )
-    frame = pd.DataFrame({"s": [f"{row % 5000}" for row in range(3000)]})
-    synth = IndependentSynthesizer(schema=schema)
-    assert "too many categories" in synth.plan()["note"][0]
-    with pytest.warns(DegradedResultWarning, match="too many categories"):
-        synth.fit(frame)
-    assert synth.sample(100)["s"].isin(schema.columns["s"].categories).all()
-
-
-def test_all_errors_are_ours():
-    """One class of exception catches everything that a table can cause."""
-    for bad, _ in TABLES.values():
-        with pytest.raises(SkdpsynthError):
-            IndependentSynthesizer(target="y").fit(bad)

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from _instances import PLAIN
 
-from skdpsynth import PrivacyBudget
 from skdpsynth.schema import Boolean, Continuous, TableSchema
 
 ALL = [type(synthesizer) for synthesizer in PLAIN.values()]
@@ -70,20 +69,6 @@ def cases():
         for parameters in TOO_MANY:
             if names >= set(parameters):
                 yield synthesizer, parameters
-
-
-@pytest.fixture
-def untouched(monkeypatch):
-    """A budget that must not be charged; no ledger may be opened."""
-
-    def no_ledger(*_, **__):
-        raise AssertionError("a PrivacyAccountant was made")
-
-    monkeypatch.setattr("skdpsynth.base.PrivacyAccountant", no_ledger)
-    budget = PrivacyBudget(10.0, 1e-3)
-    yield budget
-    assert budget.spent == (0.0, 0.0)
-    assert len(budget.charges) == 0
 
 
 @pytest.mark.parametrize(("synthesizer", "bad"), list(cases()), ids=str)

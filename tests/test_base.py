@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-import pickle
 import time
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import (
@@ -24,7 +20,6 @@ from skdpsynth.exceptions import (
 )
 from skdpsynth.measure import discover
 from skdpsynth.privacy import PrivacyAccountant, noisy_counts
-from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
 from skdpsynth.table import Metadata
 
@@ -70,33 +65,17 @@ def test_sample_before_fit():
         synth.save("absent.skdp")
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5, "3", True, None])
-def test_sample_refuses_numbers_of_rows(bad):
-    synth = IndependentSynthesizer().fit(table()[["u"]])
-    with pytest.raises(ValueError, match="n_samples must be an int >= 1"):
-        synth.sample(bad)
-    with pytest.raises(ValueError, match="random_state"):
-        synth.sample(3, random_state=np.random)
-
-
 def test_random_state_of_any_form():
     synth = IndependentSynthesizer().fit(table()[["u"]])
     for make in (lambda: 7, lambda: np.random.RandomState(7), lambda: np.int64(7)):
         first, second = (synth.sample(5, random_state=make()) for _ in range(2))
         pd.testing.assert_frame_equal(first, second)
+    with pytest.raises(ValueError, match="random_state"):
+        synth.sample(3, random_state=np.random)
     shared = np.random.RandomState(7)
     assert not synth.sample(5, random_state=shared).equals(
         synth.sample(5, random_state=shared)
     )
-
-
-def test_random_state_seeds_the_sampling_stream():
-    generated = []
-    for _ in range(2):
-        with insecure_randomness(1):
-            generated.append(IndependentSynthesizer(random_state=5).fit(table()[["u"]]))
-    first, second = (synth.sample(5) for synth in generated)
-    pd.testing.assert_frame_equal(first, second)
 
 
 def test_second_fit_forgets_the_first():
@@ -106,16 +85,8 @@ def test_second_fit_forgets_the_first():
     synth.fit(real[["v"]].to_numpy())
     assert not hasattr(synth, "classes_")
     assert not hasattr(synth, "feature_names_in_")
+    assert synth.n_features_in_ == 1
     assert synth.sample(2).columns.tolist() == ["x0"]
-
-
-def test_refused_second_fit_keeps_the_first():
-    real = table()
-    synth = IndependentSynthesizer(target="y", random_state=0).fit(real)
-    expected = synth.sample(5, random_state=0)
-    with pytest.raises(InvalidTableError):
-        synth.fit(real.drop(columns="y"))
-    pd.testing.assert_frame_equal(synth.sample(5, random_state=0), expected)
 
 
 @pytest.mark.parametrize("name", ["y", ("y", 1), frozenset("y"), b"y", 3])
@@ -149,17 +120,6 @@ def test_fit_resample_with_labels_beside_the_table(kind):
     assert len(features) == len(generated) == pytest.approx(2000, abs=8 * 30)
 
 
-def test_fit_resample_with_arrays():
-    real = table()
-    array = real[["u", "v"]].to_numpy(np.float32)
-    labels = (real["y"] == "a").to_numpy().astype(np.int8)
-    features, generated = IndependentSynthesizer().fit_resample(array, labels)
-    assert isinstance(features, np.ndarray)
-    assert features.dtype == np.float32
-    assert generated.dtype == np.int8
-    assert IndependentSynthesizer().fit_resample(array)[1] is None
-
-
 def test_target_from_exactly_one_place():
     real = table()
     described = TableSchema({"y": Categorical(["a", "b"])}, target="y")
@@ -169,74 +129,7 @@ def test_target_from_exactly_one_place():
         IndependentSynthesizer(target="y", schema=described),
     ):
         assert synth.fit(real).classes_.tolist() == ["a", "b"]
-    with pytest.raises(InvalidTableError, match="given twice"):
-        IndependentSynthesizer(target="y").fit(real, real["y"])
-    with pytest.raises(InvalidTableError, match="target of the schema"):
-        IndependentSynthesizer(target="v", schema=described).fit(real)
-    durations = real.assign(u=pd.to_timedelta(real["u"], unit="s"))
-    with pytest.raises(InvalidTableError, match=r"astype.*total_seconds"):
-        IndependentSynthesizer(target="u").fit(durations)
     assert not hasattr(IndependentSynthesizer().fit(real), "classes_")
-
-
-@pytest.mark.parametrize("synthesizer", BOTH)
-@pytest.mark.parametrize("as_frame", [True, False])
-def test_imblearn_pipeline(synthesizer, as_frame):
-    from imblearn.pipeline import make_pipeline
-
-    real = table()
-    features, labels = real[["u", "v"]], real["y"]
-    if not as_frame:
-        features, labels = features.to_numpy(), labels.to_numpy(dtype=object)
-    pipeline = make_pipeline(synthesizer(epsilon=3.0), LogisticRegression())
-    assert pipeline.fit(features, labels).score(features, labels) > 0.9
-
-
-def test_budget_holds_through_cross_validation():
-    """Clones made by scikit-learn share the budget: the third fit is refused."""
-    from imblearn.pipeline import make_pipeline
-
-    real = table()
-    budget = PrivacyBudget(2.5, 1e-4)
-    pipeline = make_pipeline(
-        IndependentSynthesizer(epsilon=1.0, budget=budget), LogisticRegression()
-    )
-    scores = cross_val_score(pipeline, real[["u", "v"]], real["y"], cv=2)
-    assert scores.min() > 0.8
-    assert budget.spent == (2.0, pytest.approx(2e-5))
-    with pytest.raises(BudgetExceededError, match="epsilon"):
-        clone(pipeline).fit(real[["u", "v"]], real["y"])
-    copies = [clone(pipeline), pickle.loads(pickle.dumps(pipeline))]
-    for copy in copies:
-        assert copy[0].budget.spent == (2.0, pytest.approx(2e-5))
-    assert len(budget.charges) == 2
-
-
-def test_budget_is_refused_before_the_table_is_encoded(monkeypatch):
-    def no_release(*_):
-        raise AssertionError
-
-    monkeypatch.setattr("skdpsynth.base.discover", no_release)
-    budget = PrivacyBudget(0.5, 1e-4)
-    with pytest.raises(BudgetExceededError):
-        IndependentSynthesizer(budget=budget).fit(table())
-    with pytest.raises(BudgetExceededError):
-        IndependentSynthesizer(epsilon=math.inf, budget=budget).fit(table())
-    assert budget.spent == (0.0, 0.0)
-
-
-def test_failed_fit_stays_charged(monkeypatch):
-    def fail(*_):
-        raise RuntimeError
-
-    monkeypatch.setattr(IndependentSynthesizer, "_fit", fail)
-    budget = PrivacyBudget(2.0, 1e-4)
-    synth = IndependentSynthesizer(budget=budget)
-    with pytest.raises(RuntimeError):
-        synth.fit(table())
-    assert budget.spent[0] == 1.0
-    with pytest.raises(NotFittedError):
-        synth.sample()
 
 
 @pytest.mark.parametrize("synthesizer", BOTH)
@@ -258,16 +151,18 @@ def test_failed_second_fit_leaves_nothing_fitted(synthesizer, where, monkeypatch
     assert vars(synth).keys() == vars(synthesizer()).keys()
 
 
-def test_refused_budget_keeps_the_first_fit():
+def test_a_refused_fit_draws_nothing_and_keeps_the_first(monkeypatch):
     real = table()
     budget = PrivacyBudget(1.0, 1e-4)
     synth = IndependentSynthesizer(target="y", budget=budget).fit(real)
-    before = {**vars(synth)}
-    with pytest.raises(BudgetExceededError):
-        synth.set_params(target=None).fit(real[["u"]])
-    after = {**vars(synth), "target": "y"}
-    assert all(after[name] is value for name, value in before.items())
-    assert after.keys() == before.keys()
+    fitted = {k: v for k, v in vars(synth).items() if k not in synth.get_params()}
+    monkeypatch.setattr("skdpsynth.base.discover", None)  # an error if it is called
+    for changes in ({"target": None}, {"epsilon": math.inf}, {"target": "absent"}):
+        with pytest.raises((BudgetExceededError, InvalidTableError)):
+            synth.set_params(**changes).fit(real[["u", "y"]])
+    assert all(getattr(synth, name) is value for name, value in fitted.items())
+    assert vars(synth).keys() == fitted.keys() | synth.get_params().keys()
+    assert len(budget.charges) == 1
 
 
 def test_nothing_can_be_drawn_after_a_fit(monkeypatch):
@@ -290,30 +185,6 @@ def test_nothing_can_be_drawn_after_a_fit(monkeypatch):
         noisy_counts(np.zeros(3, dtype=np.int64), 1, reservation)
     with pytest.raises(ReservationError, match="over"):
         accountant.reserve_gaussian("late", mu=1e-9, sensitivity=1.0)
-
-
-@pytest.mark.parametrize("synthesizer", BOTH)
-def test_features_exclude_the_target(synthesizer):
-    real = table()[["u", "y"]].assign(w=1)
-    for synth in (
-        synthesizer(target="y").fit(real),
-        synthesizer().fit(real[["u", "w"]], real["y"]),
-    ):
-        assert synth.n_features_in_ == 2
-        assert synth.feature_names_in_.tolist() == ["u", "w"]
-    for other in (real[["u", "w"]].to_numpy(), real.rename(columns={"u": 1})):
-        synth.fit(other)  # names of the fit before are forgotten
-        assert not hasattr(synth, "feature_names_in_")
-        assert synth.n_features_in_ == other.shape[1]
-
-
-def test_get_epsilon_is_a_curve():
-    synth = IndependentSynthesizer().fit(table()[["u", "v"]])
-    assert synth.get_epsilon(synth.delta_) == pytest.approx(synth.epsilon_, rel=1e-3)
-    curve = [synth.get_epsilon(delta) for delta in (1e-8, 1e-6, 1e-4, 1e-2)]
-    assert curve == sorted(curve, reverse=True)
-    with pytest.raises(ValueError, match="delta"):
-        synth.get_epsilon(1.0)
 
 
 @pytest.mark.parametrize("synthesizer", BOTH)
@@ -342,9 +213,8 @@ def test_plan_says_what_a_fit_will_do(synthesizer):
     assert noise == pytest.approx(plan["noise_std"].tolist(), rel=5e-3)
 
 
-@pytest.mark.parametrize("synthesizer", BOTH)
-def test_plan_checks_its_guesses(synthesizer):
-    synth = synthesizer(schema=LABELS)
+def test_plan_checks_its_guesses():
+    synth = IndependentSynthesizer(schema=LABELS)
     schema = TableSchema({"u": Continuous(0, 1), **LABELS.columns}, target="y")
     for bad in (0, -3, 1.5, "many"):
         with pytest.raises(ValueError, match="n_rows must be an int >= 1"):
@@ -353,15 +223,13 @@ def test_plan_checks_its_guesses(synthesizer):
         synth.plan(schema=schema)
     with pytest.raises(ValueError, match=r"n_rows must be an int >= 1\. Got True"):
         synth.plan(True, schema=schema)
-    for counts in ({"a": 100}, {"a": -1, "b": 101}, {"a": 1.5, "b": 2}, [3, 4]):
+    for counts in ({"a": -1, "b": 101}, {"a": 1.5, "b": 2}, [3, 4]):
         with pytest.raises(ValueError, match="class_counts"):
             synth.plan(100, schema=schema, class_counts=counts)
     with pytest.raises(ValueError, match="no column that could be modelled"):
         synth.plan(100)
     with pytest.raises(ValueError, match="needs to know the columns"):
-        synthesizer().plan(100)
-    with pytest.raises(ValueError, match="epsilon"):
-        synthesizer(epsilon=-1.0).plan(100, schema=schema)
+        IndependentSynthesizer().plan(100)
 
 
 def test_degraded_result_warns_at_the_line_of_the_user():
@@ -414,15 +282,3 @@ def test_sampling_costs_little_per_row(synthesizer):
         assert len(synth.sample(100_000)) == 100_000
         seconds.append(time.process_time() - start)
     assert min(seconds) < 0.5
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("synthesizer", BOTH)
-def test_a_million_rows_in_five_seconds(synthesizer):
-    rng = np.random.default_rng(0)
-    real = pd.DataFrame(rng.normal(size=(5000, 29))).rename(columns=str)
-    real["y"] = rng.integers(0, 2, 5000)
-    synth = synthesizer(target="y", epsilon=5.0).fit(real)
-    start = time.process_time()
-    assert synth.sample(1_000_000).shape == (1_000_000, 30)
-    assert time.process_time() - start < 5.0

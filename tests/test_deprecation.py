@@ -88,6 +88,7 @@ def test_the_old_name_of_the_marginal_synthesizer_is_the_same_class():
     assert caught[0].filename == __file__
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_an_old_file_is_read_by_the_new_name(tmp_path):
     """A file names the class that wrote it."""
     old = type("PairwiseSynthesizer", (skdpsynth.MarginalSynthesizer,), {})

@@ -31,9 +31,20 @@ OPTIONS = (
 )
 
 
+# Their examples train or compare; 5 to 15 seconds each.
+NIGHTLY = {"evaluation", "gan", "images", "training"}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.nightly] * (page.stem in NIGHTLY))
+        for page in DOCS
+    ],
+    ids=lambda page: page.stem,
+)
 def test_examples_of_a_page_run(page, tmp_path, monkeypatch):
     """They share names within a page, write into a folder of their own, do not warn."""
     monkeypatch.chdir(tmp_path)
@@ -46,20 +57,20 @@ def test_examples_of_a_page_run(page, tmp_path, monkeypatch):
     assert (result.attempted == 0) == (page.stem in WITHOUT_EXAMPLES)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_to_files_exist(page):
-    links = re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8"))
-    assert all((page.parent / link).exists() for link in links)
+def test_links_to_files_exist():
+    for page in PAGES:
+        links = re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8"))
+        assert [link for link in links if not (page.parent / link).exists()] == [], page
 
 
-@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
-def test_code_names_on_a_page_exist(page):
+def test_code_names_on_a_page_exist():
     """What is set as code and looks like a function or class is in the package."""
-    text = page.read_text(encoding="utf-8")
-    named = set(re.findall(r"`(?:[a-z_]+\.)?([A-Za-z_]+)(?:\([^`]*\))?`", text))
     source = "\n".join(
         path.read_text(encoding="utf-8") for path in (ROOT / "skdpsynth").rglob("*.py")
     )
     words = set(re.findall(r"[A-Za-z_]+", source))
     assert words & GONE == set()
-    assert named - words == (named & GONE if page.stem == "releases" else set())
+    for page in DOCS:
+        text = page.read_text(encoding="utf-8")
+        named = set(re.findall(r"`(?:[a-z_]+\.)?([A-Za-z_]+)(?:\([^`]*\))?`", text))
+        assert named - words == (named & GONE if page.stem == "releases" else set())

@@ -79,6 +79,7 @@ def test_our_releases_in_another_tool(run):
         assert printed.count("none moves too far") == 3
 
 
+@pytest.mark.nightly
 def test_the_picture_of_the_start_page(run, tmp_path):
     run("start_picture.py")
     assert (tmp_path / "adult-pairs.png").read_bytes().startswith(b"\x89PNG")

@@ -102,11 +102,6 @@ class LogsLevels(IndependentSynthesizer):
         return super().fit(X, y)
 
 
-def test_a_twin_that_logs_levels_is_caught(caplog, monkeypatch):
-    messages, _ = logged(LogsLevels(target="y"), rows(N), caplog, monkeypatch)
-    assert CANARY in "".join(messages)
-
-
 class LogsRows(IndependentSynthesizer):
     """A twin that says how many rows it was given."""
 
@@ -115,9 +110,11 @@ class LogsRows(IndependentSynthesizer):
         return super()._fit(rows, *others)
 
 
-def test_a_twin_that_logs_the_number_of_rows_is_caught(caplog, monkeypatch):
-    synthesizer = LogsRows(target="y")
-    assert private_numbers(*logged(synthesizer, rows(N), caplog, monkeypatch)) == [N]
+def test_twins_that_log_levels_or_the_number_of_rows_are_caught(caplog, monkeypatch):
+    messages, _ = logged(LogsLevels(target="y"), rows(N), caplog, monkeypatch)
+    assert CANARY in "".join(messages)
+    found = logged(LogsRows(target="y"), rows(N), caplog, monkeypatch)
+    assert private_numbers(*found) == [N]
 
 
 def test_the_stages_are_told_in_order(caplog, monkeypatch):

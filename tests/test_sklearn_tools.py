@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from _instances import PLAIN
 from imblearn.pipeline import make_pipeline
-from joblib.externals.loky import get_reusable_executor
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
@@ -134,20 +133,6 @@ def test_five_folds_are_five_charges():
     assert all(synthesizer.budget is budget for synthesizer in fitted)
 
 
-def test_what_comes_after_a_fit_costs_nothing(tmp_path):
-    budget = PrivacyBudget(1.0, 1e-3)
-    model = pipeline(budget).fit(X, Y)
-    spent = budget.spent
-    model.predict(X)
-    model.predict_proba(X)
-    model.score(X, Y)
-    model[0].sample(10)
-    model[0].save(tmp_path / "table.skdp")
-    model[0].privacy_report()
-    assert budget.spent == spent
-    assert len(budget.charges) == 1
-
-
 def test_a_fit_is_charged_before_its_noise_and_refused_before_it_starts(monkeypatch):
     """Three of five folds are paid for; the fourth draws nothing and reads no row."""
     from skdpsynth.privacy import _aggregators
@@ -178,21 +163,6 @@ def test_a_fit_is_charged_before_its_noise_and_refused_before_it_starts(monkeypa
     assert budget.spent == (3.0, pytest.approx(3e-5))
 
 
-def test_by_default_a_refusal_is_a_missing_score():
-    """So that it is easily overlooked; with no fit at all scikit-learn raises."""
-    budget = PrivacyBudget(3.0, 1e-3)
-    with pytest.warns(FitFailedWarning, match="BudgetExceededError"):
-        scores = cross_val_score(pipeline(budget), X, Y)
-    assert np.isnan(scores).tolist() == [False, False, False, True, True]
-    assert len(budget.charges) == 3
-    with pytest.raises(ValueError, match="All the 5 fits failed"):
-        cross_val_score(pipeline(budget), X, Y)
-    search = GridSearchCV(pipeline(budget), {"gaussiannb__var_smoothing": [1e-9]})
-    with pytest.raises(BudgetExceededError):
-        search.set_params(error_score="raise").fit(X, Y)
-    assert len(budget.charges) == 3
-
-
 def test_a_search_pays_for_every_candidate_in_every_fold_and_for_the_refit():
     budget = PrivacyBudget(100.0, 1e-3)
     grid = {"independentsynthesizer__epsilon": [4.0, 16.0]}
@@ -217,38 +187,6 @@ def test_candidates_that_share_a_table_pay_for_it_once(tmp_path):
     # What docs/sklearn.md warns of: the cache holds real rows.
     texts = [path.read_text() for path in tmp_path.rglob("metadata.json")]
     assert any(f"{X['u'].iloc[-1]:.6f}" in text for text in texts)
-
-
-@pytest.fixture
-def two_processes():
-    """Two workers of joblib, which end with the test."""
-    yield
-    get_reusable_executor().shutdown(wait=True)
-
-
-@pytest.mark.slow
-def test_the_budget_holds_in_other_processes(two_processes):
-    """Forty fits at a time on a budget of ten; then a search that passes its own."""
-    budget = PrivacyBudget(10.0, 1e-3)
-    folds = ShuffleSplit(40, random_state=0)
-    with pytest.warns(FitFailedWarning, match="30 fits failed out of a total of 40"):
-        scores = cross_val_score(pipeline(budget), X, Y, cv=folds, n_jobs=2)
-    assert np.isfinite(scores).sum() == 10
-    assert budget.spent == (10.0, pytest.approx(1e-4))
-    with pytest.raises(BudgetExceededError, match="epsilon = 0 left of 10"):
-        cross_val_score(pipeline(budget), X, Y, n_jobs=2, error_score="raise")
-    assert len(budget.charges) == 10
-
-    budget = PrivacyBudget(64.0, 1e-3)  # large: with 0.5 a fit may warn by chance
-    grid = {"independentsynthesizer__epsilon": [4.0, 16.0]}
-    search = GridSearchCV(
-        pipeline(budget), grid, cv=3, n_jobs=2, refit=False, error_score="raise"
-    )
-    search.fit(X, Y)
-    assert sorted(budget.charges["epsilon"]) == [4.0] * 3 + [16.0] * 3
-    with pytest.raises(BudgetExceededError):
-        search.fit(X, Y)
-    assert budget.spent[0] == 64.0
 
 
 def test_the_budget_holds_in_threads():

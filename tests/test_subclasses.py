@@ -20,10 +20,7 @@ from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.utils.estimator_checks import reachable
 
-pytestmark = [
-    pytest.mark.usefixtures("short_fits"),
-    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
-]
+pytestmark = pytest.mark.usefixtures("short_fits")
 
 N_ROWS, SECRET = 300, "sEcReT"
 

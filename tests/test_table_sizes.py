@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 import numpy as np
 import pytest
-from _instances import PLAIN, TRAINED
-from sklearn.base import clone
+from _instances import TRAINED
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer
-from skdpsynth.datasets import load_cervical_cancer
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 DEFAULTS = [type(synthesizer) for synthesizer in TRAINED.values()]
@@ -20,24 +17,6 @@ WIDE = TableSchema(
     {f"x{i}": Continuous(-10, 10) for i in range(19)} | {"y": Categorical([0, 1])},
     target="y",
 )
-
-
-@pytest.mark.usefixtures("short_fits")
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
-def test_858_rows_give_a_table_of_the_same_shape(synthesizer):
-    """Only the label is given; with few steps, and epsilon 1 where there is one."""
-    table = load_cervical_cancer()
-    assert len(table) == 858
-    synth = clone(synthesizer).set_params(target="Biopsy").fit(table)
-    rows = synth.sample(10)
-    assert len(rows) == 10
-    assert list(rows.columns) == list(table.columns)
-    assert list(rows.dtypes) == list(table.dtypes)
-    if isinstance(synth, GANSynthesizer):
-        assert synth.epsilon_ == math.inf
-    else:
-        assert 0.98 <= synth.epsilon_ <= 1
 
 
 def plan_of(synthesizer, n_rows, counts=None):
@@ -71,17 +50,3 @@ def test_more_rows_are_planned_no_worse(synthesizer):
     alone = plan_of(IndependentSynthesizer, 10**7)
     ratio = many["noise_std"] / alone["noise_std"]
     assert ((ratio >= 1) & (ratio < 1.5)).all()
-
-
-@pytest.mark.parametrize("synthesizer", DEFAULTS)
-def test_a_rare_class_of_ten_million_rows_trains_or_leaves_it(synthesizer):
-    """As rare as frauds in Kaggle Credit; without training, all is for the start."""
-    counts = {0: 10**7 - 17_000, 1: 17_000}
-    plan = plan_of(synthesizer, None, counts)
-    assert plan["n_iter"][0] >= 2
-    if plan["n_iter"][1] == 0:
-        alone = plan_of(IndependentSynthesizer, None, counts)
-        # A thousandth: labels have a tail of delta of their own.
-        assert plan["noise_std"][1] == pytest.approx(alone["noise_std"][1], rel=1e-3)
-    else:
-        assert plan["n_iter"][1] >= 2

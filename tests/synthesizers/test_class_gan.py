@@ -24,8 +24,6 @@ from skdpsynth import (
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
-from skdpsynth.datasets import load_adult
-from skdpsynth.metrics import marginal_fidelity
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -54,13 +52,10 @@ LEARNERS = [
     (GPATESynthesizer, FACTORS | {"hidden_dims": (16,)}, 1500, 40, 0.6),
     (GPATESynthesizer, FACTORS | VOTES, 1500, 40, 0.3),
     (PATEGANSynthesizer, RANDOM | {"n_iter": 8}, 750, 8, 0.6),
-    (PATEGANSynthesizer, FACTORS | {"hidden_dims": (8,)}, 750, 8, 0.5),
     (DPCGANSynthesizer, FACTORS | {"batch_size": 200}, 1500, 12, 0.6),
-    (DPCGANSynthesizer, FACTORS | {"n_discriminator_steps": 2}, 1500, 12, 0.6),
     (DPCGANSynthesizer, RANDOM, 1500, 12, 0.6),
     (DPGANSynthesizer, FACTORS, 3000, 12, 0.6),
     (PATETripleGANSynthesizer, RANDOM | FEW_TEACHERS | {"n_iter": 8}, 2000, 8, 0.4),
-    (PATETripleGANSynthesizer, RANDOM | DPSGD | {"n_iter": 8}, 2000, 8, 0.4),
 ]
 
 
@@ -94,7 +89,6 @@ def test_dependence_within_each_class_is_learnt(cls, mode, n_rows, n_iter, floor
     [
         (GPATESynthesizer, FACTORS | {"n_teachers": 400}, 0.25),
         (PATEGANSynthesizer, FACTORS, 0.25),
-        (PATEGANSynthesizer, FACTORS | {"noise": "laplace"}, 0.25),
         (DPCGANSynthesizer, FACTORS, 0.5),
         (PATETripleGANSynthesizer, FACTORS | {"n_teachers": 400}, 0.2),
         (PATETripleGANSynthesizer, FACTORS | DPSGD, 0.2),
@@ -117,16 +111,13 @@ def test_the_loop_beats_independent_columns(cls, mode, floor):
     assert min(dependence(ours)) > floor
 
 
-def test_columns_are_independent_where_nothing_else_is_measured():
-    """What the test above compares with."""
-    table = make_table(20_000, seed=1)
-    alone = IndependentSynthesizer(schema=make_schema(), random_state=0).fit(table)
-    assert np.abs(dependence(alone)).max() < 0.15
-
-
-@pytest.mark.parametrize("mode", [{"n_iter": 2}, FACTORS | {"n_iter": 4}], ids=str)
 @pytest.mark.parametrize(
-    "cls", [GPATESynthesizer, PATEGANSynthesizer, DPCGANSynthesizer]
+    ("cls", "mode"),
+    [
+        (GPATESynthesizer, {"n_iter": 2}),
+        (PATEGANSynthesizer, FACTORS | {"n_iter": 4}),
+        (DPCGANSynthesizer, FACTORS | {"n_iter": 4}),
+    ],
 )
 def test_training_leaves_the_measured_marginals_alone(cls, mode):
     """Training brings dependence; the marginal of a column stays what it was."""
@@ -141,28 +132,6 @@ def test_training_leaves_the_measured_marginals_alone(cls, mode):
             for s in (trained, untrained)
         )
         np.testing.assert_allclose(ours, theirs, atol=0.2)
-
-
-@pytest.mark.slow
-@pytest.mark.statistical
-def test_dependence_of_a_real_table_is_measured_and_saved(tmp_path):
-    """Adult, secure noise: independent columns have an error of 0.13 +- 0.001.
-
-    The bound is half of that. The means of two tables of 48,842 rows differ by 0.001 at
-    random, and ten of these standard deviations are 0.01: below 1e-15.
-    """
-    names = ["age", "education", "marital-status", "relationship", "sex", "income"]
-    adult = load_adult()[names]
-    settings = {"target": "income", "random_state": 0}
-    errors = []
-    for cls in (IndependentSynthesizer, PATEGANSynthesizer):
-        synthesizer = cls(epsilon=2.0, **settings).fit(adult)
-        rows = synthesizer.sample(len(adult), random_state=0)
-        errors.append(float(marginal_fidelity(adult, rows).mean()))
-    assert errors[1] < 0.5 * errors[0]
-    synthesizer.save(tmp_path / "file")
-    same = PATEGANSynthesizer.load(tmp_path / "file")
-    pd.testing.assert_frame_equal(same.sample(len(adult), random_state=0), rows)
 
 
 @pytest.mark.usefixtures("short_fits")
@@ -239,8 +208,6 @@ def test_where_a_class_has_little_signal_it_only_measures(cls):
     assert plan["n_iter"]["v"] == 0 < plan["n_iter"]["u"]
     assert plan["noise_std"]["v"] == pytest.approx(alone["noise_std"]["v"], rel=2e-3)
     assert plan["noise_std"]["u"] > alone["noise_std"]["u"]
-    asked = plan_of(cls, counts, n_iter=2, **FACTORS)
-    assert list(asked["n_iter"]) == [2, 2]
 
 
 @pytest.mark.parametrize("cls", FIVE)
@@ -259,10 +226,13 @@ def test_a_class_without_tables_borrows_and_does_not_train(cls):
 
 @pytest.mark.parametrize("cls", FIVE)
 def test_one_column_has_no_dependence_to_learn(cls):
+    """Steps that are asked for are not run, and the report says why."""
     table = make_table(500)[["a", "y"]]
     synthesizer = cls(target="y", epsilon=50.0, n_iter=5).fit(table)
     assert synthesizer.n_iter_ == 0
-    names = {entry.name for entry in synthesizer.privacy_report().entries}
+    report = synthesizer.privacy_report()
+    assert any("one column only" in note for note in report.notes)
+    names = {entry.name for entry in report.entries}
     assert names <= {
         "class labels and counts",
         "column ranges",
@@ -274,27 +244,14 @@ def test_one_column_has_no_dependence_to_learn(cls):
 
 # --- Behaviour ----------------------------------------------------------------------
 
+TEACHERS, SHORT = {"n_teachers": 20, "batch_size": 8}, {"n_generator_steps": 2}
 QUICK = {
-    GPATESynthesizer: {"n_teachers": 20, "batch_size": 8},
-    PATEGANSynthesizer: {"n_teachers": 20, "batch_size": 8, "n_generator_steps": 2},
-    DPCGANSynthesizer: {"n_generator_steps": 2},
-    DPGANSynthesizer: {"n_generator_steps": 2},
-    PATETripleGANSynthesizer: {
-        "n_teachers": 20,
-        "batch_size": 8,
-        "n_generator_steps": 2,
-    },
+    GPATESynthesizer: TEACHERS,
+    PATEGANSynthesizer: TEACHERS | SHORT,
+    DPCGANSynthesizer: SHORT,
+    DPGANSynthesizer: SHORT,
+    PATETripleGANSynthesizer: TEACHERS | SHORT,
 }
-MODES = [
-    (GPATESynthesizer, {}),
-    (GPATESynthesizer, VOTES),
-    (PATEGANSynthesizer, {}),
-    (PATEGANSynthesizer, {"noise": "laplace"}),
-    (DPCGANSynthesizer, {}),
-    (DPGANSynthesizer, {}),
-    (PATETripleGANSynthesizer, {}),
-    (PATETripleGANSynthesizer, DPSGD),
-]
 
 
 def quick(cls, **parameters):
@@ -317,27 +274,19 @@ def test_a_saved_fit_is_the_same(way, tmp_path):
         np.testing.assert_array_equal(loaded.n_teachers_, fitted.n_teachers_)
 
 
-@pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize(("cls", "mode"), MODES, ids=str)
-def test_without_a_target_all_rows_are_one_class(cls, mode):
-    table = make_table(3000)[["a", "b"]]
-    synthesizer = quick(cls, **mode).fit(table)
-    assert not hasattr(synthesizer, "classes_")
-    assert list(synthesizer.sample(10).columns) == ["a", "b"]
-    assert 0.98 * 8 <= synthesizer.epsilon_ <= 8
-    assert synthesizer.n_iter_ == 3
-    names = {entry.name for entry in synthesizer.privacy_report().entries}
-    assert not any("unlabelled" in name or "classifier" in name for name in names)
-
-
+@pytest.mark.usefixtures("hardly_any_fit")
 @pytest.mark.parametrize("cls", FIVE)
 def test_a_class_of_which_no_row_came_still_runs(cls):
-    """And teachers have two planned rows at least, however many are asked for."""
+    """And teachers have two planned rows at least, however many are asked for.
+
+    On a device that is given as an object.
+    """
     table = make_table(300)
     counts = {"u": 0, "v": 0, "w": 0} | table["y"].value_counts().to_dict()
     schema = TableSchema(make_schema(3).columns, target="y", class_counts=counts)
     more = {"n_teachers": 500} if "n_teachers" in QUICK[cls] else {}
-    synthesizer = quick(cls, schema=schema, **more).fit(table)
+    device = torch.device("cpu")
+    synthesizer = quick(cls, schema=schema, device=device, **more).fit(table)
     assert set(synthesizer.sample(300, sampling_strategy="balanced")["y"]) == {*"uvw"}
     if more:
         planned = table["y"].value_counts()[["u", "v"]]  # two digits of them
@@ -345,8 +294,7 @@ def test_a_class_of_which_no_row_came_still_runs(cls):
         assert synthesizer.n_teachers_[2] == 1
 
 
-@pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize("verbose", [0, 1])
+@pytest.mark.usefixtures("hardly_any_fit")
 @pytest.mark.parametrize(
     ("cls", "name", "total"),
     [
@@ -357,11 +305,14 @@ def test_a_class_of_which_no_row_came_still_runs(cls):
         (PATETripleGANSynthesizer, "PATE-TripleGAN", 3),
     ],
 )
-def test_the_progress_bar_counts_planned_steps(cls, name, total, verbose, capsys):
-    synthesizer = quick(cls, schema=make_schema(), verbose=verbose)
-    synthesizer.fit(make_table(400))
+def test_the_progress_bar_counts_planned_steps(cls, name, total, capsys):
+    """If it is asked for."""
+    synthesizer = quick(cls, schema=make_schema()).fit(make_table(400))
+    assert capsys.readouterr().err == ""
+    synthesizer.set_params(verbose=1).fit(make_table(400))
     shown_text = capsys.readouterr().err
-    assert (f"{total}/{total}" in shown_text and name in shown_text) == bool(verbose)
+    assert f"{total}/{total}" in shown_text
+    assert name in shown_text
 
 
 @pytest.mark.usefixtures("short_fits")
@@ -376,13 +327,6 @@ def test_a_class_without_any_value_of_a_column_trains(cls):
     assert fake.loc[fake["y"] == "u", "c"].isna().mean() > 0.8
 
 
-@pytest.mark.parametrize("cls", FIVE)
-def test_a_column_without_any_level_is_no_obstacle(cls):
-    table = make_table(300).assign(nothing=pd.Series([None] * 300, dtype=object))
-    synthesizer = quick(cls, epsilon=math.inf, target="y", **FACTORS).fit(table)
-    assert synthesizer.sample(5)["nothing"].isna().all()
-
-
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("n_rows", [300, 450, 600, 1000])
 def test_what_is_reserved_is_used_where_tables_are_hardly_affordable(n_rows):
@@ -395,20 +339,13 @@ def test_what_is_reserved_is_used_where_tables_are_hardly_affordable(n_rows):
     assert all(entry.used == entry.releases for entry in entries)
 
 
-@pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize("cls", FIVE)
-def test_a_device_may_be_an_object(cls):
-    device = torch.device("cpu")
-    synthesizer = quick(cls, device=device, schema=make_schema())
-    assert len(synthesizer.fit(make_table(300)).sample(3)) == 3
-
-
 # --- What is measured, and what is said of it -----------------------------------------
 
 NUMBERS = {f"x{j}": Continuous(0, 1) for j in range(5)}
 LABELLED = TableSchema(NUMBERS | {"y": Categorical(["u", "v"])}, target="y")
 
 
+@pytest.mark.usefixtures("hardly_any_fit")
 @pytest.mark.parametrize("kind", FIVE)
 def test_training_that_is_asked_for_leaves_something_to_be_measured(kind):
     """565 rows can afford tables just so, but not beside training: then moments."""
@@ -468,6 +405,7 @@ def test_marginals_alone_promise_no_dependence():
     assert plan["dependence"].tolist() == ["", ""]
 
 
+@pytest.mark.usefixtures("hardly_any_fit")
 @pytest.mark.parametrize("kind", FIVE)
 def test_that_no_steps_run_is_said_in_words(kind, caplog):
     """By the plan, the log and the report; and nothing of it where steps run."""
@@ -480,16 +418,7 @@ def test_that_no_steps_run_is_said_in_words(kind, caplog):
     assert words in caplog.text
     training = synthesizer.plan(class_counts=dict(table["y"].value_counts()))
     assert training["training"].str.contains("no adversarial steps").all()
-    asked = kind(4.0, schema=schema, n_iter=2)
+    asked = quick(kind, epsilon=4.0, schema=schema)
     assert not any(words in note for note in asked.fit(table).privacy_report().notes)
     training = asked.plan(class_counts=dict(table["y"].value_counts()))
-    assert training["training"].tolist() == ["2 adversarial steps"] * len(training)
-
-
-@pytest.mark.parametrize("kind", FIVE)
-def test_steps_that_were_asked_for_in_vain_are_explained(kind):
-    """Of one column there is no dependence to learn."""
-    table = pd.DataFrame({"x": np.random.default_rng(0).random(300)})
-    schema = TableSchema({"x": Continuous(0, 1)})
-    notes = kind(4.0, schema=schema, n_iter=2).fit(table).privacy_report().notes
-    assert any("one column only" in note for note in notes)
+    assert training["training"].tolist() == ["3 adversarial steps"] * len(training)

@@ -12,19 +12,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from _correlated import make_schema, make_table
 from _releases import flow, influence, watched
 from _small_table import COLUMNS
 from _twins import after_encoding
-from _ways import DECLARED, DELTA, TABLE, WAYS, table_of, without_schema
+from _ways import DELTA, TABLE, WAYS, table_of, without_schema
 from opacus.accountants import PRVAccountant
 from scipy.stats import binomtest
 from sklearn.base import clone
 
-from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer, GANSynthesizer
+from skdpsynth import DPCGANSynthesizer, GANSynthesizer
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.schema import TableSchema
@@ -63,7 +62,7 @@ def test_training_gets_what_a_clear_signal_needs_and_no_more():
     np.testing.assert_allclose(some / more, 1.5**2)
 
 
-@pytest.mark.parametrize("n_rows", [1_000, 10**5, 10**7])
+@pytest.mark.parametrize("n_rows", [1_000, 10**7])
 def test_noise_of_a_sampled_step_is_at_least_3_clipping_norms(n_rows):
     """Otherwise samples are larger: the mean is as good, the accounting tighter."""
     synthesizer = DPCGANSynthesizer(
@@ -103,7 +102,7 @@ def test_what_is_printed_does_not_depend_on_the_run():
     settings = {"init": "random", "batch_size": 4, "noise_multiplier": 2}
     synthesizer = DPCGANSynthesizer(target="y", n_generator_steps=1, **settings)
     table = make_table(30)
-    reports = [clone(synthesizer).fit(table).privacy_report() for _ in range(3)]
+    reports = [clone(synthesizer).fit(table).privacy_report() for _ in range(2)]
     prices = {(r.epsilon, r.epsilon_replace_one, r.epsilon_by_delta) for r in reports}
     assert len(prices) == 1
     assert reports[0].epsilon == pytest.approx(0.9995, abs=1e-4)
@@ -363,10 +362,3 @@ def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
     settings = {"weight_clip": 0.01, "hidden_dims": hidden_dims}
     clone(WAYS["dpgan"]).set_params(**settings).fit(TABLE)
     assert max(bounds) == pytest.approx(0.01)
-
-
-def test_the_default_bound_is_saved(tmp_path):
-    DPGANSynthesizer(schema=DECLARED).fit(TABLE).save(tmp_path / "model.skdp")
-    same = DPGANSynthesizer.load(tmp_path / "model.skdp")
-    assert same.weight_clip == 0.1
-    assert isinstance(same.sample(5), pd.DataFrame)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from _correlated import make_schema, make_table
 from _releases import GRID, flow, influence, watched
-from _twins import after_encoding
+from _twins import after_encoding, slices, standardised_together
 from _ways import DELTA, TABLE, WAYS, table_of, without_schema
 from sklearn.base import clone
 
@@ -159,10 +159,6 @@ def test_most_teachers_have_something_to_say(way):
 # --- Broken twins ------------------------------------------------------------------
 
 
-def slices(n_units, n_teachers, rng):
-    return np.arange(n_units) * n_teachers // n_units
-
-
 def centred_together(*arguments):
     vectors = teacher_gradients(*arguments)
     return vectors - vectors.mean(axis=0)
@@ -171,10 +167,6 @@ def centred_together(*arguments):
 def scaled_together(*arguments):
     vectors = teacher_gradients(*arguments)
     return vectors / np.linalg.norm(vectors)
-
-
-def standardised_together(scores):
-    return scores / np.float32(scores.std())
 
 
 teacher_gradients = _gpate.teacher_gradients

@@ -59,30 +59,6 @@ def test_marginals_of_each_class(epsilon, most):
     assert abs((fake["skewed"] == 0).mean() - 0.3) < 0.05
 
 
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-def test_more_budget_is_better():
-    """Mean error of the distributions falls from epsilon 0.05 to epsilon 5."""
-    real = table(4000)
-    schema = TableSchema(
-        {
-            "shifted": Continuous(-5, 8),
-            "skewed": Continuous(0, 2000),
-            "level": Categorical(["x", "y", "z"]),
-            "y": Categorical([0, 1]),
-        },
-        target="y",
-    )
-    error = {}
-    for epsilon in (0.05, 5.0):
-        fits = []
-        for _ in range(4):
-            synth = IndependentSynthesizer(epsilon=epsilon, schema=schema)
-            fake = synth.fit(real).sample(10_000, sampling_strategy="balanced")
-            fits.append(np.mean(list(differences(real, fake).values())))
-        error[epsilon] = np.mean(fits)
-    assert error[5.0] < 0.6 * error[0.05]
-
-
 def test_columns_are_independent_within_a_class():
     """Columns that are equal come out independent.
 

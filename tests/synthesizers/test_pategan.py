@@ -36,7 +36,7 @@ import pytest
 import torch
 from _correlated import make_schema
 from _releases import flow, influence, watched
-from _twins import after_encoding
+from _twins import after_encoding, slices, standardised_together
 from _ways import TABLE, WAYS, table_of, without_schema
 from sklearn.base import clone
 
@@ -195,14 +195,6 @@ class DrawnAnew(_pategan.TeacherEnsemble):
         order = 1 + self._batch_rng.permutation(len(self._rows) - 1)
         self._rows[1:] = self._rows[order]
         super().train_step(fake_rows, features)
-
-
-def slices(n_units, n_teachers, rng):
-    return np.arange(n_units) * n_teachers // n_units
-
-
-def standardised_together(scores):
-    return scores / np.float32(scores.std())
 
 
 TWINS = [

@@ -55,10 +55,7 @@ from skdpsynth.table import PrivateRows
 from skdpsynth.training import _teachers
 from skdpsynth.utils.estimator_checks import reachable
 
-pytestmark = [
-    pytest.mark.usefixtures("hardly_any_fit"),
-    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning"),
-]
+pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 MEASURED = {"coarse marginals", "marginals", "tables of 2", "tables of 3"}
 SUMS, ANSWERS, TESTS = (
