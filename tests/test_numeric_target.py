@@ -159,3 +159,18 @@ def test_a_target_alone_is_no_table():
     synth = IndependentSynthesizer(target="price", schema=TableSchema(hidden))
     with pytest.raises(InvalidSchemaError, match="besides the target"):
         synth.fit(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "measured"), [("whole", False), ("whole declared", True), ("float", True)]
+)
+def test_whole_numbers_are_labels_unless_declared(name, measured):
+    table = TABLE.assign(price=TABLE["price"].round().astype(int) % 3)
+    schema = None
+    if name == "whole declared":
+        schema = TableSchema({"price": Continuous(0, 2, integer=True)})
+    if name == "float":
+        table = table.assign(price=TABLE["price"])
+    synth = IndependentSynthesizer(5.0, target="price", schema=schema).fit(table)
+    assert hasattr(synth, "classes_") is not measured
+    assert synth.sample(5)["price"].dtype == table["price"].dtype

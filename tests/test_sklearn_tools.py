@@ -240,3 +240,32 @@ def test_folds_by_position_move_other_rows_too(folds, expected):
             for kept in (everybody, others)
         )
         assert moved(*parts, gone) == 0
+
+
+def test_what_comes_after_a_fit_costs_nothing(tmp_path):
+    budget = PrivacyBudget(1.0, 1e-3)
+    model = pipeline(budget).fit(X, Y)
+    spent = budget.spent
+    model.predict(X)
+    model.predict_proba(X)
+    model.score(X, Y)
+    model[0].sample(10)
+    model[0].save(tmp_path / "table.skdp")
+    model[0].privacy_report()
+    assert budget.spent == spent
+    assert len(budget.charges) == 1
+
+
+def test_by_default_a_refusal_is_a_missing_score():
+    """So that it is easily overlooked; with no fit at all scikit-learn raises."""
+    budget = PrivacyBudget(3.0, 1e-3)
+    with pytest.warns(FitFailedWarning, match="BudgetExceededError"):
+        scores = cross_val_score(pipeline(budget), X, Y)
+    assert np.isnan(scores).tolist() == [False, False, False, True, True]
+    assert len(budget.charges) == 3
+    with pytest.raises(ValueError, match="All the 5 fits failed"):
+        cross_val_score(pipeline(budget), X, Y)
+    search = GridSearchCV(pipeline(budget), {"gaussiannb__var_smoothing": [1e-9]})
+    with pytest.raises(BudgetExceededError):
+        search.set_params(error_score="raise").fit(X, Y)
+    assert len(budget.charges) == 3

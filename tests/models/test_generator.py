@@ -231,3 +231,13 @@ def test_a_borrower_gets_the_loadings_of_another_class():
         source = 1 if c == 2 else c
         np.testing.assert_array_equal(own["loadings"], before[source]["loadings"])
         np.testing.assert_array_equal(own["location"], before[c]["location"])
+
+
+def test_features_do_not_follow_later_steps():
+    """Teachers see one public map during a step."""
+    trainer = make_trainer(ALL)
+    features, rows = trainer.features(), torch.randn(5, N_COLUMNS)
+    before = features(rows)
+    trainer.ascend(torch.ones(len(trainer.units)))
+    assert torch.equal(features(rows), before)
+    assert not torch.equal(trainer.features()(rows), before)

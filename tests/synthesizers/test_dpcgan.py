@@ -12,18 +12,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from _correlated import make_schema, make_table
 from _releases import flow, influence, watched
 from _small_table import COLUMNS
 from _twins import after_encoding
-from _ways import DELTA, TABLE, WAYS, table_of, without_schema
+from _ways import DECLARED, DELTA, TABLE, WAYS, table_of, without_schema
 from opacus.accountants import PRVAccountant
 from scipy.stats import binomtest
 from sklearn.base import clone
 
-from skdpsynth import DPCGANSynthesizer, GANSynthesizer
+from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer, GANSynthesizer
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.schema import TableSchema
@@ -362,3 +363,10 @@ def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
     settings = {"weight_clip": 0.01, "hidden_dims": hidden_dims}
     clone(WAYS["dpgan"]).set_params(**settings).fit(TABLE)
     assert max(bounds) == pytest.approx(0.01)
+
+
+def test_the_default_bound_is_saved(tmp_path):
+    DPGANSynthesizer(schema=DECLARED).fit(TABLE).save(tmp_path / "model.skdp")
+    same = DPGANSynthesizer.load(tmp_path / "model.skdp")
+    assert same.weight_clip == 0.1
+    assert isinstance(same.sample(5), pd.DataFrame)

@@ -144,3 +144,27 @@ def test_quantile_scale_follows_a_skewed_column(epsilon, global_random_seed):
         for scale in ("linear", "quantile")
     }
     assert errors["quantile"] < 0.7 * errors["linear"]
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+def test_more_budget_is_better():
+    """Mean error of the distributions falls from epsilon 0.05 to epsilon 5."""
+    real = table(4000)
+    schema = TableSchema(
+        {
+            "shifted": Continuous(-5, 8),
+            "skewed": Continuous(0, 2000),
+            "level": Categorical(["x", "y", "z"]),
+            "y": Categorical([0, 1]),
+        },
+        target="y",
+    )
+    error = {}
+    for epsilon in (0.05, 5.0):
+        fits = []
+        for _ in range(4):
+            synth = IndependentSynthesizer(epsilon=epsilon, schema=schema)
+            fake = synth.fit(real).sample(10_000, sampling_strategy="balanced")
+            fits.append(np.mean(list(differences(real, fake).values())))
+        error[epsilon] = np.mean(fits)
+    assert error[5.0] < 0.6 * error[0.05]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import skdpsynth
 from skdpsynth import (
     DPCGANSynthesizer,
     DPGANSynthesizer,
@@ -151,3 +152,11 @@ def test_what_a_network_needs_is_said(cls, given, missing):
     synthesizer = cls(schema=SCHEMA, generator_hidden_dims=(4,), **given)
     with pytest.raises(ValueError, match=missing):
         synthesizer.fit(make_table(50))
+
+
+def test_every_synthesizer_that_trains_takes_a_network():
+    classes = (getattr(skdpsynth, name) for name in skdpsynth.__all__)
+    parameters = [c().get_params() for c in classes if hasattr(c, "sample")]
+    trains = [own for own in parameters if "learning_rate" in own]
+    assert len(trains) == 6
+    assert all("generator_hidden_dims" in own for own in trains)

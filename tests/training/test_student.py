@@ -178,3 +178,11 @@ def test_labels_that_say_next_to_nothing_have_little_information():
     buffer = LabelBuffer()
     buffer.rounds.append(LabelledRows(None, torch.full((4, 3), 1e-12), torch.ones(4)))
     assert _information(buffer) == (1e-12, 1e-12)
+
+
+def test_features_of_a_row_do_not_depend_on_other_rows():
+    trainer = make_trainer(50)
+    view = View.of(trainer)
+    rows = trainer.rows(trainer.draw(9))
+    alone = torch.stack([view.features(row[None])[0] for row in rows])
+    torch.testing.assert_close(view.features(rows), alone)
