@@ -16,17 +16,12 @@ from skdpsynth.measure._allocation import (
     allocate,
     allocate_measurements,
     measured_form,
-    plan_table,
 )
-from skdpsynth.measure._discovery import (
-    discover,
-    discovery_share,
-)
-from skdpsynth.measure._guess import guess_table, guessed_layout
+from skdpsynth.measure._discovery import discover, discovery_share
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._model import TableModel
-from skdpsynth.measure._remarks import remarks
+from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
 from skdpsynth.measure._shares import (
     CLASSIFIER_SHARE,
     DPSGD_SHARES,

@@ -8,27 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-import pandas as pd
-
-from skdpsynth.measure._discovery import (
-    RANGES_FROM,
-    count_noise_std,
-    discovery_mu_share,
-    label_thresholds,
-    public_labels,
-    range_noise_std,
-    threshold_delta,
-    undeclared_columns,
-)
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._shares import (
-    CATEGORIES_SHARE,
-    CLASS_SHARE,
     PAIRS_SHARE,
-    RANGES_SHARE,
     TRIPLES_SHARE,
 )
 from skdpsynth.measure._tables import (
@@ -46,30 +30,23 @@ from skdpsynth.measure._tables import (
     planned_tables,
     triple_groups,
 )
-from skdpsynth.privacy import grid_noise_std, key_threshold
+from skdpsynth.privacy import grid_noise_std
 from skdpsynth.table import (
     CategoryDomain,
-    NumericDomain,
-    declared_domain,
     is_continuous,
-    modelled_columns,
-    rounded,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.measure._guess import Guess
-    from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.table import ColumnDomain
 
-    # Labels, rows, numbers of continuous and other columns, mu: what a class may spend.
     PlanClasses = Callable[
         [Sequence[Hashable], NDArray[np.float64], int, int, float], list["Allocation"]
     ]
-
 
 # What is measured of a table beside its marginals: tables of pairs (and of triples,
 # where they are affordable), second moments, nothing; or not even the marginals.
@@ -79,7 +56,6 @@ Form = Literal["pairs", "moments", "marginals", "random"]
 _SIGNAL_FROM = 1.0
 
 NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
-RARE_FROM = 0.1  # share of the rows in merged categories that matters
 NO_STEPS = (
     "No adversarial steps were run: the generator is fitted to the measurements alone. "
     "Set n_iter to run the loop of the paper after them."
@@ -422,145 +398,3 @@ def _with_tables(
         n_table_cells=cells * n_tables // all_pairs(n_columns),
         pairs=replace(plan.pairs, noise_std=noise_std),
     )
-
-
-# Stands for a range that must be found: a numeric column of as many cells as any.
-_ANY_RANGE = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
-_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
-
-
-def plan_table(
-    plan_classes: PlanClasses,
-    accountant_of: Callable[[float], PrivacyAccountant],
-    epsilon: float,
-    guess: Guess,
-    *,
-    dependent: bool,
-    adversarial: bool,
-) -> pd.DataFrame:
-    """Show the allocation of every class of a guessed table.
-
-    `dependent` tells whether the algorithm learns how columns depend on each other,
-    `adversarial` whether it has a loop of training.
-    """
-    found = _allocated(plan_classes, accountant_of(epsilon), guess)
-    needed = np.full(len(found.plans), math.nan)
-    for other in _EPSILONS:  # the largest cost most time, where the noise is given
-        at = _allocated(plan_classes, accountant_of(other), guess)
-        clean = np.array([not note for note in at.notes])
-        needed[clean & np.isnan(needed)] = other
-        if clean.all():
-            break
-    plans, of_all = found.plans, _notes_of_all(guess, found.domains)
-    dependent = dependent and len(found.domains) > 1
-    of_each = [
-        NO_DEPENDENCE if dependent and plan.dependence == "lost" else ""
-        for plan in plans
-    ]
-    notes = [
-        "; ".join(filter(None, (*both, *of_all)))
-        for both in zip(found.notes, of_each, strict=True)
-    ]
-    fitted = "fitted to the measurements"
-    columns: dict[str, Callable[[Allocation], Any]] = {
-        "class": lambda plan: plan.label,
-        "rows": lambda plan: int(plan.n_rows),
-        "bins": lambda plan: plan.n_bins,
-        "noise_std": lambda plan: plan.marginals.noise_std,
-        "tables": lambda plan: plan.n_tables,
-        "table_cells": lambda plan: plan.n_table_cells,
-        "table_noise_std": lambda plan: plan.pairs.noise_std,
-        "signal_to_noise": lambda plan: plan.signal_to_noise,
-        "dependence": lambda plan: plan.dependence if dependent else "",
-        "n_teachers": lambda plan: plan.n_teachers,
-        "n_iter": lambda plan: plan.n_iter,
-        "training": lambda plan: plan.training_words if adversarial else fitted,
-        "step_noise_std": lambda plan: (
-            plan.training.noise_std if plan.training else 0.0
-        ),
-    }
-    return pd.DataFrame(
-        {name: [value(plan) for plan in plans] for name, value in columns.items()}
-        | {
-            "label_threshold": found.labels_from,
-            "category_threshold": found.categories_from,
-            "epsilon_needed": needed,
-            "note": notes,
-        }
-    )
-
-
-@dataclass(frozen=True)
-class _Allocated:
-    """The allocation of a guessed table, and what must be found before it."""
-
-    plans: list[Allocation]
-    domains: list[ColumnDomain | None]
-    labels_from: NDArray[np.float64]  # noisy rows from which a label is found
-    categories_from: int  # and a category
-    notes: list[str]  # of each class, on what a larger epsilon would mend
-
-
-def _allocated(
-    plan_classes: PlanClasses, accountant: PrivacyAccountant, guess: Guess
-) -> _Allocated:
-    layout, schema = guess.layout, guess.schema
-    columns = modelled_columns(layout, schema)
-    cap = accountant.mu_cap  # it may be infinite
-    mu = cap * math.sqrt(1.0 - discovery_mu_share(layout, schema))
-    domains = [declared_domain(column, schema) for column in columns]
-    keyed, numeric = undeclared_columns(layout, schema)
-    pairs = zip(columns, domains, strict=True)
-    # A range that must be found may turn out to be narrow; that is not known yet.
-    likely = [_ANY_RANGE if column in numeric else domain for column, domain in pairs]
-    target, mu_labels = layout.label_column, cap * math.sqrt(CLASS_SHARE)
-    plans = allocate(
-        plan_classes,
-        guess.labels,
-        rounded(guess.counts),
-        likely,
-        mu,
-        count_std=count_noise_std(target, schema, mu_labels),
-        measured=layout.measured,
-    )
-    key_delta = threshold_delta(layout, schema, accountant.delta)
-    categories_from = 0
-    if keyed:
-        noise_std = grid_noise_std(
-            cap * math.sqrt(CATEGORIES_SHARE), math.sqrt(len(keyed))
-        )
-        categories_from = key_threshold(noise_std, key_delta, len(keyed))
-    labels_from = np.zeros(len(plans))
-    if target is not None and public_labels(target, schema) is None:
-        labels_from = label_thresholds(guess.labels, target.kind, mu_labels, key_delta)
-    n_rows, of_all = guess.counts.sum(), []
-    if categories_from >= n_rows:
-        of_all.append("too few rows for any undeclared category to be found")
-    elif categories_from > RARE_FROM * n_rows:
-        of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
-    range_std = range_noise_std(len(numeric), cap * math.sqrt(RANGES_SHARE))
-    if numeric and range_std * RANGES_FROM > n_rows:
-        of_all.append("too few rows to find undeclared ranges: some are guesses")
-    notes = []
-    for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
-        rare = "too few rows for its label to be found" if 0 < needed >= rows else ""
-        notes.append("; ".join(filter(None, (plan.note, rare, *of_all))))
-    return _Allocated(plans, domains, labels_from, categories_from, notes)
-
-
-def _notes_of_all(guess: Guess, domains: list[ColumnDomain | None]) -> list[str]:
-    """Say what is poor about a table whatever the budget."""
-    notes = []
-    if guess.layout.label_column is not None and len(guess.labels) == 1:
-        notes.append("one class only: a classifier has nothing to learn")
-    n_fixed = sum(domain is not None and _is_fixed(domain) for domain in domains)
-    if n_fixed:
-        notes.append(f"{n_fixed} of {len(domains)} columns can hold one value only")
-    return notes
-
-
-def _is_fixed(domain: ColumnDomain) -> bool:
-    """Whether one value (or none) is all that a domain has."""
-    if isinstance(domain, NumericDomain):
-        return domain.low == domain.high and not domain.nullable
-    return len(domain.categories) + domain.nullable <= 1

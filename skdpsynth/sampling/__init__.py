@@ -3,8 +3,4 @@
 from skdpsynth.sampling._sampler import Sampler
 from skdpsynth.sampling._where import DrawRanks, drawn_within
 
-__all__ = [
-    "DrawRanks",
-    "Sampler",
-    "drawn_within",
-]
+__all__ = ["DrawRanks", "Sampler", "drawn_within"]

@@ -1,8 +1,8 @@
 """Tables and what is public about them. No noise is drawn here, and no torch.
 
 `open_table` reads any source and checks it; a `TableLayout` has names, dtypes and
-kinds; `encode_rows` turns rows into `PrivateRows`: ranks and codes of categories and
-classes. A domain (`NumericDomain`, `CategoryDomain`) says how values of a column are
+kinds; `encode_rows` turns rows into `PrivateRows`: ranks, codes of categories, codes of
+classes. A domain (`NumericDomain`, `LevelDomain`) says how the values of a column are
 laid out, a `MarginalTransform` how they are distributed in a class.
 """
 

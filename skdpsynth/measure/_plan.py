@@ -1,0 +1,639 @@
+"""What users are told: by `plan` before any data is touched, by remarks after a fit.
+
+The table of a plan is guessed from names, dtypes, a schema and counts; its numbers are
+those of `allocate`. A fit gives its remarks in one warning, with a few names, and in
+its report with all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
+from skdpsynth.measure._discovery import (
+    RANGES_FROM,
+    count_noise_std,
+    discovery_mu_share,
+    label_thresholds,
+    public_labels,
+    range_noise_std,
+    threshold_delta,
+    undeclared_columns,
+)
+from skdpsynth.measure._shares import (
+    CATEGORIES_SHARE,
+    CLASS_SHARE,
+    RANGES_SHARE,
+)
+from skdpsynth.privacy import grid_noise_std, key_threshold
+from skdpsynth.schema import Boolean, Continuous, Datetime, is_object, known_kind
+from skdpsynth.table import (
+    CategoryDomain,
+    ColumnLayout,
+    NumericDomain,
+    TableLayout,
+    check_schema,
+    declared_domain,
+    modelled_columns,
+    rounded,
+)
+from skdpsynth.utils.containers import dtypes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.measure._model import TableModel
+    from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
+    from skdpsynth.schema import Column, TableSchema
+    from skdpsynth.table import ColumnDomain
+
+    PlanClasses = Callable[
+        [Sequence[Hashable], NDArray[np.float64], int, int, float], list["Allocation"]
+    ]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A table that nobody has read; its only label is None without a target."""
+
+    layout: TableLayout
+    schema: TableSchema | None
+    labels: tuple[Hashable, ...]
+    counts: np.ndarray  # rows of each class
+
+
+def guessed_layout(
+    dtypes: Mapping[Hashable, Any] | pd.Series | None,
+    schema: TableSchema | None,
+    target: Hashable,
+    last: TableLayout | None = None,
+) -> TableLayout:
+    """Lay out a table: by its dtypes, as the last one, or by a schema alone.
+
+    An object column counts as text, unless the schema says Boolean.
+    """
+    described = {} if schema is None else schema.columns
+    if dtypes is not None:
+        dtypes = dtypes_of(dtypes)
+        layout = TableLayout.of(_read_dtypes(dtypes, described), target, schema)
+        if target is not None and target not in dtypes:
+            msg = f"The target {target!r} is not in dtypes. Give those of all columns."
+            raise InvalidSchemaError(msg)
+    elif last is not None:
+        layout = last
+    elif schema is not None:
+        columns = [_layout_of(name, column) for name, column in described.items()]
+        if target is not None and target not in described:
+            columns.append(ColumnLayout(target, None, "categorical", True))
+        return TableLayout.of(tuple(columns), target, schema)
+    else:
+        raise InvalidSchemaError(
+            "plan needs to know the columns. Give dtypes=df.dtypes (names and dtypes "
+            "are public), or schema=TableSchema(...) in the constructor or here."
+        )
+    if schema is not None:
+        check_schema(schema, layout)
+    return layout
+
+
+def guess_table(
+    layout: TableLayout,
+    schema: TableSchema | None,
+    n_rows: int | None,
+    class_counts: Mapping[Hashable, int] | None,
+    known_labels: tuple[Hashable, ...] = (),
+) -> Guess:
+    """Complete a guess by the schema: which classes, and how many rows has each.
+
+    `known_labels` are what an earlier fit found, used where the labels are not public.
+    """
+    if class_counts is not None and not isinstance(class_counts, Mapping):
+        raise ValueError(
+            "class_counts must be a dict from class to count. Got "
+            f"{type(class_counts).__name__} instead."
+        )
+    if layout.measured and class_counts is not None:
+        raise ValueError(
+            f"The target {layout.target!r} is a number and has no classes. Leave out "
+            "class_counts, and give n_rows."
+        )
+    if layout.target is None and class_counts is not None:  # for fit(X, y)
+        layout = _with_labels(layout, tuple(class_counts))
+    target = layout.label_column
+    labels: tuple[Hashable, ...] = (None,)
+    if target is not None:
+        public = public_labels(target, schema)
+        if public is not None:  # no category: nothing but missing values
+            labels = public or (None,)
+        else:
+            labels = tuple(class_counts or known_labels)
+            layout = _with_labels(layout, labels)
+            target = layout.label_column
+            if labels and target is not None:
+                labels = _likely_labels(target, labels)
+            if class_counts is not None:  # a usual label that was left out is empty
+                class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
+        if not labels:
+            raise InvalidSchemaError(
+                f"plan needs to know the classes of the target {layout.target!r}. Give "
+                "class_counts={label: rows, ...}, or describe it in the schema."
+            )
+    declared = None if schema is None else schema.class_counts
+    if class_counts is None and declared:
+        class_counts = declared
+    if n_rows is None and class_counts is not None:
+        n_rows = sum(class_counts.values())
+    if n_rows is None and schema is not None:
+        n_rows = schema.n_rows
+    if n_rows is None:
+        raise ValueError(
+            "plan needs a guess of the number of rows. Give n_rows=..., or "
+            "class_counts={label: rows, ...}."
+        )
+    n_rows = _checked_guess("n_rows", n_rows, least=1)
+    if schema is not None and schema.n_rows not in (None, n_rows):
+        raise ValueError(
+            f"n_rows is {n_rows}, but the schema declares {schema.n_rows}. Leave out "
+            "n_rows, or plan with a schema that does not declare it."
+        )
+    if class_counts is None:
+        counts = np.full(len(labels), n_rows / len(labels))
+        return Guess(layout, schema, labels, counts)
+    missing = target is not None and target.can_be_missing
+    _check_class_counts(class_counts, labels, n_rows, missing=missing)
+    if declared and dict(class_counts) != dict(declared):
+        raise ValueError(
+            "class_counts differ from those that the schema declares, which a fit "
+            "would use. Leave them out, or plan with a schema without class_counts."
+        )
+    counts = np.array([float(class_counts[label]) for label in labels])
+    return Guess(layout, schema, labels, counts)
+
+
+def _read_dtypes(
+    dtypes: object, described: Mapping[Hashable, Column]
+) -> tuple[ColumnLayout, ...]:
+    """Lay out columns of which only names and dtypes are known."""
+    if isinstance(dtypes, pd.Series) and not dtypes.index.is_unique:
+        msg = "dtypes must have one entry per column. Got a name more than once."
+        raise ValueError(msg)
+    if not isinstance(dtypes, Mapping | pd.Series):
+        raise ValueError(
+            "dtypes must be df.dtypes, df.schema of pyarrow or polars, or a dict from "
+            f"column name to dtype. Got {type(dtypes).__name__} instead."
+        )
+    columns = []
+    for name, given in dtypes.items():
+        try:
+            dtype = pd.api.types.pandas_dtype(given)
+        except TypeError as error:
+            raise ValueError(
+                f"The dtype of column {name!r} is none that pandas knows. Give "
+                "dtypes=df.dtypes."
+            ) from error
+        if dtype == np.dtype(str):  # what "str" is before pandas 3
+            dtype = np.dtype(object)
+        kind, can_be_missing = known_kind(name, dtype)
+        # Objects may be booleans; their dtype does not tell.
+        if is_object(dtype) and isinstance(described.get(name), Boolean):
+            kind = "boolean"
+        columns.append(ColumnLayout(name, dtype, kind, can_be_missing))
+    return tuple(columns)
+
+
+def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
+    """Lay out a column that only a schema describes."""
+    if isinstance(column, Continuous):
+        kind: Any = "integer" if column.integer else "continuous"
+    elif isinstance(column, Boolean):
+        kind = "boolean"
+    else:
+        kind = "datetime" if isinstance(column, Datetime) else "categorical"
+    return ColumnLayout(name, None, kind, getattr(column, "nullable", True))
+
+
+def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayout:
+    """Give a target that no dtype describes the kind that its labels have."""
+    kind: Any = "categorical"
+    if all(isinstance(label, bool | np.bool_) for label in labels):
+        kind = "boolean"
+    elif all(isinstance(label, Integral) for label in labels):
+        kind = "integer"
+    target = layout.label_column
+    if target is not None and target.dtype is not None:
+        return layout
+    name = "target" if target is None else target.name
+    others = layout.feature_columns
+    return TableLayout((*others, ColumnLayout(name, None, kind, True)), name)
+
+
+def _likely_labels(
+    target: ColumnLayout, labels: tuple[Hashable, ...]
+) -> tuple[Hashable, ...]:
+    """Give the labels that a fit will find: both usual ones if it finds no other."""
+    if target.kind in ("continuous", "timedelta"):
+        raise ValueError(
+            f"The target {target.name!r} has dtype {target.dtype}, but classes must be "
+            "strings, integers or booleans. Cast it, or describe it as Continuous."
+        )
+    whole = [isinstance(label, Integral) for label in labels]
+    missing = [bool(pd.api.types.is_scalar(x) and pd.isna(x)) for x in labels]
+    if any(missing) or (target.kind == "integer" and not all(whole)):
+        raise ValueError(
+            f"class_counts must name labels as the column {target.name!r} holds them, "
+            f"which is of {target.kind} kind. Got {list(labels)!r} instead."
+        )
+    if target.kind == "integer" and set(labels) <= {0, 1}:
+        return (0, 1)
+    return labels
+
+
+def _check_class_counts(
+    class_counts: Mapping[Hashable, int],
+    labels: tuple[Hashable, ...],
+    n_rows: int,
+    *,
+    missing: bool,
+) -> None:
+    """Refuse counts of other classes, and counts that cannot be those of n_rows."""
+    if set(class_counts) != set(labels):
+        raise ValueError(
+            f"class_counts must name every class once: {list(labels)!r}. Got "
+            f"{list(class_counts)!r} instead."
+        )
+    for count in class_counts.values():
+        _checked_guess("Each of class_counts", count, least=0)
+    total = sum(class_counts.values())
+    if total > n_rows or (total < n_rows and not missing):
+        raise ValueError(
+            f"class_counts add up to {total}, but n_rows is {n_rows}. Correct one, or "
+            "leave out n_rows."
+        )
+
+
+def _checked_guess(name: str, value: object, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be an int >= {least}. Got {value!r} instead.")
+    return int(value)
+
+
+RARE_FROM = 0.1  # share of the rows in merged categories that matters
+
+
+# Stands for a range that must be found: a numeric column of as many cells as any.
+_ANY_RANGE = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
+_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
+
+
+def plan_table(
+    plan_classes: PlanClasses,
+    accountant_of: Callable[[float], PrivacyAccountant],
+    epsilon: float,
+    guess: Guess,
+    *,
+    dependent: bool,
+    adversarial: bool,
+) -> pd.DataFrame:
+    """Show the allocation of every class of a guessed table.
+
+    `dependent` tells whether the algorithm learns how columns depend on each other,
+    `adversarial` whether it has a loop of training.
+    """
+    found = _allocated(plan_classes, accountant_of(epsilon), guess)
+    needed = np.full(len(found.plans), math.nan)
+    for other in _EPSILONS:  # the largest cost most time, where the noise is given
+        at = _allocated(plan_classes, accountant_of(other), guess)
+        clean = np.array([not note for note in at.notes])
+        needed[clean & np.isnan(needed)] = other
+        if clean.all():
+            break
+    plans, of_all = found.plans, _notes_of_all(guess, found.domains)
+    dependent = dependent and len(found.domains) > 1
+    of_each = [
+        NO_DEPENDENCE if dependent and plan.dependence == "lost" else ""
+        for plan in plans
+    ]
+    notes = [
+        "; ".join(filter(None, (*both, *of_all)))
+        for both in zip(found.notes, of_each, strict=True)
+    ]
+    fitted = "fitted to the measurements"
+    columns: dict[str, Callable[[Allocation], Any]] = {
+        "class": lambda plan: plan.label,
+        "rows": lambda plan: int(plan.n_rows),
+        "bins": lambda plan: plan.n_bins,
+        "noise_std": lambda plan: plan.marginals.noise_std,
+        "tables": lambda plan: plan.n_tables,
+        "table_cells": lambda plan: plan.n_table_cells,
+        "table_noise_std": lambda plan: plan.pairs.noise_std,
+        "signal_to_noise": lambda plan: plan.signal_to_noise,
+        "dependence": lambda plan: plan.dependence if dependent else "",
+        "n_teachers": lambda plan: plan.n_teachers,
+        "n_iter": lambda plan: plan.n_iter,
+        "training": lambda plan: plan.training_words if adversarial else fitted,
+        "step_noise_std": lambda plan: (
+            plan.training.noise_std if plan.training else 0.0
+        ),
+    }
+    return pd.DataFrame(
+        {name: [value(plan) for plan in plans] for name, value in columns.items()}
+        | {
+            "label_threshold": found.labels_from,
+            "category_threshold": found.categories_from,
+            "epsilon_needed": needed,
+            "note": notes,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Allocated:
+    """The allocation of a guessed table, and what must be found before it."""
+
+    plans: list[Allocation]
+    domains: list[ColumnDomain | None]
+    labels_from: NDArray[np.float64]  # noisy rows from which a label is found
+    categories_from: int  # and a category
+    notes: list[str]  # of each class, on what a larger epsilon would mend
+
+
+def _allocated(
+    plan_classes: PlanClasses, accountant: PrivacyAccountant, guess: Guess
+) -> _Allocated:
+    layout, schema = guess.layout, guess.schema
+    columns = modelled_columns(layout, schema)
+    cap = accountant.mu_cap  # it may be infinite
+    mu = cap * math.sqrt(1.0 - discovery_mu_share(layout, schema))
+    domains = [declared_domain(column, schema) for column in columns]
+    keyed, numeric = undeclared_columns(layout, schema)
+    pairs = zip(columns, domains, strict=True)
+    # A range that must be found may turn out to be narrow; that is not known yet.
+    likely = [_ANY_RANGE if column in numeric else domain for column, domain in pairs]
+    target, mu_labels = layout.label_column, cap * math.sqrt(CLASS_SHARE)
+    plans = allocate(
+        plan_classes,
+        guess.labels,
+        rounded(guess.counts),
+        likely,
+        mu,
+        count_std=count_noise_std(target, schema, mu_labels),
+        measured=layout.measured,
+    )
+    key_delta = threshold_delta(layout, schema, accountant.delta)
+    categories_from = 0
+    if keyed:
+        noise_std = grid_noise_std(
+            cap * math.sqrt(CATEGORIES_SHARE), math.sqrt(len(keyed))
+        )
+        categories_from = key_threshold(noise_std, key_delta, len(keyed))
+    labels_from = np.zeros(len(plans))
+    if target is not None and public_labels(target, schema) is None:
+        labels_from = label_thresholds(guess.labels, target.kind, mu_labels, key_delta)
+    n_rows, of_all = guess.counts.sum(), []
+    if categories_from >= n_rows:
+        of_all.append("too few rows for any undeclared category to be found")
+    elif categories_from > RARE_FROM * n_rows:
+        of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
+    range_std = range_noise_std(len(numeric), cap * math.sqrt(RANGES_SHARE))
+    if numeric and range_std * RANGES_FROM > n_rows:
+        of_all.append("too few rows to find undeclared ranges: some are guesses")
+    notes = []
+    for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
+        rare = "too few rows for its label to be found" if 0 < needed >= rows else ""
+        notes.append("; ".join(filter(None, (plan.note, rare, *of_all))))
+    return _Allocated(plans, domains, labels_from, categories_from, notes)
+
+
+def _notes_of_all(guess: Guess, domains: list[ColumnDomain | None]) -> list[str]:
+    """Say what is poor about a table whatever the budget."""
+    notes = []
+    if guess.layout.label_column is not None and len(guess.labels) == 1:
+        notes.append("one class only: a classifier has nothing to learn")
+    n_fixed = sum(domain is not None and _is_fixed(domain) for domain in domains)
+    if n_fixed:
+        notes.append(f"{n_fixed} of {len(domains)} columns can hold one value only")
+    return notes
+
+
+def _is_fixed(domain: ColumnDomain) -> bool:
+    """Whether one value (or none) is all that a domain has."""
+    if isinstance(domain, NumericDomain):
+        return domain.low == domain.high and not domain.nullable
+    return len(domain.categories) + domain.nullable <= 1
+
+
+# Share of the rows that matters: of a label that is not found.
+_LABEL_FROM = 0.02
+# Whole numbers: of what looks like the classes of a float column, at most; of what
+# numbers the rows, at least, as a share of the rows, and in how many (ages may number
+# fewer); and how even its gaps are.
+_FEW_NUMBERS = 16
+_IDENTIFIER_FROM, _IDENTIFIER_ROWS = 0.45, 1000.0
+_EVEN_GAPS = (0.6, 1.6)
+_LARGE_EPSILON = 20.0
+_FEW_NAMES = 3  # of columns, in a warning
+
+
+def remarks(
+    model: TableModel,
+    plans: Sequence[Allocation],
+    declared: TableSchema | None,
+    report: PrivacyReport,
+    *,
+    dependent: bool,
+) -> tuple[str, list[str]]:
+    """Give the warning of a fit, empty if nothing is poor, and notes for its report.
+
+    `dependent` tells whether the synthesizer learns how columns depend on each other.
+    """
+    parts = [*_of_classes(model, plans, private=report.private, dependent=dependent)]
+    warning, details = (
+        " ".join(_sentences(model, declared, parts, most_names))
+        for most_names in (_FEW_NAMES, sys.maxsize)
+    )
+    return warning, [*_doubts(model, report), *filter(None, [details])]
+
+
+def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
+    """Say where a claim is weaker than it may look."""
+    n_rows = float(model.metadata.classes.counts.sum())
+    if report.private and report.delta * n_rows > 1.0:
+        yield (
+            f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
+            "allow to publish some of them as they are. Take one well below."
+        )
+    if report.private and report.epsilon > _LARGE_EPSILON:
+        yield (
+            f"Epsilon is above {_LARGE_EPSILON:g}: against somebody who knows all "
+            "other rows it promises next to nothing."
+        )
+
+
+def _sentences(
+    model: TableModel, declared: TableSchema | None, parts: list[str], most_names: int
+) -> Iterator[str]:
+    metadata = model.metadata
+    parts = [*parts, *_of_columns(model, declared, most_names)]
+    if parts:
+        yield (
+            f"Parts of the result are poor: {'; '.join(parts)}. Use a larger epsilon, "
+            "declare more in a schema, or leave out columns; plan() shows the numbers."
+        )
+    categories = {
+        name: domain.categories for name, domain in _categories_of(model).items()
+    }
+    categories[metadata.layout.target] = metadata.classes.labels
+    unsorted = [
+        column.name
+        for column in metadata.layout.columns
+        if getattr(column.dtype, "ordered", False)
+        and len(categories.get(column.name, ())) > 1
+        and (declared is None or column.name not in declared.columns)
+    ]
+    if unsorted:
+        yield (
+            f"The order of the categories of {_named(unsorted, most_names)} is not "
+            "public, so they come back sorted by name or number. State the order by "
+            "Categorical([...], ordered=True) in a schema."
+        )
+    if metadata.measured is not None and _few_numbers(model, declared):
+        yield (
+            f"The target {metadata.layout.target!r} is a float column, so it is "
+            "modelled as a measurement, but it has a few whole numbers only. If they "
+            "are classes, cast it by astype(int) or astype('Int64')."
+        )
+
+
+def _of_classes(
+    model: TableModel, plans: Sequence[Allocation], *, private: bool, dependent: bool
+) -> Iterator[str]:
+    metadata = model.metadata
+    notes = Counter(plan.note for plan in plans if plan.note and private)
+    for note, count in notes.items():
+        yield f"{count} of {len(plans)} classes have {note}"
+    classes = metadata.classes
+    if metadata.layout.label_column is not None:
+        n_rows = classes.counts.sum()
+        if not classes.labels:
+            yield "no label was frequent enough to be released"
+        elif len(classes) == 1:
+            yield "the target has one class only, so a classifier learns nothing"
+        if classes.found_from > max(_LABEL_FROM * n_rows, 1.0):
+            yield (
+                f"labels of up to {classes.found_from:.0f} rows are not found (declare "
+                f"all of {metadata.layout.target!r} by Categorical([...]))"
+            )
+    lost = all(plan.dependence == "lost" for plan in plans)
+    if dependent and private and lost and len(metadata.columns) > 1:
+        yield f"all classes have {NO_DEPENDENCE}"
+
+
+def _of_columns(
+    model: TableModel, declared: TableSchema | None, most_names: int
+) -> Iterator[str]:
+    of_categories = _categories_of(model)
+    empty = [n for n, a in of_categories.items() if not a.categories and not a.nullable]
+    if empty:
+        yield (
+            f"no category of {_named(empty, most_names)} was frequent enough to be "
+            "released, and their synthetic values are missing (describe what names "
+            "rows as Identifier())"
+        )
+    merged = [
+        f"{name!r} ({len(domain.categories)}, "
+        f"about {100 * domain.other:.0f} % of its rows)"
+        for name, domain in of_categories.items()
+        if domain.categories and domain.other > RARE_FROM
+    ]
+    if merged:
+        yield (
+            "rare categories are drawn as the ones that were found, in "
+            f"{_listed(merged, most_names)} (group them, or declare Categorical([...]))"
+        )
+    pairs = zip(model.metadata.columns, model.metadata.domains, strict=True)
+    guessed = [c.name for c, a in pairs if isinstance(a, NumericDomain) and a.guessed]
+    if guessed:
+        yield (
+            f"the range of {_named(guessed, most_names)} is a guess (state bounds by "
+            "Continuous(low, high) or Datetime)"
+        )
+    numbers = _row_numbers(model, declared)
+    if numbers:
+        yield (
+            f"{_named(numbers, most_names)} may number the rows (describe it as "
+            "Identifier())"
+        )
+
+
+def _categories_of(model: TableModel) -> dict[Hashable, CategoryDomain]:
+    return {
+        column.name: domain
+        for column, domain in zip(
+            model.metadata.columns, model.metadata.domains, strict=True
+        )
+        if isinstance(domain, CategoryDomain)
+    }
+
+
+def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashable]:
+    """Name undeclared columns of whole numbers with evenly spread values."""
+    metadata = model.metadata
+    described = {} if declared is None else declared.columns
+    n_rows, largest = (
+        metadata.classes.counts.sum(),
+        int(metadata.classes.counts.argmax()),
+    )
+    found: list[Hashable] = []
+    if n_rows < _IDENTIFIER_ROWS:
+        return found
+    for j, (column, domain) in enumerate(
+        zip(metadata.columns, metadata.domains, strict=True)
+    ):
+        if column.kind != "integer" or column.name in described:
+            continue
+        assert isinstance(domain, NumericDomain)
+        marginal = model.marginals[largest][j]
+        if domain.guessed or domain.nullable or j == metadata.measured:
+            continue
+        values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
+        gaps = np.diff(values)
+        even = gaps / max(gaps.mean(), 1e-9)
+        low, high = _EVEN_GAPS
+        many = values[-1] - values[0] > _IDENTIFIER_FROM * n_rows
+        if many and low < even.min() and even.max() < high:
+            found.append(column.name)
+    return found
+
+
+def _few_numbers(model: TableModel, declared: TableSchema | None) -> bool:
+    """Tell from its released range whether a measured target may be labels."""
+    metadata = model.metadata
+    if declared is not None and metadata.layout.target in declared.columns:
+        return False
+    assert metadata.measured is not None
+    domain = metadata.domains[metadata.measured]
+    assert isinstance(domain, NumericDomain)
+    whole = domain.integer and domain.decimals == 0
+    return whole and domain.high - domain.low < _FEW_NUMBERS
+
+
+def _named(names: Iterable[Hashable], most: int) -> str:
+    return _listed([repr(name) for name in names], most)
+
+
+def _listed(words: Sequence[str], most: int) -> str:
+    more = len(words) - most
+    tail = f" and {more} more" if more > 0 else ""
+    return ", ".join(words[:most]) + tail
