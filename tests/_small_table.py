@@ -35,7 +35,7 @@ def make_table(n_rows=150, seed=0):
 
 def all_rows(rows, position):
     """A twin of `PrivateRows.of_class`: rows of all classes."""
-    return PrivateRows(rows.units, rows.category_codes, rows.class_codes)
+    return PrivateRows(rows.uniforms, rows.category_codes, rows.class_codes)
 
 
 def all_parts(rows, position):

@@ -23,7 +23,7 @@ TWIN = """
 
 class CutAtTrueMedians(MedianCopulaSynthesizer):
     def _fit(self, rows, metadata, plans, accountant, seed):
-        rows.units[:] = rows.units.argsort(0).argsort(0) / len(rows.units)
+        rows.uniforms[:] = rows.uniforms.argsort(0).argsort(0) / len(rows.uniforms)
         return super()._fit(rows, metadata, plans, accountant, seed)
 """
 

@@ -106,7 +106,7 @@ class LogsRows(IndependentSynthesizer):
     """A twin that says how many rows it was given."""
 
     def _fit(self, rows, *others):
-        logging.getLogger("skdpsynth").info("Fitting %d rows", len(rows.units))
+        logging.getLogger("skdpsynth").info("Fitting %d rows", len(rows.uniforms))
         return super()._fit(rows, *others)
 
 

@@ -539,7 +539,7 @@ def _cell_codes(
         missing = n - 1 if domain.nullable else n
         if isinstance(domain, NumericDomain):
             inner = edges[j][1:-1].astype(np.float32)
-            binned = np.searchsorted(inner, rows.units[own, j], side="right")
+            binned = np.searchsorted(inner, rows.uniforms[own, j], side="right")
             if domain.zero is not None:
                 binned[kind == ZERO] = len(edges[j]) - 1
             binned[kind == MISSING] = missing

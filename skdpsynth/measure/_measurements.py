@@ -519,4 +519,4 @@ def measure(
 
 def _scores(rows: PrivateRows, model: TableModel, position: int) -> NDArray[np.float32]:
     """Give the normal scores of the rows of a class; private."""
-    return model.score_rows(rows.units, rows.category_codes, position)
+    return model.score_rows(rows.uniforms, rows.category_codes, position)

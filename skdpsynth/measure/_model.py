@@ -149,17 +149,17 @@ class TableModel:
 
     def score_rows(
         self,
-        units: NDArray[np.floating],
+        uniforms: NDArray[np.floating],
         category_codes: NDArray[np.integer],
         position: int,
     ) -> NDArray[np.float32]:
         """Give the normal scores of a class's rows; private if the rows are.
 
-        `units` and `category_codes` are those of `PrivateRows`.
+        `uniforms` and `category_codes` are those of `PrivateRows`.
         """
-        scores = np.empty(units.shape, dtype=np.float32)
+        scores = np.empty(uniforms.shape, dtype=np.float32)
         for j, column in enumerate(self.marginals[position]):
-            scores[:, j] = column.encode(units[:, j], category_codes[:, j])
+            scores[:, j] = column.encode(uniforms[:, j], category_codes[:, j])
         return scores
 
     def score_moments(self, position: int) -> NDArray[np.float64]:

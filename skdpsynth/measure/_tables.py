@@ -71,13 +71,13 @@ class ColumnBins:
         return -1 if len(self.edges) else int(self.of_code[-2])
 
     def encode(
-        self, units: NDArray[np.floating], category_codes: NDArray[np.integer]
+        self, uniforms: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> Ints:
         """Give the bin of every row; private if the rows are."""
         bins = self.of_code[category_codes]
         if len(self.edges):
             inner = self.edges[1:-1].astype(np.float32)
-            of_value = np.searchsorted(inner, units, side="right")
+            of_value = np.searchsorted(inner, uniforms, side="right")
             bins = np.where(bins < 0, of_value, bins)
         return bins
 
@@ -136,9 +136,9 @@ class TableBins:
         """Give the bin of every row in every column; private."""
         codes = np.empty(rows.shape, dtype=np.min_scalar_type(max(self.sizes)))
         for own in in_chunks(len(rows)):
-            units, category_codes = rows.units[own].T, rows.category_codes[own].T
+            uniforms, category_codes = rows.uniforms[own].T, rows.category_codes[own].T
             for j, column in enumerate(self.columns):
-                codes[own, j] = column.encode(units[j], category_codes[j])
+                codes[own, j] = column.encode(uniforms[j], category_codes[j])
         return codes
 
     def ranks(self, marginals: list[MarginalTransform]) -> Floats:

@@ -133,7 +133,7 @@ class InitialFactors:
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give the normal scores of the rows of a class."""
-        return self.model.score_rows(rows.units, rows.category_codes, position)
+        return self.model.score_rows(rows.uniforms, rows.category_codes, position)
 
     def trainer(self, position: int, n_factors: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the generator of a class."""

@@ -76,14 +76,15 @@ class Evidence:
         features = np.ones((len(rows.class_codes), self.n_features))
         for start in range(0, len(features), _CHUNK):
             part = slice(start, start + _CHUNK)
-            units, category_codes = rows.units[part], rows.category_codes[part]
+            uniforms, category_codes = rows.uniforms[part], rows.category_codes[part]
             if self.informed:
                 cells = [
-                    self._cells(j, units, category_codes) for j in range(units.shape[1])
+                    self._cells(j, uniforms, category_codes)
+                    for j in range(uniforms.shape[1])
                 ]
                 features[part, :-1] = self._summed(cells)
             else:
-                scores = self._model.score_rows(units, category_codes, 0)
+                scores = self._model.score_rows(uniforms, category_codes, 0)
                 scores = scores.astype(np.float64)
                 both = np.hstack([scores, scores**2 - 1.0])
                 features[part, :-1] = both / np.sqrt(both.shape[1])
@@ -112,12 +113,15 @@ class Evidence:
         return (total / np.sqrt(len(cells))).T
 
     def _cells(
-        self, j: int, units: NDArray[np.floating], category_codes: NDArray[np.integer]
+        self,
+        j: int,
+        uniforms: NDArray[np.floating],
+        category_codes: NDArray[np.integer],
     ) -> NDArray[np.int64]:
         """Give the cell of every row in one column."""
         if not isinstance(self._model.metadata.domains[j], NumericDomain):
             return category_codes[:, j].astype(np.int64)
-        cells = np.minimum((units[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
+        cells = np.minimum((uniforms[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
         cells = np.where(category_codes[:, j] == ZERO, _CELLS, cells)
         return np.where(category_codes[:, j] == MISSING, _CELLS + 1, cells)
 

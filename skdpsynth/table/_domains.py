@@ -114,21 +114,21 @@ class NumericDomain:
         scaled = np.clip(self._scale(values), start, end)
         return (scaled - start) / (end - start)
 
-    def from_unit(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+    def from_unit(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map [0, 1] back to values; whole numbers of units are rounded."""
-        values = self._unscaled(units)
+        values = self._unscaled(uniforms)
         if self.integer:
             np.rint(values, out=values)
             values += 0.0  # no negative zero
         np.clip(values, self.low, self.high, out=values)
         zero = self.zero
         if zero is not None:  # rounding of the scale must not blur an exact 0
-            values[units == zero] = 0.0
+            values[uniforms == zero] = 0.0
         return self.from_steps(values)
 
-    def edges(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+    def edges(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map positions that part the values to where they lie, without rounding."""
-        return self.from_steps(self._unscaled(units))
+        return self.from_steps(self._unscaled(uniforms))
 
     def span(self, low: float, high: float) -> tuple[float, float]:
         """Give the positions between which the values from `low` to `high` lie."""
@@ -172,9 +172,9 @@ class NumericDomain:
             return values
         return np.sign(values) * np.log1p(np.abs(values) / 10.0**self.decimals)
 
-    def _unscaled(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _unscaled(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
         start, end = self._ends()
-        scaled = units * (end - start)
+        scaled = uniforms * (end - start)
         scaled += start
         if not self.log:
             return scaled
@@ -349,13 +349,13 @@ class MarginalTransform:
         cumulative = np.concatenate(([0.0], inner, [1.0]))
         return cls(domain, order.astype(np.float64), cumulative, min(missing, 1.0))
 
-    def cdf(self, units: Floats) -> tuple[Floats, Floats]:
+    def cdf(self, uniforms: Floats) -> tuple[Floats, Floats]:
         """Give the probability below, and up to, positions of a numeric column."""
-        below = np.interp(units, self.points, self.cumulative)
+        below = np.interp(uniforms, self.points, self.cumulative)
         up_to = below.copy()
         doubled = np.flatnonzero(np.diff(self.points) == 0)  # an exact zero
         if len(doubled):
-            at = units == self.points[doubled[0]]
+            at = uniforms == self.points[doubled[0]]
             below[at] = self.cumulative[doubled[0]]
             up_to[at] = self.cumulative[doubled[0] + 1]
         return below, up_to
@@ -374,13 +374,13 @@ class MarginalTransform:
         ranks = (np.arange(_GRID) + 0.5) / _GRID
         values, missing = self.decode(ranks)
         if isinstance(self.domain, NumericDomain):
-            units = self.domain.to_unit(values)
+            uniforms = self.domain.to_unit(values)
             at_zero = (values == 0.0) & (self.domain.zero is not None)
             codes = np.where(missing, MISSING, np.where(at_zero, ZERO, 0))
         else:
-            units, codes = values, values.astype(np.int64)
+            uniforms, codes = values, values.astype(np.int64)
             codes[missing] = len(self.domain.categories) + 1
-        scores = self.encode(units, codes)
+        scores = self.encode(uniforms, codes)
         slope = ((scores - scores.mean()) * ndtri(ranks)).mean()
         return float(scores.mean()), float(scores.std()), float(slope)
 
@@ -394,8 +394,8 @@ class MarginalTransform:
             missing = ranks < self.missing
             rank = np.maximum(ranks - self.missing, 0.0) / max(1 - self.missing, 1e-12)
         if isinstance(self.domain, NumericDomain):
-            units = _interpolated(rank, self.cumulative, self.points)
-            return self.domain.from_unit(units), missing
+            uniforms = _interpolated(rank, self.cumulative, self.points)
+            return self.domain.from_unit(uniforms), missing
         if len(self.points) == 0:
             return np.full(len(rank), -1.0), np.ones(len(rank), dtype=bool)
         place = _places(rank, self.cumulative[1:-1])
@@ -416,16 +416,16 @@ class MarginalTransform:
         return values
 
     def encode(
-        self, units: NDArray[np.floating], category_codes: NDArray[np.integer]
+        self, uniforms: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> Floats:
         """Give the scores of rows; of a class's own private rows, they are private.
 
-        `units` and `category_codes` are those of `PrivateRows`. Scores are within
+        `uniforms` and `category_codes` are those of `PrivateRows`. Scores are within
         `MAX_SCORE` of 0. A value that fills an interval of scores, such as a category,
         gets the middle of its probabilities.
         """
         if isinstance(self.domain, NumericDomain):
-            rank = np.interp(units, self.points, self.cumulative)
+            rank = np.interp(uniforms, self.points, self.cumulative)
             doubled = np.flatnonzero(np.diff(self.points) == 0)
             if len(doubled):
                 middle = self.cumulative[doubled[0] : doubled[0] + 2].mean()
@@ -492,7 +492,7 @@ class PrivateRows:
     """Rows as numbers. Private: they live inside `fit` and are never kept."""
 
     # (n_rows, n_columns): position of numbers in their domains, in [0, 1]; 0 elsewhere.
-    units: NDArray[np.float32]
+    uniforms: NDArray[np.float32]
     # (n_rows, n_columns): of numeric columns 0 for a value, `ZERO` for an exact zero
     # with a cell of its own, or `MISSING`; of others the codes of `CategoryDomain`.
     category_codes: NDArray[np.unsignedinteger]
@@ -504,13 +504,13 @@ class PrivateRows:
 
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> PrivateRows:
         return PrivateRows(
-            self.units[rows], self.category_codes[rows], self.class_codes[rows]
+            self.uniforms[rows], self.category_codes[rows], self.class_codes[rows]
         )
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Rows and columns."""
-        return self.units.shape
+        return self.uniforms.shape
 
     @classmethod
     def joined(cls, parts: Iterable[PrivateRows], n_rows: int) -> PrivateRows:
@@ -531,7 +531,7 @@ class PrivateRows:
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All three."""
-        return self.units, self.category_codes, self.class_codes
+        return self.uniforms, self.category_codes, self.class_codes
 
     def of_class(self, position: int) -> PrivateRows:
         """Give the rows of one class; of -1, those of none."""
@@ -570,10 +570,10 @@ def encode_rows(
     labels: Sequence[Hashable] = (),
 ) -> PrivateRows:
     """Place the rows in the domains and classes, in the order of the frame: private."""
-    units = np.zeros((len(frame), len(columns)), dtype=np.float32)
+    uniforms = np.zeros((len(frame), len(columns)), dtype=np.float32)
     most = max((a.n_codes for a in domains if isinstance(a, CategoryDomain)), default=0)
     kind = np.min_scalar_type(max(most - 1, MISSING))
-    category_codes = np.zeros(units.shape, dtype=kind)
+    category_codes = np.zeros(uniforms.shape, dtype=kind)
     for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
         series = frame[column.name]
         if isinstance(domain, NumericDomain):
@@ -583,7 +583,7 @@ def encode_rows(
                 room = 2 * SECONDS_OF["D"] + domain.step  # more than zones differ by
                 values = to_wall(np.clip(values, low - room, high + room), column)
             for rows in in_chunks(len(frame)):
-                units[rows, position] = domain.to_unit(values[rows])
+                uniforms[rows, position] = domain.to_unit(values[rows])
             if domain.zero is not None:
                 category_codes[values == 0.0, position] = ZERO
             category_codes[missing, position] = MISSING
@@ -593,4 +593,4 @@ def encode_rows(
             placed = place_keys(found, keys, domain.categories, n, n + 1)
             category_codes[:, position] = placed
     class_codes = place_labels(frame, label_column, labels)
-    return PrivateRows(units, category_codes, class_codes)
+    return PrivateRows(uniforms, category_codes, class_codes)

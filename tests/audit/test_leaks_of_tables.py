@@ -402,7 +402,7 @@ def joins_every_class(rows, position):
     """Rows without a label are in every class."""
     mine = np.isin(rows.class_codes, [position, -1])
     return PrivateRows(
-        rows.units[mine], rows.category_codes[mine], rows.class_codes[mine]
+        rows.uniforms[mine], rows.category_codes[mine], rows.class_codes[mine]
     )
 
 
@@ -716,7 +716,9 @@ def bins_at_true_quantiles(self, rows):
     columns = []
     for j, column in enumerate(self.columns):
         if len(column.edges) > 2:
-            inner = np.quantile(rows.units[:, j], np.linspace(0, 1, len(column.edges)))
+            inner = np.quantile(
+                rows.uniforms[:, j], np.linspace(0, 1, len(column.edges))
+            )
             edges = np.concatenate(([0.0], inner[1:-1], [1.0]))
             column = replace(column, edges=edges)
         columns.append(column)
@@ -739,7 +741,7 @@ def test_kept_bins_from_true_counts_are_caught(case, monkeypatch):
 
     def at_the_largest(domain, marginals, prior, n_bins):
         found = real_bins(domain, marginals, prior, n_bins)
-        largest = float(kept[0].units.max()) * 0.999
+        largest = float(kept[0].uniforms.max()) * 0.999
         inner = np.append(found.edges[1:-2], largest)
         edges = np.concatenate(([0.0], np.sort(inner), [1.0]))
         return replace(found, edges=edges)

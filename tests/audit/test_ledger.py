@@ -188,7 +188,7 @@ def exact_sum(vectors, clip, reservation):
 
 
 def all_rows(rows, position):
-    return PrivateRows(rows.units, rows.category_codes, rows.class_codes)
+    return PrivateRows(rows.uniforms, rows.category_codes, rows.class_codes)
 
 
 def own_gaussian(total, clip, reservation):
@@ -400,7 +400,7 @@ class OfSomebodyElse(IndependentSynthesizer):
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         own = accountant.reserve_gaussian("own", mu=0.02, sensitivity=1.0)
-        self.release(np.array([len(rows.units)]), own)
+        self.release(np.array([len(rows.uniforms)]), own)
         return super()._fit(rows, metadata, plans, accountant, seed)
 
     def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):

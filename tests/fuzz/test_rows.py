@@ -98,7 +98,7 @@ def shown(frame, layout, domains):
     members, keys = factorize(frame[layout.columns[0].name])
     classes = [repr(keys[code]) if code >= 0 else None for code in members]
     rows = encode_rows(frame, list(layout.columns), domains)
-    parts = [classes, *rows.units.T, *rows.category_codes.T.astype(np.int64)]
+    parts = [classes, *rows.uniforms.T, *rows.category_codes.T.astype(np.int64)]
     for column in layout.columns:
         if column.kind not in ("categorical", "boolean"):
             parts += numeric_values(frame[column.name], column)

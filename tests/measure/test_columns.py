@@ -392,12 +392,12 @@ def test_rows_become_places_and_codes():
     rows = encode_rows(frame, columns, domains, label, ("n", "p"))
     assert rows.class_codes.tolist() == [0, 1, 0, 1, -1]
     assert rows.of_class(-1).class_codes.tolist() == [-1]
-    rows = PrivateRows(rows.units[:4], rows.category_codes[:4], rows.class_codes[:4])
+    rows = PrivateRows(rows.uniforms[:4], rows.category_codes[:4], rows.class_codes[:4])
     assert rows.category_codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
     assert rows.category_codes[:, 1].tolist() == [0, 0, 0, 0]
     assert rows.category_codes[:, 2].tolist() == [0, 2, 3, 1]
-    assert rows.units[[0, 2, 3], 0].tolist() == [0.5, 0.875, 0.0]
-    assert rows.units[:, 1].tolist() == [0.125, 0.625, 0.375, 1.0]
+    assert rows.uniforms[[0, 2, 3], 0].tolist() == [0.5, 0.875, 0.0]
+    assert rows.uniforms[:, 1].tolist() == [0.125, 0.625, 0.375, 1.0]
     assert rows.category_codes.dtype == np.uint8
     part = rows.of_class(1)
     assert part.class_codes.tolist() == [1, 1]
@@ -429,7 +429,7 @@ def test_a_row_is_encoded_alone_however_long_the_table_is():
         encoded = encode_rows(rows, columns, domains)
         yield _discovery._outer_codes(rows, columns, edges)
         yield _discovery._resolutions_of_rows(rows, columns, domains, [7, 7, 8])
-        yield encoded.units
+        yield encoded.uniforms
         yield encoded.category_codes
 
     ends = [0, 3, 9_000, 16_384, n_rows]

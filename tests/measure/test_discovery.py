@@ -324,7 +324,7 @@ def test_identifiers_are_never_looked_at():
     assert [column.name for column in modelled_columns(layout, schema)] == ["a"]
     accountant = PrivacyAccountant(1.0, 1e-5)
     metadata, rows = discover(frame[["a"]], layout, schema, accountant)
-    assert rows.units.shape == (2, 1)
+    assert rows.uniforms.shape == (2, 1)
     assert set(metadata.schema(schema).columns) == {"id", "a"}
 
 

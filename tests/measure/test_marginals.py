@@ -130,8 +130,8 @@ def test_both_rounds_are_charged_and_nothing_else(monkeypatch):
 def test_every_row_is_counted_once_in_every_column(monkeypatch):
     """In a cell, or in none: what the domain does not model."""
     rows = table(np.random.default_rng(2), 500)
-    edge = PrivateRows(rows.units.copy(), rows.category_codes, rows.class_codes)
-    edge.units[:100, :2] = [0.0, 1.0]  # both ends of the domains
+    edge = PrivateRows(rows.uniforms.copy(), rows.category_codes, rows.class_codes)
+    edge.uniforms[:100, :2] = [0.0, 1.0]  # both ends of the domains
     calls, _ = counted(monkeypatch, edge, 9.0)
     found = sorted((line.name, line.scope, c.shape) for c, _, line, _ in calls)
     assert found == [
@@ -173,7 +173,7 @@ def test_empty_classes_and_single_columns_work(domains, epsilon):
     places = [DOMAINS.index(domain) for domain in domains]
     first = rows.of_class(0)
     rows = PrivateRows(
-        first.units[:, places], first.category_codes[:, places], first.class_codes
+        first.uniforms[:, places], first.category_codes[:, places], first.class_codes
     )
     marginals, _ = measure(rows, epsilon, domains=domains)
     for of_class in marginals:

@@ -141,7 +141,7 @@ def test_without_noise_tables_are_counts_of_the_rows_of_the_class():
     np.add.at(expected[0], tuple(g[c] for g, c in zip(groups, codes.T, strict=True)), 1)
     np.testing.assert_array_equal(triples.counts, expected)
     other = rows.of_class(1)
-    scores = found.model.score_rows(other.units, other.category_codes, 1)
+    scores = found.model.score_rows(other.uniforms, other.category_codes, 1)
     means, stds, _ = found.model.score_moments(1)
     off = scores - means  # shortened to twice the mean squared length
     limit = math.sqrt(2 * np.square(stds).sum())

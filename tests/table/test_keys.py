@@ -271,7 +271,7 @@ def test_a_further_number_changes_no_other_unit(values, extra, place, dtype, log
         column = ColumnLayout.of("c", series)
         exact, missing = numeric_values(series, column)
         rows = encode_rows(series.to_frame("c"), [column], [domain])
-        parts = (exact, missing, rows.units[:, 0], rows.category_codes[:, 0])
+        parts = (exact, missing, rows.uniforms[:, 0], rows.category_codes[:, 0])
         # No schema calls a duration a category.
         keys = [] if column.kind == "timedelta" else keys_of(series)
         if numbers_of is more:
