@@ -31,7 +31,7 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.measure import TableBins, _discovery, _marginals, _tables
 from skdpsynth.privacy import _aggregators, _mechanisms
-from skdpsynth.privacy._budget import _tables as _mechanisms_of_tables
+from skdpsynth.privacy import _tables as _mechanisms_of_tables
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
 from skdpsynth.table import PrivateRows, _domains, _layout

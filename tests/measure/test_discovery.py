@@ -14,8 +14,7 @@ from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.measure import discover, discovery_share
-from skdpsynth.privacy import PrivacyAccountant, _aggregators
-from skdpsynth.privacy._budget import _tables
+from skdpsynth.privacy import PrivacyAccountant, _aggregators, _tables
 from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import NumericDomain, modelled_columns
 from skdpsynth.table._sources import read_table

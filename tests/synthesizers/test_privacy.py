@@ -42,8 +42,7 @@ from skdpsynth import (
 )
 from skdpsynth.measure import TableBins
 from skdpsynth.models import FactorTrainer, MixtureTrainer
-from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators
-from skdpsynth.privacy._budget import _tables
+from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators, _tables
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.synthesizers import (
     _dpcgan,
