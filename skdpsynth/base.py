@@ -96,7 +96,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
     _dependent: ClassVar[bool] = True  # it learns how columns depend on each other
     # What a report says where no adversarial steps were run; empty without such a loop.
     _no_steps: str = ""
-    # What a class may release as one block, with a tail: see `privacy._blocks`.
+    # What a class may release as one block, with a tail: see `privacy._calibration`.
     _block: Literal["votes", "sampled steps"] | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

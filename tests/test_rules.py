@@ -258,3 +258,16 @@ def test_dates_without_a_time_are_in_order():
     rows = IndependentSynthesizer(5.0, schema=schema).fit(table).sample(500)
     assert (rows.dtypes == table.dtypes).all()
     assert (rows["a"] <= rows["b"]).all()
+
+
+def test_the_ledger_is_that_of_a_table_that_keeps_the_rules():
+    violating = make_violating(TABLE)
+    entries = []
+    for table in (TABLE, violating):
+        synth = IndependentSynthesizer(schema=SCHEMA, random_state=0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            report = synth.fit(table).privacy_report()
+        names = [(entry.name, entry.scope) for entry in report.entries]
+        entries.append((names, report.epsilon, [str(w.message) for w in caught]))
+    assert entries[0] == entries[1]

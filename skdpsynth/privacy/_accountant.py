@@ -1,4 +1,10 @@
-"""One fit's ledger: nothing is released without a reservation drawn from it."""
+"""One fit's ledger: nothing is released without a reservation drawn from it.
+
+A cap is fixed before any data is touched: a Gaussian-DP parameter, and a part of delta.
+Reservations are parts of that cap, and every release of noise draws one of them down.
+Choosing a later reservation from an earlier, noisy release is sound, because the cap
+never moves (adaptive composition under one fixed dominating curve).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,16 @@
-"""Blocks of releases that cost less than their noise says: votes, and sampled steps.
+"""From (epsilon, delta) to noise and back.
 
-A block is a number of releases that is fixed before its first. Its privacy profile
-``delta(epsilon)`` is computed as a whole, and then bounded by that of one Gaussian
-release: the smallest ``mu`` is taken with
+One number describes any composition of Gaussian releases: its Gaussian-DP parameter
+``mu`` (sensitivity over standard deviation; squares add up). The exact curve is
+
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+
+The closed form plans, dp-accounting's privacy loss distributions certify.
+
+*Blocks* cost less than their noise says: votes, and sampled steps. A block is a number
+of releases that is fixed before its first. Its privacy profile ``delta(epsilon)`` is
+computed as a whole, and then bounded by that of one Gaussian release: the smallest
+``mu`` is taken with
 
     delta(epsilon) <= tail + (1 - tail) delta_mu(epsilon)    for all epsilon >= 0,
 
@@ -14,6 +22,10 @@ the rarest answers of a block cost as much as full Gaussian releases.
 
 References
 ----------
+Dong, Roth, Su (2022), "Gaussian Differential Privacy", J. R. Stat. Soc. B 84(1),
+Corollary 1 (https://doi.org/10.1111/rssb.12454).
+Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy"
+(https://arxiv.org/abs/2004.00010).
 Zhu, Dong, Wang (2022), "Optimal Accounting of Differential Privacy via Characteristic
 Function", Section 3: dominating pairs (https://arxiv.org/abs/2106.08567).
 Doroshenko et al. (2022), "Connect the Dots: Tighter Discrete Approximations of Privacy

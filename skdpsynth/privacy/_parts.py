@@ -1,4 +1,21 @@
-"""What holds private rows, and is not to leave the memory of a fit."""
+"""Private rows in parts: what leaves a part is a count, and noise is drawn for the sum.
+
+A table is cut into parts because it is larger than memory, because its rows are on
+several machines, or so that several threads count. Which part a row is in changes no
+result: nothing is clipped, ordered or normalised within a part.
+
+Every count carries the numbers of the parts it is of, and how many rows each had. A
+part that is lost, or counted twice, is an error before any noise is drawn.
+
+Whole numbers must not wrap. An int64 passes 2**63 without a word, and one row more
+moves it by 2**64. A clamp moves by no more than what it clamps, so the sensitivity of
+an exact sum is also that of the clamped one. It must be the whole sum that is clamped.
+Where no summand is negative, every partial sum may be clamped at the same limit L too,
+since ``min(min(a, L) + b, L) = min(a + b, L)``: order and parts make no difference. Of
+summands of both signs a clamped partial sum forgets how far beyond it was; one row more
+shifts the others to other partial sums, and may so change the total by any amount. Such
+sums are kept in two halves, which hold any total, and only that is clamped.
+"""
 
 from __future__ import annotations
 

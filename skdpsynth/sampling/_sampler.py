@@ -296,25 +296,28 @@ class Sampler:
         rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
-        return self._drawn(n_samples, batch_size, wanted, rng, convert)
+        model, drawn = self._model, None
+        if isinstance(wanted, Condition):
+            drawn = self._within(wanted.spans(model))
+        return self._drawn(n_samples, batch_size, wanted, drawn, model, rng, convert)
 
     def _drawn(
         self,
         n_samples: int,
         batch_size: int,
         wanted: Condition | NDArray[np.int64],
+        drawn: tuple[DrawRanks, NDArray[np.float64]] | None,
+        model: TableModel,
         rng: np.random.Generator,
         convert: Callable[[pd.DataFrame], Any],
     ) -> Iterator[Any]:
         """Draw tables of rows that satisfy a condition, or of so many of each class."""
-        model = self._model
-        if isinstance(wanted, Condition):
-            draw, left = self._within(wanted.spans(model))
         for first in range(0, n_samples, batch_size):
             n_rows = min(batch_size, n_samples - first)
             table = DrawnTable(model.metadata, n_rows, first)
             if isinstance(wanted, Condition):
-                for part in rows_where(wanted, model, draw, left, n_rows, rng):
+                assert drawn is not None
+                for part in rows_where(wanted, model, *drawn, n_rows, rng):
                     table.put(*part)
             else:
                 own = wanted
@@ -322,13 +325,14 @@ class Sampler:
                     # As many of each class as if all rows were shuffled together.
                     own = rng.multivariate_hypergeometric(wanted, n_rows)
                 wanted = wanted - own
-                self._fill(table, in_random_order(own, rng), rng)
+                self._fill(table, in_random_order(own, rng), model, rng)
             yield convert(table.frame())
 
     def _fill(
         self,
         table: DrawnTable,
         class_codes: NDArray[np.int64],
+        model: TableModel,
         rng: np.random.Generator,
     ) -> None:
         """Draw rows of given classes.
@@ -339,7 +343,7 @@ class Sampler:
 
         def decode(start: int, ranks: NDArray[np.float64]) -> None:
             own = class_codes[start : start + len(ranks)]
-            table.put(start, self._model.columns(ranks, own))
+            table.put(start, model.columns(ranks, own))
 
         jobs: list[Future[None]] = []
         with ThreadPoolExecutor(n_threads()) as pool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -271,11 +270,13 @@ def findings(
         if name not in df.columns:
             found.append((name, "no such column: fit refuses", len(df)))
     for rule in rules:
-        with suppress(KeyError, InvalidSchemaError, InvalidTableError):
-            for name in rule.names:  # not about columns that a fit refuses
+        try:
+            for name in rule.names:
                 _checked_kind(name, df[name], columns[name])
-            words, rows = broken(rule, df)
-            found += [(None, words, rows)] * (rows > 0)
+        except (KeyError, InvalidSchemaError, InvalidTableError):
+            continue  # it is about a column that a fit refuses
+        words, rows = broken(rule, df)
+        found += [(None, words, rows)] * (rows > 0)
     if n_rows not in (None, len(df)):
         found.append((None, f"n_rows is declared as {n_rows}", len(df)))
     # As objects: pandas would read None among names as NaN.

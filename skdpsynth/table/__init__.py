@@ -2,8 +2,8 @@
 
 `open_table` reads any source and checks it; a `TableLayout` has names, dtypes and
 kinds; `encode_rows` turns rows into `PrivateRows`: ranks, codes of categories, codes of
-classes. A domain (`NumericDomain`, `LevelDomain`) says how the values of a column are
-laid out, a `MarginalTransform` how they are distributed in a class.
+classes. A domain (`NumericDomain`, `CategoryDomain`) says how the values of a column
+are laid out, a `MarginalTransform` how they are distributed in a class.
 """
 
 from skdpsynth.table._csv import CsvFile, read_csv

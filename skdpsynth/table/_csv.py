@@ -1,4 +1,13 @@
-"""CSV files as tables: columns have the dtypes that a schema states."""
+"""CSV files as tables: columns have the dtypes that a schema states.
+
+A reader of text files delivers cells. What a cell becomes follows from its own text and
+from what a schema states of its column, so no other row has a say in it: no values
+choose a dtype, and no number passes through a type that would round it. The arrays that
+come out are typed, and from there on a cell is treated as one of a typed source.
+
+Arrow's parsers are given cells of plain forms only, which they read as the functions
+for one cell do. All others go through these functions, each distinct text once.
+"""
 
 from __future__ import annotations
 

@@ -116,15 +116,15 @@ def test_what_chose_the_rule_does_not_judge_it():
     absent, present = rng.normal(size=(2, 60, 50))
     names = [str(i) for i in range(50)]
     verdict = attack(absent, present, names, delta=DELTA, alpha=0.05)
-    remarks = absent[30:], present[30:]
+    judged = absent[30:], present[30:]
     assert len(verdict.absent) == len(verdict.present) == 30
     if verdict.score != COMBINED:
         column = names.index(verdict.score)
-        np.testing.assert_array_equal(verdict.absent, remarks[0][:, column])
+        np.testing.assert_array_equal(verdict.absent, judged[0][:, column])
     assert verdict.false_alarms + verdict.misses > 15
     again = attack(
-        np.vstack([absent[:30], remarks[0] * 0]),
-        np.vstack([present[:30], remarks[1] * 0]),
+        np.vstack([absent[:30], judged[0] * 0]),
+        np.vstack([present[:30], judged[1] * 0]),
         names,
         delta=DELTA,
         alpha=0.05,

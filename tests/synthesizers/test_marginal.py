@@ -289,3 +289,15 @@ def test_a_class_of_a_few_rows_is_fitted_without_noise():
     real["t"] = np.where(np.arange(4000) < 3, 1, 0)
     synth = MarginalSynthesizer(math.inf, target="t", random_state=0).fit(real)
     assert synth.sample(100, sampling_strategy="balanced")["t"].sum() == 50
+
+
+def test_the_parity_of_three_columns_is_learnt():
+    """The label says whether their number is odd: no pair of columns knows it."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.random((20_000, 6)) < 0.5, columns=list("abcdef"))
+    table["y"] = np.where(table[["a", "b", "c"]].sum(axis=1) % 2, "odd", "even")
+    settings = {"epsilon": 10.0, "target": "y", "random_state": 0}
+    for order, least, most in ((3, 0.0, 0.05), (2, 0.4, 0.6)):
+        fake = MarginalSynthesizer(order=order, **settings).fit(table).sample(5000)
+        odd = fake[["a", "b", "c"]].sum(axis=1) % 2 == 1
+        assert least <= (odd != (fake["y"] == "odd")).mean() <= most

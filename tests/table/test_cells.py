@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy import Parts
+from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import declared_domain, encode_rows, open_table
 from skdpsynth.table._csv import MISSING_TEXTS, typed_cells
@@ -183,3 +184,18 @@ def test_a_cell_of_another_kind_is_refused_without_it(tmp_path):
         assert error.__context__ is None
         assert error.__cause__ is None
         assert "secret" not in str(error)
+
+
+def test_one_empty_cell_moves_no_other_row(tmp_path):
+    """The case that voided the guarantee: two codes that differ beyond 2^53."""
+    path, low = tmp_path / "t.csv", 2**53
+    schema = TableSchema({"x": Continuous(0, 9), "id": Categorical([low, low + 1])})
+    lines = ["id,x", *[f"{low},3", f"{low + 1},3"] * 500]
+    shares = []
+    for more in ([], [",3"]):
+        path.write_text("\n".join([*lines, *more]))
+        with insecure_randomness(0):
+            synth = IndependentSynthesizer(1.0, schema=schema, random_state=0).fit(path)
+        shares.append((synth.sample(4000)["id"] == low).mean())
+    assert abs(shares[0] - 0.5) < 0.1
+    assert abs(shares[1] - shares[0]) < 0.02
