@@ -8,13 +8,11 @@ import numpy as np
 import torch
 
 from skdpsynth.privacy import (
-    noisy_counts,
     secret_generator,
 )
 from skdpsynth.table import MISSING, ZERO, NumericDomain
 from skdpsynth.training import (
     Classifier,
-    pseudo_label_rows,
 )
 
 if TYPE_CHECKING:
@@ -156,22 +154,6 @@ def train_classifier(
     for _ in range(n_steps):
         classifier.train_step()
     return classifier.weights
-
-
-def pseudo_labels(
-    evidence: Evidence,
-    weights: torch.Tensor,
-    prior: NDArray[np.float64],
-    unlabelled: PrivateRows,
-    reservation: Reservation,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Label rows of no class by the frozen classifier: pairs (d, C(d)).
-
-    Gives the pseudo-label of each row, which is private, and the noisy numbers of the
-    rows of each class; only rows of no class are charged for those.
-    """
-    labels = pseudo_label_rows(weights, evidence.features(unlabelled), prior)
-    return labels, noisy_counts(labels, len(prior), reservation)
 
 
 def _masses(column: MarginalTransform) -> NDArray[np.float64]:

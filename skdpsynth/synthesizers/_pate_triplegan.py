@@ -20,6 +20,7 @@ from skdpsynth.measure import (
 from skdpsynth.models import Adam, resolve_device
 from skdpsynth.privacy import (
     UNLABELLED,
+    noisy_counts,
     noisy_votes,
     secret_generator,
     telling,
@@ -27,7 +28,7 @@ from skdpsynth.privacy import (
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import ClassGAN, Init
 from skdpsynth.synthesizers._dpcgan import StepSettings, training_share
-from skdpsynth.synthesizers._evidence import Evidence, pseudo_labels, train_classifier
+from skdpsynth.synthesizers._evidence import Evidence, train_classifier
 from skdpsynth.synthesizers._pategan import TEACHER_BATCH, TEACHER_DECAY, teacher_rows
 from skdpsynth.training import (
     N_GENERATED,
@@ -39,6 +40,7 @@ from skdpsynth.training import (
     UnlabelledBranch,
     View,
     label_slope,
+    pseudo_label_rows,
     train_generator,
 )
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
@@ -549,39 +551,39 @@ class PATETripleGANSynthesizer(ClassGAN):
         if players and metadata.classes.labels:
             evidence = Evidence(initial.model)
             sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in plans]
+            # Lines 18-20, once: with a frozen C a term of line 14 is of one row.
             weights = train_classifier(
                 evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
-            )  # lines 18-20
-            unlabelled, prior = rows.of_class(-1), metadata.classes.prior
-            # Rows without a label are charged, whether or not there are any.
-            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
-            labels, counts = pseudo_labels(
-                evidence,
-                weights,
-                prior,
-                unlabelled,
-                accountant.reserve_gaussian(
-                    "unlabelled rows of each class",
-                    mu=left * math.sqrt(PSEUDO_LABELS_SHARE),
-                    sensitivity=1.0,
-                    scope=UNLABELLED,
-                ),
             )
+            # Rows without a label are charged, whether or not there are any: first for
+            # the numbers of them that have each class as pseudo-label, C(d).
+            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+            of_counts = accountant.reserve_gaussian(
+                "unlabelled rows of each class",
+                mu=left * math.sqrt(PSEUDO_LABELS_SHARE),
+                sensitivity=1.0,
+                scope=UNLABELLED,
+            )
+            unlabelled, prior = rows.of_class(-1), metadata.classes.prior
+            labels = pseudo_label_rows(weights, evidence.features(unlabelled), prior)
+            counts = noisy_counts(labels, len(prior), of_counts)
+            # Then for a sum of their gradients per round, with all that is left.
             n_rounds = max(training.n_iter for training in trained.values())
             left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+            of_gradients = accountant.reserve_sampled_gaussian(
+                "unlabelled rows' gradients",
+                mu=left / math.sqrt(n_rounds),
+                sampling_rate=sampling_rate(float(np.maximum(counts, 0).sum())),
+                count=n_rounds,
+                scope=UNLABELLED,
+            )
             branch = UnlabelledBranch(
                 {c: initial.encode(unlabelled[labels == c], c) for c in players},
                 weight=self.unlabelled_weight,
                 counts={c: float(counts[c]) for c in players},
                 n_parameters={c: player.n_parameters for c, player in players.items()},
                 max_grad_norm=self.max_grad_norm,
-                reservation=accountant.reserve_sampled_gaussian(
-                    "unlabelled rows' gradients",
-                    mu=left / math.sqrt(n_rounds),
-                    sampling_rate=sampling_rate(float(np.maximum(counts, 0).sum())),
-                    count=n_rounds,
-                    scope=UNLABELLED,
-                ),
+                reservation=of_gradients,
                 rng=secret_generator(),
                 device=device,
             )
