@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -73,7 +73,7 @@ __all__ = ["BaseSynthesizer"]
 _LOG = logging.getLogger("skdpsynth")
 
 
-class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler):
+class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta):
     """Base class of all synthesizers.
 
     A subclass fills in ``_fit``, which trains and returns a `TableModel`;

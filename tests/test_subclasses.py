@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
+from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.utils.estimator_checks import reachable
@@ -168,3 +169,12 @@ def test_texts_stay_apart_from_the_table_to_the_file(target, declared, tmp_path)
     fitted.save(tmp_path / "fitted")
     again = IndependentSynthesizer.load(tmp_path / "fitted")
     assert again.sample(900, random_state=0)["a"].tolist() == rows["a"].tolist()
+
+
+def test_a_method_that_is_missing_is_said_before_anything_is_charged():
+    class Unfinished(BaseSynthesizer):
+        def _ranks(self, class_codes, rng):
+            raise AssertionError
+
+    with pytest.raises(TypeError, match=r"abstract.*_fit.*_plan_classes"):
+        Unfinished()

@@ -8,6 +8,7 @@ files of the algorithms.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
@@ -387,8 +388,7 @@ class WholeTable(NamedTuple):
 class ClassGAN(GeneratedSynthesizer):
     """Base of the synthesizers that train a generator per class.
 
-    A subclass fills in `_training_share` and `_plan_training`, or `_plan_class` that
-    asks them, and trains in `_fit`.
+    A subclass fills in `_training_share` and `_plan_training`, and trains in `_fit`.
     """
 
     # Of all parameters that more than one of them may have.
@@ -450,17 +450,17 @@ class ClassGAN(GeneratedSynthesizer):
         """Whether the loop of the paper may run: "auto" adds nothing to tables."""
         return self._asked or self.init in ("marginals", "random")
 
+    @abstractmethod
     def _training_share(
         self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> float:
         """Give the share of its squared mu that a class trains with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _plan_training(
         self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> Training | None:
         """Allocate the training of a class; None for no training."""
-        raise NotImplementedError
 
     def _plan_classes(
         self,
@@ -487,19 +487,33 @@ class ClassGAN(GeneratedSynthesizer):
     def _plan_class(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
     ) -> Allocation:
-        """Plan one class, which has `mu` in all."""
-        form, n_columns, share = whole.form, whole.n_continuous + whole.n_discrete, 1.0
+        """Allocate what one class may spend: `mu` in all, in (0, inf], tails beside.
+
+        A class that does not train has all for its measurements.
+        """
         if not self._trains:
             return whole.allocate(label, n_rows, mu)
+        form, n_columns, share = whole.form, whole.n_continuous + whole.n_discrete, 1.0
+        beside = self._mu_classifier(label, n_rows, mu, whole)
+        left = mu if mu == math.inf else math.sqrt(mu**2 - beside**2)
         if form != "random":
-            share = self._training_share(form, n_rows, n_columns, mu)
-        training = self._plan_training(form, n_rows, n_columns, mu * math.sqrt(share))
-        # A class that does not train has all for its measurements.
-        left = 1.0 - share if training and mu < math.inf else 1.0
-        plan = whole.allocate(label, n_rows, mu * math.sqrt(left))
-        if training and self.n_iter == "auto" and not whole.serves(plan):
+            share = self._training_share(form, n_rows, n_columns, left)
+        training = self._plan_training(form, n_rows, n_columns, left * math.sqrt(share))
+        if training is None:
             return whole.allocate(label, n_rows, mu)
-        return replace(plan, training=training)
+        if mu < math.inf:
+            left *= math.sqrt(1.0 - share)
+        plan = whole.allocate(label, n_rows, left)
+        if self.n_iter == "auto" and not whole.serves(plan):
+            return whole.allocate(label, n_rows, mu)
+        return replace(plan, training=replace(training, mu_classifier=beside))
+
+    def _mu_classifier(
+        self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
+    ) -> float:
+        """Give what a classifier takes of `mu` beside the discriminator: 0 without."""
+        del label, n_rows, mu, whole
+        return 0.0
 
     def _initialise(
         self,

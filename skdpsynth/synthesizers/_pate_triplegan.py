@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Allocation, TableModel
+    from skdpsynth.measure import Allocation, Form, TableModel
     from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
@@ -680,39 +679,19 @@ class PATETripleGANSynthesizer(ClassGAN):
             tail_delta=self._tail_delta,
         )
 
-    def _plan_class(
+    def _mu_classifier(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
-    ) -> Allocation:
-        """Allocate what one class may spend: `mu` in all, in (0, inf], tails beside.
+    ) -> float:
+        if label is None:  # there is nothing to classify
+            return 0.0
+        n_columns = whole.n_continuous + whole.n_discrete
+        scratch = whole.form == "random"
+        n_features = 1 + (2 * n_columns if scratch else whole.n_classes)
+        return classifier_mu(n_rows, whole.n_classes * n_features, mu)
 
-        A class whose discriminator does not train has all for its measurements.
-        """
-        if not self._trains:
-            return whole.allocate(label, n_rows, mu)
-        n_columns, scratch = (
-            whole.n_continuous + whole.n_discrete,
-            self.init == "random",
-        )
-        # Without a label there is nothing to classify.
-        n_labels = 0 if label is None else whole.n_classes
-        n_features = 1 + (2 * n_columns if scratch else n_labels)
-        spent = classifier_mu(n_rows, n_labels * n_features, mu) if n_labels else 0.0
-        left = mu if mu == math.inf else math.sqrt(mu**2 - spent**2)
-        share = 1.0 if scratch else self._share_of_training(n_rows, n_columns, left)
-        training = self._discriminator(
-            n_rows, n_columns, left * math.sqrt(share), self.n_iter
-        )
-        if training is None:
-            return whole.allocate(label, n_rows, mu)
-        if mu < math.inf:
-            left *= math.sqrt(1.0 - share)
-        plan = whole.allocate(label, n_rows, left)
-        if self.n_iter == "auto" and not whole.serves(plan):
-            return whole.allocate(label, n_rows, mu)
-        return replace(plan, training=replace(training, mu_classifier=spent))
-
-    def _share_of_training(self, n_rows: float, n_columns: int, mu: float) -> float:
-        """Give the share of its squared mu that a class may train with."""
+    def _training_share(
+        self, form: Form, n_rows: float, n_columns: int, mu: float
+    ) -> float:
         if self.desensitization == "dpsgd":
             return training_share(n_rows, n_columns, mu, self._steps)
         most = TRIPLE_SHARES[-1]
@@ -724,6 +703,11 @@ class PATETripleGANSynthesizer(ClassGAN):
             if self._discriminator(n_rows, n_columns, less, "auto"):
                 return share
         return most
+
+    def _plan_training(
+        self, form: Form, n_rows: float, n_columns: int, mu: float
+    ) -> Training | None:
+        return self._discriminator(n_rows, n_columns, mu, self.n_iter)
 
     def _discriminator(
         self, n_rows: float, n_columns: int, mu: float, n_iter: int | Literal["auto"]
