@@ -173,6 +173,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         try:
             self._forget()  # the earlier fit
             metadata, rows = discover(table, layout, self.schema, accountant)
+            accountant.limit_scopes(metadata.classes.scopes)
             plans = self._allocate(metadata, accountant)
             model = self._fit(rows, metadata, plans, accountant, seed)
             accountant.close()

@@ -17,7 +17,7 @@ import pytest
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.exceptions import InvalidTableError, ReservationError
 from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.utils.estimator_checks import reachable
 
@@ -178,3 +178,18 @@ def test_a_method_that_is_missing_is_said_before_anything_is_charged():
 
     with pytest.raises(TypeError, match=r"abstract.*_fit.*_plan_classes"):
         Unfinished()
+
+
+@pytest.mark.parametrize("scope", ["z", 0, ("p",)])
+def test_a_scope_that_is_no_class_is_refused(scope):
+    """It would have the whole budget left, for rows that are charged elsewhere."""
+
+    class ChargesNobody(IndependentSynthesizer):
+        def _fit(self, rows, metadata, plans, accountant, seed):
+            model = super()._fit(rows, metadata, plans, accountant, seed)
+            accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1.0, scope=scope)
+            return model
+
+    table = pd.DataFrame({"a": [1.5, 2.5] * 200, "y": ["p", "q"] * 200})
+    with pytest.raises(ReservationError, match="no class of the fit"):
+        ChargesNobody(epsilon=9.0, target="y").fit(table)

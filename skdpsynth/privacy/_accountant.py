@@ -32,6 +32,7 @@ from skdpsynth.privacy._report import (
     FLOAT_NOISE,
     INSECURE,
     NO_NOISE,
+    UNLABELLED,
     Kind,
     PrivacyReport,
     ReportEntry,
@@ -39,7 +40,7 @@ from skdpsynth.privacy._report import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from skdpsynth.privacy._budget import PrivacyBudget
     from skdpsynth.privacy._calibration import VoteNoise
@@ -390,6 +391,7 @@ class PrivacyAccountant:
         self._mu_cap = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
         self._ledger = Ledger()
         self._remarks: list[str] = []
+        self._scopes: frozenset[Hashable | None] | None = None  # None: any
         # Sums of mu^2 and of delta: of every row, and those of each scope beside.
         self._mu_squared: dict[Hashable | None, float] = {}
         self._deltas: dict[Hashable | None, float] = {}
@@ -619,6 +621,12 @@ class PrivacyAccountant:
         if not _equals_itself(line.scope):
             msg = "scope must equal itself, so that its class has one sum of charges."
             raise ValueError(msg)
+        if self._scopes is not None and line.scope not in self._scopes:
+            raise ReservationError(
+                f"The scope of {line.name!r} is no class of the fit, so nobody is "
+                "charged for its rows. Expected one of metadata.classes.scopes, None "
+                "(every row) or UNLABELLED."
+            )
         line.noise_std = noise_std()
         line.mu, line.delta = float(line.mu), float(line.delta)
         mu_squared, delta = line.count * line.mu * line.mu, line.count * line.delta
@@ -649,6 +657,18 @@ class PrivacyAccountant:
                 f"delta, but {left / self._delta:.4%} is left for discovery. "
                 "Ask for less or set aside a larger discovery_delta."
             )
+
+    def limit_scopes(self, classes: Iterable[Hashable | None]) -> None:
+        """Refuse later reservations whose scope is none of these classes.
+
+        A scope of nobody's would have the whole budget left, whatever its rows.
+
+        Parameters
+        ----------
+        classes : iterable of hashables
+            Keys of all classes. None (every row) and `UNLABELLED` stay.
+        """
+        self._scopes = frozenset([*classes, None, UNLABELLED])
 
     def remaining_mu(self, scope: Hashable | None = None) -> float:
         """Give the mu that one more release could have.
