@@ -139,7 +139,7 @@ def discover_ranges(
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         scale = Continuous(low, high).resolved_scale()
         log = scale == "log" and column.kind != "datetime"
-        domain = NumericDomain(low, high, log, integer, nullable, bought=True)
+        domain = NumericDomain(low, high, log, integer, nullable, released=True)
         if is_date(column.dtype):
             step = SECONDS_OF["D"]
             domain = domain.with_step(step, low // step, high // step)

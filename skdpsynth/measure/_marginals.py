@@ -196,7 +196,7 @@ def estimate(
             few = _shrunk(np.array([part.counts for part in finest]), stds)
             for c in sure:
                 of_column[c] = few[c]
-        if domain.bought and domain.n_numbers <= _CODES:
+        if domain.released and domain.n_numbers <= _CODES:
             ends = _ends(finest, cells[j])
             for c, part in enumerate(finest):
                 own_ends = _own_ends(part, cells[j], *ends)

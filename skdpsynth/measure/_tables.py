@@ -1,7 +1,9 @@
 """Measurements of several columns together: tables of two and three, second moments.
 
 What is measured, and how finely, follows from public numbers and earlier releases: a
-table is worth measuring where its counts are above their noise.
+table is worth measuring where its counts are above their noise. So are bins: functions
+of the released marginals alone, and the same in all classes. In each class a bin is an
+interval of ranks, which the fine marginal of the class turns into a value.
 """
 
 from __future__ import annotations

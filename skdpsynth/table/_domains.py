@@ -60,8 +60,9 @@ class NumericDomain:
     # Decimals of numbers that are all `integer` in units of the last one; `low` and
     # `high` are in these units too.
     decimals: int = 0
-    # The range was measured; and then noise may have left open where the rows are.
-    bought: bool = field(default=False, compare=False)
+    # The range was released, not declared; noise may have left open where the rows are.
+    # Files call it "bought".
+    released: bool = field(default=False, compare=False)
     guessed: bool = field(default=False, compare=False)
 
     def with_decimals(self, decimals: int) -> NumericDomain:
@@ -156,7 +157,8 @@ class NumericDomain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        return {"axis": "numeric", **vars(self)}
+        own = vars(self) | {"axis": "numeric"}
+        return own | {"bought": own.pop("released")}
 
     @property
     def _margin(self) -> float:
@@ -220,7 +222,8 @@ ColumnDomain = NumericDomain | CategoryDomain
 def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
     """Rebuild the domain that `to_dict` wrote; files name its kind "axis"."""
     if data["axis"] == "numeric":
-        return NumericDomain(**{k: v for k, v in data.items() if k != "axis"})
+        known = {k: v for k, v in data.items() if k not in ("axis", "bought")}
+        return NumericDomain(**known, released=data.get("bought", False))
     categories = tuple(map(decode_value, data["levels"]))
     other = data.get("other", 0.0)
     return CategoryDomain(categories, data["nullable"], data["ordered"], other)

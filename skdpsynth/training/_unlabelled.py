@@ -1,8 +1,9 @@
-"""The branch of unlabelled rows: each with the label that the classifier gives it.
+"""PATE-TripleGAN's classifier, and the branch of rows without a label that it labels.
 
-A discriminator should reject such pairs as it does generated rows (Li et al. 2017). The
-target is fixed and the classifier frozen, so a row's term is its own, whatever the
-other rows are.
+The weights of the classifier (softmax regression by DP-SGD) are released numbers, so
+what it says of a row depends on other rows through them alone. It is then frozen, and
+a discriminator should reject the pairs as it does generated rows (Li et al. 2017): the
+target is fixed, and a row's term is its own, whatever the other rows are.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ def test_a_rare_class_is_not_drawn_from_the_values_of_another():
     """200 rows at 22 to 29 beside 50,000 at 5 to 12, whose ends are theirs alone."""
     rng = np.random.default_rng(0)
     codes = np.concatenate((rng.integers(5, 13, 50_000), rng.integers(22, 30, 200)))
-    domain = NumericDomain(0.0, 31.0, False, True, False, bought=True)
+    domain = NumericDomain(0.0, 31.0, False, True, False, released=True)
     rows = numbers(domain, codes, np.repeat([0, 1], [50_000, 200]))
     classes = Classes(("n", "p"), np.array([50_000.0, 200.0]))
     with insecure_randomness(0):
@@ -293,11 +293,11 @@ def test_codes_end_where_the_rows_do_if_their_range_was_released(seed):
     rows = numbers(domain, np.random.default_rng(seed).integers(1, 6, 4000))
     one = Classes((None,), np.array([4000.0]))
     seen = {}
-    for bought in (True, False):
-        own = replace(domain, bought=bought)
+    for released in (True, False):
+        own = replace(domain, released=released)
         with insecure_randomness(seed):
             [[marginal]], _ = measure(rows, 0.5, [own], one)
-        seen[bought] = set(marginal.decode(RANKS)[0].tolist())
+        seen[released] = set(marginal.decode(RANKS)[0].tolist())
     assert seen[True] == {1.0, 2.0, 3.0, 4.0, 5.0}
     assert seen[False] > seen[True]
 

@@ -133,7 +133,7 @@ def test_domains_survive_json():
         NumericDomain(-1.5, 2.0, True, False, True, quantile=True),
         CategoryDomain(("a", "b"), True, ordered=True),
         CategoryDomain((1, 2.5, True), False, other=0.25),
-        NumericDomain(0.0, 9.0, False, True, False, bought=True, guessed=True),
+        NumericDomain(0.0, 9.0, False, True, False, released=True, guessed=True),
         CategoryDomain((pd.Timestamp("2020-02-29", tz="Europe/Berlin"),), False),
     ):
         again = domain_from_dict(json.loads(json.dumps(domain.to_dict())))
