@@ -1,4 +1,9 @@
-"""Private rows as numbers: ranks in their domains, codes of categories and classes."""
+"""Domains of columns, and private rows as numbers in them.
+
+A numeric domain maps values to [0, 1], a category domain maps categories to codes.
+Neither ever holds a value that was not public or released through a mechanism.
+`PrivateRows` are ranks in their domains, codes of categories and codes of classes.
+"""
 
 from __future__ import annotations
 
