@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from _instances import PLAIN
 from imblearn.pipeline import make_pipeline
+from joblib.externals.loky import get_reusable_executor
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
@@ -269,3 +270,35 @@ def test_by_default_a_refusal_is_a_missing_score():
     with pytest.raises(BudgetExceededError):
         search.set_params(error_score="raise").fit(X, Y)
     assert len(budget.charges) == 3
+
+
+@pytest.fixture
+def two_processes():
+    """Two workers of joblib, which end with the test."""
+    yield
+    get_reusable_executor().shutdown(wait=True)
+
+
+@pytest.mark.slow
+def test_the_budget_holds_in_other_processes(two_processes):
+    """Forty fits at a time on a budget of ten; then a search that passes its own."""
+    budget = PrivacyBudget(10.0, 1e-3)
+    folds = ShuffleSplit(40, random_state=0)
+    with pytest.warns(FitFailedWarning, match="30 fits failed out of a total of 40"):
+        scores = cross_val_score(pipeline(budget), X, Y, cv=folds, n_jobs=2)
+    assert np.isfinite(scores).sum() == 10
+    assert budget.spent == (10.0, pytest.approx(1e-4))
+    with pytest.raises(BudgetExceededError, match="epsilon = 0 left of 10"):
+        cross_val_score(pipeline(budget), X, Y, n_jobs=2, error_score="raise")
+    assert len(budget.charges) == 10
+
+    budget = PrivacyBudget(64.0, 1e-3)  # large: with 0.5 a fit may warn by chance
+    grid = {"independentsynthesizer__epsilon": [4.0, 16.0]}
+    search = GridSearchCV(
+        pipeline(budget), grid, cv=3, n_jobs=2, refit=False, error_score="raise"
+    )
+    search.fit(X, Y)
+    assert sorted(budget.charges["epsilon"]) == [4.0] * 3 + [16.0] * 3
+    with pytest.raises(BudgetExceededError):
+        search.fit(X, Y)
+    assert budget.spent[0] == 64.0

@@ -24,6 +24,7 @@ from sklearn.base import clone
 
 import skdpsynth
 from skdpsynth import GPATESynthesizer
+from skdpsynth.audit import audit_ledger
 from skdpsynth.audit._worlds import SequenceError, recorded, replayed
 from skdpsynth.privacy import secret_generator
 from skdpsynth.privacy.testing import insecure_randomness
@@ -364,3 +365,15 @@ def test_make_private_of_opacus_shows_the_number_of_rows():
 def test_the_package_never_calls_make_private():
     for source in Path(skdpsynth.__file__).parent.rglob("*.py"):
         assert "make_private(" not in source.read_text(encoding="utf-8")
+
+
+def test_the_ledger_audit_sees_parts_after_sorting_if_the_canary_comes_first(
+    case, monkeypatch
+):
+    """The other audits' canary has the largest value: sorted or not, it is the last."""
+    plain = clone(INSTANCES["pategan"]).set_params(init="marginals")
+    table, canary, schema = case
+    arguments = (ready(plain, schema), table, canary | {"a": -6.0})
+    assert not audit_ledger(*arguments).violated
+    monkeypatch.setattr(TeacherEnsemble, "__init__", SORTED)
+    assert "times its sensitivity" in str(audit_ledger(*arguments))

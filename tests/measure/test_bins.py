@@ -329,3 +329,15 @@ def test_groups_are_quantiles_the_most_frequent_categories_and_what_is_missing()
     assert sole[-1] == 3
     assert ((found >= 0) & (found < 4)).all()
     assert ranked.tolist() == [3, 0, 3, 1, 2]
+
+
+@given(COLUMN, st.integers(1, 30))
+@settings(max_examples=40, deadline=None)
+def test_equal_releases_give_equal_bins(column, n_bins):
+    domain, bins, marginals = chosen(column, n_bins)
+    _, again, same = chosen(column, n_bins)
+    assert bins.edges.tolist() == again.edges.tolist()
+    assert bins.of_code.tolist() == again.of_code.tolist()
+    for one, other in zip(marginals, same, strict=True):
+        assert bins.ranks(one).tolist() == again.ranks(other).tolist()
+    assert isinstance(domain, NumericDomain) == bool(len(bins.edges))

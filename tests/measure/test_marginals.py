@@ -445,3 +445,15 @@ def test_sizes_that_are_declared_or_that_nothing_needs_cost_little():
     assert size_weight([1, 1, 0], 5.0, 0.2) == size_weight([1], 0.0, 0.2) == 0.0
     assert size_weight([2] * 30, 1.0, 0.2) == 0.0  # the released one is better
     assert 0 < size_weight([2] * 30, 0.0, math.inf) < 1
+
+
+def test_a_class_that_differs_keeps_its_numbers():
+    """400 of 400 rows against noise of about 4: far from all other classes."""
+    domain = NumericDomain(0.0, 1.0, log=False, integer=True, nullable=False)
+    members = np.repeat([0, 1], [4000, 400])
+    units = domain.to_unit(members.astype(float))[:, None].astype(np.float32)
+    rows = PrivateRows(units, np.zeros(units.shape, dtype=np.uint8), members)
+    classes = Classes(("n", "p"), np.array([4000.0, 400.0]))
+    marginals, _ = measure(rows, 1.0, [domain], classes)
+    assert marginals[0][0].decode(RANKS)[0].mean() < 0.05
+    assert marginals[1][0].decode(RANKS)[0].mean() > 0.9

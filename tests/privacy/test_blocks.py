@@ -20,7 +20,7 @@ from skdpsynth.privacy import (
     vote_noise_std,
     votes_mu,
 )
-from skdpsynth.privacy._calibration import gdp_delta
+from skdpsynth.privacy._calibration import gdp_delta, gdp_mu
 
 TAIL = 1e-7
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
@@ -281,3 +281,22 @@ def test_arguments_out_of_range():
     for count, noise in ((0, "gaussian"), (0, "laplace"), (10, "uniform")):
         with pytest.raises(ValueError, match="at least 1 vote"):
             vote_noise_std(0.1, count, noise, TAIL)
+
+
+def test_a_whole_plan_is_within_what_its_sum_says():
+    """Gaussian releases, votes and steps: the sum of mu^2 against one convolution."""
+    from dp_accounting import (
+        ComposedDpEvent,
+        GaussianDpEvent,
+        PoissonSampledDpEvent,
+        SelfComposedDpEvent,
+    )
+    from dp_accounting.pld import PLDAccountant
+
+    total = gdp_mu(1.0, 1e-5 - TAIL)
+    noise = sampled_noise_multiplier(0.6 * total, 0.1, 60, TAIL)
+    accountant = PLDAccountant()
+    step = PoissonSampledDpEvent(0.1, GaussianDpEvent(noise))
+    counts = GaussianDpEvent(1 / (0.8 * total))
+    accountant.compose(ComposedDpEvent((counts, SelfComposedDpEvent(step, 60))))
+    assert 0.97 < accountant.get_epsilon(1e-5) <= 1.0

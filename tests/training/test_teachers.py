@@ -18,6 +18,8 @@ from _training import (
 )
 from scipy.stats import chi2
 
+from skdpsynth.privacy import secret_generator
+from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.training import TeacherEnsemble, _teachers
 from skdpsynth.training._teachers import assign_teachers
 
@@ -323,3 +325,18 @@ def test_private_rows_cannot_be_saved_or_copied():
     for way in ways:
         with pytest.raises(TypeError, match="holds private rows"):
             way(ensemble)
+
+
+def test_a_row_changes_its_own_teacher_only_with_secret_generators():
+    answers = []
+    for rows in neighbours(0):
+        with insecure_randomness(5):
+            answers.append(trained(rows, 0, rng=secret_generator()))
+    assert len(changed_teachers(answers[0], answers[1])) == 1
+    assert len(changed_teachers(answers[0], answers[2])) == 1
+
+
+def test_the_only_row_of_all_can_leave(global_random_seed):
+    rows = uniform_rows(1, global_random_seed)
+    before, after = (trained(part, global_random_seed) for part in (rows, rows[:0]))
+    assert len(changed_teachers(before, after)) == 1
