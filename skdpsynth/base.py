@@ -93,7 +93,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
     True
     """
 
-    _dependent: ClassVar[bool] = True  # it learns how columns depend on each other
+    # Whether plan and report judge by the measured tables how well it learns dependence.
+    _dependent: ClassVar[bool] = True
     # What a report says where no adversarial steps were run; empty without such a loop.
     _no_steps: str = ""
     # What a class may release as one block, with a tail: see `privacy._calibration`.
