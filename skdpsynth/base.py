@@ -93,7 +93,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
     True
     """
 
-    # Whether plan and report judge by the measured tables how well it learns dependence.
+    # Whether plan and report judge by the measured tables how it learns dependence.
     _dependent: ClassVar[bool] = True
     # What a report says where no adversarial steps were run; empty without such a loop.
     _no_steps: str = ""

@@ -257,16 +257,33 @@ class Measurements:
 class Measured:
     """What was measured of every class; all of it is public.
 
-    `model` has the marginals, estimated from the tables of one column; `ranks` and
-    `shares` say of each class where its bins lie. Keys of what was not measured of
-    every class are positions of classes.
+    Keys of what was not measured of every class are positions of classes.
+
+    Parameters
+    ----------
+    model : TableModel
+        The marginals of each class, estimated from the tables of one column.
+    rounds : list of n_classes list of Round
+        The tables of one column as they were released.
+    bins : TableBins
+        The bins of all columns, D of them, of tables of two columns.
+    ranks : list of n_classes ndarray of shape (2, D)
+        Where each bin begins and ends among the ranks of its column in a class.
+    shares : list of n_classes ndarray of shape (D,)
+        The share of each bin in its column.
+    pairs : dict of int to PairTables
+        Tables of two columns.
+    triples : dict of int to TripleTables
+        Tables of three columns.
+    moments : dict of int to SecondMoments
+        Noisy covariances of normal scores.
     """
 
     model: TableModel
     rounds: list[list[Round]]
     bins: TableBins
-    ranks: list[Floats]  # (2, D)
-    shares: list[Floats]  # (D,)
+    ranks: list[Floats]
+    shares: list[Floats]
     pairs: dict[int, PairTables]
     triples: dict[int, TripleTables]
     moments: dict[int, SecondMoments]

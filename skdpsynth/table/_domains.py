@@ -497,14 +497,22 @@ def place_labels(
 
 @dataclass(frozen=True, repr=False)
 class PrivateRows:
-    """Rows as numbers. Private: they live inside `fit` and are never kept."""
+    """Rows as numbers. Private: they live inside `fit` and are never kept.
 
-    # (n_rows, n_columns): position of numbers in their domains, in [0, 1]; 0 elsewhere.
+    Parameters
+    ----------
+    uniforms : ndarray of shape (n_rows, n_columns)
+        Position of numbers in their domains, in [0, 1]; 0 in columns of categories.
+    category_codes : ndarray of shape (n_rows, n_columns)
+        Of numeric columns 0 for a value, 1 for an exact zero with a cell of its own, 2
+        for a missing value; of others the position of the category, then one code for
+        any other value and one for a missing value.
+    class_codes : ndarray of shape (n_rows,)
+        Position of a row's class; -1 where its label is missing or was not released.
+    """
+
     uniforms: NDArray[np.float32]
-    # (n_rows, n_columns): of numeric columns 0 for a value, `ZERO` for an exact zero
-    # with a cell of its own, or `MISSING`; of others the codes of `CategoryDomain`.
     category_codes: NDArray[np.unsignedinteger]
-    # (n_rows,): position of a row's class; -1 where it is missing or was not released.
     class_codes: NDArray[np.int64]
 
     def __len__(self) -> int:

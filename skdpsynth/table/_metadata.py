@@ -41,14 +41,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Classes:
-    """What is known of the classes, from the schema or measured."""
+    """What is known of the classes, from the schema or measured.
 
-    # Sorted or as declared. Empty without a target, and when no label could be
-    # released; all rows are then one class.
+    Parameters
+    ----------
+    labels : tuple of n_classes labels
+        Sorted or as declared. Empty without a target, and when no label could be
+        released; all rows are then one class.
+    counts : ndarray of shape (n_classes,)
+        Declared or noisy numbers of rows, at least 1.
+    noise_std : float, default=0.0
+        Noise of each count; 0 where they are declared.
+    found_from : float, default=0.0
+        Noisy rows that a label nobody declared needed to be found; 0 if all are
+        declared.
+    """
+
     labels: tuple[Hashable, ...]
-    counts: Floats  # declared or noisy numbers of rows, at least 1
-    noise_std: float = 0.0  # of each count; 0 where they are declared
-    # Noisy rows that a label nobody declared needed to be found; 0 if all are declared.
+    counts: Floats
+    noise_std: float = 0.0
     found_from: float = 0.0
 
     def __len__(self) -> int:
@@ -97,8 +108,20 @@ _MAX_NAMES = 8  # of columns in one line
 class Metadata:
     """What is public about a table: what the schema states, and what was measured.
 
-    `columns` are those that are modelled, in order, and `domains` theirs: features, and
-    a target that is a number. What `rules` compute is not among them.
+    Parameters
+    ----------
+    layout : TableLayout
+        Names, dtypes and kinds of all columns, and which is the target.
+    columns : tuple of n_columns ColumnLayout
+        The columns that are modelled, in order: features, and a target that is a
+        number. What rules compute is not among them.
+    domains : tuple of n_columns ColumnDomain
+        What each can hold: a range, or categories.
+    classes : Classes
+        ``labels``, ``counts`` (declared or noisy) and ``scopes``, the names under which
+        the ledger charges each class; one class without labels.
+    rules : RowRules
+        The rules of the schema, made ready for these columns.
     """
 
     layout: TableLayout
