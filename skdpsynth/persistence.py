@@ -446,6 +446,9 @@ def check_parts(document: Mapping[str, Any], arrays: Arrays) -> None:
     checks = {"mixture": _check_mixtures, "factors": _check_factors}
     if own.get("form") in checks:
         checks[own["form"]](arrays, n_columns, n_classes)
+    if "relations" in own:
+        _require(own.get("form") == "mixture", "relations")
+        _check_relations(own["relations"], arrays, n_columns, n_classes)
 
 
 def _check_factors(arrays: Arrays, n_columns: int, n_classes: int) -> None:
@@ -479,6 +482,36 @@ def _check_mixtures(arrays: Arrays, n_columns: int, n_classes: int) -> None:
         _require(ranks.dtype == np.float64 and ranks.shape == (2, n_bins), "ranks")
         _require((ranks[0] >= 0).all() and (ranks[1] <= 1 + 1e-9).all(), "ranks")
         _require((ranks[0] <= ranks[1] + 1e-9).all(), "ranks")
+
+
+def _check_relations(
+    own: Mapping[str, Any], arrays: Arrays, n_columns: int, n_classes: int
+) -> None:
+    pairs, n_finer = own["pairs"], own["n_finer"]
+    _require(own["n_classes"] in (0, n_classes) and n_finer in (0, n_columns), "cells")
+    _require(type(own["std"]) is float and 0 <= own["std"] < np.inf, "noise")
+    _require(all(type(strong) is bool for strong in own["strong"]), "relations")
+    n_bins = np.diff(arrays["generator.starts"])
+    within = [arrays[f"relations.within.{j}"] for j in range(n_finer)]
+    for j, bins in enumerate(within):
+        _require(bins.ndim == 1 and bins.dtype == np.int64, "cells")
+        _require(np.array_equal(np.unique(bins), np.arange(n_bins[j])), "cells")
+        _require((np.diff(bins) >= 0).all(), "cells")
+    sizes = np.array([len(bins) for bins in within])
+    for c in range(own["n_classes"]):
+        ranks = arrays[f"relations.ranks.{c}"]
+        _require(ranks.shape == (2, sizes.sum()) and ranks.dtype == np.float64, "ranks")
+        _require(((ranks >= 0) & (ranks <= 1 + 1e-9)).all(), "ranks")
+    for k, (parent, child) in enumerate(pairs):
+        known = all(type(j) is int and 0 <= j < n_columns for j in (parent, child))
+        _require(known and parent != child, "relations")
+        tables = [(arrays[f"relations.{k}.shares"], n_bins)]
+        if f"relations.{k}.cells" in arrays:
+            tables.append((arrays[f"relations.{k}.cells"], sizes))
+        for table, n in tables:
+            _require(table.shape == (n[parent], n[child]), "relations")
+            _require(table.dtype == np.float64 and (table >= 0).all(), "relations")
+            _require(abs(float(table.sum()) - 1.0) < _ROUNDING, "relations")
 
 
 def _check_marginal(column: MarginalTransform) -> None:

@@ -22,6 +22,7 @@ from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
+from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
     CLASSIFIER_SHARE,
     DPSGD_SHARES,
@@ -54,6 +55,7 @@ __all__ = [
     "Measurement",
     "Measurements",
     "PairTables",
+    "Relation",
     "Spend",
     "TableBins",
     "TableModel",
@@ -71,5 +73,7 @@ __all__ = [
     "measured_form",
     "most_tables",
     "plan_table",
+    "raked",
     "remarks",
+    "strongest_tree",
 ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._shares import (
     PAIRS_SHARE,
+    RELATIONS_SHARE,
     TRIPLES_SHARE,
 )
 from skdpsynth.measure._tables import (
@@ -133,8 +134,10 @@ class Allocation:
         Of tables of one column; the noise is that of the second round.
     n_bins : int
         Bins of a numeric column in that round.
-    pairs, triples, moments : Spend
-        Of tables of two and of three columns, and of second moments.
+    pairs, triples, moments, relations : Spend
+        Of tables of two and of three columns, of second moments, and of finer tables of
+        two columns of which one nearly determines the other. Where there are none,
+        their share goes to the tables of three columns.
     n_tables, n_table_cells : int
         Tables of two columns, and the cells of all of them. In a wide table some
         pairs are chosen, and these are the most that are counted on.
@@ -157,6 +160,7 @@ class Allocation:
     pairs: Spend = _NOTHING
     triples: Spend = _NOTHING
     moments: Spend = _NOTHING
+    relations: Spend = _NOTHING
     n_tables: int = 0
     n_table_cells: int = 0
     n_groups: int = 0
@@ -282,7 +286,7 @@ def allocate_measurements(
         return Allocation(label, n_rows, _NOTHING, 1)
     largest = n_rows if largest is None else largest
     n_columns = n_continuous + n_discrete
-    pairs = triples = moments = 0.0
+    pairs = triples = moments = relations = 0.0
     n_groups, few = 0, False
     if form == "moments" and (share := moments_share(n_rows, n_columns, mu)):
         moments, mu = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
@@ -290,9 +294,18 @@ def allocate_measurements(
         of_triples = mu * math.sqrt(TRIPLES_SHARE)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
         left = mu * math.sqrt(1.0 - TRIPLES_SHARE) if n_groups else mu
+        few = few_rows(largest, n_columns, left * math.sqrt(PAIRS_SHARE))
+
+        def affordable(mu: float) -> bool:
+            of_pairs = mu * math.sqrt(PAIRS_SHARE)
+            return pairs_affordable(n_rows, n_columns, of_pairs, few=few)
+
+        of_relations = left * math.sqrt(RELATIONS_SHARE)
+        beside = left * math.sqrt(1.0 - RELATIONS_SHARE)
+        if affordable(beside):
+            relations, left = of_relations, beside
         of_pairs = left * math.sqrt(PAIRS_SHARE)
-        few = few_rows(largest, n_columns, of_pairs)
-        if pairs_affordable(n_rows, n_columns, of_pairs, few=few):
+        if affordable(left):
             pairs, mu = of_pairs, left * math.sqrt(1.0 - PAIRS_SHARE)
             triples = of_triples if n_groups else 0.0
         else:  # it has all for its marginals
@@ -307,6 +320,7 @@ def allocate_measurements(
         pairs=Spend(pairs),
         triples=Spend(triples),
         moments=Spend(moments),
+        relations=Spend(relations),
         n_groups=n_groups,
         few_rows=few,
     )

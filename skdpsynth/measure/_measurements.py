@@ -7,7 +7,8 @@ columns are too many for tables. Everything else is fitted to these: post-proces
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise, product
 from pathlib import Path
@@ -24,6 +25,15 @@ from skdpsynth.measure._marginals import (
     measure_marginals,
 )
 from skdpsynth.measure._model import TableModel
+from skdpsynth.measure._relations import (
+    CellTables,
+    Relations,
+    find_relations,
+    finer_bins,
+    measure_cells,
+    parts_of_bins,
+    with_cells,
+)
 from skdpsynth.measure._tables import (
     PairTables,
     SecondMoments,
@@ -48,7 +58,13 @@ if TYPE_CHECKING:
     from skdpsynth.measure._marginals import Round
     from skdpsynth.measure._tables import ColumnBins, TableBins
     from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.table import ColumnDomain, Metadata, PrivateRows, TableRows
+    from skdpsynth.table import (
+        ColumnDomain,
+        MarginalTransform,
+        Metadata,
+        PrivateRows,
+        TableRows,
+    )
 
     Floats = NDArray[np.float64]
 
@@ -96,9 +112,10 @@ class Measurement:
     bins : tuple of tuple of Bin
         Of each column; none for second moments.
     values : ndarray
-        Noisy counts, of one axis per column, which may be negative; or the noisy
-        covariances of the normal scores of all columns, of shape (n_columns,
-        n_columns), whose diagonal is not measured and NaN.
+        Noisy counts, of one axis per column, which may be negative; finer tables of two
+        columns are NaN where nothing was counted. Or the noisy covariances of the
+        normal scores of all columns, of shape (n_columns, n_columns), whose diagonal is
+        not measured and NaN.
     noise_std : float
         Standard deviation of the noise of each value; that of the number of rows beside
         it, which completes the counts of one column, is with that number.
@@ -277,6 +294,10 @@ class Measured:
         Tables of three columns.
     moments : dict of int to SecondMoments
         Noisy covariances of normal scores.
+    relations : Relations, optional
+        Columns that follow another one; None without tables of two columns.
+    cells : dict of int to CellTables
+        The finer cells of strong relations.
     """
 
     model: TableModel
@@ -287,6 +308,8 @@ class Measured:
     pairs: dict[int, PairTables]
     triples: dict[int, TripleTables]
     moments: dict[int, SecondMoments]
+    relations: Relations | None = None
+    cells: dict[int, CellTables] = field(default_factory=dict)
 
     @property
     def measurements(self) -> Measurements:
@@ -298,6 +321,8 @@ class Measured:
             self.pairs,
             self.triples,
             self.moments,
+            self.relations,
+            self.cells,
         )
         return Measurements(described)
 
@@ -312,6 +337,8 @@ class Described:
     pairs: dict[int, PairTables]
     triples: dict[int, TripleTables]
     moments: dict[int, SecondMoments]
+    relations: Relations | None = None
+    cells: dict[int, CellTables] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Measurement]:
         """Go through the tables, class by class, in the order of their release."""
@@ -345,6 +372,19 @@ class Described:
             for i, j in two.pairs.tolist():
                 values = two.counts[parts[i], parts[j]].astype(np.float64)
                 yield (names[i], names[j]), (bins[i], bins[j]), values, two.noise_std
+        if (finer := self.cells.get(c)) is not None:
+            assert self.relations is not None
+            for relation, values in zip(
+                self.relations.measured, finer.counts, strict=True
+            ):
+                pair = relation.parent, relation.child
+                assert self.relations.finer is not None
+                columns = [self.relations.finer.bins.columns[j] for j in pair]
+                both = tuple(
+                    _bins_of_codes(domains[j], column)
+                    for j, column in zip(pair, columns, strict=True)
+                )
+                yield tuple(names[j] for j in pair), both, values, finer.noise_std
         if (three := self.triples.get(c)) is not None:
             n = three.counts.shape[-1]
             groups = [
@@ -446,7 +486,7 @@ def _from_json(data: Any, bins: list[tuple[Bin, ...]]) -> Measurement:  # noqa: 
     noise_std = float(data["noise_std"])
     if values.shape != expected or noise_std < 0 or len(own) not in (0, len(columns)):
         raise ValueError("a table of another shape")
-    if np.isnan(values).any() and (own or not columns):
+    if np.isnan(values).any() and len(columns) != 2 and (own or not columns):
         raise ValueError("a count that is missing")
     label = decode_value(data["class"])
     return Measurement(columns, own, values, noise_std, label)
@@ -509,14 +549,21 @@ def measure(
                 few=plan.few_rows,
                 target=metadata.measured,
             )
+    found = Measured(model, rounds, bins, ranks, shares, pairs, triples, moments)
+    if pairs:  # 2 columns again, where one nearly determines the other
+        found = _related(rows, metadata, plans, accountant, found, in_order)
+    for c, plan in enumerate(plans):
+        own, scope = rows.parts_of_class(c), metadata.classes.scopes[c]
         if plan.triples.mu:  # 3 columns
+            # With what relations would have had, if there are none.
+            spare = 0.0 if found.cells else plan.relations.mu
             triples[c] = measure_triples(
                 own,
                 bins,
                 shares[c],
                 plan.n_groups,
                 accountant,
-                mu=plan.triples.mu,
+                mu=math.hypot(plan.triples.mu, spare),
                 scope=scope,
             )
         if plan.moments.mu:  # all columns
@@ -531,7 +578,47 @@ def measure(
                 mu=plan.moments.mu,
                 scope=scope,
             )
-    return Measured(model, rounds, bins, ranks, shares, pairs, triples, moments)
+    return found
+
+
+def _related(
+    rows: TableRows,
+    metadata: Metadata,
+    plans: Sequence[Allocation],
+    accountant: PrivacyAccountant,
+    known: Measured,
+    marginals: list[list[MarginalTransform]],
+) -> Measured:
+    """Add the relations, which the tables of pairs show, measured in finer cells."""
+    bins, classes = known.bins, metadata.classes
+    relations = find_relations(known.pairs, known.shares, bins.starts)
+    mus = {c: plans[c].relations.mu for c in known.pairs if plans[c].relations.mu}
+    known = replace(known, relations=relations)
+    if not mus:
+        return known
+    n_strong = sum(own.strong for own in relations.each)
+    std = math.sqrt(n_strong * sum(mu**-2 for mu in mus.values()))
+    n_rows = sum(plans[c].n_rows for c in mus)
+    n_parts = parts_of_bins(n_rows, max(bins.sizes), std)
+    finer = finer_bins(metadata.domains, marginals, classes.prior, bins, n_parts)
+    chosen = [relations.each[k] for k in finer.measured(relations)]
+    if not chosen:
+        return known
+    cells = {
+        c: measure_cells(
+            rows.parts_of_class(c),
+            finer,
+            chosen,
+            accountant,
+            mu=mu,
+            scope=classes.scopes[c],
+        )
+        for c, mu in mus.items()
+    }
+    of_classes = [finer.bins.shares(finer.bins.ranks(own)) for own in marginals]
+    pooled = classes.prior @ np.array(of_classes)
+    relations = with_cells(relations, finer, cells, pooled)
+    return replace(known, relations=relations, cells=cells)
 
 
 def _scores(rows: PrivateRows, model: TableModel, position: int) -> NDArray[np.float32]:

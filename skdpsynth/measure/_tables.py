@@ -240,7 +240,7 @@ def choose_bins(
     for j, domain in enumerate(domains):
         own = [of_class[j] for of_class in marginals]
         if isinstance(domain, NumericDomain):
-            columns.append(_bins_of_numbers(domain, own, prior, n_bins))
+            columns.append(bins_of_numbers(domain, own, prior, n_bins))
         else:
             bins, own = _bins_of_categories(domain, own, prior, n_bins)
             columns.append(bins)
@@ -248,7 +248,7 @@ def choose_bins(
     return TableBins(columns), [list(row) for row in zip(*changed, strict=True)]
 
 
-def _bins_of_numbers(
+def bins_of_numbers(
     domain: NumericDomain,
     marginals: list[MarginalTransform],
     prior: Floats,
@@ -297,7 +297,7 @@ def _bins_of_categories(
     of_code[frequent] = np.arange(len(frequent))
     of_code[-1] = len(frequent) + domain.nullable
     bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
-    order = np.argsort(of_code[:-2], kind="stable")
+    order = np.lexsort((-pooled, of_code[:-2]))
     return bins, [
         MarginalTransform.of_categories(
             domain, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order

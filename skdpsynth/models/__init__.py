@@ -29,6 +29,7 @@ from skdpsynth.models._mixture import (
 )
 from skdpsynth.models._mixture_trainer import BinScores, MixtureTrainer
 from skdpsynth.models._network import NetworkTrainer
+from skdpsynth.models._relations import Followers
 
 __all__ = [
     "Adam",
@@ -38,6 +39,7 @@ __all__ = [
     "FactorTrainer",
     "Features",
     "Fit",
+    "Followers",
     "Generator",
     "Heads",
     "Mixture",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from torch import Tensor
 
+from skdpsynth.measure import strongest_tree
 from skdpsynth.models._generator import AdamSteps
+from skdpsynth.models._relations import Followers
 from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
@@ -107,16 +107,19 @@ class Mixture:
 class MixtureGenerator:
     """The generators of all classes: public, initial values and what was released."""
 
-    def __init__(self, mixtures: list[Mixture], starts: Ints) -> None:
+    def __init__(
+        self, mixtures: list[Mixture], starts: Ints, followers: Followers | None = None
+    ) -> None:
         self.mixtures = mixtures
         self.starts = starts
+        self.followers = followers
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
         ranks = np.empty((len(class_codes), len(self.starts) - 1))
         order, places_of = in_order_of_class(class_codes, len(self.mixtures))
-        for mixture, own in zip(self.mixtures, places_of, strict=True):
-            rows = order[own]
+        for position, own in enumerate(places_of):
+            mixture, rows = self.mixtures[position], order[own]
             # In the order of their codes: the tables below are then read in order.
             codes = np.repeat(
                 np.arange(len(mixture.weights)),
@@ -125,15 +128,21 @@ class MixtureGenerator:
             rows = rng.permutation(rows)
             low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
             found = np.empty((ranks.shape[1], len(rows)))
-            for j, (start, end) in enumerate(pairwise(self.starts.tolist())):
+            bins = np.empty(found.shape, dtype=np.int64)
+            columns = [*enumerate(pairwise(self.starts.tolist()))]
+            for j, (start, end) in columns:
                 ends = mixture.probabilities[:, start:end].cumsum(1, dtype=np.float64)
                 ends /= ends[:, -1:]
                 table = (ends + np.arange(len(ends))[:, None]).ravel()
                 places = np.searchsorted(table, codes + rng.random(len(rows)), "right")
-                bins = np.minimum(places - codes * (end - start), end - start - 1)
+                bins[j] = np.minimum(places - codes * (end - start), end - start - 1)
+            finer = self.followers(position, bins, rng) if self.followers else {}
+            for j, (start, end) in columns:
                 rng.random(out=found[j])
-                found[j] *= width[start:end].take(bins)
-                found[j] += low[start:end].take(bins)
+                found[j] *= width[start:end].take(bins[j])
+                found[j] += low[start:end].take(bins[j])
+            for j, of_column in finer.items():
+                found[j] = of_column
             ranks[rows] = found.T
         return ranks
 
@@ -144,14 +153,19 @@ class MixtureGenerator:
         own = zip(self.mixtures, spans, strict=True)
         found = [mixture.within(part, self.starts) for mixture, part in own]
         shares = np.array([share for _, share in found])
-        return MixtureGenerator([mixture for mixture, _ in found], self.starts), shares
+        mixtures = [mixture for mixture, _ in found]
+        return MixtureGenerator(mixtures, self.starts, self.followers), shares
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
         arrays: dict[str, NDArray[Any]] = {"generator.starts": self.starts}
         for c, mixture in enumerate(self.mixtures):
             arrays |= {f"generator.{c}.{k}": own for k, own in vars(mixture).items()}
-        return {"form": "mixture", "n_classes": len(self.mixtures)}, arrays
+        document: dict[str, Any] = {"form": "mixture", "n_classes": len(self.mixtures)}
+        if self.followers is not None:
+            document["relations"], more = self.followers.to_state()
+            arrays |= more
+        return document, arrays
 
     @classmethod
     def from_state(
@@ -163,11 +177,11 @@ class MixtureGenerator:
             Mixture(*(arrays[f"generator.{c}.{name}"] for name in names))
             for c in range(document["n_classes"])
         ]
-        return cls(mixtures, arrays["generator.starts"])
-
-
-_LEAST_CELL = 1e-9  # share of a cell, so that logarithms are finite
-_LEAST_INFORMATION = 1e-6  # nats: less is rounding
+        starts, followers = arrays["generator.starts"], None
+        if "relations" in document:
+            followers = Followers.from_state(document["relations"], arrays)
+            followers.compare(mixtures, arrays["class_counts"], starts)
+        return cls(mixtures, starts, followers)
 
 
 def draw_from_tree(
@@ -184,52 +198,19 @@ def draw_from_tree(
     `shares` (D,) are those of the bins in their columns; `noisy` (D, D), with noise
     `std`, those of pairs of bins above the diagonal, where they were `measured`.
     """
-    columns = [slice(start, end) for start, end in pairwise(starts.tolist())]
-    tables: dict[tuple[int, int], Floats] = {}
-    information = np.zeros((len(columns), len(columns)))
-    for a, b in combinations(range(len(columns)), 2):
-        place = columns[a], columns[b]
-        if measured[place].any():
-            independent = np.outer(shares[columns[a]], shares[columns[b]])
-            table = _beyond_noise(noisy[place].astype(np.float64), independent, std)
-            tables[a, b], tables[b, a] = table, table.T
-            sides = np.outer(table.sum(axis=1), table.sum(axis=0))
-            information[a, b] = (table * np.log(table / sides)).sum()
-    information[information < _LEAST_INFORMATION] = 0.0
-    tree = minimum_spanning_tree(-information)
-    drawn = np.zeros((n_rows, len(columns)), dtype=np.int64)
-    done: set[int] = set()
-    for root in range(len(columns)):
-        if root in done:
-            continue
-        order, parents = breadth_first_order(tree, root, directed=False)
-        done.update(order.tolist())
-        for j in order:
-            given = shares[None, columns[j]]
-            if parents[j] >= 0:
-                given = tables[int(parents[j]), int(j)][drawn[:, parents[j]]]
-            # One place in each n-th of the line, so that few rows hold a column well.
-            steps = torch.randperm(n_rows, generator=generator)
-            places = (steps + torch.rand(n_rows, generator=generator)).numpy()
-            ends = given.cumsum(axis=1)
-            below = ends < places[:, None] / max(n_rows, 1) * ends[:, -1:]
-            drawn[:, j] = np.minimum(below.sum(axis=1), given.shape[1] - 1)
+    order, tables, _ = strongest_tree(noisy, measured, std, shares, starts)
+    drawn = np.zeros((n_rows, len(starts) - 1), dtype=np.int64)
+    for parent, j in order:
+        given = shares[None, starts[j] : starts[j + 1]]
+        if parent is not None:
+            given = tables[parent, j][drawn[:, parent]]
+        # One place in each n-th of the line, so that few rows hold a column well.
+        steps = torch.randperm(n_rows, generator=generator)
+        places = (steps + torch.rand(n_rows, generator=generator)).numpy()
+        ends = given.cumsum(axis=1)
+        below = ends < places[:, None] / max(n_rows, 1) * ends[:, -1:]
+        drawn[:, j] = np.minimum(below.sum(axis=1), given.shape[1] - 1)
     return drawn
-
-
-def _beyond_noise(noisy: Floats, independent: Floats, std: float) -> Floats:
-    """Keep the cells of a table above the noise; the rest is as if independent.
-
-    No cell of noise is kept, but for one table in a few (Donoho, Johnstone 1994: the
-    universal threshold).
-    """
-    threshold = std * math.sqrt(2.0 * math.log(noisy.size + 1))
-    kept = np.abs(noisy - independent) > threshold
-    found = np.where(kept, np.maximum(noisy, 0.0), 0.0)
-    rest = np.where(kept, 0.0, independent)
-    rest *= max(1.0 - found.sum(), 0.0) / max(rest.sum(), _LEAST_CELL)
-    table = np.maximum(found + rest, _LEAST_CELL)
-    return np.asarray(table / table.sum())
 
 
 _LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers

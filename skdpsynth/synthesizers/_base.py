@@ -39,6 +39,7 @@ from skdpsynth.models import (
     FactorGenerator,
     FactorTrainer,
     Fit,
+    Followers,
     Heads,
     Mixture,
     MixtureGenerator,
@@ -198,7 +199,14 @@ class InitialMixture:
             Mixture.independent(share, rank)
             for share, rank in zip(shares, measured.ranks, strict=True)
         ]
-        self.generator = MixtureGenerator(mixtures, bins.starts)
+        followers, relations = None, measured.relations
+        if relations is not None:
+            within, of_cells = [], []
+            if relations.finer is not None:
+                within, finer = relations.finer.within, relations.finer.bins
+                of_cells = [finer.ranks(own) for own in self.model.marginals]
+            followers = Followers(relations.each, relations.std, within, of_cells)
+        self.generator = MixtureGenerator(mixtures, bins.starts, followers)
         scores = bins.normal_scores(prior @ np.array(shares))
         self._heads = Heads(bins.starts, scores, device)
         fit = Fit(
@@ -249,6 +257,9 @@ class InitialMixture:
         for c, lender in borrowers(known, n_rows).items():
             lent = mixtures[lender].lent(mixtures[c], self._bins.starts, categories)
             mixtures[c] = lent
+        if self.generator.followers is not None:
+            prior = self.model.metadata.classes.prior
+            self.generator.followers.compare(mixtures, prior, self._bins.starts)
 
 
 class InitialNetwork:

@@ -392,8 +392,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     floating-point Gaussian noise from the operating system's entropy; all other noise
     is discrete Gaussian. The measurements
     are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
-    as well E of three, have L2 sensitivity ``sqrt(E)`` together. They, labels, counts,
-    ranges, decimals and categories come out of the same budget.
+    as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
+    They, labels, counts, ranges, decimals and categories come out of the same budget.
 
     Symbols of the paper ([2]_, Algorithm 1): sigma ``noise_multiplier``, C
     ``max_grad_norm``, B ``batch_size``, m = B (each row is clipped alone), eta

@@ -123,8 +123,8 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     gradients is floating-point Gaussian noise from the operating system's entropy; all
     other noise is discrete Gaussian. The measurements
     are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
-    as well E of three, have L2 sensitivity ``sqrt(E)`` together. They, labels, counts,
-    ranges, decimals and categories come out of the same budget.
+    as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
+    They, labels, counts, ranges, decimals and categories come out of the same budget.
 
     Symbols of the paper ([1]_, Algorithm 1): sigma_n ``noise_multiplier``, c_g
     ``max_grad_norm``, c_p ``weight_clip``, m ``batch_size``, n_d

@@ -232,8 +232,8 @@ class GPATESynthesizer(ClassGAN):
     cost depends on the data. Classes are disjoint and compose in parallel. Noise is
     discrete Gaussian. The measurements
     are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
-    as well E of three, have L2 sensitivity ``sqrt(E)`` together. They, labels, counts,
-    ranges, decimals and categories come out of the same budget.
+    as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
+    They, labels, counts, ranges, decimals and categories come out of the same budget.
 
     Symbols of the paper: N ``n_iter``, n ``n_teachers``, m ``batch_size``, k
     ``projection_dim``, B ``n_bins``, c ``max_grad_norm``, T ``threshold`` times

@@ -88,7 +88,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     together. Bins are functions of the marginals released before. In a table of more
     than 25 columns, or of few rows, the pairs are chosen: by the noisy L1 distance of
     every pair's table to the whole numbers that independent columns would have by the
-    released marginals, of which a row moves each by at most 1. Second moments (below)
+    released marginals, of which a row moves each by at most 1. Of K pairs in which one
+    column nearly determines the other, as the released tables show, finer cells are
+    counted inside pairs of bins, and all other rows in one cell: L2 sensitivity
+    ``sqrt(K)``. Second moments (below)
     are sums of products of the normal scores of a row, which is shortened to a length
     of 4096 in whole numbers: their L2 sensitivity is ``4096**2 / sqrt(2)``. Classes are
     disjoint and compose in parallel. The noise is the discrete Gaussian. Labels,
@@ -97,8 +100,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
 
     The generator draws a code, one of 1,000 at most, and given the code every column
     takes a bin by itself: a softmax per column, which is a network with a one-hot code
-    and no hidden layer. Intervals of numbers are about normal given the code. A value
-    inside a bin is drawn from the fine marginal of its class. A class with too few rows
+    and no hidden layer. Intervals of numbers are about normal given the code. Bins are
+    then changed where they contradict a column that nearly determines them, or what is
+    surely impossible, and a value is drawn from the finer cells that were measured, or
+    from the fine marginal of its class. A class with too few rows
     for tables of pairs has marginals alone, with all of its budget, and its columns
     depend on each other as those of the largest class with tables, unless it is a
     hundred times rarer; then they are independent. Where pairs would not serve all

@@ -246,8 +246,8 @@ class PATEGANSynthesizer(ClassGAN):
     against the worst questions, whatever the teachers said before. Classes are disjoint
     and compose in parallel. Noise is discrete. The measurements
     are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
-    as well E of three, have L2 sensitivity ``sqrt(E)`` together. They, labels, counts,
-    ranges, decimals and categories come out of the same budget.
+    as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
+    They, labels, counts, ranges, decimals and categories come out of the same budget.
 
     The paper stops when an epsilon computed from the votes is reached, and publishes
     it. That epsilon is a function of the private votes, as is the time of stopping, so

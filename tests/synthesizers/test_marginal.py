@@ -162,7 +162,11 @@ def releases(synth, table):
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_tables_share_the_budget_of_a_class(order):
-    """Three columns a quarter of the squared mu, two three quarters of the rest."""
+    """Three columns a quarter of the squared mu, two three quarters of the rest.
+
+    A tenth of what three columns leave is for relations; there is none, so it goes to
+    them, and with two columns at most it is not spent.
+    """
     synth = MarginalSynthesizer(2.0, schema=SCHEMA, order=order)
     table = planted(N_ROWS)
     seen, n_rows = releases(synth, table), table["t"].value_counts()
@@ -170,7 +174,7 @@ def test_tables_share_the_budget_of_a_class(order):
         own = [r for r in seen if r.reservation.scope == label]
         total = sum(r.reservation.mu**2 for r in own)
         rest = total
-        for columns, share in ((3, 0.25), (2, 0.75)):
+        for columns, share in ((3, 0.25 + 0.1 * 0.75), (2, 0.75)):
             lines = [r for r in own if f"of {columns} columns" in r.reservation.name]
             assert len(lines) == (columns <= order)
             for line in lines:

@@ -110,7 +110,7 @@ def test_training_takes_little_from_the_measurements(n_rows, least, init, mode):
         training *= plan.training.n_queries if mode else 1
         classifier = plan.training.mu_classifier
         assert classifier > 0
-    measured = plan.marginals.mu**2 + plan.pairs.mu**2
+    measured = plan.marginals.mu**2 + plan.pairs.mu**2 + plan.relations.mu**2
     assert measured + classifier**2 + training == pytest.approx(0.3**2)
     assert least <= measured / 0.3**2 <= 1.0
     assert bool(plan.pairs.mu) == (init == "measured" and n_rows > 20)
@@ -201,7 +201,7 @@ def test_the_classifier_without_noise_is_caught(mode, monkeypatch):
     monkeypatch.setattr(
         _unlabelled,
         "release_float_gaussian",
-        lambda total, clip, reservation: 100 * total,  # of a twentieth of the rows
+        lambda total, clip, reservation: 40 * total,  # of a twentieth of the rows
     )
     assert findings_of(mostly_unlabelled(), OF_LABELLED, schema=DECLARED, **mode)
 

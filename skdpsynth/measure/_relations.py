@@ -1,0 +1,427 @@
+"""Relations: columns that nearly determine another one, measured again in finer cells.
+
+Which they are follows from the released tables of pairs. So does where their finer
+cells are: inside pairs of bins that have rows. Elsewhere nothing is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
+from skdpsynth.measure._tables import ColumnBins, TableBins, bins_of_numbers
+from skdpsynth.privacy import Parts, noisy_histogram
+from skdpsynth.table import CategoryDomain
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.measure._tables import PairTables
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.table import ColumnDomain, MarginalTransform, PrivateRows
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+_LEAST_CELL = 1e-9  # share of a cell, so that logarithms are finite
+_LEAST_INFORMATION = 1e-6  # nats: less is rounding
+
+
+def beyond_noise(noisy: Floats, independent: Floats, std: float) -> Floats:
+    """Keep the cells of a table above the noise; the rest is as if independent.
+
+    No cell of noise is kept, but for one table in a few (Donoho, Johnstone 1994: the
+    universal threshold).
+    """
+    threshold = std * math.sqrt(2.0 * math.log(noisy.size + 1))
+    kept = np.abs(noisy - independent) > threshold
+    found = np.where(kept, np.maximum(noisy, 0.0), 0.0)
+    rest = np.where(kept, 0.0, independent)
+    rest *= max(1.0 - found.sum(), 0.0) / max(rest.sum(), _LEAST_CELL)
+    table = np.maximum(found + rest, _LEAST_CELL)
+    return np.asarray(table / table.sum())
+
+
+Tree = list[tuple[int | None, int]]
+Tables = dict[tuple[int, int], "Floats"]
+
+
+def strongest_tree(
+    noisy: NDArray[np.floating],
+    measured: NDArray[np.bool_],
+    std: float,
+    shares: Floats,
+    starts: Ints,
+) -> tuple[Tree, Tables, Floats]:
+    """Find the tree of pairs that share most information (Chow, Liu 1968).
+
+    Parameters
+    ----------
+    noisy : ndarray of shape (D, D)
+        Shares of pairs of bins, above the diagonal.
+    measured : ndarray of shape (D, D), bool
+        Which of them were measured.
+    std : float
+        Noise of a share.
+    shares : ndarray of shape (D,)
+        Shares of the bins in their columns.
+    starts : ndarray of shape (n_columns + 1,)
+        Where the bins of each column begin, and the last ones end.
+
+    Returns
+    -------
+    tree : list of pairs of int
+        Parent and child, in an order in which rows can be drawn; None is no parent.
+    tables : dict of pairs of int to ndarray
+        All tables, without what may be noise, both ways round.
+    information : ndarray of shape (n_columns, n_columns)
+        What two columns say of each other, in nats, above the diagonal.
+    """
+    columns = [slice(start, end) for start, end in pairwise(starts.tolist())]
+    tables: Tables = {}
+    information = np.zeros((len(columns), len(columns)))
+    for a, b in combinations(range(len(columns)), 2):
+        place = columns[a], columns[b]
+        if measured[place].any():
+            independent = np.outer(shares[columns[a]], shares[columns[b]])
+            table = beyond_noise(noisy[place].astype(np.float64), independent, std)
+            tables[a, b], tables[b, a] = table, table.T
+            sides = np.outer(table.sum(axis=1), table.sum(axis=0))
+            information[a, b] = (table * np.log(table / sides)).sum()
+    information[information < _LEAST_INFORMATION] = 0.0
+    forest = minimum_spanning_tree(-information)
+    tree: Tree = []
+    done: set[int] = set()
+    for root in range(len(columns)):
+        if root in done:
+            continue
+        order, parents = breadth_first_order(forest, root, directed=False)
+        done.update(order.tolist())
+        for j in order.tolist():
+            tree.append((int(parents[j]) if parents[j] >= 0 else None, j))
+    return tree, tables, information
+
+
+# Information over the entropy of the column with less, from which one of them nearly
+# determines the other.
+_STRONG = 0.5
+# A pair of bins is impossible where its share, with so many noise deviations, is below
+# this part of that of independent columns.
+_RARE, _SURE = 0.3, 2.0
+# So are all pairs that are not above the noise, where they have fewer rows together.
+_REST = 0.1
+_RAKINGS = 30  # rounds until sums are right to 1e-3
+_MOST_CATEGORIES = 256  # with a cell of their own: bounds time
+# Cells of a bin at most; and noise deviations of the mean cell that has rows, of which
+# a column that is determined has about three for each cell of the other.
+_MOST_CELLS, _CELL_FROM, _WIDTH = 8, 4.0, 3.0
+
+
+@dataclass(frozen=True)
+class FinerBins:
+    """Parts of the bins of all columns, in the order of the bins."""
+
+    bins: TableBins
+    within: list[Ints]  # (n_cells,) of each column: the bin that each is a part of
+
+    def measured(self, relations: Relations) -> list[int]:
+        """Name the strong relations of columns of which some bin has several cells."""
+        several = [len(own) > own[-1] + 1 for own in self.within]
+        return [
+            k
+            for k, own in enumerate(relations.each)
+            if own.strong and (several[own.parent] or several[own.child])
+        ]
+
+    def slices(self, column: int) -> Ints:
+        """Give where the cells of each bin of a column begin, and the last ones end."""
+        own = self.within[column]
+        return np.searchsorted(own, np.arange(own[-1] + 2))
+
+
+@dataclass(frozen=True)
+class Relation:
+    """How one column follows another one, all classes together.
+
+    Parameters
+    ----------
+    parent, child : int
+        The columns.
+    shares : ndarray of shape (n_bins of the parent, n_bins of the child)
+        Shares of pairs of bins, with sum 1; 0 where a pair is impossible.
+    strong : bool
+        Whether one of the columns nearly determines the other.
+    cells : ndarray of shape (n_cells, n_cells), optional
+        The same for finer cells, if they were measured.
+    """
+
+    parent: int
+    child: int
+    shares: Floats
+    strong: bool
+    cells: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Relations:
+    """The relations of a table, each after that of its parent.
+
+    Parameters
+    ----------
+    each : list of Relation
+        Along the tree of the strongest pairs.
+    std : float
+        Noise of a share of a pair of bins.
+    finer : FinerBins, optional
+        The cells, if some were measured.
+    """
+
+    each: list[Relation]
+    std: float
+    finer: FinerBins | None = None
+
+    @property
+    def measured(self) -> list[Relation]:
+        """Those that were measured in finer cells."""
+        return [own for own in self.each if own.cells is not None]
+
+
+def find_relations(
+    pairs: Mapping[int, PairTables], shares: Sequence[Floats], starts: Ints
+) -> Relations:
+    """Find the relations of a table in the tables of pairs of all its classes.
+
+    Parameters
+    ----------
+    pairs : dict of int to PairTables
+        The tables of each class that has some.
+    shares : list of n_classes ndarray of shape (D,)
+        Shares of the bins in their columns.
+    starts : ndarray of shape (n_columns + 1,)
+        Where the bins of each column begin.
+
+    Returns
+    -------
+    Relations
+        Without finer cells.
+    """
+    n_rows = sum(own.n_rows for own in pairs.values())
+    counts = np.array([own.counts for own in pairs.values()]).sum(0, dtype=np.float64)
+    measured = np.logical_or.reduce([own.measured for own in pairs.values()])
+    std = math.sqrt(sum(own.noise_std**2 for own in pairs.values())) / n_rows
+    noisy = counts / n_rows
+    weights = np.array([own.n_rows / n_rows for own in pairs.values()])
+    pooled: Floats = np.array([shares[c] for c in pairs]).T @ weights
+    tree, tables, information = strongest_tree(noisy, measured, std, pooled, starts)
+    found = []
+    for parent, child in tree:
+        if parent is None:
+            continue
+        whole = tables[parent, child]
+        a, b = (slice(*starts[j : j + 2]) for j in (parent, child))
+        table = noisy[a, b] if parent < child else noisy[b, a].T
+        least = min(_entropy(whole.sum(axis=1)), _entropy(whole.sum(axis=0)))
+        said = information[min(parent, child), max(parent, child)]
+        strong = bool(said > _STRONG * max(least, _LEAST_INFORMATION))
+        independent = np.outer(pooled[a], pooled[b])
+        own = np.where(_possible(table, independent, std, strong=strong), whole, 0.0)
+        if own.any():
+            found.append(Relation(parent, child, own / own.sum(), strong))
+    return Relations(found, std)
+
+
+def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Bring a table to given sums, as far as its zeros allow (Deming, Stephan 1940)."""
+    for _ in range(_RAKINGS):
+        table = table * (rows / np.maximum(table.sum(axis=1), 1e-300))[:, None]
+        table = table * (columns / np.maximum(table.sum(axis=0), 1e-300))
+    return table / table.sum()
+
+
+def _entropy(shares: Floats) -> float:
+    positive = shares[shares > 0] / shares.sum()
+    return float(-(positive * np.log(positive)).sum())
+
+
+def _possible(
+    noisy: Floats, independent: Floats, std: float, *, strong: bool
+) -> NDArray[np.bool_]:
+    """Tell which pairs of bins may have rows."""
+    kept = noisy > std * math.sqrt(2.0 * math.log(noisy.size + 1))
+    rare = noisy + _SURE * std < _RARE * independent
+    rest = 1.0 - noisy[kept].sum() + _SURE * std * math.sqrt(max(kept.sum(), 1))
+    apart = independent[~kept].sum()
+    if strong and rest < min(_REST, _RARE * apart):
+        return np.asarray(kept)
+    return np.asarray(kept | ~rare)
+
+
+def finer_bins(
+    domains: Sequence[ColumnDomain],
+    marginals: list[list[MarginalTransform]],
+    prior: Floats,
+    bins: TableBins,
+    n_parts: int,
+) -> FinerBins:
+    """Cut the bins of every column into `n_parts` at most, and groups of categories."""
+    columns, within = [], []
+    for j, (domain, coarse) in enumerate(zip(domains, bins.columns, strict=True)):
+        own = [of_class[j] for of_class in marginals]
+        if isinstance(domain, CategoryDomain):
+            fine = _each_category(domain, own, prior, coarse)
+            of_cell = np.zeros(fine.n_bins, dtype=np.int64)
+            of_cell[fine.of_code] = coarse.of_code
+        else:
+            n_intervals = len(coarse.edges) - 1
+            fine = bins_of_numbers(domain, own, prior, n_parts * n_intervals)
+            edges = np.union1d(coarse.edges, fine.edges)
+            beside = len(edges) - len(fine.edges)
+            of_code = np.where(fine.of_code < 0, -1, fine.of_code + beside)
+            fine = ColumnBins(edges, of_code, fine.n_bins + beside, fine.zero)
+            middles = 0.5 * (edges[:-1] + edges[1:])
+            inside = np.searchsorted(coarse.edges, middles) - 1
+            of_cell = np.concatenate((inside, np.arange(n_intervals, coarse.n_bins)))
+        columns.append(fine)
+        within.append(of_cell)
+    return FinerBins(TableBins(columns), within)
+
+
+def _each_category(
+    domain: CategoryDomain,
+    marginals: list[MarginalTransform],
+    prior: Floats,
+    coarse: ColumnBins,
+) -> ColumnBins:
+    """Give the categories of a column a cell each, in the order of its bins."""
+    pooled = prior @ np.array([own.level_shares() for own in marginals])
+    order = np.lexsort((-pooled, coarse.of_code[:-2]))
+    n_cells = min(len(order), _MOST_CATEGORIES)
+    of_code = np.full(domain.n_codes, n_cells)
+    of_code[order[:n_cells]] = np.arange(n_cells)
+    of_code[-1] = n_cells + domain.nullable
+    return ColumnBins(np.empty(0), of_code, n_cells + 1 + domain.nullable)
+
+
+def parts_of_bins(n_rows: float, n_bins: int, noise_std: float) -> int:
+    """Choose into how many parts the bins of related columns are cut."""
+    clear = n_rows / (_WIDTH * _CELL_FROM * max(noise_std, 0.5) * n_bins)
+    return int(np.clip(clear, 1, _MOST_CELLS))
+
+
+class CellTables(NamedTuple):
+    """The finer cells of the strong relations that were measured in one class."""
+
+    counts: list[Floats]  # (n_cells, n_cells) each; NaN where a pair is impossible
+    noise_std: float  # of a count, in rows
+
+
+def measure_cells(
+    rows: PrivateRows | Parts,
+    finer: FinerBins,
+    relations: Sequence[Relation],
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    scope: Hashable,
+) -> CellTables:
+    """Measure the finer cells of some relations in one class, for `mu` together.
+
+    Of possible pairs of bins; the rows of all others are counted together.
+    """
+    places = [_places(own, finer) for own in relations]
+    sizes = [int(place.max()) + 1 for place in places]
+    codes = Parts.of(rows).map(_cell_codes, finer.bins, relations, places)
+    reservation = accountant.reserve_gaussian(
+        f"{len(relations)} relations of 2 columns, {sum(sizes)} cells",
+        mu=mu,
+        sensitivity=math.sqrt(len(relations)),
+        scope=scope,
+    )
+    released = noisy_histogram(codes, sizes, reservation)
+    counts = [
+        np.append(own[:-1], np.nan)[place]
+        for own, place in zip(released, places, strict=True)
+    ]
+    return CellTables(counts, reservation.noise_std)
+
+
+def _places(relation: Relation, finer: FinerBins) -> Ints:
+    """Give the cells of possible pairs of bins numbers; the last is for all others."""
+    within = np.ix_(finer.within[relation.parent], finer.within[relation.child])
+    possible = (relation.shares > 0)[within]
+    places = np.full(possible.shape, possible.sum())
+    places[possible] = np.arange(possible.sum())
+    return places
+
+
+def _cell_codes(
+    rows: PrivateRows,
+    bins: TableBins,
+    relations: Sequence[Relation],
+    places: Sequence[Ints],
+) -> Ints:
+    """Give the cell of every row in every relation; private."""
+    codes = np.empty((len(rows), len(relations)), dtype=np.int64)
+    for k, (own, place) in enumerate(zip(relations, places, strict=True)):
+        parent, child = (
+            bins.columns[j].encode(rows.uniforms[:, j], rows.category_codes[:, j])
+            for j in (own.parent, own.child)
+        )
+        codes[:, k] = place[parent, child]
+    return codes
+
+
+def with_cells(
+    relations: Relations,
+    finer: FinerBins,
+    tables: Mapping[int, CellTables],
+    shares: Floats,
+) -> Relations:
+    """Complete relations by the finer cells that were measured in some classes.
+
+    `shares` are those of the cells in their columns, all classes together.
+    """
+    std = math.sqrt(sum(own.noise_std**2 for own in tables.values()))
+    each = list(relations.each)
+    for n, k in enumerate(finer.measured(relations)):
+        noisy = np.nansum([own.counts[n] for own in tables.values()], axis=0)
+        each[k] = _refined(each[k], noisy, std, finer, shares)
+    return Relations(each, relations.std, finer)
+
+
+def _refined(
+    relation: Relation, noisy: Floats, std: float, finer: FinerBins, shares: Floats
+) -> Relation:
+    """Share a relation's pairs of bins out to finer cells.
+
+    Inside a pair of bins the difference to independent columns is kept by the part by
+    which its square exceeds that of the noise (James, Stein 1961).
+    """
+    starts, pair = finer.bins.starts, (relation.parent, relation.child)
+    cuts = [finer.slices(j)[:-1] for j in pair]
+
+    def summed(cells: Floats) -> Floats:
+        """Add up the cells of every pair of bins."""
+        return np.add.reduceat(np.add.reduceat(cells, cuts[0], 0), cuts[1], 1)
+
+    in_bins = np.ix_(*(finer.within[j] for j in pair))
+    apart = np.outer(*(shares[slice(*starts[j : j + 2])] for j in pair))
+    even = np.where(summed(apart)[in_bins] > 0, apart, _LEAST_CELL)
+    expected = even / summed(even)[in_bins]
+    rows = (max(noisy.sum(), 0.0) * relation.shares)[in_bins]
+    beside = noisy - rows * expected
+    n_free = summed(np.ones(noisy.shape)) - 1.0
+    energy = np.maximum(summed(beside**2), 1e-300)
+    kept = np.maximum(1.0 - n_free * std**2 / energy, 0.0)[in_bins]
+    cells = np.maximum(rows * expected + kept * beside, 0.0)
+    whole = summed(cells)[in_bins]
+    cells = np.where(whole > 0, cells / np.maximum(whole, 1e-300), expected)
+    cells *= relation.shares[in_bins]
+    return replace(relation, cells=cells)
