@@ -27,7 +27,7 @@ from skdpsynth.exceptions import (
     InvalidSchemaError,
     PersistenceError,
 )
-from skdpsynth.measure import TableModel
+from skdpsynth.measure import N_GROUPS, TableModel
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import TableSchema, decode_value, encode_value, kind_of_dtype
 from skdpsynth.table import CategoryDomain, check_rules
@@ -502,12 +502,20 @@ def _check_relations(
         ranks = arrays[f"relations.ranks.{c}"]
         _require(ranks.shape == (2, sizes.sum()) and ranks.dtype == np.float64, "ranks")
         _require(((ranks >= 0) & (ranks <= 1 + 1e-9)).all(), "ranks")
+    _require(len(pairs) == len(own["strong"]) == len(own["second"]), "relations")
     for k, (parent, child) in enumerate(pairs):
         known = all(type(j) is int and 0 <= j < n_columns for j in (parent, child))
         _require(known and parent != child, "relations")
         tables = [(arrays[f"relations.{k}.shares"], n_bins)]
         if f"relations.{k}.cells" in arrays:
             tables.append((arrays[f"relations.{k}.cells"], sizes))
+        second, lift = own["second"][k], arrays.get(f"relations.{k}.lift")
+        _require((second is None) == (lift is None), "relations")
+        if lift is not None:
+            _require(type(second) is int and 0 <= second < n_columns, "relations")
+            _require(len(tables) > 1 and second not in (parent, child), "relations")
+            _require(lift.shape == (N_GROUPS, n_bins[second]), "relations")
+            _require(lift.dtype == np.float64 and (lift > 0).all(), "relations")
         for table, n in tables:
             _require(table.shape == (n[parent], n[child]), "relations")
             _require(table.dtype == np.float64 and (table >= 0).all(), "relations")

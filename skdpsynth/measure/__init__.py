@@ -22,7 +22,7 @@ from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
-from skdpsynth.measure._relations import Relation, raked, strongest_tree
+from skdpsynth.measure._relations import N_GROUPS, Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
     CLASSIFIER_SHARE,
     DPSGD_SHARES,
@@ -45,6 +45,7 @@ __all__ = [
     "DPSGD_SHARES",
     "GPATE_SHARES",
     "NO_STEPS",
+    "N_GROUPS",
     "PATEGAN_SHARES",
     "PSEUDO_LABELS_SHARE",
     "TAIL_SHARE",

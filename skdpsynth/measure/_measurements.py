@@ -26,14 +26,20 @@ from skdpsynth.measure._marginals import (
 )
 from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._relations import (
+    N_GROUPS,
     CellTables,
+    GroupTables,
     Relations,
     find_relations,
     finer_bins,
     measure_cells,
+    measure_groups,
+    others,
     parts_of_bins,
     with_cells,
+    with_groups,
 )
+from skdpsynth.measure._shares import SECOND_SHARE
 from skdpsynth.measure._tables import (
     PairTables,
     SecondMoments,
@@ -68,9 +74,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-Kind = Literal["interval", "categories", "zero", "missing", "other"]
+Kind = Literal["interval", "categories", "zero", "missing", "other", "rank"]
 
 _FORMAT = "skdpsynth measurements 1"
+_LEAST_COLUMNS = 3  # of a table that has a second column for a relation
 _SHOWN = 3  # categories of a bin, in a text
 
 
@@ -79,7 +86,9 @@ class Bin(NamedTuple):
 
     An interval has its ends, of which the lower one belongs to it, and of the last one
     both; times are in seconds since 1970, on the column's own clock where it has a
-    unit. Categories in one bin are listed. "other" is any other value. In tables
+    unit. Categories in one bin are listed. "other" is any other value. A rank, in
+    [0, 1], is that of a value among those that go with the value of another column,
+    which `categories` names. In tables
     of three columns zeros, missing and other values may be in a bin of another kind:
     `also` says so.
     """
@@ -94,7 +103,9 @@ class Bin(NamedTuple):
         first, more = self.categories[:_SHOWN], len(self.categories) - _SHOWN
         text = ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")
         if self.ends is not None:  # of times all digits count
-            text = "[{:.12g}, {:.12g})".format(*self.ends)
+            given, text = text, "[{:.12g}, {:.12g})".format(*self.ends)
+            if self.kind == "rank":
+                text = f"rank {text} given {given}"
         elif self.kind != "categories":
             text = "0" if self.kind == "zero" else self.kind
         return ", ".join([text or "(nothing)", *map(str, map(Bin, self.also))])
@@ -298,6 +309,8 @@ class Measured:
         Columns that follow another one; None without tables of two columns.
     cells : dict of int to CellTables
         The finer cells of strong relations.
+    groups : dict of int to GroupTables
+        What their parents leave open, by all other columns.
     """
 
     model: TableModel
@@ -310,6 +323,7 @@ class Measured:
     moments: dict[int, SecondMoments]
     relations: Relations | None = None
     cells: dict[int, CellTables] = field(default_factory=dict)
+    groups: dict[int, GroupTables] = field(default_factory=dict)
 
     @property
     def measurements(self) -> Measurements:
@@ -323,6 +337,7 @@ class Measured:
             self.moments,
             self.relations,
             self.cells,
+            self.groups,
         )
         return Measurements(described)
 
@@ -339,6 +354,7 @@ class Described:
     moments: dict[int, SecondMoments]
     relations: Relations | None = None
     cells: dict[int, CellTables] = field(default_factory=dict)
+    groups: dict[int, GroupTables] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Measurement]:
         """Go through the tables, class by class, in the order of their release."""
@@ -385,6 +401,15 @@ class Described:
                     for j, column in zip(pair, columns, strict=True)
                 )
                 yield tuple(names[j] for j in pair), both, values, finer.noise_std
+        if (ranked := self.groups.get(c)) is not None:
+            assert self.relations is not None
+            places = others(self.relations, len(names))
+            for (k, j), values in zip(places, ranked.counts, strict=True):
+                relation = self.relations.measured[k]
+                ends = np.linspace(0, 1, N_GROUPS + 1).tolist()
+                given = (names[relation.parent],)
+                both = tuple(Bin("rank", own, given) for own in pairwise(ends)), bins[j]
+                yield (names[relation.child], names[j]), both, values, ranked.noise_std
         if (three := self.triples.get(c)) is not None:
             n = three.counts.shape[-1]
             groups = [
@@ -604,13 +629,14 @@ def _related(
     chosen = [relations.each[k] for k in finer.measured(relations)]
     if not chosen:
         return known
+    of_groups = SECOND_SHARE if len(bins.sizes) >= _LEAST_COLUMNS else 0.0
     cells = {
         c: measure_cells(
             rows.parts_of_class(c),
             finer,
             chosen,
             accountant,
-            mu=mu,
+            mu=mu * math.sqrt(1.0 - of_groups),
             scope=classes.scopes[c],
         )
         for c, mu in mus.items()
@@ -618,7 +644,22 @@ def _related(
     of_classes = [finer.bins.shares(finer.bins.ranks(own)) for own in marginals]
     pooled = classes.prior @ np.array(of_classes)
     relations = with_cells(relations, finer, cells, pooled)
-    return replace(known, relations=relations, cells=cells)
+    if not of_groups:
+        return replace(known, relations=relations, cells=cells)
+    groups = {
+        c: measure_groups(
+            rows.parts_of_class(c),
+            relations,
+            bins,
+            accountant,
+            mu=mu * math.sqrt(of_groups),
+            scope=classes.scopes[c],
+        )
+        for c, mu in mus.items()
+    }
+    pooled = classes.prior @ np.array(known.shares)
+    relations = with_groups(relations, bins, groups, pooled)
+    return replace(known, relations=relations, cells=cells, groups=groups)
 
 
 def _scores(rows: PrivateRows, model: TableModel, position: int) -> NDArray[np.float32]:

@@ -24,6 +24,7 @@ PSEUDO_LABELS_SHARE = 0.05  # of the budget of unlabelled rows: counts of pseudo
 # Of what is left to the measurements of a class, where it can afford them.
 TRIPLES_SHARE = 0.25  # tables of three columns; the rest is shared out as without them
 RELATIONS_SHARE = 0.1  # finer cells of pairs that nearly determine each other
+SECOND_SHARE = 0.3  # of that, for what third columns say of them
 PAIRS_SHARE = 0.75  # of the rest: tables of two columns
 CHOICE_SHARE = 0.1  # of that, for which pairs
 MOMENTS_SHARES = (0.02, 0.3)  # second moments: as much as makes them clear

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,11 +58,14 @@ class Step:
     parent: int
     child: int
     change: Change  # by the bin of the parent
-    # Only where finer cells were measured: the same by the cell of the parent; shares
-    # of cells of the parent and bins of the child; and shares of pairs of cells.
-    by_cell: Change | None = None
+    # Only where finer cells were measured: shares of cells of the parent and bins of
+    # the child; by the cell of the parent, and the bin of a second column if there is
+    # one, the same change, and weights of the cells of the child.
     halves: Floats | None = None
+    by_cell: Change | None = None
     cells: Floats | None = None
+    second: int | None = None
+    n_seconds: int = 1
 
 
 class Followers:
@@ -127,16 +130,34 @@ class Followers:
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), _TINY)
             step = Step(own.parent, own.child, Change.to(wanted, given))
             if own.cells is not None:
-                cuts = self._ends[own.child][:-1]
-                halves = np.add.reduceat(own.cells, cuts, axis=1)
-                of_bin = self.within[own.parent]
-                whole = np.maximum(own.shares.sum(axis=1), _TINY)
-                rows = halves.sum(axis=1) * (drawn.sum(axis=1) / whole)[of_bin]
-                halves = raked(halves, rows, drawn.sum(axis=0))
-                by_cell = Change.to(halves, given[of_bin])
-                pair = step.parent, step.child
-                step = Step(*pair, step.change, by_cell, halves, own.cells)
+                step = self._with_cells(own, step, drawn, given)
             self._steps.append(step)
+
+    def _with_cells(
+        self, own: Relation, step: Step, drawn: Floats, given: Floats
+    ) -> Step:
+        """Add to a step what the finer cells say; see `compare` of the others."""
+        assert own.cells is not None
+        cuts, of_bin = self._ends[own.child][:-1], self.within[own.parent]
+        halves = np.add.reduceat(own.cells, cuts, axis=1)
+        whole = np.maximum(own.shares.sum(axis=1), _TINY)
+        rows = halves.sum(axis=1) * (drawn.sum(axis=1) / whole)[of_bin]
+        raked_halves = raked(halves, rows, drawn.sum(axis=0))
+        cells, wanted, n_seconds = own.cells, raked_halves, 1
+        if own.lift is not None:
+            n_seconds = own.lift.shape[1]
+            lifted = cells[:, None] * own.lift.T[:, own.groups].transpose(1, 0, 2)
+            cells = lifted.reshape(-1, cells.shape[1])
+            changed = np.repeat(raked_halves / np.maximum(halves, _TINY), n_seconds, 0)
+            wanted = np.add.reduceat(cells, cuts, axis=1) * changed
+        return replace(
+            step,
+            halves=raked_halves,
+            by_cell=Change.to(wanted, np.repeat(given[of_bin], n_seconds, axis=0)),
+            cells=cells,
+            second=own.second,
+            n_seconds=n_seconds,
+        )
 
     def __call__(
         self, position: int, bins: Ints, rng: np.random.Generator
@@ -151,14 +172,21 @@ class Followers:
             if step.cells is None or step.halves is None or step.by_cell is None:
                 step.change(parent, child, rng)
                 continue
-            if step.parent in cells:
-                step.by_cell(cells[step.parent], child, rng)
-            else:
+            between = self._between(step.parent, parent)
+            if step.parent not in cells and step.second is None:
                 step.change(parent, child, rng)
-                between = self._between(step.parent, parent)
                 cells[step.parent] = _drawn(step.halves.T, child, rng, between)
+                row = cells[step.parent]
+            else:
+                if step.parent not in cells:
+                    shares, first = step.halves.sum(axis=1)[None], np.zeros_like(parent)
+                    cells[step.parent] = _drawn(shares, first, rng, between)
+                row = cells[step.parent]
+                if step.second is not None:
+                    row = row * step.n_seconds + bins[step.second]
+                step.by_cell(row, child, rng)
             between = self._between(step.child, child)
-            cells[step.child] = _drawn(step.cells, cells[step.parent], rng, between)
+            cells[step.child] = _drawn(step.cells, row, rng, between)
         found = {}
         for j, own in cells.items():
             low, high = self.ranks[position][:, self._first[j] + own]
@@ -176,11 +204,14 @@ class Followers:
             arrays[f"relations.{k}.shares"] = own.shares
             if own.cells is not None:
                 arrays[f"relations.{k}.cells"] = own.cells
+            if own.lift is not None:
+                arrays[f"relations.{k}.lift"] = own.lift
         arrays |= {f"relations.within.{j}": own for j, own in enumerate(self.within)}
         arrays |= {f"relations.ranks.{c}": own for c, own in enumerate(self.ranks)}
         document = {
             "pairs": [[own.parent, own.child] for own in self.relations],
             "strong": [own.strong for own in self.relations],
+            "second": [own.second for own in self.relations],
             "std": self.std,
             "n_finer": len(self.within),
             "n_classes": len(self.ranks),
@@ -197,12 +228,12 @@ class Followers:
                 parent,
                 child,
                 arrays[f"relations.{k}.shares"],
-                strong,
+                document["strong"][k],
                 arrays.get(f"relations.{k}.cells"),
+                document["second"][k],
+                arrays.get(f"relations.{k}.lift"),
             )
-            for k, ((parent, child), strong) in enumerate(
-                zip(document["pairs"], document["strong"], strict=True)
-            )
+            for k, (parent, child) in enumerate(document["pairs"])
         ]
         within = [arrays[f"relations.within.{j}"] for j in range(document["n_finer"])]
         ranks = [arrays[f"relations.ranks.{c}"] for c in range(document["n_classes"])]

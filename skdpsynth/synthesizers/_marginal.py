@@ -91,7 +91,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     released marginals, of which a row moves each by at most 1. Of K pairs in which one
     column nearly determines the other, as the released tables show, finer cells are
     counted inside pairs of bins, and all other rows in one cell: L2 sensitivity
-    ``sqrt(K)``. Second moments (below)
+    ``sqrt(K)``; and T tables of the rank of one, given the other, by the bins of
+    another column: ``sqrt(T)``. Second moments (below)
     are sums of products of the normal scores of a row, which is shortened to a length
     of 4096 in whole numbers: their L2 sensitivity is ``4096**2 / sqrt(2)``. Classes are
     disjoint and compose in parallel. The noise is the discrete Gaussian. Labels,
@@ -102,14 +103,14 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     takes a bin by itself: a softmax per column, which is a network with a one-hot code
     and no hidden layer. Intervals of numbers are about normal given the code. Bins are
     then changed where they contradict a column that nearly determines them, or what is
-    surely impossible, and a value is drawn from the finer cells that were measured, or
-    from the fine marginal of its class. A class with too few rows
-    for tables of pairs has marginals alone, with all of its budget, and its columns
-    depend on each other as those of the largest class with tables, unless it is a
-    hundred times rarer; then they are independent. Where pairs would not serve all
-    classes, or the rows are few and without classes, or there are 120 columns and more,
-    the second moments of normal scores are measured, and a few normal factors fitted to
-    them; or, with too few rows for that, marginals alone.
+    surely impossible, and a value is drawn from the finer cells that were measured, as
+    in the second tree of a vine copula [5]_, or from the fine marginal of its class. A
+    class with too few rows for tables of pairs has marginals alone, with all of its
+    budget, and its columns depend on each other as those of the largest class with
+    tables, unless it is a hundred times rarer; then they are independent. Where pairs
+    would not serve all classes, or the rows are few and without classes, or there are
+    120 columns and more, the second moments of normal scores are measured, and a few
+    normal factors fitted to them; or, with too few rows for that, marginals alone.
 
     GEM [1]_ fits a network to chosen marginals, RAP [2]_ a table of free rows, MargNet
     [3]_ a network to nearly all pairs; AIM [4]_ chooses by a graphical model. Here
@@ -128,6 +129,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     .. [4] McKenna, Mullins, Sheldon, Miklau (2022). "AIM: An Adaptive and Iterative
        Mechanism for Differentially Private Synthetic Data". VLDB 2022.
        :arxiv:`2201.12677`
+    .. [5] Bedford, Cooke (2002). "Vines: a New Graphical Model for Dependent Random
+       Variables". The Annals of Statistics 30 (4).
 
     Examples
     --------
