@@ -37,7 +37,7 @@ _TABLE_METRICS = {
     # That of rmse is that of r2, as both follow the squared error.
     "AC": ("sra_auroc", "sra_auprc", "sra_r2"),
     "fidelity": (
-        *("feature_ranking", "ks", "tv", "missing", "pairs"),
+        *("feature_ranking", "ks", "tv", "missing", "pairs", "broken"),
         *("two_sample_linear", "two_sample_forest"),
     ),
 }
@@ -85,9 +85,10 @@ class Found:
             `auroc`, or `r2`, at this epsilon, 1 the best; then Setting C; the ranking
             agreements `sra_auroc` and `sra_auprc`, or `sra_r2`, and `feature_ranking`
             (1 is best; those of the reference are what as many real rows get); the
-            fidelity metrics, distances (0 is best) and `two_sample_*`
-            (0.5 is best); means of what the runs cost, of `peak_mb` the maximum;
-            `n_runs` and `n_failed`. What was not computed has no column, or NaN.
+            fidelity metrics: distances (0 is best), `broken`, the share of rows that
+            break a relation between two columns, and `two_sample_*` (0.5 is best);
+            means of what the runs cost, of `peak_mb` the maximum; `n_runs` and
+            `n_failed`. What was not computed has no column, or NaN.
         """
         groups = self.runs.groupby(["synthesizer", "epsilon"], sort=False, dropna=False)
         table = pd.DataFrame([self._summary_row(n, e, runs) for (n, e), runs in groups])

@@ -97,6 +97,8 @@ _COLUMNS = {
     "tv": "total variation distance to real rows, mean of the categories, 0 is best",
     "missing": "difference of the shares of missing values, 0 is best",
     "pairs": "difference of the dependence of two columns, mean of pairs, 0 is best",
+    "broken": "share of rows that break a relation between two columns of real rows; "
+    "what real data has is what other real rows get",
     "two_sample": "AUC of a classifier two-sample test (C2ST) of synthetic and real "
     "rows, 0.5 is best",
     "epsilon_spent": "what one fit guarantees, with delta",

@@ -22,6 +22,7 @@ from sklearn.base import clone
 from skdpsynth.evaluation._marginals import PlainColumn, plain_columns
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.metrics import (
+    broken_relations,
     column_fidelity,
     feature_ranking_agreement,
     pair_fidelity,
@@ -234,12 +235,15 @@ def _fidelity(
     """
     columns = column_fidelity(test, table)
     by_kind = columns.groupby("kind")["distance"].mean()
+    relations = broken_relations(test, table)
+    broken = relations.attrs["any_relation"]["synthetic"]
     two_sample = two_sample_scores(test, table)
     found = {
         "ks": by_kind.get("number", np.nan),
         "tv": by_kind.get("category", np.nan),
         "missing": columns["missing"].mean(),
         "pairs": pair_fidelity(test, table)["difference"].mean(),
+        "broken": np.nan if relations.empty else broken,
         "two_sample_linear": two_sample["LogisticRegression"],
         "two_sample_forest": two_sample["RandomForestClassifier"],
     }
@@ -294,7 +298,7 @@ def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
 
 # Counted up when a run holds something else. The references have their own count, so
 # that no fit spends budget again for their sake.
-_FORMAT, _REFERENCE_FORMAT = 1, 2
+_FORMAT, _REFERENCE_FORMAT = 2, 3
 _README = """\
 Finished runs of skdpsynth.evaluation.compare_synthesizers, one file each.
 

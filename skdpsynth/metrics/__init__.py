@@ -2,8 +2,9 @@
 
 `_encode` checks two tables and turns them into matrices, `_panel` has the classifiers
 and regressors, `_tstr` trains them on one table and tests them on another, `_fidelity`
-compares distributions, `_ranking` orders. What is imported here beside the public
-metrics is for comparisons in `evaluation`.
+compares distributions, `_relations` finds rows that no distribution allows, `_ranking`
+orders. What is imported here beside the public metrics is for comparisons in
+`evaluation`.
 """
 
 from skdpsynth.metrics._encode import check_tables, is_measurement
@@ -30,6 +31,7 @@ from skdpsynth.metrics._ranking import (
     feature_ranking_agreement,
     synthetic_ranking_agreement,
 )
+from skdpsynth.metrics._relations import broken_relations
 from skdpsynth.metrics._tstr import setting_scores, synthetic_only_scores, tstr_scores
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Classifiers",
     "NumberCells",
     "averaged",
+    "broken_relations",
     "check_tables",
     "column_fidelity",
     "cramers_v",

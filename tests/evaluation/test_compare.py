@@ -80,6 +80,25 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables):
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_rows_that_break_a_relation_of_the_test_table(compare, stubs, tables, tmp_path):
+    """A tenth of the training rows, which are copied, has the letter of another kind.
+
+    Real rows of another table break as many. Without a relation there is no share.
+    """
+    train, test = (t.assign(letter=t["kind"].str[0]) for t in tables)
+    train.loc[:23, "letter"] = train["kind"][:24].map({"red": "g"}).fillna("r")
+    options = {"n_repeats": 1, "n_samples": len(train), "fidelity": True}
+    result = compare({"copy": stubs["Copy"]()}, train=train, test=test, **options)
+    summary = result.summary().set_index("synthesizer")["broken"]
+    assert summary.to_dict() == pytest.approx({"real data": 0.1, "copy": 0.1})
+    result.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "share of rows that break a relation" in page
+    assert "broken" not in result.public_part().summary()
+    assert "broken" not in compare({"copy": stubs["Copy"]()}, **options).summary()
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path):
     """A copy of the rows, once more: `size` follows from the label, and has gaps."""
     train, test = (table.dropna() for table in tables)

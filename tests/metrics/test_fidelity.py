@@ -18,6 +18,7 @@ from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
     CategoryCells,
     NumberCells,
+    broken_relations,
     column_fidelity,
     marginal_fidelity,
     pair_fidelity,
@@ -228,7 +229,14 @@ def test_rows_are_limited_and_balanced():
 
 
 @pytest.mark.parametrize(
-    "metric", [column_fidelity, marginal_fidelity, pair_fidelity, two_sample_scores]
+    "metric",
+    [
+        broken_relations,
+        column_fidelity,
+        marginal_fidelity,
+        pair_fidelity,
+        two_sample_scores,
+    ],
 )
 def test_tables_that_cannot_be_compared_are_refused(metric):
     table = pd.DataFrame({"a": range(20), "b": range(20)})

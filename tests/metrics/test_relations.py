@@ -1,0 +1,278 @@
+"""Broken relations: tables whose broken rows are counted by hand, and real ones."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from skdpsynth import MarginalSynthesizer
+from skdpsynth.datasets import load_adult
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.metrics import broken_relations
+
+DIAMONDS = Path(__file__).parents[3] / "shared" / "data" / "diamonds.parquet"
+COLUMNS = ["first", "second", "real", "independent", "synthetic"]
+CAPITALS = {"Austria": "Vienna", "France": "Paris", "Italy": "Rome", "Spain": "Madrid"}
+
+
+def countries(n_rows: int = 400, n_broken: int = 0) -> pd.DataFrame:
+    """Make a table of countries and capitals; the first rows have the next capital."""
+    place = np.arange(n_rows) % 4
+    other = np.where(np.arange(n_rows) < n_broken, (place + 1) % 4, place)
+    names, capitals = np.array(list(CAPITALS)), np.array(list(CAPITALS.values()))
+    return pd.DataFrame({"country": names[place], "capital": capitals[other]})
+
+
+def shares(found: pd.DataFrame, first: str, second: str) -> list[float]:
+    """Give the three shares of a pair of columns that must be there once."""
+    pair = found[(found["first"] == first) & (found["second"] == second)]
+    assert len(pair) == 1
+    return pair[COLUMNS[2:]].to_numpy(float)[0].tolist()
+
+
+@pytest.mark.parametrize("n_broken", [0, 1, 37, 400])
+def test_a_function_is_broken_by_as_many_rows_as_were_changed(n_broken):
+    """Of independent columns with four equal shares 3 of 4 rows break a function."""
+    found = broken_relations(countries(), countries(400, n_broken))
+    assert found.columns.tolist() == COLUMNS
+    expected = [0.0, 0.75, n_broken / 400]
+    assert shares(found, "country", "capital") == pytest.approx(expected)
+    assert found.attrs["any_relation"] == {"real": 0.0, "synthetic": n_broken / 400}
+    assert found.attrs["contains_private_statistics"] is True
+
+
+def test_values_may_exclude_each_other_where_no_column_is_a_function():
+    """The wife, with half as many rows as others, is never male; others are both."""
+    role = np.repeat(["wife", "child", "other"], [200, 400, 400])
+    sex = np.where(np.arange(1_000) % 2 == 0, "male", "female")
+    real = pd.DataFrame({"role": role, "sex": np.where(role == "wife", "female", sex)})
+    synthetic = pd.DataFrame({"role": role, "sex": sex})
+    # 1/5 of the rows are wives, 2/5 are male; half of the synthetic wives are.
+    found = broken_relations(real, synthetic)
+    assert shares(found, "role", "sex") == pytest.approx([0.0, 0.08, 0.1])
+
+
+def test_exceptions_in_real_rows_do_not_make_a_rule():
+    """8 of 4,000 real rows have the next capital: 2 of each, where 250 would be."""
+    found = broken_relations(countries(4_000, 8), countries(400, 40))
+    own, independent, other = shares(found, "country", "capital")
+    assert own == 8 / 4_000
+    assert independent == pytest.approx(0.75, abs=1e-4)
+    assert other == 0.1
+    # Where a third of the rows has it, it is as good; the other two are not.
+    both = broken_relations(countries(4_000, 1_332), countries(400, 40))
+    assert shares(both, "country", "capital") == pytest.approx([0.0, 0.5, 0.0])
+
+
+def test_a_real_row_does_not_vouch_for_itself():
+    """What only one real row has is broken by it, and not by a synthetic row."""
+    odd = pd.DataFrame({"x": np.repeat([*"abcd"], 100), "y": np.repeat([*"abcd"], 100)})
+    real = pd.concat([odd, pd.DataFrame({"x": ["a"], "y": ["e"]})], ignore_index=True)
+    found = broken_relations(real, real)
+    own, _, other = shares(found, "x", "y")
+    assert own == pytest.approx(1 / 401)
+    assert other == 0.0
+
+
+def test_too_few_rows_or_too_rare_values_are_no_relation():
+    """Independent columns must have 50 rows that are absent, and 1 % of the rows."""
+    assert broken_relations(countries(64), countries()).empty  # 48
+    assert len(broken_relations(countries(68), countries())) == 1  # 51
+    for n_rare, n_found in ((180, 0), (220, 1)):
+        rare = np.arange(10_000) < n_rare
+        table = pd.DataFrame({"rare": rare, "b": rare | (np.arange(10_000) % 2 == 0)})
+        assert len(broken_relations(table, table)) == n_found
+
+
+def test_the_worst_pair_is_first_and_a_row_counts_once():
+    """Rows 0..39 break two relations, 40..59 one, and none the one of `size`."""
+    real = countries().assign(code=lambda t: t["country"].str[:2])
+    real["size"] = real["country"].map({name: i for i, name in enumerate(CAPITALS)})
+    synthetic = real.copy()
+    synthetic.loc[:59, "capital"] = countries(400, 60)["capital"][:60]
+    synthetic.loc[:39, "code"] = np.roll(real["code"], 1)[:40]
+    found = broken_relations(real, synthetic)
+    assert len(found) == 6
+    excess = found["synthetic"] - found["real"]
+    assert excess.is_monotonic_decreasing
+    assert found.index.tolist() == list(range(6))
+    assert shares(found, "country", "capital")[2] == pytest.approx(60 / 400)
+    assert shares(found, "country", "code")[2] == pytest.approx(40 / 400)
+    assert shares(found, "country", "size")[2] == 0.0
+    assert found.attrs["any_relation"]["synthetic"] == pytest.approx(60 / 400)
+
+
+def mixed(n_rows: int = 3_000, seed: int = 0) -> pd.DataFrame:
+    """Make columns of many kinds that follow from one number, with gaps in some."""
+    rng = np.random.default_rng(seed)
+    hour = rng.integers(0, 24, n_rows)
+    width = rng.gamma(2.0, 3.0, n_rows)
+    start = pd.Timestamp("2024-05-01")
+    minutes = pd.to_timedelta(60 * hour + rng.integers(0, 60, n_rows), unit="min")
+    return pd.DataFrame(
+        {
+            "hour": pd.array(np.where(hour == 3, None, hour), dtype="Int64"),
+            "when": start + minutes,
+            "part": pd.Categorical(np.where(hour < 12, "am", "pm")),
+            "night": hour < 6,
+            "shift": pd.array(np.where(hour < 8, None, "day"), dtype="string"),
+            "width": width,
+            "height": 2.0 * width + rng.normal(0, 0.05, n_rows),
+            "free": rng.normal(size=n_rows),
+        }
+    )
+
+
+def test_columns_of_all_dtypes():
+    """Relations with `hour` are found in every dtype, and none with `free`."""
+    real, synthetic = mixed(), mixed(seed=1)
+    rng = np.random.default_rng(2)
+    rows = rng.permutation(len(synthetic))[: len(synthetic) // 2]
+    for name in ("hour", "height"):  # a half of the rows has another row's value
+        column = synthetic[name].copy()
+        column.iloc[rows] = synthetic[name].iloc[rng.permutation(rows)].to_numpy()
+        synthetic[name] = column
+    found = broken_relations(real, synthetic)
+    pairs = set(zip(found["first"], found["second"], strict=True))
+    kin = ["hour", "when", "part", "night", "shift"]
+    expected = {(a, b) for i, a in enumerate(kin) for b in kin[i + 1 :]}
+    assert pairs == expected | {("width", "height")}
+    for first, second in pairs:
+        own, independent, other = shares(found, first, second)
+        moved = {first, second} & {"hour", "height"}
+        assert own < 0.005
+        assert other == pytest.approx(independent / 2 if moved else 0.0, abs=0.03)
+
+
+def test_missing_is_a_value():
+    """The years are missing if and only if nobody smokes; half of the rows is wrong."""
+    smokes = np.arange(400) % 2 == 0
+    years = np.where(smokes, 1.0 + np.arange(400) % 7, np.nan)
+    real = pd.DataFrame({"smokes": smokes, "years": years})
+    for gap in (np.nan, 3.0):
+        synthetic = real.assign(years=gap)
+        assert shares(broken_relations(real, synthetic), "smokes", "years")[2] == 0.5
+
+
+def test_numbers_close_to_the_curve_do_not_break_it_and_far_ones_do():
+    """A parabola, by 32nds of the rows: neither direction of it is monotone."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 20_000)
+    real = pd.DataFrame({"x": x, "y": x**2})
+    near = real.assign(y=real["y"] + rng.normal(0, 0.005, len(x)).clip(-0.01, 0.01))
+    far = real.assign(y=(real["y"] + 0.5) % 1)
+    assert shares(broken_relations(real, near), "x", "y")[2] == 0.0
+    assert shares(broken_relations(real, far), "x", "y")[2] > 0.95
+    # A value among many others that is frequent has no neighbours.
+    zero = np.arange(len(x)) % 4 == 0
+    real = pd.DataFrame({"zero": zero, "x": np.where(zero, 0.0, x)})
+    for wrong in ({"x": real["x"].where(~zero, 1e-3)}, {"zero": False}):
+        found = broken_relations(real, real.assign(**wrong))
+        assert shares(found, "zero", "x")[2] == 0.25
+
+
+def test_order_of_rows_and_names_of_categories_do_not_matter():
+    real, synthetic = countries(400, 3), countries(200, 40)
+    for table in (real, synthetic):
+        table["n"] = np.arange(len(table)) % 5
+    found = broken_relations(real, synthetic)
+    again = broken_relations(real[::-1], synthetic.sample(frac=1, random_state=0))
+    pd.testing.assert_frame_equal(found, again)
+    names = dict(zip([*CAPITALS, *CAPITALS.values()], "zyxwbaqr", strict=True))
+    texts = dict.fromkeys(["country", "capital"], names)
+    again = broken_relations(real.replace(texts), synthetic.replace(texts))
+    pd.testing.assert_frame_equal(found, again)
+    flipped = broken_relations(real, synthetic[["n", "capital", "country"]])
+    pd.testing.assert_frame_equal(found, flipped)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n_rows", [60, 500, 5_000])
+def test_columns_without_dependence_have_no_relation(n_rows, seed):
+    """Rare values, many values, ties and gaps: many combinations are empty by chance.
+
+    But then others have one row, which does not vouch for itself.
+    """
+    rng = np.random.default_rng([seed, n_rows])
+    table = pd.DataFrame(
+        {
+            f"k{k}": rng.choice(k, n_rows, p=rng.dirichlet(np.full(k, 0.5)))
+            for k in (2, 5, 10, 30, 90)
+        }
+    ).astype(str)
+    table["x"] = rng.normal(size=n_rows)
+    table["y"] = np.where(rng.random(n_rows) < 0.6, 0.0, rng.exponential(size=n_rows))
+    table["z"] = table["x"].sample(frac=1, random_state=1).to_numpy() ** 3
+    table = table.mask(rng.random(table.shape) < 0.05)
+    found = broken_relations(table, table)
+    assert found.empty
+    assert found.columns.tolist() == COLUMNS
+    assert found.dtypes[COLUMNS[2:]].tolist() == [np.dtype(float)] * 3
+    assert found.attrs["any_relation"] == {"real": 0.0, "synthetic": 0.0}
+
+
+def test_values_that_no_relation_can_be_known_of():
+    """A constant, a column of nothing, names that are all distinct, values unseen."""
+    real = countries().assign(one=1, none=np.nan, name=[f"n{i}" for i in range(400)])
+    found = broken_relations(real, real.assign(country="Malta", name="new"))
+    assert shares(found, "country", "capital")[2] == 0.0
+    assert len(found) == 1
+
+
+def test_real_rows_that_were_held_out_have_the_rate_of_the_others():
+    """Adult in less than 3 seconds; noise for epsilon 1 breaks far more."""
+    train, test = load_adult(split=True)
+    start = time.process_time()
+    found = broken_relations(train, test)
+    assert time.process_time() - start < 3.0
+    for pair in (
+        ("education", "education-num"),
+        ("relationship", "sex"),
+        ("workclass", "occupation"),
+    ):
+        assert shares(found, *pair)[1] > 0.1
+    assert (found["synthetic"] - found["real"]).abs().max() < 0.001
+    rates = found.attrs["any_relation"]
+    assert rates["synthetic"] == pytest.approx(rates["real"], abs=0.001)
+    synth = MarginalSynthesizer(epsilon=1.0, target="income", order=2, random_state=0)
+    noisy = broken_relations(train, synth.fit(train).sample(5_000, random_state=0))
+    assert noisy.attrs["any_relation"]["synthetic"] > 20 * rates["real"]
+
+
+@pytest.mark.skipif(not DIAMONDS.exists(), reason=f"there is no {DIAMONDS.name}")
+@pytest.mark.parametrize("n_rows", [1_000, 27_000])
+def test_nearly_functional_numbers_of_diamonds(n_rows):
+    """Held-out rows have the rate of the others; independent columns do not."""
+    table = pd.read_parquet(DIAMONDS).sample(frac=1, random_state=0)
+    real, other = table[:n_rows], table[n_rows:]
+    found = broken_relations(real, other)
+    pairs = set(zip(found["first"], found["second"], strict=True))
+    assert {("x", "y"), ("x", "z"), ("carat", "x"), ("carat", "price")} <= pairs
+    limit = 0.001 if n_rows > 10_000 else 0.01
+    assert (found["synthetic"] - found["real"]).abs().max() < limit
+    shuffled = other.assign(y=other["y"].sample(frac=1, random_state=1).to_numpy())
+    own, independent, broken = shares(broken_relations(real, shuffled), "x", "y")
+    assert own < 0.002
+    assert broken == pytest.approx(independent, abs=0.02)
+    assert independent > 0.7
+
+
+def test_tables_of_other_libraries():
+    tables = countries(), countries(400, 37)
+    expected = broken_relations(*tables)
+    arrow = [pa.Table.from_pandas(table) for table in tables]
+    pd.testing.assert_frame_equal(broken_relations(*arrow), expected)
+    pl = pytest.importorskip("polars")
+    frames = [pl.from_arrow(table) for table in arrow]
+    pd.testing.assert_frame_equal(broken_relations(*frames), expected)
+
+
+def test_one_column_is_refused():
+    one = countries()[["country"]]
+    with pytest.raises(InvalidTableError, match="at least two columns in 'real'"):
+        broken_relations(one, one)
