@@ -356,9 +356,12 @@ def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
     return grown
 
 
-# Noise deviations below which there are no finer values than a resolution, and from
-# which there are values of that resolution.
-_NONE_BELOW, _SOME_FROM = 4.0, 5.0
+# Noise deviations below which no finer values than a resolution are seen, and by which
+# those of the resolution are more than the finer ones.
+_NONE_BELOW, _MORE_FROM = 2.5, 2.5
+# Share of the rows that are surely not as many as have a number but 0, where no finer
+# values than whole numbers are seen: flags and counts, as files have them.
+_FEW = 0.25
 
 
 def discover_resolutions(
@@ -368,6 +371,7 @@ def discover_resolutions(
     accountant: PrivacyAccountant,
     *,
     mu: float,
+    n_rows: float,
 ) -> list[NumericDomain]:
     """Put columns on the coarsest resolution that their values are multiples of.
 
@@ -376,7 +380,8 @@ def discover_resolutions(
     none, and in the last one if it says nothing: missing, 0, or a time out of range.
 
     The release has sensitivity ``sqrt(n_columns)``. Domains come back as they were
-    where no resolution is above the noise.
+    where no resolution is above the noise. Numbers of which nearly all are 0 or missing
+    are taken for whole ones, unless finer ones are seen.
     """
     cells = [
         (len(SECONDS_OF) if column.kind == "datetime" else MOST_DECIMALS + 1) + 2
@@ -388,7 +393,11 @@ def discover_resolutions(
     released = noisy_histogram(codes, cells, reservation)
     found = []
     for column, domain, counts in zip(columns, domains, released, strict=True):
-        resolution = _coarsest(counts[:-1], reservation.noise_std)
+        std = reservation.noise_std
+        resolution = _coarsest(counts[:-1], std)
+        if resolution is None and column.kind != "datetime" and domain.high >= 1:
+            few = n_rows - float(counts[-1]) + std < _FEW * n_rows
+            resolution = 0 if few and _none_finer(counts[:-1], std)[0] else None
         found.append(
             domain if resolution is None else _on_resolution(domain, column, resolution)
         )
@@ -432,15 +441,22 @@ def _resolution_codes(
     return codes.astype(np.uint8)
 
 
+def _none_finer(counts: NDArray[np.int64], noise_std: float) -> NDArray[np.bool_]:
+    """Tell of which resolutions no finer values are seen in noisy counts."""
+    finer = counts.sum() - np.cumsum(counts)
+    n_finer = np.arange(len(counts) - 1, -1, -1)
+    most = np.maximum(_NONE_BELOW * noise_std * np.sqrt(n_finer), _RARE * counts.sum())
+    return np.asarray(finer <= most)
+
+
 def _coarsest(counts: NDArray[np.int64], noise_std: float) -> int | None:
     """Read the resolution off noisy counts; the last of them is of finer values."""
-    sums, some = np.cumsum(counts), _SOME_FROM * noise_std * len(counts) ** 0.5
-    for resolution in range(len(counts) - 1):
-        finer, n_finer = sums[-1] - sums[resolution], len(counts) - 1 - resolution
-        none = max(_NONE_BELOW * noise_std * math.sqrt(n_finer), _RARE * sums[-1])
-        if finer <= none and sums[resolution] > some:
-            return resolution
-    return None
+    resolution = int(_none_finer(counts, noise_std).argmax())
+    if resolution == len(counts) - 1:
+        return None
+    here = counts[: resolution + 1].sum()
+    more = _MORE_FROM * noise_std * math.sqrt(len(counts))
+    return resolution if 2 * here - counts.sum() > more else None
 
 
 def _on_resolution(
@@ -706,7 +722,9 @@ def discover(
     if coarse:
         own, mu = _reading(parts, coarse), cap * math.sqrt(RESOLUTIONS_SHARE)
         unresolved = [cast("NumericDomain", domains[column]) for column in coarse]
-        resolved = discover_resolutions(own, coarse, unresolved, accountant, mu=mu)
+        resolved = discover_resolutions(
+            own, coarse, unresolved, accountant, mu=mu, n_rows=n_rows
+        )
         domains.update(zip(coarse, resolved, strict=True))
     known = [domain for domain in domains.values() if domain is not None]
     metadata = Metadata.of(layout, columns, tuple(known), classes, schema)

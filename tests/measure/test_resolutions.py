@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
 from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
@@ -105,17 +104,37 @@ def test_the_coarsest_resolution_that_fits(counts, resolution):
 
 
 def test_noise_is_not_taken_for_a_resolution(global_random_seed):
-    """Of a column of fine floats, and of one without rows: 1e5 draws of the noise.
+    """Of a column of 4,000 fine floats: 1e5 draws of noise of 90 rows.
 
-    A resolution needs 5 sqrt(6) deviations of the sum of up to 5 counts, at most
-    sqrt(5): 5 * norm.sf(5.4) each, 4e-7 times 4 resolutions at most.
+    A resolution needs as many rows as the finer ones and more: 4,000 rows less noise of
+    ``90 sqrt(6)``, 18 deviations.
     """
-    assert 5 * norm.sf(5 * math.sqrt(6 / 5)) * 4 < 1e-6
     rng = np.random.default_rng(global_random_seed)
-    for rows in (0, 4000):
-        noise = rng.normal(0, 90.0, (2000, 6))
-        noise[:, 5] += rows
-        assert all(_coarsest(counts, 90.0) is None for counts in noise)
+    noise = rng.normal(0, 90.0, (20_000, 6))
+    noise[:, 5] += 4000
+    assert all(_coarsest(counts, 90.0) is None for counts in noise)
+
+
+@pytest.mark.parametrize(
+    ("share", "decimals", "std", "expected"),
+    [
+        (0.05, 0, 40.0, 0),  # a flag that 200 of 4,000 rows have
+        (0.05, 2, 80.0, 0),  # as many fractions are a deviation of five counts
+        (0.05, 2, 4.0, 2),
+        (0.5, 2, 40.0, 2),
+        (0.5, 2, 500.0, None),  # 2,000 rows may be fractions, and nothing is seen
+    ],
+)
+def test_numbers_that_are_nearly_all_zero_are_whole_unless_finer_ones_are_seen(
+    share, decimals, std, expected
+):
+    n_rows = 4000
+    values = np.zeros(n_rows)
+    some = int(share * n_rows)
+    values[:some] = written(decimals, some)
+    with insecure_randomness(0):
+        (domain,) = discovered(pd.DataFrame({"a": values}), 1.0 / std)
+    assert (domain.decimals if domain.integer else None) == expected
 
 
 # --- Bought -----------------------------------------------------------------------
@@ -125,7 +144,9 @@ def discovered(frame, mu=2.0, domain=WIDE):
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
     accountant = PrivacyAccountant(math.inf if mu == math.inf else 50.0, 1e-5)
     given = [domain] * len(columns)
-    return discover_resolutions(frame, columns, given, accountant, mu=mu)
+    return discover_resolutions(
+        frame, columns, given, accountant, mu=mu, n_rows=len(frame)
+    )
 
 
 @pytest.mark.parametrize("decimals", range(5))
@@ -174,7 +195,9 @@ def test_the_sensitivity_is_that_of_all_columns():
     frame = pd.DataFrame({"a": written(0), "b": written(2), "c": written(4)})
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
     accountant = PrivacyAccountant(3.0, 1e-5)
-    discover_resolutions(frame, columns, [WIDE] * 3, accountant, mu=0.5)
+    discover_resolutions(
+        frame, columns, [WIDE] * 3, accountant, mu=0.5, n_rows=len(frame)
+    )
     accountant.close()
     (entry,) = accountant.report().entries
     assert entry.sensitivity == pytest.approx(math.sqrt(3))
@@ -356,4 +379,4 @@ def test_codes_read_as_floats_stay_codes():
 
 def test_few_rows_at_a_small_budget_keep_their_fractions():
     """300 rows are less than the noise: no guess is made."""
-    assert discovered(pd.DataFrame({"a": written(0, 300)}), mu=0.02) == [WIDE]
+    assert discovered(pd.DataFrame({"a": written(0, 300)}), mu=0.005) == [WIDE]
