@@ -17,7 +17,7 @@ from skdpsynth.models._relations import Followers
 from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _RAKINGS = 50  # rounds until the shares of categories are right to 1e-3
 _TINY = 1e-12  # keeps divisions finite
+_LEAST_LEFT = 1e-3  # of the rows, so that those outside can be left out one by one
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,13 @@ class Mixture:
         return replace(self, probabilities=probabilities, ranks=ranks)
 
     def within(
-        self, spans: Mapping[int, Floats], starts: Ints
+        self, spans: Mapping[int, Floats], starts: Ints, whole: Collection[int] = ()
     ) -> tuple[Mixture, float]:
         """Restrict the ranks of some columns; give the share of rows that are kept too.
 
         A bin keeps what is between its first and its last allowed rank, so where it has
-        several spans some other rows are left.
+        several spans some other rows are left. Of the columns `whole` a bin of which
+        something is allowed is kept as it is.
         """
         weights, probabilities = self.weights.copy(), self.probabilities.astype(float)
         ranks = self.ranks.copy()
@@ -90,6 +92,8 @@ class Mixture:
             first = np.where(end > begin, begin, np.inf).min(axis=0, initial=np.inf)
             last = np.where(end > begin, end, -np.inf).max(axis=0, initial=-np.inf)
             some = last > first
+            if j in whole:
+                first, last = np.where(some, (low, high), (first, last))
             kept = np.where(some, last - first, 0.0) / np.maximum(high - low, _TINY)
             ranks[:, bins] = np.where(some, (first, last), (low, high))
             given = probabilities[:, bins]
@@ -149,11 +153,33 @@ class MixtureGenerator:
     def within(
         self, spans: Sequence[Mapping[int, Floats]]
     ) -> tuple[MixtureGenerator, Floats]:
-        """Restrict the ranks of each class; see `Generator`."""
-        own = zip(self.mixtures, spans, strict=True)
-        found = [mixture.within(part, self.starts) for mixture, part in own]
-        shares = np.array([share for _, share in found])
+        """Restrict the ranks of each class; see `Generator`.
+
+        A column that follows another one is changed after the mixture has drawn it, so
+        it is not restricted, unless hardly any row would be left: a thousandth. Rows
+        with a rarer value of such a column are about those of its distribution.
+        """
+        found = [
+            mixture.within(part, self.starts)
+            for mixture, part in zip(self.mixtures, spans, strict=True)
+        ]
+        if self.followers is not None:
+            children, whole = self.followers.children, self.followers.with_cells
+            exact = [
+                mixture.within(
+                    {j: own for j, own in part.items() if j not in children},
+                    self.starts,
+                    whole,
+                )
+                for mixture, part in zip(self.mixtures, spans, strict=True)
+            ]
+            both = zip(found, exact, strict=True)
+            if any(
+                own >= _LEAST_LEFT * max(more, _TINY) for (_, own), (_, more) in both
+            ):
+                found = exact
         mixtures = [mixture for mixture, _ in found]
+        shares = np.array([share for _, share in found])
         return MixtureGenerator(mixtures, self.starts, self.followers), shares
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

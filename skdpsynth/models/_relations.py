@@ -106,6 +106,17 @@ class Followers:
         ]
         self._steps: list[Step] = []
 
+    @property
+    def children(self) -> set[int]:
+        """Columns that may be changed."""
+        return {own.child for own in self.relations}
+
+    @property
+    def with_cells(self) -> set[int]:
+        """Columns whose values are drawn from finer cells."""
+        measured = [own for own in self.relations if own.cells is not None]
+        return {j for own in measured for j in (own.parent, own.child)}
+
     def compare(self, mixtures: Sequence[Mixture], prior: Floats, starts: Ints) -> None:
         """Compute what is to be changed of the pairs of bins that mixtures draw.
 
