@@ -489,6 +489,7 @@ def _check_relations(
 ) -> None:
     pairs, n_finer = own["pairs"], own["n_finer"]
     _require(own["n_classes"] in (0, n_classes) and n_finer in (0, n_columns), "cells")
+    _require((own["n_classes"] == 0) == (n_finer == 0), "cells")
     _require(type(own["std"]) is float and 0 <= own["std"] < np.inf, "noise")
     _require(all(type(strong) is bool for strong in own["strong"]), "relations")
     n_bins = np.diff(arrays["generator.starts"])
@@ -502,6 +503,7 @@ def _check_relations(
         ranks = arrays[f"relations.ranks.{c}"]
         _require(ranks.shape == (2, sizes.sum()) and ranks.dtype == np.float64, "ranks")
         _require(((ranks >= 0) & (ranks <= 1 + 1e-9)).all(), "ranks")
+        _require((ranks[0] <= ranks[1] + 1e-9).all(), "ranks")
     _require(len(pairs) == len(own["strong"]) == len(own["second"]), "relations")
     for k, (parent, child) in enumerate(pairs):
         known = all(type(j) is int and 0 <= j < n_columns for j in (parent, child))
@@ -515,7 +517,10 @@ def _check_relations(
             _require(type(second) is int and 0 <= second < n_columns, "relations")
             _require(len(tables) > 1 and second not in (parent, child), "relations")
             _require(lift.shape == (N_GROUPS, n_bins[second]), "relations")
-            _require(lift.dtype == np.float64 and (lift > 0).all(), "relations")
+            _require(
+                lift.dtype == np.float64 and ((lift > 0) & (lift < np.inf)).all(),
+                "lift",
+            )
         for table, n in tables:
             _require(table.shape == (n[parent], n[child]), "relations")
             _require(table.dtype == np.float64 and (table >= 0).all(), "relations")

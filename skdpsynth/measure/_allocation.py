@@ -137,7 +137,7 @@ class Allocation:
     pairs, triples, moments, relations : Spend
         Of tables of two and of three columns, of second moments, and of finer tables of
         two columns of which one nearly determines the other. Where there are none,
-        their share goes to the tables of three columns.
+        their share goes to the tables of three columns, if there are any.
     n_tables, n_table_cells : int
         Tables of two columns, and the cells of all of them. In a wide table some
         pairs are chosen, and these are the most that are counted on.

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from skdpsynth.measure._tables import ColumnBins, TableBins, bins_of_numbers
+from skdpsynth.measure._tables import (
+    ColumnBins,
+    TableBins,
+    bins_of_numbers,
+    in_words,
+)
 from skdpsynth.privacy import Parts, noisy_histogram
 from skdpsynth.table import CategoryDomain
 
@@ -121,6 +126,7 @@ _REST = 0.1
 # epsilon 1, not .828. And nats that a second column says of them at least, a tenth of
 # what it could say of two groups.
 N_GROUPS, _LEAST_GAIN = 3, 0.07
+_MOST_TABLES = 300  # of groups: bounds time and noise
 _RAKINGS = 30  # rounds until sums are right to 1e-3
 _MOST_CATEGORIES = 256  # with a cell of their own: bounds time
 # Cells of a bin at most; and noise deviations of the mean cell that has rows, of which
@@ -201,12 +207,15 @@ class Relations:
         Along the tree of the strongest pairs.
     std : float
         Noise of a share of a pair of bins.
+    information : ndarray of shape (n_columns, n_columns)
+        What two columns say of each other, in nats.
     finer : FinerBins, optional
         The cells, if some were measured.
     """
 
     each: list[Relation]
     std: float
+    information: Floats
     finer: FinerBins | None = None
 
     @property
@@ -236,7 +245,8 @@ def find_relations(
     """
     n_rows = sum(own.n_rows for own in pairs.values())
     counts = np.array([own.counts for own in pairs.values()]).sum(0, dtype=np.float64)
-    measured = np.logical_or.reduce([own.measured for own in pairs.values()])
+    # Where pairs are chosen, by every class that has tables.
+    measured = np.logical_and.reduce([own.measured for own in pairs.values()])
     std = math.sqrt(sum(own.noise_std**2 for own in pairs.values())) / n_rows
     noisy = counts / n_rows
     weights = np.array([own.n_rows / n_rows for own in pairs.values()])
@@ -256,7 +266,7 @@ def find_relations(
         own = np.where(_possible(table, independent, std, strong=strong), whole, 0.0)
         if own.any():
             found.append(Relation(parent, child, own / own.sum(), strong))
-    return Relations(found, std)
+    return Relations(found, std, information + information.T)
 
 
 def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
@@ -358,10 +368,10 @@ def measure_cells(
     Of possible pairs of bins; the rows of all others are counted together.
     """
     places = [_places(own, finer) for own in relations]
-    sizes = [int(place.max()) + 1 for place in places]
+    sizes = [int((own.shares > 0)[_in_bins(own, finer)].sum()) + 1 for own in relations]
     codes = Parts.of(rows).map(_cell_codes, finer.bins, relations, places)
     reservation = accountant.reserve_gaussian(
-        f"{len(relations)} relations of 2 columns, {sum(sizes)} cells",
+        f"{in_words(len(relations))} of 2 columns in finer cells, {sum(sizes)} cells",
         mu=mu,
         sensitivity=math.sqrt(len(relations)),
         scope=scope,
@@ -374,10 +384,14 @@ def measure_cells(
     return CellTables(counts, reservation.noise_std)
 
 
+def _in_bins(relation: Relation, finer: FinerBins) -> tuple[Ints, ...]:
+    """Give the pair of bins of every pair of cells, as an index."""
+    return np.ix_(finer.within[relation.parent], finer.within[relation.child])
+
+
 def _places(relation: Relation, finer: FinerBins) -> Ints:
     """Give the cells of possible pairs of bins numbers; the last is for all others."""
-    within = np.ix_(finer.within[relation.parent], finer.within[relation.child])
-    possible = (relation.shares > 0)[within]
+    possible = (relation.shares > 0)[_in_bins(relation, finer)]
     places = np.full(possible.shape, possible.sum())
     places[possible] = np.arange(possible.sum())
     return places
@@ -390,7 +404,8 @@ def _cell_codes(
     places: Sequence[Ints],
 ) -> Ints:
     """Give the cell of every row in every relation; private."""
-    codes = np.empty((len(rows), len(relations)), dtype=np.int64)
+    kind = np.min_scalar_type(max(int(place.max()) for place in places))
+    codes = np.empty((len(rows), len(relations)), dtype=kind)
     for k, (own, place) in enumerate(zip(relations, places, strict=True)):
         parent, child = (
             bins.columns[j].encode(rows.uniforms[:, j], rows.category_codes[:, j])
@@ -411,13 +426,17 @@ class GroupTables(NamedTuple):
 
 
 def others(relations: Relations, n_columns: int) -> list[tuple[int, int]]:
-    """List the tables of groups: the number of a measured relation, and a column."""
-    return [
-        (k, j)
-        for k, own in enumerate(relations.measured)
-        for j in range(n_columns)
-        if j not in (own.parent, own.child)
-    ]
+    """List the tables of groups: the place of a measured relation, and a third column.
+
+    Of a wide table, the columns that say most of the child.
+    """
+    most = max(_MOST_TABLES // max(len(relations.measured), 1), 1)
+    found = []
+    for k, own in enumerate(relations.measured):
+        order = np.argsort(-relations.information[own.child], kind="stable")
+        third = [j for j in order.tolist() if j not in (own.parent, own.child)]
+        found += [(k, j) for j in sorted(third[:most])]
+    return found
 
 
 def measure_groups(
@@ -438,7 +457,7 @@ def measure_groups(
     sizes = [N_GROUPS * bins.sizes[j] for _, j in places]
     codes = Parts.of(rows).map(_group_codes, relations, bins, places)
     reservation = accountant.reserve_gaussian(
-        f"{len(places)} tables of ranks given a column, {sum(sizes)} cells",
+        f"{in_words(len(places))} of ranks given a column, {sum(sizes)} cells",
         mu=mu,
         sensitivity=math.sqrt(len(places)),
         scope=scope,
@@ -464,7 +483,8 @@ def _group_codes(
             for j in (own.parent, own.child)
         )
         groups.append(own.groups[parent, child])
-    codes = np.empty((len(rows), len(places)), dtype=np.int64)
+    kind = np.min_scalar_type(N_GROUPS * max(bins.sizes))
+    codes = np.empty((len(rows), len(places)), dtype=kind)
     for n, (k, j) in enumerate(places):
         codes[:, n] = groups[k] * bins.sizes[j] + of_bins[:, j]
     return codes
@@ -516,7 +536,7 @@ def with_cells(
     for n, k in enumerate(finer.measured(relations)):
         noisy = np.nansum([own.counts[n] for own in tables.values()], axis=0)
         each[k] = _refined(each[k], noisy, std, finer, shares)
-    return Relations(each, relations.std, finer)
+    return replace(relations, each=each, finer=finer)
 
 
 def _refined(

@@ -548,7 +548,7 @@ def measure_pairs(
         pairs = pairs[_worth(beyond, noise, first)]
     measured = measured_cells(sizes, pairs)
     reservation = accountant.reserve_gaussian(
-        f"{_in_words(len(pairs))} of 2 columns, {measured.sum()} cells",
+        f"{in_words(len(pairs))} of 2 columns, {measured.sum()} cells",
         mu=mu,
         sensitivity=GRID * math.sqrt(len(pairs)),
         scope=scope,
@@ -583,7 +583,7 @@ def measure_triples(
     codes = Parts.of(rows).map(bins.encode).map(_grouped, groups, bins.starts[:-1])
     triples = np.array(list(combinations(range(len(bins.sizes)), 3)), dtype=np.int64)
     reservation = accountant.reserve_gaussian(
-        f"{_in_words(len(triples))} of 3 columns, {len(triples) * n_groups**3} cells",
+        f"{in_words(len(triples))} of 3 columns, {len(triples) * n_groups**3} cells",
         mu=mu,
         sensitivity=GRID * math.sqrt(len(triples)),
         scope=scope,
@@ -593,7 +593,7 @@ def measure_triples(
     return TripleTables(groups, triples, counts.astype(np.float32), noise_std)
 
 
-def _in_words(number: int) -> str:
+def in_words(number: int) -> str:
     """Give a number of tables in words."""
     return "1 table" if number == 1 else f"{number} tables"
 

@@ -25,16 +25,46 @@ _TINY = 1e-12  # keeps divisions finite
 _SURE = 3.0
 
 
+class Drawn:
+    """Draws places in rows of weights, whose sums are computed once.
+
+    Evenly where all weights that are asked for are 0.
+    """
+
+    def __init__(self, weights: Floats) -> None:
+        ends = np.cumsum(np.maximum(weights, _TINY), axis=1)
+        ends /= ends[:, -1:]
+        self._below = np.pad(ends, ((0, 0), (1, 0)))
+        ends += np.arange(len(ends))[:, None]
+        self._table, self._n_places = ends.ravel(), ends.shape[1]
+
+    def __call__(
+        self,
+        rows: Ints,
+        rng: np.random.Generator,
+        between: tuple[Ints, Ints] | None = None,
+    ) -> Ints:
+        """Draw a place in each of some rows, from a first one to before an end."""
+        low, high = np.zeros(len(rows)), np.ones(len(rows))
+        if between is not None:
+            low, high = (self._below[rows, end] for end in between)
+        places = rows + low + rng.random(len(rows)) * (high - low)
+        found = np.searchsorted(self._table, places, "right") - rows * self._n_places
+        first, end = (0, self._n_places) if between is None else between
+        return np.clip(found, first, np.subtract(end, 1))
+
+
 @dataclass(frozen=True)
 class Change:
-    """What becomes of the bin of a child that a mixture has drawn.
+    """How the bin of a child is drawn again, to have a wanted distribution.
 
-    It stays with the probability by which it is not drawn too often; else a bin is
-    drawn that is drawn too seldom. Rows are the bins, or the cells, of the parent.
+    Given the parent, in rows: a bin that is drawn with probability g, and should be
+    with w, is kept with probability min(1, w / g); otherwise a bin is drawn in
+    proportion to max(w - g, 0).
     """
 
     stays: Floats  # (n, n_bins)
-    instead: Floats  # (n, n_bins), weights
+    instead: Drawn  # from rows of n_bins
 
     @classmethod
     def to(cls, wanted: Floats, given: Floats) -> Change:
@@ -43,12 +73,27 @@ class Change:
         stays = np.minimum(wanted / np.maximum(given, _TINY), 1.0)
         instead = np.maximum(wanted - given, 0.0)
         some = instead.any(axis=1, keepdims=True)
-        return cls(stays, np.where(some, instead, wanted))
+        return cls(stays, Drawn(np.where(some, instead, wanted)))
 
     def __call__(self, parent: Ints, child: Ints, rng: np.random.Generator) -> None:
         """Change the bins of a child in place."""
         wrong = np.flatnonzero(rng.random(len(child)) >= self.stays[parent, child])
-        child[wrong] = _drawn(self.instead, parent[wrong], rng)
+        child[wrong] = self.instead(parent[wrong], rng)
+
+
+@dataclass(frozen=True)
+class CellStep:
+    """What finer cells add to a step.
+
+    Rows of `change` and `child` are cells of the parent, and for each of them the bins
+    of a second column if there is one.
+    """
+
+    parent: Drawn  # cells of the parent, given the bin of the child; one row if second
+    change: Change
+    child: Drawn  # cells of the child
+    second: int | None
+    n_seconds: int
 
 
 @dataclass(frozen=True)
@@ -58,14 +103,8 @@ class Step:
     parent: int
     child: int
     change: Change  # by the bin of the parent
-    # Only where finer cells were measured: shares of cells of the parent and bins of
-    # the child; by the cell of the parent, and the bin of a second column if there is
-    # one, the same change, and weights of the cells of the child.
-    halves: Floats | None = None
-    by_cell: Change | None = None
-    cells: Floats | None = None
-    second: int | None = None
-    n_seconds: int = 1
+    # Only where finer cells were measured.
+    cells: CellStep | None = None
 
 
 class Followers:
@@ -141,34 +180,49 @@ class Followers:
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), _TINY)
             step = Step(own.parent, own.child, Change.to(wanted, given))
             if own.cells is not None:
-                step = self._with_cells(own, step, drawn, given)
+                cells = self._cells(own, mixtures, prior, starts, drawn)
+                step = replace(step, cells=cells)
             self._steps.append(step)
 
-    def _with_cells(
-        self, own: Relation, step: Step, drawn: Floats, given: Floats
-    ) -> Step:
-        """Add to a step what the finer cells say; see `compare` of the others."""
+    def _cells(
+        self,
+        own: Relation,
+        mixtures: Sequence[Mixture],
+        prior: Floats,
+        starts: Ints,
+        drawn: Floats,
+    ) -> CellStep:
+        """Compute what finer cells add; `drawn` are the pairs of bins of mixtures."""
         assert own.cells is not None
         cuts, of_bin = self._ends[own.child][:-1], self.within[own.parent]
-        halves = np.add.reduceat(own.cells, cuts, axis=1)
         whole = np.maximum(own.shares.sum(axis=1), _TINY)
-        rows = halves.sum(axis=1) * (drawn.sum(axis=1) / whole)[of_bin]
-        raked_halves = raked(halves, rows, drawn.sum(axis=0))
-        cells, wanted, n_seconds = own.cells, raked_halves, 1
-        if own.lift is not None:
-            n_seconds = own.lift.shape[1]
-            lifted = cells[:, None] * own.lift.T[:, own.groups].transpose(1, 0, 2)
-            cells = lifted.reshape(-1, cells.shape[1])
-            changed = np.repeat(raked_halves / np.maximum(halves, _TINY), n_seconds, 0)
-            wanted = np.add.reduceat(cells, cuts, axis=1) * changed
-        return replace(
-            step,
-            halves=raked_halves,
-            by_cell=Change.to(wanted, np.repeat(given[of_bin], n_seconds, axis=0)),
-            cells=cells,
-            second=own.second,
-            n_seconds=n_seconds,
+        before = np.add.reduceat(own.cells, cuts, axis=1)
+        rows = before.sum(axis=1) * (drawn.sum(axis=1) / whole)[of_bin]
+        halves = raked(before, rows, drawn.sum(axis=0))
+        if own.lift is None or own.second is None:
+            given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), _TINY)
+            change = Change.to(halves, given[of_bin])
+            return CellStep(Drawn(halves.T), change, Drawn(own.cells), None, 1)
+        n_bins, n_seconds = drawn.shape[1], own.lift.shape[1]
+        # What mixtures draw of the child given its parent and the second column.
+        a, b, c = (
+            slice(*starts[j : j + 2]) for j in (own.parent, own.child, own.second)
         )
+        joint = np.zeros((drawn.shape[0], n_seconds, n_bins))
+        for share, one in zip(prior / prior.sum(), mixtures, strict=True):
+            of_parent = share * one.weights[:, None] * one.probabilities[:, a]
+            both = of_parent[:, :, None] * one.probabilities[:, None, c]
+            found = both.reshape(len(both), -1).T @ one.probabilities[:, b]
+            joint += found.reshape(joint.shape)
+        joint += _TINY * drawn[:, None]
+        given = joint / np.maximum(joint.sum(axis=2, keepdims=True), _TINY**2)
+        cells = own.cells[:, None] * own.lift.T[:, own.groups].transpose(1, 0, 2)
+        cells = cells.reshape(-1, cells.shape[2])
+        changed = np.repeat(halves / np.maximum(before, _TINY), n_seconds, axis=0)
+        wanted = np.add.reduceat(cells, cuts, axis=1) * changed
+        change = Change.to(wanted, given[of_bin].reshape(-1, n_bins))
+        first = Drawn(halves.sum(axis=1)[None])
+        return CellStep(first, change, Drawn(cells), own.second, n_seconds)
 
     def __call__(
         self, position: int, bins: Ints, rng: np.random.Generator
@@ -179,25 +233,26 @@ class Followers:
         """
         cells: dict[int, Ints] = {}
         for step in self._steps:
-            parent, child = bins[step.parent], bins[step.child]
-            if step.cells is None or step.halves is None or step.by_cell is None:
+            parent, child, finer = bins[step.parent], bins[step.child], step.cells
+            if finer is None:
                 step.change(parent, child, rng)
                 continue
             between = self._between(step.parent, parent)
-            if step.parent not in cells and step.second is None:
+            new = step.parent not in cells
+            if finer.second is not None:
+                if new:
+                    first = np.zeros_like(parent)
+                    cells[step.parent] = finer.parent(first, rng, between)
+                row = cells[step.parent] * finer.n_seconds + bins[finer.second]
+                finer.change(row, child, rng)
+            elif new:
                 step.change(parent, child, rng)
-                cells[step.parent] = _drawn(step.halves.T, child, rng, between)
-                row = cells[step.parent]
+                row = cells[step.parent] = finer.parent(child, rng, between)
             else:
-                if step.parent not in cells:
-                    shares, first = step.halves.sum(axis=1)[None], np.zeros_like(parent)
-                    cells[step.parent] = _drawn(shares, first, rng, between)
                 row = cells[step.parent]
-                if step.second is not None:
-                    row = row * step.n_seconds + bins[step.second]
-                step.by_cell(row, child, rng)
+                finer.change(row, child, rng)
             between = self._between(step.child, child)
-            cells[step.child] = _drawn(step.cells, row, rng, between)
+            cells[step.child] = finer.child(row, rng, between)
         found = {}
         for j, own in cells.items():
             low, high = self.ranks[position][:, self._first[j] + own]
@@ -249,27 +304,3 @@ class Followers:
         within = [arrays[f"relations.within.{j}"] for j in range(document["n_finer"])]
         ranks = [arrays[f"relations.ranks.{c}"] for c in range(document["n_classes"])]
         return cls(relations, document["std"], within, ranks)
-
-
-def _drawn(
-    weights: Floats,
-    rows: Ints,
-    rng: np.random.Generator,
-    between: tuple[Ints, Ints] | None = None,
-) -> Ints:
-    """Draw a place in each of some rows of weights, from a first one to before an end.
-
-    Evenly where all weights between are 0.
-    """
-    n_places = weights.shape[1]
-    ends = np.cumsum(np.maximum(weights, _TINY), axis=1)
-    ends /= ends[:, -1:]
-    low, high = np.zeros(len(rows)), np.ones(len(rows))
-    if between is not None:
-        below = np.pad(ends, ((0, 0), (1, 0)))
-        low, high = (below[rows, end] for end in between)
-    table = (ends + np.arange(len(ends))[:, None]).ravel()
-    places = rows + low + rng.random(len(rows)) * (high - low)
-    found = np.searchsorted(table, places, "right") - rows * n_places
-    first, end = (0, n_places) if between is None else between
-    return np.clip(found, first, np.subtract(end, 1))

@@ -733,7 +733,7 @@ def test_rows_in_other_bins_are_caught(twin, case, monkeypatch):
 
 def test_kept_bins_from_true_counts_are_caught(case, monkeypatch):
     """The last edge is the largest value, which the canary has: the model shows it."""
-    kept, real_fit, real_bins = [], type(RICH)._fit, _tables._bins_of_numbers
+    kept, real_fit, real_bins = [], type(RICH)._fit, _tables.bins_of_numbers
 
     def fit(self, rows, *others):
         kept[:] = [rows]
@@ -747,7 +747,7 @@ def test_kept_bins_from_true_counts_are_caught(case, monkeypatch):
         return replace(found, edges=edges)
 
     monkeypatch.setattr(type(RICH), "_fit", fit)
-    monkeypatch.setattr(_tables, "_bins_of_numbers", at_the_largest)
+    monkeypatch.setattr(_tables, "bins_of_numbers", at_the_largest)
     table, canary, schema = case
     no_zero = table.assign(a=table["a"].clip(-3, 3), b=1.0)
     assert_caught(audit_of(RICH, no_zero, canary, schema), PAST)

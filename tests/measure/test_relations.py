@@ -154,7 +154,7 @@ def test_cells_are_counted_where_pairs_are_possible():
     with observe_releases(seen.append):
         synth = fitted(math.inf, table)
     names = [own.reservation.name for own in seen]
-    assert sum("relations of 2 columns" in name for name in names) == 2  # two classes
+    assert sum("finer cells" in name for name in names) == 2  # two classes
     finer = [
         own
         for own in synth.measurements_
@@ -174,7 +174,7 @@ def test_cells_are_counted_where_pairs_are_possible():
 
 
 def is_of_relations(name):
-    return "relations of 2 columns" in name or "ranks given a column" in name
+    return "finer cells" in name or "ranks given a column" in name
 
 
 def test_the_noise_of_cells_is_that_of_the_ledger():
@@ -215,7 +215,9 @@ def test_one_row_moves_one_cell_of_each_relation():
         for one, other in zip(*exact, strict=True):
             moved = np.abs(one.exact - other.exact)
             n_tables = int(one.reservation.name.split()[0])
-            assert moved.sum() in (0, n_tables)  # of the other class, none
+            own = one.reservation.scope == more["y"].iloc[0]
+            assert moved.sum() == (n_tables if own else 0)
+            assert moved.max() <= 1
             assert one.reservation.sensitivity == pytest.approx(math.sqrt(n_tables))
 
 

@@ -146,6 +146,29 @@ def test_a_second_column_says_which_cells_follow():
     assert np.bincount(third) / N_ROWS == pytest.approx(shares[4:], abs=0.006)
 
 
+def test_what_the_mixture_knows_of_the_second_column_counts_once():
+    """A mixture that is right already, P(child = second) = 0.6, is not changed."""
+    starts = np.array([0, 2, 5, 8])
+    combinations = [(a, b, c) for a in range(2) for b in range(3) for c in range(3)]
+    weights = np.array([(0.6 if b == c else 0.2) / 6 for _, b, c in combinations])
+    probabilities = np.zeros((18, 8), dtype=np.float32)
+    for row, (a, b, c) in zip(probabilities, combinations, strict=True):
+        row[[a, 2 + b, 5 + c]] = 1.0
+    shares = np.r_[np.full(2, 0.5), np.full(6, 1 / 3)]
+    ends = np.r_[0.5, 1, np.tile(np.arange(1, 4) / 3, 2)]
+    mixture = Mixture(weights, probabilities, np.array([ends - shares, ends]))
+    even = np.full((2, 3), 1 / 6)
+    lift = np.where(np.eye(N_GROUPS) > 0, 1.8, 0.6)
+    relation = Relation(0, 1, even, strong=True, cells=even, second=2, lift=lift)
+    within = [np.arange(2), np.arange(3), np.arange(3)]
+    own = Followers([relation], 0.0, within, [mixture.ranks])
+    own.compare([mixture], np.ones(1), starts)
+    generator = MixtureGenerator([mixture], starts, own)
+    rows = generator.draw(np.zeros(N_ROWS, dtype=np.int64), np.random.default_rng(0))
+    child, third = (rows[:, 1:] * 3).astype(int).T
+    assert (child == third).mean() == pytest.approx(0.6, abs=0.0056)
+
+
 def test_one_row_is_drawn_like_many():
     """The changes follow from the mixtures, not from the rows that are drawn."""
     generator = followers(Relation(0, 1, joint(), strong=True))
