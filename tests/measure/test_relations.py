@@ -124,6 +124,18 @@ def test_a_function_is_strong_and_its_contradictions_are_impossible(std):
     assert all((own.shares > 0).all() for pair, own in found.items() if pair != (0, 1))
 
 
+def test_pairs_that_not_all_classes_measured_are_no_relation():
+    """A small class alone measured a function: of the others nothing is known."""
+    first = np.random.default_rng(0).integers(0, 6, 2_000)
+    one_hot = np.hstack([np.eye(6)[first]] * 2)
+    shares, starts = one_hot.mean(axis=0), np.array([0, 6, 12])
+    own = pair_tables(one_hot.T @ one_hot, [6, 6], 0.0, 2_000)
+    assert len(find_relations({0: own}, [shares], starts).each) == 1
+    other = PairTables.nothing(12, 18_000.0)
+    found = find_relations({0: own, 1: other}, [shares, shares], starts)
+    assert found.each == []
+
+
 def test_a_rare_pair_is_impossible_only_where_noise_cannot_explain_it():
     """Independent shares of 0.04: a noise of 0.005 is clear of 0.3 of them.
 
