@@ -298,7 +298,7 @@ def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
 
 # Counted up when a run holds something else. The references have their own count, so
 # that no fit spends budget again for their sake.
-_FORMAT, _REFERENCE_FORMAT = 2, 3
+_FORMAT, _REFERENCE_FORMAT = 1, 3
 _README = """\
 Finished runs of skdpsynth.evaluation.compare_synthesizers, one file each.
 

@@ -359,8 +359,8 @@ def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
 # Noise deviations below which no finer values than a resolution are seen, and by which
 # those of the resolution are more than the finer ones.
 _NONE_BELOW, _MORE_FROM = 2.5, 2.5
-# Share of the rows that are surely not as many as have a number but 0, where no finer
-# values than whole numbers are seen: flags and counts, as files have them.
+# If fewer than this share of the rows have a number other than 0, and no fractions are
+# seen, the column is taken for whole numbers: a flag or a count, as files have them.
 _FEW = 0.25
 
 
