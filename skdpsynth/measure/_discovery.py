@@ -395,8 +395,11 @@ def discover_resolutions(
     for column, domain, counts in zip(columns, domains, released, strict=True):
         std = reservation.noise_std
         resolution = _coarsest(counts[:-1], std)
+        if n_rows < _more_than_noise(len(counts) - 1, std):
+            resolution = None  # no column has as many rows as a resolution needs
         if resolution is None and column.kind != "datetime" and domain.high >= 1:
             few = n_rows - float(counts[-1]) + std < _FEW * n_rows
+            few = few and _MORE_FROM * std < _FEW * n_rows  # else noise would decide
             resolution = 0 if few and _none_finer(counts[:-1], std)[0] else None
         found.append(
             domain if resolution is None else _on_resolution(domain, column, resolution)
@@ -455,8 +458,13 @@ def _coarsest(counts: NDArray[np.int64], noise_std: float) -> int | None:
     if resolution == len(counts) - 1:
         return None
     here = counts[: resolution + 1].sum()
-    more = _MORE_FROM * noise_std * math.sqrt(len(counts))
+    more = _more_than_noise(len(counts), noise_std)
     return resolution if 2 * here - counts.sum() > more else None
+
+
+def _more_than_noise(n_counts: int, noise_std: float) -> float:
+    """Give by how many rows a resolution must exceed the finer ones."""
+    return _MORE_FROM * noise_std * math.sqrt(n_counts)
 
 
 def _on_resolution(

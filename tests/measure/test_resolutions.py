@@ -379,8 +379,9 @@ def test_codes_read_as_floats_stay_codes():
 
 
 def test_few_rows_at_a_small_budget_keep_their_fractions():
-    """300 rows are less than the noise: no guess is made."""
-    assert discovered(pd.DataFrame({"a": written(0, 300)}), mu=0.005) == [WIDE]
+    """300 rows are less than the noise: no guess is made, whatever the noise is."""
+    for _ in range(50):
+        assert discovered(pd.DataFrame({"a": written(0, 300)}), mu=0.005) == [WIDE]
 
 
 @pytest.mark.parametrize(("epsilon", "least"), [(3.0, 18), (30.0, 22)])
