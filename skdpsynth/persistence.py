@@ -547,10 +547,17 @@ def _check_marginal(column: MarginalTransform) -> None:
     numbers = [low, high] if step is None else [low, high, step]
     _require(all(type(number) in (int, float) for number in numbers), "numbers")
     decimals = column.domain.decimals
-    _require(type(decimals) is int and 0 <= decimals <= 9, "decimals")
+    _require(type(decimals) is int and -9 <= decimals <= 9, "decimals")
     _require(decimals == 0 or (column.domain.integer and step is None), "decimals")
     _require(low <= high and np.isfinite(float(high) - float(low)), "a range")
     _require(step is None or 0 < float(step) < np.inf, "a unit of time")
+    room = np.array(column.domain.remainders, dtype=np.float64)
+    _require(len(room) <= 100 and (room > 0).all() and np.isfinite(room).all(), "room")
+    frequent = np.array(column.domain.frequent, dtype=np.float64).reshape(-1, 2)
+    _require(np.isfinite(frequent).all(), "frequent values")
+    values = frequent[:, 0]
+    inside = (values >= low) & (values <= high)
+    _require(inside.all() and (np.diff(values) > 0).all(), "frequent values")
 
 
 def _rises(values: NDArray[np.float64]) -> bool:

@@ -23,7 +23,7 @@ from scipy.special import erf
 from sklearn.base import clone
 
 from skdpsynth.audit._mechanism import is_vote
-from skdpsynth.privacy import MIN_KEY_COUNT, scope_words
+from skdpsynth.privacy import scope_words
 from skdpsynth.privacy.testing import (
     Release,
     coupled_rows,
@@ -169,7 +169,7 @@ def recorded(*, edge: bool = False) -> Iterator[list[Observed]]:
         if not edge or own.keys is None:
             kept.append(own)
             return None
-        noisy = np.where(own.exact > MIN_KEY_COUNT, own.noisy, NOT_PASSED)
+        noisy = np.where(own.exact > own.least, own.noisy, NOT_PASSED)
         kept.append(replace(own, noisy=noisy))
         return noisy
 
@@ -384,8 +384,8 @@ def _compare_keys(ours: Observed, theirs: Observed) -> list[str]:
     columns = Counter(column for column, *_ in found)
     if max(columns.values(), default=0) > 1:
         return ["one row adds several keys to a column."]
-    if any(count != MIN_KEY_COUNT for count in found.values()):
-        return [f"only one fit has a key of more than {MIN_KEY_COUNT} rows."]
+    if any(count != ours.least for count in found.values()):
+        return [f"only one fit has a key of more than {ours.least} rows."]
     return []
 
 

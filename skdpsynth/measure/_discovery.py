@@ -19,7 +19,19 @@ from skdpsynth.measure._shares import (
     CLASS_SHARE,
     DISCOVERY_SHARE,
     RANGES_SHARE,
+    REMAINDERS_SHARE,
     RESOLUTIONS_SHARE,
+    VALUES_SHARE,
+)
+from skdpsynth.measure._written import (
+    MOST_TENS,
+    affords_remainders,
+    affords_tens,
+    discover_remainders,
+    discover_resolutions,
+    discover_values,
+    period_of,
+    values_threshold,
 )
 from skdpsynth.privacy import (
     Parts,
@@ -31,14 +43,11 @@ from skdpsynth.privacy import (
     thresholded_counts,
 )
 from skdpsynth.schema import (
-    EXACT,
-    MOST_DECIMALS,
     SECONDS_OF,
     Boolean,
     Categorical,
     Continuous,
     TableSchema,
-    decimals_of,
     is_date,
     is_finite,
 )
@@ -57,7 +66,6 @@ from skdpsynth.table import (
     numeric_values,
     place_labels,
     public_categories,
-    to_wall,
     total_keys,
 )
 from skdpsynth.utils import in_chunks
@@ -69,7 +77,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.table import ColumnLayout, TableLayout
+    from skdpsynth.table import ColumnDomain, ColumnLayout, TableLayout
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
@@ -85,7 +93,7 @@ _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
 _ACROSS_FROM, _ALIKE = 4.0, 64.0
 # The same of a table whose ranges are found: rows of a column fill a few bins.
 RANGES_FROM = 15.0
-_RARE = 0.01  # share of the rows that may be rounded, or hidden by the noise
+_RARE = 0.01  # share of the rows that the noise may hide
 _NEAR_ZERO = 8.0  # a range that starts below this part of its end starts at 0
 _YEAR = 31_556_952.0  # seconds
 _DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column with no bin above the noise
@@ -356,131 +364,6 @@ def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
     return grown
 
 
-# Noise deviations below which no finer values than a resolution are seen, and by which
-# those of the resolution are more than the finer ones.
-_NONE_BELOW, _MORE_FROM = 2.5, 2.5
-# If fewer than this share of the rows have a number other than 0, and no fractions are
-# seen, the column is taken for whole numbers: a flag or a count, as files have them.
-_FEW = 0.25
-
-
-def discover_resolutions(
-    table: pd.DataFrame | Parts,
-    columns: list[ColumnLayout],
-    domains: list[NumericDomain],
-    accountant: PrivacyAccountant,
-    *,
-    mu: float,
-    n_rows: float,
-) -> list[NumericDomain]:
-    """Put columns on the coarsest resolution that their values are multiples of.
-
-    One noisy histogram per column over resolutions, from coarse to fine: a value is in
-    the cell of the first one that it is a multiple of, in the next to last cell if of
-    none, and in the last one if it says nothing: missing, 0, or a time out of range.
-
-    The release has sensitivity ``sqrt(n_columns)``. Domains come back as they were
-    where no resolution is above the noise. Numbers of which nearly all are 0 or missing
-    are taken for whole ones, unless finer ones are seen.
-    """
-    cells = [
-        (len(SECONDS_OF) if column.kind == "datetime" else MOST_DECIMALS + 1) + 2
-        for column in columns
-    ]
-    codes = Parts.of(table).map(_resolutions_of_rows, columns, domains, cells)
-    norm = math.sqrt(len(columns))
-    reservation = accountant.reserve_gaussian("decimals", mu=mu, sensitivity=norm)
-    released = noisy_histogram(codes, cells, reservation)
-    found = []
-    for column, domain, counts in zip(columns, domains, released, strict=True):
-        std = reservation.noise_std
-        resolution = _coarsest(counts[:-1], std)
-        if n_rows < _more_than_noise(len(counts) - 1, std):
-            resolution = None  # no column has as many rows as a resolution needs
-        if resolution is None and column.kind != "datetime" and domain.high >= 1:
-            few = n_rows - float(counts[-1]) + std < _FEW * n_rows
-            few = few and _MORE_FROM * std < _FEW * n_rows  # else noise would decide
-            resolution = 0 if few and _none_finer(counts[:-1], std)[0] else None
-        found.append(
-            domain if resolution is None else _on_resolution(domain, column, resolution)
-        )
-    return found
-
-
-def _resolutions_of_rows(
-    frame: pd.DataFrame,
-    columns: list[ColumnLayout],
-    domains: list[NumericDomain],
-    cells: list[int],
-) -> NDArray[np.uint8]:
-    """Give the cell of every row in every column; private."""
-    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
-    for j, (column, domain) in enumerate(zip(columns, domains, strict=True)):
-        codes[:, j] = _resolution_codes(frame[column.name], column, domain, cells[j])
-    return codes
-
-
-def _resolution_codes(
-    series: pd.Series, column: ColumnLayout, domain: NumericDomain, n_cells: int
-) -> NDArray[np.uint8]:
-    values, missing = numeric_values(series, column)
-    if column.kind == "datetime":
-        # Clocks of pandas 2 break at the ends of the calendar.
-        inside = np.clip(values, domain.low, domain.high)
-        missing = missing | (inside != values)
-        values = to_wall(inside, column)
-        fits = [values % step == 0.0 for step in SECONDS_OF.values()]
-        codes = np.select(fits, [*range(len(fits))], n_cells - 2)
-    else:
-        storage = getattr(column.dtype, "numpy_dtype", column.dtype)
-        double = np.finfo(np.float64).eps  # what values were turned to
-        own = np.finfo(storage).eps if storage.kind == "f" else double
-        codes = np.empty(len(values), dtype=np.uint8)
-        precision = float(max(own, double))
-        for rows in in_chunks(len(values)):
-            codes[rows] = decimals_of(values[rows], precision, MOST_DECIMALS)
-        missing = missing | (values == 0.0)
-    codes[missing] = n_cells - 1
-    return codes.astype(np.uint8)
-
-
-def _none_finer(counts: NDArray[np.int64], noise_std: float) -> NDArray[np.bool_]:
-    """Tell of which resolutions no finer values are seen in noisy counts."""
-    finer = counts.sum() - np.cumsum(counts)
-    n_finer = np.arange(len(counts) - 1, -1, -1)
-    most = np.maximum(_NONE_BELOW * noise_std * np.sqrt(n_finer), _RARE * counts.sum())
-    return np.asarray(finer <= most)
-
-
-def _coarsest(counts: NDArray[np.int64], noise_std: float) -> int | None:
-    """Read the resolution off noisy counts; the last of them is of finer values."""
-    resolution = int(_none_finer(counts, noise_std).argmax())
-    if resolution == len(counts) - 1:
-        return None
-    here = counts[: resolution + 1].sum()
-    more = _more_than_noise(len(counts), noise_std)
-    return resolution if 2 * here - counts.sum() > more else None
-
-
-def _more_than_noise(n_counts: int, noise_std: float) -> float:
-    """Give by how many rows a resolution must exceed the finer ones."""
-    return _MORE_FROM * noise_std * math.sqrt(n_counts)
-
-
-def _on_resolution(
-    domain: NumericDomain, column: ColumnLayout, resolution: int
-) -> NumericDomain:
-    """Give the domain of multiples, if there are some and floats can hold them."""
-    if column.kind != "datetime":
-        found = domain.with_decimals(resolution)
-        inside = domain.low <= found.low / 10.0**resolution <= domain.high
-        # Where floats are that far apart they are whole numbers anyway.
-        return found if inside and max(-found.low, found.high) < EXACT else domain
-    step = list(SECONDS_OF.values())[resolution]
-    ends = to_wall(np.array([domain.low, domain.high]), column) / step
-    return domain.with_step(step, *map(float, np.floor(ends)))
-
-
 # The usual coding of a binary label: known to everybody, so it needs no threshold.
 _USUAL_LABELS = (0, 1)
 # Noise standard deviations it must exceed to be kept beside other labels, which show
@@ -686,6 +569,9 @@ def discover_categories(
     return domains
 
 
+# Numbers of a range from which it is asked how finely they are written, and which of
+# them are frequent: of fewer each has a cell of its own.
+_MANY_NUMBERS = 32
 _WITH_CATEGORIES = ("categorical", "boolean")  # kinds of columns
 
 
@@ -726,14 +612,43 @@ def discover(
         own, mu = _reading(parts, numeric), cap * math.sqrt(RANGES_SHARE)
         ranges = discover_ranges(own, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
-    coarse = [column for column in columns if needs_resolution(column, schema)]
+    mu = cap * math.sqrt(RESOLUTIONS_SHARE)
+    coarse, most_tens = _of_unknown_resolution(layout, schema, n_rows, mu)
     if coarse:
-        own, mu = _reading(parts, coarse), cap * math.sqrt(RESOLUTIONS_SHARE)
+        own = _reading(parts, coarse)
         unresolved = [cast("NumericDomain", domains[column]) for column in coarse]
         resolved = discover_resolutions(
-            own, coarse, unresolved, accountant, mu=mu, n_rows=n_rows
+            own,
+            coarse,
+            unresolved,
+            accountant,
+            mu=mu,
+            n_rows=n_rows,
+            most_tens=most_tens,
         )
         domains.update(zip(coarse, resolved, strict=True))
+    cyclic = [column for column in columns if period_of(domains[column])]
+    mu = cap * math.sqrt(REMAINDERS_SHARE)
+    if affords_remainders(len(cyclic), mu, n_rows):
+        own, numbers = _reading(parts, cyclic), [domains[column] for column in cyclic]
+        repeated = discover_remainders(
+            own, cyclic, cast("list[NumericDomain]", numbers), accountant, mu=mu
+        )
+        domains.update(zip(cyclic, repeated, strict=True))
+    many = [column for column in columns if _has_many_numbers(domains[column])]
+    mu = cap * math.sqrt(VALUES_SHARE)
+    if values_threshold(len(many), mu, delta, n_rows) < math.inf:
+        own, numbers = _reading(parts, many), [domains[column] for column in many]
+        found = discover_values(
+            own,
+            many,
+            cast("list[NumericDomain]", numbers),
+            accountant,
+            mu=mu,
+            threshold_delta=delta,
+            n_rows=n_rows,
+        )
+        domains.update(zip(many, found, strict=True))
     known = [domain for domain in domains.values() if domain is not None]
     metadata = Metadata.of(layout, columns, tuple(known), classes, schema)
     rows = _reading(parts, [*columns, *labels]).map(
@@ -759,13 +674,66 @@ def undeclared_columns(
     return keyed, [c for c in unknown if c.kind not in _WITH_CATEGORIES]
 
 
-def discovery_mu_share(layout: TableLayout, schema: TableSchema | None) -> float:
+def _has_many_numbers(domain: ColumnDomain | None) -> bool:
+    return isinstance(domain, NumericDomain) and domain.n_numbers > _MANY_NUMBERS
+
+
+def _of_unknown_resolution(
+    layout: TableLayout, schema: TableSchema | None, n_rows: float, mu: float
+) -> tuple[list[ColumnLayout], int]:
+    """Give the columns whose resolution is asked for, and up to which tens.
+
+    Those whose decimals nobody declares; in a table of enough rows all numbers that may
+    be multiples of ten, but not where rules need every number of a range.
+    """
+    rules = () if schema is None else schema.rules
+    in_rules = {name for rule in rules for name in rule.names}
+    unknown, numbers = [], []
+    for column in modelled_columns(layout, schema):
+        domain = declared_domain(column, schema)
+        number = column.kind in ("integer", "continuous", "timedelta")
+        whole = isinstance(domain, NumericDomain) and domain.integer
+        many = domain is None or (whole and _has_many_numbers(domain))
+        if needs_resolution(column, schema):
+            unknown.append(column)
+            numbers.append(column)
+        elif number and many and column.name not in in_rules:
+            numbers.append(column)
+    tens = affords_tens(len(numbers), mu, n_rows)
+    return (numbers, MOST_TENS) if tens else (unknown, 0)
+
+
+def _n_as_written(layout: TableLayout, schema: TableSchema | None) -> tuple[int, int]:
+    """Count the columns, at most, of which remainders and frequent values are sought."""
+    cyclic, many = 0, 0
+    for column in modelled_columns(layout, schema):
+        domain = declared_domain(column, schema)
+        unknown = column.kind not in _WITH_CATEGORIES and domain is None
+        unresolved = unknown or needs_resolution(column, schema)
+        cyclic += unresolved or period_of(domain) > 0
+        many += _has_many_numbers(domain) or unknown
+    return cyclic, many
+
+
+def discovery_mu_share(
+    layout: TableLayout,
+    schema: TableSchema | None,
+    accountant: PrivacyAccountant,
+    n_rows: float,
+) -> float:
     """Give the share of the budget (in mu^2) that `discover` will spend."""
     keyed, numeric = undeclared_columns(layout, schema)
-    coarse = any(needs_resolution(c, schema) for c in modelled_columns(layout, schema))
+    cap, delta = accountant.mu_cap, threshold_delta(layout, schema, accountant.delta)
+    mu = cap * math.sqrt(RESOLUTIONS_SHARE)
+    coarse, _ = _of_unknown_resolution(layout, schema, n_rows, mu)
     share = CLASS_SHARE * class_share(layout.label_column, schema)
     share += CATEGORIES_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
-    return share + RESOLUTIONS_SHARE * coarse
+    n_cyclic, n_many = _n_as_written(layout, schema)
+    mu = cap * math.sqrt(REMAINDERS_SHARE)
+    share += REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows)
+    mu = cap * math.sqrt(VALUES_SHARE)
+    values = values_threshold(n_many, mu, delta, n_rows) < math.inf
+    return share + RESOLUTIONS_SHARE * bool(coarse) + VALUES_SHARE * values
 
 
 def threshold_delta(
@@ -776,8 +744,9 @@ def threshold_delta(
 
 
 def _n_discoveries(layout: TableLayout, schema: TableSchema | None) -> int:
-    """Count the releases that need a delta of their own: labels, and categories."""
+    """Count the releases that need a delta of their own: labels, categories, values."""
     categories, _ = undeclared_columns(layout, schema)
     target = layout.label_column
     labels = target is not None and public_labels(target, schema) is None
-    return int(bool(categories)) + int(labels)
+    values = _n_as_written(layout, schema)[1] > 0
+    return int(bool(categories)) + int(labels) + int(values)

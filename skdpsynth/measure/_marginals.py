@@ -183,6 +183,17 @@ def estimate(
     }
     atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
     masses = _masses(parts, atoms, cells)
+    for j in cells:
+        present = sizes * (1.0 - atoms[j].sum(axis=1))
+        own = _with_frequent(
+            domains[j],
+            parts[j],
+            [of_class[j] for of_class in masses],
+            cells[j],
+            present,
+        )
+        for of_class, mass in zip(masses, own, strict=True):
+            of_class[j] = mass
     sure = np.flatnonzero(sizes >= _POOLED_FROM * stds).tolist()
     columns = []
     for j, domain in enumerate(domains):
@@ -233,6 +244,58 @@ def _masses(
         )
         fitted.append(dict(zip(cells, masses, strict=True)))
     return fitted
+
+
+def _with_frequent(
+    domain: ColumnDomain,
+    rounds: list[list[Counted]],
+    masses: list[Floats],
+    cells: Floats,
+    sizes: Floats,
+) -> list[Floats]:
+    """Move mass to frequent values, inside the finest bins of each class.
+
+    `masses` are those of the cells in each class, `sizes` (n_classes,) the rows that
+    are in some cell. All classes together say which share of a bin its frequent values
+    have; the first pass corrects what wide bins of small classes blur, the second uses
+    it.
+    """
+    if not isinstance(domain, NumericDomain) or not domain.frequent:
+        return masses
+    rows = _on_values(domain, cells) * sizes.sum()
+    middles = (cells[:-1] + cells[1:]) / 2
+    found = masses
+    for _ in range(2):
+        pooled = sizes @ np.array(found)
+        found = []
+        for parts, mass in zip(rounds, masses, strict=True):
+            edges = parts[-1].histogram.edges
+            of_bin = np.searchsorted(edges, middles) - 1
+            found.append(_moved(mass, rows, pooled, of_bin, len(edges) - 1))
+    return found
+
+
+def _moved(
+    mass: Floats, rows: Floats, pooled: Floats, of_bin: NDArray[np.intp], n_bins: int
+) -> Floats:
+    """Give cells of frequent values their part of the mass of each bin, (n_cells,).
+
+    `rows` are those of the frequent values in all classes, `pooled` of all values.
+    """
+    others = np.where(rows > 0, 0.0, mass)
+    parts = (mass, rows, pooled, others)
+    in_bin, on, of_all, off = (np.bincount(of_bin, part, n_bins) for part in parts)
+    share = np.where(off > 0, np.minimum(on / np.maximum(of_all, 1e-300), 1.0), 1.0)
+    own = share[of_bin] * rows / np.maximum(on, 1e-300)[of_bin]
+    own += (1.0 - share[of_bin]) * others / np.maximum(off, 1e-300)[of_bin]
+    return np.where(on[of_bin] > 0, own * in_bin[of_bin], mass)
+
+
+def _on_values(domain: NumericDomain, cells: Floats) -> Floats:
+    """Give the share of all rows that have the frequent value in each cell."""
+    (begins, _), shares = domain.frequent_cells()
+    own = np.searchsorted(cells, begins, side="right") - 1
+    return np.asarray(np.bincount(own, shares, len(cells) - 1), dtype=np.float64)
 
 
 def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
@@ -495,6 +558,8 @@ def measure_marginals(
     for j, domain in numbers.items():
         support = _support([own[j].histogram for own in coarse if j in own])
         cells[j] = _warped_cells(domain, [own[j] for own in cdfs], support)
+        for own in cdfs:
+            own[j] = _cdf_at(cells[j], own[j], domain)
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
         count, std = classes.planned[c], classes.noise_std
@@ -571,22 +636,45 @@ def _warped_cells(
 ) -> Floats:
     """Place the cells of a column: narrow where any class has many rows."""
     low, high = support
+    if domain.frequent:
+        (begins, ends), _ = domain.frequent_cells()
+        low, high = min(low, begins[0]), max(high, ends[-1])
     grid = np.linspace(low, high, 2 * N_CELLS + 1)
     pooled = np.interp(grid, _GRID, np.mean(cdfs, axis=0))
     pooled = (pooled - pooled[0]) / max(pooled[-1] - pooled[0], 1e-12)
     weight = _QUANTILE_WARP if domain.quantile else _WARP
     warped = (1 - weight) * pooled + weight * np.linspace(0.0, 1.0, len(grid))
     cells = domain.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
+    if domain.frequent:
+        place = np.searchsorted(begins, cells, side="right") - 1
+        inside = (place >= 0) & (cells > begins[place]) & (cells < ends[place])
+        cells = np.unique(np.concatenate((cells[~inside], begins, ends)))
     inner = cells[(cells > low + 1e-9) & (cells < high - 1e-9)]
     return np.concatenate(([low], inner, [high]))
 
 
+def _cdf_at(cells: Floats, cdf: Floats, domain: NumericDomain) -> Floats:
+    """Give the distribution function of round 1 at edges of cells, with what is known.
+
+    Frequent values have their share of all rows; round 1 says how the others lie.
+    """
+    below = np.interp(cells, _GRID, cdf)
+    if not domain.frequent:
+        return below
+    on_values = _on_values(domain, cells)
+    rest = np.where(on_values > 0, 0.0, np.diff(below))
+    rest *= max(1.0 - on_values.sum(), 0.0) / max(rest.sum(), 1e-12)
+    return np.concatenate(([0.0], np.cumsum(rest + on_values)))
+
+
 def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:
-    """Choose bins of round 2: unions of cells with about equal expected counts."""
+    """Choose bins of round 2: unions of cells with about equal expected counts.
+
+    `cdf` is the distribution function at the edges of the cells.
+    """
     if n_bins >= len(cells) - 1:
         return cells
-    share = np.interp(cells, _GRID, cdf)
-    share = (share - share[0]) / max(share[-1] - share[0], 1e-12)
+    share = (cdf - cdf[0]) / max(cdf[-1] - cdf[0], 1e-12)
     mixed = (1 - _SPREAD) * share + _SPREAD * np.linspace(0.0, 1.0, len(cells))
     inner = np.searchsorted(mixed, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
     last = len(cells) - 1

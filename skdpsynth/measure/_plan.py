@@ -375,7 +375,9 @@ def _allocated(
     layout, schema = guess.layout, guess.schema
     columns = modelled_columns(layout, schema)
     cap = accountant.mu_cap  # it may be infinite
-    mu = cap * math.sqrt(1.0 - discovery_mu_share(layout, schema))
+    n_rows = guess.counts.sum()
+    found = discovery_mu_share(layout, schema, accountant, n_rows)
+    mu = cap * math.sqrt(1.0 - found)
     domains = [declared_domain(column, schema) for column in columns]
     keyed, numeric = undeclared_columns(layout, schema)
     pairs = zip(columns, domains, strict=True)
@@ -401,7 +403,7 @@ def _allocated(
     labels_from = np.zeros(len(plans))
     if target is not None and public_labels(target, schema) is None:
         labels_from = label_thresholds(guess.labels, target.kind, mu_labels, key_delta)
-    n_rows, of_all = guess.counts.sum(), []
+    of_all = []
     if categories_from >= n_rows:
         of_all.append("too few rows for any undeclared category to be found")
     elif categories_from > RARE_FROM * n_rows:
@@ -625,7 +627,7 @@ def _few_numbers(model: TableModel, declared: TableSchema | None) -> bool:
     assert metadata.measured is not None
     domain = metadata.domains[metadata.measured]
     assert isinstance(domain, NumericDomain)
-    whole = domain.integer and domain.decimals == 0
+    whole = domain.integer and domain.decimals <= 0
     return whole and domain.high - domain.low < _FEW_NUMBERS
 
 

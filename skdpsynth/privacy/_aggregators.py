@@ -187,11 +187,14 @@ def _size_entry(size_weight: float) -> int:
     return int(GRID * size_weight)
 
 
-def key_threshold(noise_std: float, threshold_delta: float, n_columns: int) -> int:
-    """Find the noisy count that a key must exceed in `thresholded_counts`, at least 1.
+def key_threshold(
+    noise_std: float, threshold_delta: float, n_columns: int, least: int = MIN_KEY_COUNT
+) -> int:
+    """Find the noisy count that a key must exceed in `thresholded_counts`.
 
-    The T with ``P(2 + noise > T) <= d`` for a discrete Gaussian, where d is 0.9 of the
-    part of `threshold_delta` that one of the columns has; 1 without noise.
+    The T with ``P(least + noise > T) <= d`` for a discrete Gaussian, where d is 0.9 of
+    the part of `threshold_delta` that one of the columns has; without noise it is one
+    below `least`.
 
     Let f(z) = exp(-z^2 / (2 s^2)). Its sum over the integers is at least ``s sqrt(2
     pi)`` (Poisson summation: all other terms are positive), and where f is convex, ``z
@@ -201,14 +204,14 @@ def key_threshold(noise_std: float, threshold_delta: float, n_columns: int) -> i
     fits = 0 < threshold_delta < 1
     check_range("threshold_delta", threshold_delta, fits, "in (0, 1)")
     if noise_std == 0:
-        return MIN_KEY_COUNT - 1
+        return least - 1
     share = _THRESHOLD_ROOM * threshold_delta / n_columns
     tail_start = math.ceil(max(-float(ndtri(share)), 1.0) * noise_std + 0.5)
     # The quantile is rounded; the tail at the integer is what counts.
     while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(share):
         tail_start += 1
-    # 2 + noise > T means noise >= T - 1 for integers.
-    return tail_start + MIN_KEY_COUNT - 1
+    # least + noise > T means noise >= T + 1 - least for integers.
+    return tail_start + least - 1
 
 
 # Entries of teacher vectors that are worked on at a time.
@@ -322,21 +325,26 @@ def thresholded_counts(
     reservation: Reservation,
     threshold_delta: float,
     names: Callable[[], Sequence[Sequence[Hashable]]] | None = None,
+    *,
+    least: int = MIN_KEY_COUNT,
 ) -> list[tuple[NDArray[np.intp], NDArray[np.int64]]]:
     """Discover keys that are private themselves, such as the categories of a column.
 
     Given are the exact counts of the keys present in each column; each row has at most
-    one key per column. `threshold_delta` bounds a probability for all columns together.
-    The reservation's sensitivity is at least ``sqrt(n_columns)``, its delta at least
-    `threshold_delta`. For every column come back the sorted positions of the keys whose
-    noisy count exceeds the threshold, and those counts; the caller orders keys by name.
+    one key per column. Keys of fewer than `least` rows, a public number, are not
+    considered and may be left out. `threshold_delta` bounds a probability for all
+    columns together. The reservation's sensitivity is at least ``sqrt(n_columns)``, its
+    delta at least `threshold_delta`. For every column come back the sorted positions of
+    the keys whose noisy count exceeds the threshold, and those counts; the caller
+    orders keys by name.
     `names` gives those of the keys to the observer of a test; else nobody calls it.
 
     Proof. Let D' be D with one more row, and M the whole fit. In each column the row
-    raises one key's count from c to c + 1. With c >= 2 the key is noised in both worlds
-    and its count differs by 1; with c = 0 it is considered in neither. So the counts
-    considered in both differ by an L2 norm of at most ``sqrt(n_columns)``. What is left
-    are columns with c = 1: their key is considered in D' only. One of them passes with
+    raises one key's count from c to c + 1. With c >= least the key is noised in both
+    worlds and its count differs by 1; with c + 1 < least it is considered in neither.
+    So the counts considered in both differ by an L2 norm of at most
+    ``sqrt(n_columns)``. What is left are columns with c + 1 = least: their key is
+    considered in D' only. One of them passes with
     probability at most ``d = 0.9 threshold_delta`` (union bound, d / n_columns each),
     independently of all other noise.
 
@@ -360,12 +368,12 @@ def thresholded_counts(
             f"{reservation.delta:.6g}, but this release needs {threshold_delta:.6g}. "
             "Reserve with that delta."
         )
-    threshold = key_threshold(reservation.noise_std, threshold_delta, n_columns)
+    threshold = key_threshold(reservation.noise_std, threshold_delta, n_columns, least)
     columns = [clamped_counts(np.asarray(own, np.int64)) for own in counts_by_column]
-    considered = [np.flatnonzero(counts >= MIN_KEY_COUNT) for counts in columns]
+    considered = [np.flatnonzero(counts >= least) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
-    with telling(keys=names and partial(_named, names, considered)):
+    with telling(names and partial(_named, names, considered), least=least):
         noisy = release_gaussian(exact, reservation)
     ends = np.cumsum([len(keys) for keys in considered])[:-1]
     released = []

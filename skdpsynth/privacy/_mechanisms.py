@@ -65,6 +65,8 @@ class Release:
         Of a release that adds up teachers: gives a part of the shape of `exact` for
         each teacher, as an array or as a mapping from teacher to part, of the same sum
         as `exact`. Not private; call it while the observer runs.
+    least : int
+        Of a release that finds keys: those of fewer rows are not considered.
 
     See Also
     --------
@@ -89,6 +91,7 @@ class Release:
     n_releases: int
     keys: tuple[tuple[int, Hashable], ...] | None = None
     by_teacher: ByTeacher | None = None
+    least: int = 0
 
     @property
     def what(self) -> tuple[str, str, tuple[int, ...] | None]:
@@ -105,16 +108,21 @@ class Release:
 def telling(
     keys: Callable[[], Sequence[tuple[int, Hashable]]] | None = None,
     by_teacher: ByTeacher | None = None,
+    least: int = 0,
 ) -> Iterator[None]:
     """Tell the observer, if there is one, what the releases inside are made of.
 
-    `keys` gives those of a `Release`, and `by_teacher` is its own. Neither is called
-    where there is none.
+    `keys` gives those of a `Release`, and the others are its own. None is called where
+    there is no observer.
     """
     if _observer.get() is None:
         yield
         return
-    told = {"keys": None if keys is None else tuple(keys()), "by_teacher": by_teacher}
+    told = {
+        "keys": None if keys is None else tuple(keys()),
+        "by_teacher": by_teacher,
+        "least": least,
+    }
     token = _told.set(told)
     try:
         yield

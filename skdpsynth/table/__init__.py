@@ -24,6 +24,7 @@ from skdpsynth.table._domains import (
     needs_resolution,
     place_labels,
     public_categories,
+    wall_values,
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
@@ -90,5 +91,6 @@ __all__ = [
     "to_series",
     "to_wall",
     "total_keys",
+    "wall_values",
     "zone_of",
 ]

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 _FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
+# Numbers of a range, of which single precision gives each a place of its own.
+_TOLD_APART = 2**22
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,20 @@ class NumericDomain:
     # Seconds of the unit that times are whole multiples of; the times then count in
     # units, as whole numbers, and `low` and `high` do too.
     step: float | None = None
-    # Decimals of numbers that are all `integer` in units of the last one; `low` and
-    # `high` are in these units too.
+    # Decimals of numbers that are all `integer` in units of the last one, of tens if
+    # -1; `low` and `high` are in these units too.
     decimals: int = 0
     # The range was released, not declared; noise may have left open where the rows are.
     # Files call it "bought".
     released: bool = field(default=False, compare=False)
     guessed: bool = field(default=False, compare=False)
+    # Values (in steps, of `integer` ones) that many rows have, with their released
+    # shares of all rows, in increasing order.
+    frequent: tuple[tuple[float, float], ...] = field(default=(), compare=False)
+    # How much room on [0, 1] a number has, with a mean of 1, by the remainder of its
+    # steps: of 100 the last two digits of amounts, prices and clock times, of 7 the day
+    # of the week. A marginal is smooth on the scale that comes of it.
+    remainders: tuple[float, ...] = field(default=(), compare=False)
 
     def with_decimals(self, decimals: int) -> NumericDomain:
         """Give the same range for numbers of so many decimals."""
@@ -89,13 +98,29 @@ class NumericDomain:
 
     def to_steps(self, values: Any) -> Any:  # noqa: ANN401 - a float or an array
         """Count the steps in values: units of the last decimal, or of time."""
-        many = 10.0**self.decimals
-        return values * many if self.step is None else values / self.step
+        if self.step is not None:
+            return values / self.step
+        if self.decimals < 0:  # powers below 1 are not exact
+            return values / 10.0**-self.decimals
+        return values * 10.0**self.decimals
+
+    def whole_steps(self, values: Floats) -> Floats:
+        """Count the whole steps in values as `to_unit` does; times are rounded down."""
+        steps = self._near(values)
+        return np.floor(steps) if self.step is not None else np.rint(steps)
+
+    def _near(self, values: Floats) -> Floats:
+        """Count the steps in values near the range: one far off must not overflow."""
+        ends = self.from_steps(np.array([self.low - 1, self.high + 1]))
+        return np.asarray(self.to_steps(np.clip(values, *ends)))
 
     def from_steps(self, steps: Any) -> Any:  # noqa: ANN401 - a float or an array
         """Undo `to_steps`; of whole numbers it gives what a decimal is read as."""
-        many = 10.0**self.decimals
-        return steps / many if self.step is None else steps * self.step
+        if self.step is not None:
+            return steps * self.step
+        if self.decimals < 0:
+            return steps * 10.0**-self.decimals
+        return steps / 10.0**self.decimals
 
     @property
     def n_numbers(self) -> float:
@@ -112,12 +137,10 @@ class NumericDomain:
         start, end = self._ends()
         if end <= start:
             return np.full(values.shape, 0.5)
+        steps = self._near(values)
         if self.step is not None:
-            values = np.floor(values / self.step)
-        # Clamped first: a value far outside must not overflow.
-        unit = 10.0**self.decimals
-        values = np.clip(values, (self.low - 1) / unit, (self.high + 1) / unit) * unit
-        scaled = np.clip(self._scale(values), start, end)
+            steps = np.floor(steps)
+        scaled = np.clip(self._scale(steps), start, end)
         return (scaled - start) / (end - start)
 
     def from_unit(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -130,7 +153,17 @@ class NumericDomain:
         zero = self.zero
         if zero is not None:  # rounding of the scale must not blur an exact 0
             values[uniforms == zero] = 0.0
+        if self.frequent and self.n_numbers > _TOLD_APART:
+            exact, begins, ends = _places_of_frequent(self)
+            place = np.searchsorted(begins, uniforms, side="right") - 1
+            inside = (place >= 0) & (uniforms < ends[place])
+            values[inside] = exact[place[inside]]
         return self.from_steps(values)
+
+    def frequent_cells(self) -> tuple[Floats, Floats]:
+        """Give the positions between which each frequent value lies, and its share."""
+        _, begins, ends = _places_of_frequent(self)
+        return np.stack((begins, ends)), np.array([share for _, share in self.frequent])
 
     def edges(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map positions that part the values to where they lie, without rounding."""
@@ -175,6 +208,8 @@ class NumericDomain:
         return float(start), float(end)
 
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.remainders:
+            values = _wider(values, self.remainders, signed=self.step is None)
         if not self.log:
             return values
         return np.sign(values) * np.log1p(np.abs(values) / 10.0**self.decimals)
@@ -183,9 +218,45 @@ class NumericDomain:
         start, end = self._ends()
         scaled = uniforms * (end - start)
         scaled += start
-        if not self.log:
-            return scaled
-        return np.sign(scaled) * np.expm1(np.abs(scaled)) * 10.0**self.decimals
+        if self.log:
+            scaled = np.sign(scaled) * np.expm1(np.abs(scaled)) * 10.0**self.decimals
+        if self.remainders:
+            scaled = _narrower(scaled, self.remainders, signed=self.step is None)
+        return scaled
+
+
+def _wider(steps: Floats, remainders: tuple[float, ...], *, signed: bool) -> Floats:
+    """Give each whole number, with half a step on both sides, the room it has.
+
+    Monotone and continuous. Amounts (`signed`) keep their sign; those below one hundred
+    stay where they are, since few digits do not end in two.
+    """
+    period, ends = len(remainders), _ends_of_remainders(remainders)
+    cycles, rest = np.divmod(np.abs(steps) + 0.5 if signed else steps + 0.5, period)
+    place = rest.astype(np.intp)
+    room = np.array(remainders)[place]
+    moved = cycles * period + ends[place] + (rest - place) * room - 0.5
+    if not signed:
+        return moved
+    return np.where(cycles == 0, steps, np.copysign(moved, steps))
+
+
+def _narrower(moved: Floats, remainders: tuple[float, ...], *, signed: bool) -> Floats:
+    """Undo `_wider`."""
+    period, ends = len(remainders), _ends_of_remainders(remainders)
+    cycles, rest = np.divmod(np.abs(moved) + 0.5 if signed else moved + 0.5, period)
+    place = np.searchsorted(ends[1:-1], rest, side="right")
+    room = np.array(remainders)[place]
+    steps = cycles * period + place + (rest - ends[place]) / room - 0.5
+    if not signed:
+        return steps
+    return np.where(cycles == 0, moved, np.copysign(steps, moved))
+
+
+@lru_cache(maxsize=2048)
+def _ends_of_remainders(remainders: tuple[float, ...]) -> Floats:
+    ends = np.concatenate(([0.0], np.cumsum(remainders)))
+    return ends * (len(remainders) / ends[-1])
 
 
 @lru_cache(maxsize=2048)  # a table of many columns asks for it very often
@@ -194,6 +265,31 @@ def _zero_of(domain: NumericDomain) -> float | None:
     if few or not domain.low <= 0 <= domain.high:
         return None
     return float(domain.to_unit(np.zeros(1))[0])
+
+
+@lru_cache(maxsize=2048)
+def _cells_of_values(
+    domain: NumericDomain, values: tuple[float, ...]
+) -> tuple[Floats, Floats, Floats]:
+    """Give values, and the positions where the cell of each begins and ends.
+
+    As wide as a step, and at least so wide that single precision, in which rows are
+    kept, tells them from others.
+    """
+    steps = np.array(values)
+    exact = domain.from_steps(steps)
+    places = domain.to_unit(exact).astype(np.float32)
+    places = np.minimum(places, np.nextafter(np.float32(1.0), np.float32(0.0)))
+    begins = places.astype(np.float64)
+    ends = np.nextafter(places, np.float32(1.0)).astype(np.float64)
+    if domain.integer:
+        spans = np.array([domain.span(value, value) for value in exact.tolist()])
+        begins, ends = np.minimum(begins, spans[:, 0]), np.maximum(ends, spans[:, 1])
+    return steps, begins, ends
+
+
+def _places_of_frequent(domain: NumericDomain) -> tuple[Floats, Floats, Floats]:
+    return _cells_of_values(domain, tuple(value for value, _ in domain.frequent))
 
 
 @dataclass(frozen=True)
@@ -228,6 +324,8 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
     """Rebuild the domain that `to_dict` wrote; files name its kind "axis"."""
     if data["axis"] == "numeric":
         known = {k: v for k, v in data.items() if k not in ("axis", "bought")}
+        known["frequent"] = tuple(map(tuple, data.get("frequent", ())))
+        known["remainders"] = tuple(data.get("remainders", ()))
         return NumericDomain(**known, released=data.get("bought", False))
     categories = tuple(map(decode_value, data["levels"]))
     other = data.get("other", 0.0)
@@ -578,6 +676,18 @@ class RowsInParts:
 TableRows = PrivateRows | RowsInParts  # of a whole table, in memory or not
 
 
+def wall_values(
+    series: pd.Series, column: ColumnLayout, domain: NumericDomain
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Give numbers as `numeric_values` does; times in units as a clock shows them."""
+    values, missing = numeric_values(series, column)
+    if domain.step is not None:
+        low, high = domain.bounds
+        room = 2 * SECONDS_OF["D"] + domain.step  # more than zones differ by
+        values = to_wall(np.clip(values, low - room, high + room), column)
+    return values, missing
+
+
 def encode_rows(
     frame: pd.DataFrame,
     columns: list[ColumnLayout],
@@ -593,11 +703,7 @@ def encode_rows(
     for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
         series = frame[column.name]
         if isinstance(domain, NumericDomain):
-            values, missing = numeric_values(series, column)
-            if domain.step is not None:
-                low, high = domain.bounds
-                room = 2 * SECONDS_OF["D"] + domain.step  # more than zones differ by
-                values = to_wall(np.clip(values, low - room, high + room), column)
+            values, missing = wall_values(series, column, domain)
             for rows in in_chunks(len(frame)):
                 uniforms[rows, position] = domain.to_unit(values[rows])
             if domain.zero is not None:

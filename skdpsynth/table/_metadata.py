@@ -253,7 +253,8 @@ def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 -
         return replace(spec, unit=units.get(domain.step))
     if spec.integer:
         return spec
-    return replace(spec, decimals=domain.decimals if domain.integer else "any")
+    decimals = max(domain.decimals, 0)  # tens are whole numbers to a schema
+    return replace(spec, decimals=decimals if domain.integer else "any")
 
 
 def declared_metadata(schema: TableSchema | None) -> tuple[str, ...]:

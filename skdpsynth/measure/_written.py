@@ -1,0 +1,435 @@
+"""Numbers as people write them: resolutions, last digits, and values of many rows.
+
+Prices, round amounts, codes, clock times and lengths of routes are few numbers among
+many that could be. Three releases of all classes together say which: how finely a
+column is written, how often its numbers end in each two digits, which say how much room
+a number has on the scale of its column, and the frequent values, which are found by
+threshold in the counts of every value and get cells of their own in the marginals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skdpsynth.privacy import (
+    MIN_KEY_COUNT,
+    Parts,
+    clamped_counts,
+    grid_noise_std,
+    key_threshold,
+    noisy_histogram,
+    thresholded_counts,
+)
+from skdpsynth.schema import EXACT, MOST_DECIMALS, SECONDS_OF, decimals_of
+from skdpsynth.table import NumericDomain, numeric_values, to_wall, wall_values
+from skdpsynth.utils import in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.table import ColumnDomain, ColumnLayout
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+# Share of the rows that may be rounded.
+_RARE = 0.01
+# Noise deviations below which no finer values than a resolution are seen, and by which
+# those of the resolution are more than the finer ones.
+_NONE_BELOW, _MORE_FROM = 2.5, 2.5
+# If fewer than this share of the rows have a number other than 0, and no fractions are
+# seen, the column is taken for whole numbers: a flag or a count, as files have them.
+_FEW = 0.25
+MOST_TENS = 6  # zeros that all numbers of a column may end with
+# Noise deviations of a count that the table must have rows, for tens to be looked for;
+# and by how many those on tens must be more than the others.
+_TENS_FROM, _MORE_ON_TENS = 25.0, 4.0
+
+
+def affords_tens(n_columns: int, mu: float, n_rows: float) -> bool:
+    """Tell whether enough rows are there to ask so many columns for tens."""
+    return n_rows >= _TENS_FROM * grid_noise_std(mu, math.sqrt(max(n_columns, 1)))
+
+
+def discover_resolutions(
+    table: pd.DataFrame | Parts,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    n_rows: float,
+    most_tens: int = 0,
+) -> list[NumericDomain]:
+    """Put columns on the coarsest resolution that their values are multiples of.
+
+    That is a unit of time or a power of ten, up to that of `most_tens`. One noisy
+    histogram per column over resolutions, from coarse to fine: a value is in the cell
+    of the first one that it is a multiple of, in the next to last cell if of none, and
+    in the last one if it says nothing: missing, 0, or a time out of range.
+
+    The release has sensitivity ``sqrt(n_columns)``. Domains come back as they were
+    where no resolution is above the noise. Numbers of which nearly all are 0 or missing
+    are taken for whole ones, unless finer ones are seen.
+    """
+    powers = [*range(-most_tens, MOST_DECIMALS + 1)]  # decimals, from coarse to fine
+    cells = [
+        len(SECONDS_OF if column.kind == "datetime" else powers) + 2
+        for column in columns
+    ]
+    codes = Parts.of(table).map(_resolutions_of_rows, columns, domains, cells)
+    norm = math.sqrt(len(columns))
+    reservation = accountant.reserve_gaussian("decimals", mu=mu, sensitivity=norm)
+    released = noisy_histogram(codes, cells, reservation)
+    found = []
+    for column, domain, counts in zip(columns, domains, released, strict=True):
+        std = reservation.noise_std
+        tens = 0 if column.kind == "datetime" else most_tens
+        resolution = _coarsest(counts[:-1], std, tens)
+        if n_rows < _more_than_noise(len(counts) - 1, std):
+            resolution = None  # no column has as many rows as a resolution needs
+        if resolution is None and column.kind != "datetime" and domain.high >= 1:
+            few = n_rows - float(counts[-1]) + std < _FEW * n_rows
+            few = few and _MORE_FROM * std < _FEW * n_rows  # else noise would decide
+            whole = _none_finer(counts[:-1], std)[most_tens]
+            resolution = most_tens if few and whole else None
+        if resolution is None:
+            found.append(domain)
+        elif column.kind == "datetime":
+            step = list(SECONDS_OF.values())[resolution]
+            found.append(_in_units(domain, column, step))
+        else:
+            found.append(_in_decimals(domain, powers[resolution]))
+    return found
+
+
+def _resolutions_of_rows(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    cells: list[int],
+) -> NDArray[np.uint8]:
+    """Give the cell of every row in every column; private."""
+    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
+    for j, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+        codes[:, j] = _resolution_codes(frame[column.name], column, domain, cells[j])
+    return codes
+
+
+def _resolution_codes(
+    series: pd.Series, column: ColumnLayout, domain: NumericDomain, n_cells: int
+) -> NDArray[np.uint8]:
+    values, missing = numeric_values(series, column)
+    most_tens = n_cells - MOST_DECIMALS - 3
+    if column.kind == "datetime":
+        # Clocks of pandas 2 break at the ends of the calendar.
+        inside = np.clip(values, domain.low, domain.high)
+        missing = missing | (inside != values)
+        values = to_wall(inside, column)
+        fits = [values % step == 0.0 for step in SECONDS_OF.values()]
+        codes = np.select(fits, [*range(len(fits))], n_cells - 2)
+    else:
+        storage = getattr(column.dtype, "numpy_dtype", column.dtype)
+        double = np.finfo(np.float64).eps  # what values were turned to
+        own = np.finfo(storage).eps if storage.kind == "f" else double
+        codes = np.empty(len(values), dtype=np.uint8)
+        precision = float(max(own, double))
+        for rows in in_chunks(len(values)):
+            decimals = decimals_of(values[rows], precision, MOST_DECIMALS)
+            codes[rows] = most_tens + decimals
+            for tens in range(1, most_tens + 1):
+                codes[rows] -= (decimals == 0) & (values[rows] % 10.0**tens == 0)
+        missing = missing | (values == 0.0)
+    codes[missing] = n_cells - 1
+    return codes.astype(np.uint8)
+
+
+def _none_finer(counts: NDArray[np.int64], noise_std: float) -> NDArray[np.bool_]:
+    """Tell of which resolutions no finer values are seen in noisy counts."""
+    finer = counts.sum() - np.cumsum(counts)
+    n_finer = np.arange(len(counts) - 1, -1, -1)
+    most = np.maximum(_NONE_BELOW * noise_std * np.sqrt(n_finer), _RARE * counts.sum())
+    return np.asarray(finer <= most)
+
+
+def _coarsest(
+    counts: NDArray[np.int64], noise_std: float, most_tens: int = 0
+) -> int | None:
+    """Read the resolution off noisy counts; the last of them is of finer values."""
+    resolution = int(_none_finer(counts, noise_std).argmax())
+    beside = 2 * np.cumsum(counts) - counts.sum()
+    tens = _MORE_ON_TENS * noise_std * math.sqrt(len(counts))
+    while resolution < most_tens and beside[resolution] <= tens:
+        resolution += 1
+    if resolution == len(counts) - 1:
+        return None
+    more = _more_than_noise(len(counts), noise_std)
+    return resolution if beside[resolution] > more else None
+
+
+def _more_than_noise(n_counts: int, noise_std: float) -> float:
+    """Give by how many rows a resolution must exceed the finer ones."""
+    return _MORE_FROM * noise_std * math.sqrt(n_counts)
+
+
+def _in_decimals(domain: NumericDomain, decimals: int) -> NumericDomain:
+    """Give the domain of so many decimals, if there are some and floats can hold them.
+
+    One that is known to be no finer stays.
+    """
+    if domain.integer and decimals >= domain.decimals:
+        return domain
+    low, high = domain.bounds
+    found = replace(domain, low=low, high=high).with_decimals(decimals)
+    inside = low <= found.bounds[0] <= high
+    # Where floats are that far apart they are whole numbers anyway.
+    return found if inside and max(-found.low, found.high) < EXACT else domain
+
+
+def _in_units(
+    domain: NumericDomain, column: ColumnLayout, step: float
+) -> NumericDomain:
+    """Give the domain of times that are multiples of so many seconds."""
+    ends = to_wall(np.array([domain.low, domain.high]), column) / step
+    return domain.with_step(step, *map(float, np.floor(ends)))
+
+
+# A value of fewer rows than this share is not looked for, so that the values whose
+# exact counts are kept are few, whatever the number of rows.
+_LEAST_SHARE = 1e-4
+# No values are looked for, and no budget is spent, where only a value of more than this
+# share of the rows could be found.
+_USEFUL_SHARE = 0.05
+# Buckets of values, in bits: of each column, where they are more than
+# values of the least share can be, so that in many rows chance fills none; and of all
+# columns together, which are in memory for every part.
+_BUCKET_BITS, _ALL_BITS = 14, 22
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: 2^64 over the golden ratio
+# Values of a column, at most: those that most rows have.
+_MOST_VALUES = 512
+
+
+# Noise deviations of a count that a table must have rows, for remainders to be counted:
+# then ten of a hundred together show a difference of a fifth or so.
+_REMAINDERS_FROM = 60.0
+# Periods of steps: of units of time, and of numbers, whose last two digits these are.
+_PERIODS, _DIGITS = {86_400.0: 7, 3600.0: 24, 60.0: 60, 1.0: 60}, 100
+_CYCLES = 3  # that the range of a column must have
+_SURE_FROM = 3.0  # noise deviations by which a remainder is surely another
+# Room that a number always has: none must vanish for noise, of which a few per cent are
+# left; the marginals say how many rows there are.
+_LEAST_ROOM = 0.01
+
+
+def period_of(domain: ColumnDomain | None) -> int:
+    """Give the steps after which the numbers of a domain repeat; 0 if they do not."""
+    if not isinstance(domain, NumericDomain) or not domain.integer:
+        return 0
+    period = _DIGITS if domain.step is None else _PERIODS.get(domain.step, 0)
+    return period if domain.n_numbers >= _CYCLES * period else 0
+
+
+def affords_remainders(n_columns: int, mu: float, n_rows: float) -> bool:
+    """Tell whether `discover_remainders` would show anything of so many columns."""
+    if n_columns == 0 or mu <= 0:
+        return False
+    return n_rows >= _REMAINDERS_FROM * grid_noise_std(mu, math.sqrt(n_columns))
+
+
+def discover_remainders(
+    table: pd.DataFrame | Parts,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+) -> list[NumericDomain]:
+    """Count how often numbers end in each two digits, or fall on each day of a week.
+
+    One noisy histogram per column, so the sensitivity is the root of the number of
+    columns. Numbers of one or two digits are left out, and those out of range.
+    """
+    cells = [period_of(domain) + 1 for domain in domains]
+    codes = Parts.of(table).map(_remainders_of_rows, columns, domains, cells)
+    norm = math.sqrt(len(columns))
+    reservation = accountant.reserve_gaussian("remainders", mu=mu, sensitivity=norm)
+    released = noisy_histogram(codes, cells, reservation)
+    return [
+        replace(domain, remainders=_room(counts[:-1], reservation.noise_std))
+        for domain, counts in zip(domains, released, strict=True)
+    ]
+
+
+def _remainders_of_rows(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    cells: list[int],
+) -> NDArray[np.uint8]:
+    """Give the cell of every row in every column; private."""
+    codes = np.empty((len(frame), len(columns)), dtype=np.uint8)
+    every = enumerate(zip(columns, domains, cells, strict=True))
+    for j, (column, domain, n_cells) in every:
+        values, missing = wall_values(frame[column.name], column, domain)
+        steps, period = domain.whole_steps(values), n_cells - 1
+        outside = (steps < domain.low) | (steps > domain.high) | missing
+        if domain.step is None:
+            steps = np.abs(steps)
+            outside |= steps < period
+        codes[:, j] = np.where(outside, period, steps % period)
+    return codes
+
+
+def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
+    """Give how much room each remainder needs, with a mean of 1; none if all are alike.
+
+    Counts of two digits are those of the tens times those of the units, each drawn to
+    what is even as their noise demands, and what is surely beside them.
+    """
+    n_rows, period = float(counts.sum()), len(counts)
+    if n_rows <= 0:
+        return ()
+    std = max(noise_std, 0.5)
+    expected = np.full(period, n_rows / period)
+    if period == _DIGITS:
+        digits = counts.reshape(10, 10)
+        tens = _drawn_to(digits.sum(axis=1), np.full(10, n_rows / 10), std * 10**0.5)
+        units = _drawn_to(digits.sum(axis=0), np.full(10, n_rows / 10), std * 10**0.5)
+        expected = np.outer(tens, units).ravel() / n_rows
+    room = _drawn_to(counts, expected, std) * (period / n_rows)
+    room = np.maximum(room, _LEAST_ROOM)
+    if np.allclose(room, 1.0):
+        return ()
+    return tuple((room / room.mean()).tolist())
+
+
+def _drawn_to(counts: NDArray[Any], expected: Floats, std: float) -> Floats:
+    """Draw noisy counts to those expected, but for those that surely differ."""
+    beside = counts - expected
+    sure = np.abs(beside) > _SURE_FROM * std
+    energy = float((beside[~sure] ** 2).mean()) if not sure.all() else 0.0
+    kept = max(0.0, 1.0 - std**2 / energy) if energy > 0 else 0.0
+    drawn = np.maximum(expected + np.where(sure, 1.0, kept) * beside, 0.0)
+    return np.asarray(drawn * (expected.sum() / max(drawn.sum(), 1e-300)))
+
+
+def least_count(n_rows: float) -> int:
+    """Give the rows that a value must have to be considered at all."""
+    return max(math.ceil(_LEAST_SHARE * n_rows), MIN_KEY_COUNT)
+
+
+def values_threshold(
+    n_columns: int, mu: float, threshold_delta: float, n_rows: float
+) -> float:
+    """Give the noisy rows from which a value is found; infinite where none is sought.
+
+    Of so many columns that `discover_values` looks into with this `mu`.
+    """
+    if n_columns == 0 or mu <= 0:
+        return math.inf
+    noise_std = grid_noise_std(mu, math.sqrt(n_columns))
+    found = key_threshold(noise_std, threshold_delta, n_columns, least_count(n_rows))
+    return float(found) if found <= _USEFUL_SHARE * n_rows else math.inf
+
+
+def discover_values(
+    table: pd.DataFrame | Parts,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    threshold_delta: float,
+    n_rows: float,
+) -> list[NumericDomain]:
+    """Find the frequent values of numeric columns, and their shares of all rows.
+
+    Kept are those whose noisy count passed a threshold. A row has one value in a column
+    at most, so the sensitivity is the root of the number of columns. Values of fewer
+    rows than `least_count` are not considered; a first pass over buckets of values
+    leaves most of them out, which changes nothing in the result.
+    """
+    parts, least = Parts.of(table), least_count(n_rows)
+    bits = min(_BUCKET_BITS, max(_ALL_BITS - len(columns).bit_length(), 1))
+    full = parts.total(_bucket_counts, columns, domains, bits) >= least
+    of_values = parts.total(_counters, columns, domains, full)
+    keys = [sorted(own) for own in of_values]
+    counts = [
+        clamped_counts(own[key] for key in names)
+        for own, names in zip(of_values, keys, strict=True)
+    ]
+    reservation = accountant.reserve_gaussian(
+        "frequent values",
+        mu=mu,
+        sensitivity=math.sqrt(len(columns)),
+        delta=threshold_delta,
+    )
+    released = thresholded_counts(
+        counts, reservation, threshold_delta, lambda: keys, least=least
+    )
+    found = []
+    for domain, names, (kept, noisy) in zip(domains, keys, released, strict=True):
+        most = np.sort(np.argsort(-noisy, kind="stable")[:_MOST_VALUES])
+        values = tuple(float(names[k]) for k in kept[most])
+        shares = tuple((noisy[most] / n_rows).tolist())
+        found.append(replace(domain, frequent=tuple(zip(values, shares, strict=True))))
+    return found
+
+
+def _keys(
+    frame: pd.DataFrame, columns: list[ColumnLayout], domains: list[NumericDomain]
+) -> Iterator[Floats]:
+    """Give of each column the values that can be frequent: steps, or floats.
+
+    Left out are missing ones, those out of range, and zeros that are counted anyway.
+    """
+    for column, domain in zip(columns, domains, strict=True):
+        values, missing = wall_values(frame[column.name], column, domain)
+        values = domain.whole_steps(values) if domain.integer else values
+        inside = (values >= domain.low) & (values <= domain.high) & ~missing
+        if domain.zero is not None:
+            inside &= values != 0
+        yield values[inside] + 0.0
+
+
+def _buckets(keys: Floats, bits: int) -> NDArray[np.intp]:
+    mixed = keys.view(np.uint64) * _MIX
+    return (mixed >> np.uint64(64 - bits)).astype(np.intp)
+
+
+def _bucket_counts(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    bits: int,
+) -> Ints:
+    """Count the rows in every bucket of values; private."""
+    counts = np.zeros((len(columns), 2**bits), dtype=np.int64)
+    for own, keys in zip(counts, _keys(frame, columns, domains), strict=True):
+        own += np.bincount(_buckets(keys, bits), minlength=2**bits)
+    return counts
+
+
+def _counters(
+    frame: pd.DataFrame,
+    columns: list[ColumnLayout],
+    domains: list[NumericDomain],
+    full: NDArray[np.bool_],
+) -> list[Counter[float]]:
+    """Count the rows of every value in a bucket that is full enough; private."""
+    bits = full.shape[1].bit_length() - 1
+    found = []
+    for own, keys in zip(full, _keys(frame, columns, domains), strict=True):
+        chosen = keys[own[_buckets(keys, bits)]]
+        values, counts = np.unique(chosen, return_counts=True)
+        found.append(Counter(dict(zip(values.tolist(), counts.tolist(), strict=True))))
+    return found
