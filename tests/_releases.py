@@ -120,6 +120,13 @@ def moved_by_a_row(before, after, payer):
     for ours, theirs in zip(before, after, strict=True):
         line, where = ours.line, f"{ours.name} of {ours.payer}"
         first, second = ours.release.exact, theirs.release.exact
+        if ours.release.keys is not None:  # those of both fits
+            counts = [
+                dict(zip(seen.release.keys, seen.release.exact.tolist(), strict=True))
+                for seen in (ours, theirs)
+            ]
+            shared = sorted(counts[0].keys() & counts[1].keys())
+            first, second = (np.array([c[k] for k in shared], int) for c in counts)
         # Whole numbers are subtracted as such: they are beyond what doubles hold.
         change = (first - second).astype(np.float64) / ours.release.unit
         each = change.reshape(ours.release.n_releases, -1)

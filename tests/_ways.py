@@ -23,8 +23,9 @@ DELTA = 1e-5
 
 
 def make_table(n_rows, seed=0):
-    """One row in eight has no label."""
+    """One row in eight has no label, and one in twenty is all of frequent values."""
     table = labelled_table(n_rows, seed).astype({"y": object})
+    table.loc[np.arange(n_rows) % 20 == 6, ["a", "b"]] = -5.0, 5.0
     table.loc[np.arange(n_rows) % 8 == 3, "y"] = None
     return table
 

@@ -173,7 +173,7 @@ def _with_spikes(
     real = energy * expected / max(float(expected[~spike].sum()), 1e-300)
     kept = np.where(spike, 1.0, real / (real + variance))
     shares = nearest_distribution(expected + kept * residual)
-    fine = _rebinned(mass, smooth, cells)
+    fine = np.maximum(_rebinned(mass, smooth, cells), 1e-12 * np.diff(cells))
     middles = (cells[:-1] + cells[1:]) / 2
     of_bin = np.searchsorted(parts[-1].edges, middles) - 1
     within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth.measure import _discovery
+from skdpsynth.measure import _discovery, _written
 from skdpsynth.measure._discovery import (
     _growth,
     _together,
@@ -428,7 +428,7 @@ def test_a_row_is_encoded_alone_however_long_the_table_is():
     def codes(rows):
         encoded = encode_rows(rows, columns, domains)
         yield _discovery._outer_codes(rows, columns, edges)
-        yield _discovery._resolutions_of_rows(rows, columns, domains, [7, 7, 8])
+        yield _written._resolutions_of_rows(rows, columns, domains, [7, 7, 8])
         yield encoded.uniforms
         yield encoded.category_codes
 

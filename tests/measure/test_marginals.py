@@ -221,6 +221,7 @@ def test_round_two_looks_where_round_one_saw_rows():
     cdf = np.clip((_marginals._GRID - 0.5) * 10, 0, 1)  # everything between 0.5 and 0.6
     cells = _marginals._warped_cells(domain, [cdf], (0.0, 1.0))
     assert ((cells > 0.5) & (cells < 0.6)).sum() > 100
+    cdf = _marginals._cdf_at(cells, cdf, domain)
     edges = _marginals._quantile_edges(cdf, cells, 16)
     assert ((edges >= 0.49) & (edges <= 0.61)).sum() >= 9
     assert set(edges) <= set(cells)

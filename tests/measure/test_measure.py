@@ -75,7 +75,7 @@ def measured(table, plans=PLANS, epsilon=20.0, answer=None):
     frame = pd.concat(table.each()) if isinstance(table, LocalParts) else table
     _, layout = read_table(frame, schema=SCHEMA)
     with insecure_randomness(1):
-        accountant = PrivacyAccountant(epsilon, 1e-5)
+        accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
         metadata, rows = discover(table, layout, SCHEMA, accountant)
         with observe_releases(watch):
             found = measure(rows, metadata, plans, accountant)

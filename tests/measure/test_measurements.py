@@ -75,7 +75,7 @@ TABLE = make_table()
 def measured(table=TABLE, schema=SCHEMA, epsilon=math.inf, **mus):
     """Measure tables of all orders in every class."""
     _, layout = read_table(table, schema=schema)
-    accountant = PrivacyAccountant(epsilon, 1e-5)
+    accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
     metadata, rows = discover(table, layout, schema, accountant)
     some = math.inf if epsilon == math.inf else accountant.mu_cap / 4
     names = ("marginals", "pairs", "triples", "moments")

@@ -75,7 +75,8 @@ def test_the_plan_subtracts_what_is_bought(columns, label):
     # Counts are bought with noise, a plan rounds them to two digits, and bins of a
     # column with few values fall together.
     assert (ratio >= 0.999 + n_unknown / 2.2 / spread.max()).all()
-    assert (ratio <= 1.01 + n_unknown / 1.8 / spread.min()).all()
+    # A plan has remainders of numbers of which nobody said how they are written.
+    assert (ratio <= 1.03 + n_unknown / 1.8 / spread.min()).all()
     again = synth.plan(N_ROWS, class_counts=counts_of(table))
     pd.testing.assert_frame_equal(again, plan, check_exact=False, check_like=True)
 
@@ -270,7 +271,7 @@ def test_a_lost_order_of_the_target_warns(levels, beside):
 
 
 @pytest.mark.parametrize("nullable", [False, True])
-def test_a_refit_with_the_schema_of_a_fit_pays_for_marginals_alone(nullable):
+def test_a_refit_with_the_schema_of_a_fit_pays_for_what_no_schema_says(nullable):
     """Also where the number of rows was declared, and the counts were bought."""
     table = make_table("integer").drop(columns="id")
     labels = Categorical([0, 1], nullable=nullable)
@@ -282,7 +283,7 @@ def test_a_refit_with_the_schema_of_a_fit_pays_for_marginals_alone(nullable):
         first = IndependentSynthesizer(schema=declared, target="y").fit(table)
         again = IndependentSynthesizer(schema=first.schema_).fit(table)
         names = {entry.name for entry in again.privacy_report().entries}
-        assert names <= {"coarse marginals", "marginals"}
+        assert names <= {"frequent values", "coarse marginals", "marginals"}
         counts = first.schema_.class_counts
         assert counts[0] == pytest.approx(4000, abs=200)
         if declared is not None:

@@ -55,7 +55,7 @@ def test_nothing_is_said_of_a_table_that_its_budget_suffices_for():
 def test_a_label_that_was_not_found():
     wine = load_wine(as_frame=True).frame.rename(columns={"target": "y"})
     text = said(independent(), wine)
-    assert "labels of up to 129 rows are not found (declare all of 'y'" in text
+    assert "labels of up to 133 rows are not found (declare all of 'y'" in text
     labels = TableSchema({"y": Categorical([0, 1, 2])})
     assert "labels of" not in said(independent(schema=labels), wine)
     # One in fifty of the rows is the limit: of a large table nothing is said.

@@ -98,7 +98,7 @@ def test_report_lists_what_was_bought(proven_sensitivities):
 
 
 def test_public_facts_are_free():
-    """With everything declared but the marginals, these are all that is bought."""
+    """With everything declared, marginals and frequent values are all that is paid."""
     schema = TableSchema(
         {
             "shifted": Continuous(-5, 8, decimals="any"),
@@ -111,11 +111,14 @@ def test_public_facts_are_free():
     )
     synth = IndependentSynthesizer(schema=schema).fit(table(2000))
     report = synth.privacy_report()
-    assert {e.name for e in report.entries} == {"coarse marginals", "marginals"}
-    assert report.discovery_delta == 0
-    shares = pd.Series([e.share for e in report.entries])
-    by_class = shares.groupby([e.scope for e in report.entries]).sum()
-    assert by_class.tolist() == pytest.approx([100, 100], abs=1e-3)
+    own = [e for e in report.entries if e.scope is not None]
+    assert {e.name for e in own} == {"coarse marginals", "marginals"}
+    assert {e.name for e in report.entries if e.scope is None} <= {"frequent values"}
+    assert report.discovery_delta == pytest.approx(0.1 * 1e-5)
+    shares = pd.Series([e.share for e in own])
+    by_class = shares.groupby([e.scope for e in own]).sum()
+    of_all = sum(e.share for e in report.entries if e.scope is None)
+    assert by_class.tolist() == pytest.approx([100 - of_all] * 2, abs=1e-3)
     assert synth.schema_.columns == schema.columns
     assert synth.sample(2000)["y"].value_counts().to_dict() == {0: 1600, 1: 400}
 

@@ -45,8 +45,8 @@ SCHEMA = TableSchema(
     {
         "a": Categorical(list("pqrs")),
         "b": Categorical(list("wxyz")),
-        "x": Continuous(-5, 5, scale="linear"),
-        "y": Continuous(-6, 6, scale="linear", nullable=True),
+        "x": Continuous(-5, 5, scale="linear", decimals="any"),
+        "y": Continuous(-6, 6, scale="linear", nullable=True, decimals="any"),
         "t": Categorical([0, 1]),
     },
     target="t",
