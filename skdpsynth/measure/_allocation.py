@@ -14,6 +14,7 @@ from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._shares import (
     PAIRS_SHARE,
     RELATIONS_SHARE,
+    SECOND_SHARE,
     TRIPLES_SHARE,
 )
 from skdpsynth.measure._tables import (
@@ -310,6 +311,8 @@ def allocate_measurements(
             triples = of_triples if n_groups else 0.0
         else:  # it has all for its marginals
             n_groups = 0
+    of_cells, _ = mus_of_relations(relations, n_columns)
+    of_one_relation = grid_noise_std(of_cells, 1.0) if relations else 0.0
     fine = math.sqrt(1.0 - coarse_share(largest, n_continuous, n_discrete, mu))
     noise_std = grid_noise_std(mu * fine, math.sqrt(n_columns))
     return Allocation(
@@ -320,10 +323,16 @@ def allocate_measurements(
         pairs=Spend(pairs),
         triples=Spend(triples),
         moments=Spend(moments),
-        relations=Spend(relations),
+        relations=Spend(relations, of_one_relation),
         n_groups=n_groups,
         few_rows=few,
     )
+
+
+def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
+    """Divide the `mu` of relations: for finer cells, and what third columns say."""
+    third = SECOND_SHARE if n_columns > 2 else 0.0
+    return mu * math.sqrt(1.0 - third), mu * math.sqrt(third)
 
 
 def allocate(

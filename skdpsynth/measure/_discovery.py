@@ -704,7 +704,7 @@ def _of_unknown_resolution(
 
 
 def _n_as_written(layout: TableLayout, schema: TableSchema | None) -> tuple[int, int]:
-    """Count the columns, at most, of which remainders and frequent values are sought."""
+    """Count the columns, at most, whose remainders and frequent values are sought."""
     cyclic, many = 0, 0
     for column in modelled_columns(layout, schema):
         domain = declared_domain(column, schema)
@@ -723,17 +723,29 @@ def discovery_mu_share(
 ) -> float:
     """Give the share of the budget (in mu^2) that `discover` will spend."""
     keyed, numeric = undeclared_columns(layout, schema)
-    cap, delta = accountant.mu_cap, threshold_delta(layout, schema, accountant.delta)
+    cap = accountant.mu_cap
     mu = cap * math.sqrt(RESOLUTIONS_SHARE)
     coarse, _ = _of_unknown_resolution(layout, schema, n_rows, mu)
     share = CLASS_SHARE * class_share(layout.label_column, schema)
     share += CATEGORIES_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
-    n_cyclic, n_many = _n_as_written(layout, schema)
+    n_cyclic, _ = _n_as_written(layout, schema)
     mu = cap * math.sqrt(REMAINDERS_SHARE)
     share += REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows)
-    mu = cap * math.sqrt(VALUES_SHARE)
-    values = values_threshold(n_many, mu, delta, n_rows) < math.inf
+    values = frequent_from(layout, schema, accountant, n_rows) < math.inf
     return share + RESOLUTIONS_SHARE * bool(coarse) + VALUES_SHARE * values
+
+
+def frequent_from(
+    layout: TableLayout,
+    schema: TableSchema | None,
+    accountant: PrivacyAccountant,
+    n_rows: float,
+) -> float:
+    """Give the noisy rows from which a value is found; infinite if none is sought."""
+    _, n_many = _n_as_written(layout, schema)
+    mu = accountant.mu_cap * math.sqrt(VALUES_SHARE)
+    delta = threshold_delta(layout, schema, accountant.delta)
+    return values_threshold(n_many, mu, delta, n_rows)
 
 
 def threshold_delta(

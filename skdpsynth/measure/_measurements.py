@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args, over
 import numpy as np
 
 from skdpsynth.exceptions import PersistenceError
-from skdpsynth.measure._allocation import table_bins
+from skdpsynth.measure._allocation import mus_of_relations, table_bins
 from skdpsynth.measure._marginals import (
     estimate,
     flat_marginals,
@@ -39,7 +39,6 @@ from skdpsynth.measure._relations import (
     with_cells,
     with_groups,
 )
-from skdpsynth.measure._shares import SECOND_SHARE
 from skdpsynth.measure._tables import (
     PairTables,
     SecondMoments,
@@ -629,14 +628,13 @@ def _related(
     chosen = [relations.each[k] for k in finer.measured(relations)]
     if not chosen:
         return known
-    of_groups = SECOND_SHARE if len(bins.sizes) >= _LEAST_COLUMNS else 0.0
     cells = {
         c: measure_cells(
             rows.parts_of_class(c),
             finer,
             chosen,
             accountant,
-            mu=mu * math.sqrt(1.0 - of_groups),
+            mu=mus_of_relations(mu, len(bins.sizes))[0],
             scope=classes.scopes[c],
         )
         for c, mu in mus.items()
@@ -644,7 +642,7 @@ def _related(
     of_classes = [finer.bins.shares(finer.bins.ranks(own)) for own in marginals]
     pooled = classes.prior @ np.array(of_classes)
     relations = with_cells(relations, finer, cells, pooled)
-    if not of_groups:
+    if len(bins.sizes) < _LEAST_COLUMNS:
         return replace(known, relations=relations, cells=cells)
     groups = {
         c: measure_groups(
@@ -652,7 +650,7 @@ def _related(
             relations,
             bins,
             accountant,
-            mu=mu * math.sqrt(of_groups),
+            mu=mus_of_relations(mu, len(bins.sizes))[1],
             scope=classes.scopes[c],
         )
         for c, mu in mus.items()

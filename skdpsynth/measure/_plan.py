@@ -24,6 +24,7 @@ from skdpsynth.measure._discovery import (
     RANGES_FROM,
     count_noise_std,
     discovery_mu_share,
+    frequent_from,
     label_thresholds,
     public_labels,
     range_noise_std,
@@ -338,6 +339,7 @@ def plan_table(
         "tables": lambda plan: plan.n_tables,
         "table_cells": lambda plan: plan.n_table_cells,
         "table_noise_std": lambda plan: plan.pairs.noise_std,
+        "relation_noise_std": lambda plan: plan.relations.noise_std,
         "signal_to_noise": lambda plan: plan.signal_to_noise,
         "dependence": lambda plan: plan.dependence if dependent else "",
         "n_teachers": lambda plan: plan.n_teachers,
@@ -352,6 +354,7 @@ def plan_table(
         | {
             "label_threshold": found.labels_from,
             "category_threshold": found.categories_from,
+            "value_threshold": found.values_from,
             "epsilon_needed": needed,
             "note": notes,
         }
@@ -366,6 +369,7 @@ class _Allocated:
     domains: list[ColumnDomain | None]
     labels_from: NDArray[np.float64]  # noisy rows from which a label is found
     categories_from: int  # and a category
+    values_from: float  # and a frequent value of a number; infinite if none is sought
     notes: list[str]  # of each class, on what a larger epsilon would mend
 
 
@@ -415,7 +419,8 @@ def _allocated(
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
         rare = "too few rows for its label to be found" if 0 < needed >= rows else ""
         notes.append("; ".join(filter(None, (plan.note, rare, *of_all))))
-    return _Allocated(plans, domains, labels_from, categories_from, notes)
+    values_from = frequent_from(layout, schema, accountant, n_rows)
+    return _Allocated(plans, domains, labels_from, categories_from, values_from, notes)
 
 
 def _notes_of_all(guess: Guess, domains: list[ColumnDomain | None]) -> list[str]:
