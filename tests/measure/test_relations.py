@@ -86,6 +86,21 @@ def fitted(epsilon, table=None, seed=0, **parameters):
         )
 
 
+def test_the_plan_knows_the_noise_of_finer_cells():
+    """That of one relation; for K of them the squared one is K times as large.
+
+    But for the variance of 4 that the noise of whole numbers has beside it.
+    """
+    synth = fitted(10.0)
+    tables = [t for t in synth.measurements_ if t.order == 2 and t.class_label == "u"]
+    finer = [t.noise_std for t in tables if np.isnan(t.values).any()]
+    plan = synth.plan(len(make_table()), dtypes=make_table().dtypes).set_index("class")
+    one = plan.loc["u", "relation_noise_std"]
+    assert len(finer) >= 2
+    squared = len(finer) * (one**2 - 4) + 4
+    np.testing.assert_allclose(finer, math.sqrt(squared), rtol=0.01)
+
+
 def pair_tables(counts, sizes, std, n_rows):
     """Stand for what was released of one class: tables of all pairs, with noise."""
     pairs = np.stack(np.triu_indices(len(sizes), 1), axis=1)

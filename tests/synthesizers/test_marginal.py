@@ -195,12 +195,9 @@ def test_the_plan_is_what_the_fit_does(epsilon):
     every = releases(synth, planted(N_ROWS))
     named = [(release, release.reservation.name) for release in every]
     for release, name in named:
-        line = release.reservation
-        if "in finer cells" in name:
-            one = plan.loc[line.scope]["relation_noise_std"] * math.sqrt(int(name[0]))
-            assert line.noise_std == pytest.approx(one, rel=0.02)
         if name == "frequent values":
-            assert line.noise_std < plan["value_threshold"].iloc[0] < 0.05 * N_ROWS
+            noise_std = release.reservation.noise_std
+            assert noise_std < plan["value_threshold"].iloc[0] < 0.05 * N_ROWS
     seen = [r for r, name in named if "of 2 columns, " in name]
     assert len(seen) == (plan["tables"] > 0).sum()
     for release in seen:
