@@ -7,10 +7,11 @@ a synthetic table keep such habits?
 """
 
 # %%
-# A made-up table. All salaries are multiples of 1,000 and most are of 5,000; prices end
-# in 99, 95 or 50 cents; a departure at half past seven is the number 730. There are 40
-# routes, each with one distance. The duration depends on the route, and is a multiple of
-# five minutes. 20,000 rows for the fit, and 20,000 others to compare with.
+# A made-up table. All salaries are multiples of 1,000, most of them of 5,000. Prices
+# end in 99, 95 or 50 cents. A departure at half past seven is the number 730. There are
+# 40 routes, each with one distance. The duration depends on the route, and is a
+# multiple of five minutes. 20,000 rows are for the fit, and 20,000 others to compare
+# with.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -76,10 +77,10 @@ figure.supxlabel(note, fontsize=9)
 plt.show()
 
 # %%
-# Two scores of each column. The share of its values that occur in the real rows of the
-# fit, and C2ST: how well gradient boosting separates these real rows from synthetic ones
-# by this column alone (0.5 is chance, 1 is without error). The real rows that the fit
-# has not seen are scored in the same way.
+# Two scores of each column: the share of its values that occur in the rows of the fit,
+# and C2ST, which is how well gradient boosting separates these rows from synthetic ones
+# by this column alone (0.5 is chance, 1 is without error). Other real rows are scored
+# in the same way.
 
 from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -103,9 +104,9 @@ for kind, rows in tables.items():
 pd.DataFrame(scores, index=real.columns).sort_index(axis=1).round(3)
 
 # %%
-# Here a value is found if it has about 220 of the 20,000 rows. Eleven routes have fewer,
-# so their synthetic distances are only near the real ones. A classifier that sees all
-# columns recognises more rows than one that sees a single column:
+# Here a value is found if it has about 220 of the 20,000 rows. Eleven routes have
+# fewer, so their synthetic distances are only near the real ones. A classifier that
+# sees all columns recognises more rows than one that sees a single column:
 
 print(f"C2ST of all columns: {c2st(fake, list(real)):.2f}")
 
@@ -124,9 +125,8 @@ figure, axes = plt.subplots(
     1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained"
 )
 for ax, (kind, rows) in zip(axes, tables.items(), strict=True):
-    ax.scatter(
-        rows["distance"][:3_000], rows["duration"][:3_000], 6, color="k", alpha=0.3, lw=0
-    )
+    some = rows[:3_000]
+    ax.scatter(some["distance"], some["duration"], 6, color="k", alpha=0.3, lw=0)
     ax.set(title=kind, xlabel="distance, km")
 axes[0].set_ylabel("duration, minutes")
 figure.supxlabel(note, fontsize=9)
