@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -223,8 +223,10 @@ _MOST_VALUES = 512
 _REMAINDERS_FROM = 60.0
 # Periods of steps: of units of time, and of numbers, whose last two digits these are.
 _PERIODS, _DIGITS = {86_400.0: 7, 3600.0: 24, 60.0: 60, 1.0: 60}, 100
-_CYCLES = 3  # that the range of a column must have
-_SURE_FROM = 3.0  # noise deviations by which a remainder is surely another
+_CYCLES = 10  # that the range of a column must have
+# Noise deviations by which a remainder surely differs, in even and in odd cycles; and
+# by which what they have in common is more than chance.
+_SURE_FROM, _ALIKE_FROM = 3.0, 2.0
 # Room that a number always has: none must vanish for noise, of which a few per cent are
 # left; the marginals say how many rows there are.
 _LEAST_ROOM = 0.01
@@ -255,16 +257,18 @@ def discover_remainders(
 ) -> list[NumericDomain]:
     """Count how often numbers end in each two digits, or fall on each day of a week.
 
-    One noisy histogram per column, so the sensitivity is the root of the number of
-    columns. Numbers of one or two digits are left out, and those out of range.
+    Even and odd hundreds (or weeks) are counted apart: what they have in common is how
+    numbers are written, the rest is where the rows of a column lie. One noisy histogram
+    per column, so the sensitivity is the root of the number of columns. Numbers of one
+    or two digits are left out, and those out of range.
     """
-    cells = [period_of(domain) + 1 for domain in domains]
+    cells = [2 * period_of(domain) + 1 for domain in domains]
     codes = Parts.of(table).map(_remainders_of_rows, columns, domains, cells)
     norm = math.sqrt(len(columns))
-    reservation = accountant.reserve_gaussian("remainders", mu=mu, sensitivity=norm)
-    released = noisy_histogram(codes, cells, reservation)
+    line = accountant.reserve_gaussian("remainders", mu=mu, sensitivity=norm)
+    released = noisy_histogram(codes, cells, line)
     return [
-        replace(domain, remainders=_room(counts[:-1], reservation.noise_std))
+        replace(domain, remainders=_room(counts[:-1].reshape(2, -1), line.noise_std))
         for domain, counts in zip(domains, released, strict=True)
     ]
 
@@ -280,46 +284,55 @@ def _remainders_of_rows(
     every = enumerate(zip(columns, domains, cells, strict=True))
     for j, (column, domain, n_cells) in every:
         values, missing = wall_values(frame[column.name], column, domain)
-        steps, period = domain.whole_steps(values), n_cells - 1
+        steps, period = domain.whole_steps(values), n_cells // 2
         outside = (steps < domain.low) | (steps > domain.high) | missing
         if domain.step is None:
             steps = np.abs(steps)
             outside |= steps < period
-        codes[:, j] = np.where(outside, period, steps % period)
+        codes[:, j] = np.where(outside, 2 * period, steps % (2 * period))
     return codes
 
 
 def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
     """Give how much room each remainder needs, with a mean of 1; none if all are alike.
 
-    Counts of two digits are those of the tens times those of the units, each drawn to
-    what is even as their noise demands, and what is surely beside them.
+    Counts are of even and of odd cycles, (2, period). Those of two digits are estimated
+    by the tens times the units, and by what is beside these.
     """
-    n_rows, period = float(counts.sum()), len(counts)
+    n_rows, (_, period) = float(counts.sum()), counts.shape
     if n_rows <= 0:
         return ()
     std = max(noise_std, 0.5)
     expected = np.full(period, n_rows / period)
     if period == _DIGITS:
-        digits = counts.reshape(10, 10)
-        tens = _drawn_to(digits.sum(axis=1), np.full(10, n_rows / 10), std * 10**0.5)
-        units = _drawn_to(digits.sum(axis=0), np.full(10, n_rows / 10), std * 10**0.5)
+        even, digits = np.full(10, n_rows / 10), counts.reshape(2, 10, 10)
+        tens = _estimated(digits.sum(axis=2), even, std * math.sqrt(10))
+        units = _estimated(digits.sum(axis=1), even, std * math.sqrt(10))
         expected = np.outer(tens, units).ravel() / n_rows
-    room = _drawn_to(counts, expected, std) * (period / n_rows)
-    room = np.maximum(room, _LEAST_ROOM)
+    room = _estimated(counts, expected, std) * (period / n_rows)
     if np.allclose(room, 1.0):
         return ()
+    room = np.maximum(room, _LEAST_ROOM)
     return tuple((room / room.mean()).tolist())
 
 
-def _drawn_to(counts: NDArray[Any], expected: Floats, std: float) -> Floats:
-    """Draw noisy counts to those expected, but for those that surely differ."""
-    beside = counts - expected
-    sure = np.abs(beside) > _SURE_FROM * std
-    energy = float((beside[~sure] ** 2).mean()) if not sure.all() else 0.0
-    kept = max(0.0, 1.0 - std**2 / energy) if energy > 0 else 0.0
-    drawn = np.maximum(expected + np.where(sure, 1.0, kept) * beside, 0.0)
-    return np.asarray(drawn * (expected.sum() / max(drawn.sum(), 1e-300)))
+def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
+    """Give counts of all cycles from noisy ones of even and of odd cycles, (2, n).
+
+    What they differ in is noise, or no matter of cycles. Of what lies beside the
+    expected counts, so much is kept as both have in common, and all of what is surely
+    in both.
+    """
+    halves = np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    beside = counts - expected * (halves / halves.sum())
+    common = float(beside.prod(axis=0).mean())
+    chance = std**2 / math.sqrt(counts.shape[1])
+    energy = float((beside.mean(axis=0) ** 2).mean())
+    kept = min(common / energy, 1.0) if common > _ALIKE_FROM * chance else 0.0
+    sure = (np.abs(beside) > _SURE_FROM * std).all(axis=0) & (beside.prod(axis=0) > 0)
+    found = expected + np.where(sure, 1.0, kept) * beside.sum(axis=0)
+    found = np.maximum(found, 0.0)
+    return np.asarray(found * (expected.sum() / max(float(found.sum()), 1e-300)))
 
 
 def least_count(n_rows: float) -> int:
