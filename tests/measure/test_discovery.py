@@ -313,7 +313,9 @@ def test_delta_is_set_aside_for_keys_only(columns, target, share):
     assert discovery_share(layout, None) == share
     schema = TableSchema(
         {
-            name: Continuous(0, 9, integer=True) if isinstance(v[0], float) else Categorical(v)
+            name: Continuous(0, 9, integer=True)
+            if isinstance(v[0], float)
+            else Categorical(v)
             for name, v in columns.items()
             if not isinstance(v[0], bool)
         }
