@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ from skdpsynth import (
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
-from skdpsynth.measure import TableBins
+from skdpsynth.measure import TableBins, _written
 from skdpsynth.models import FactorTrainer, MixtureTrainer
 from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators, _tables
 from skdpsynth.privacy.testing import observe_releases
@@ -146,6 +147,11 @@ def twice(values):
     return [2 * part for part in values]
 
 
+def keys_twice(counters):
+    """A row counts twice for its values."""
+    return [Counter({key: 2 * n for key, n in own.items()}) for own in counters]
+
+
 def also_beside(counts):
     """A row is in two cells of every table."""
     return counts + np.roll(counts, 1, axis=-1)
@@ -172,6 +178,7 @@ def after(real, change):
 INFLUENTIAL = {
     "marginals": ("pairwise", _aggregators, "exact_counts", twice),
     "of 2 columns": ("pairwise", _tables, "_pair_counts_of_part", also_beside),
+    "frequent values": ("independent", _written, "_counters", keys_twice),
     "of 3 columns": ("pairwise", _tables, "_triple_counts_of_part", also_beside),
 }
 
@@ -212,6 +219,7 @@ def test_rows_of_other_classes_are_caught(name, twin, way, monkeypatch):
 @pytest.mark.parametrize(
     ("way", "name"),
     [
+        ("independent", "frequent values"),
         ("pairwise", "marginals"),
         ("pairwise", "of 2 columns"),
         ("pairwise", "of 3 columns"),
@@ -230,7 +238,9 @@ def test_exact_measurements_beside_the_release_are_caught(way, name, monkeypatch
 
     for home in (_aggregators, _tables):
         monkeypatch.setattr(home, "release_gaussian", beside(home.release_gaussian))
-    assert "a sample" in flow(WAYS[way], table_of(way), table_of(way, seed=2))
+    table = table_of(way)  # of which frequent values have as many rows in all seeds
+    other = table_of(way, seed=2, n_rows=len(table) * 3 // 4)
+    assert "a sample" in flow(WAYS[way], table, other)
 
 
 # --- Cost and noise ---------------------------------------------------------------
