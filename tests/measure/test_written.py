@@ -194,6 +194,25 @@ def test_remainders_are_those_of_pandas(zone):
     np.testing.assert_allclose(monday_first, expected, atol=0.02)
 
 
+@pytest.mark.parametrize("decimals", [0, 2, -1])
+def test_last_digits_are_those_of_pandas(decimals):
+    """Without noise; of both signs, and not of numbers of one or two digits."""
+    rng = np.random.default_rng(2)
+    steps = rng.integers(-3000, 3001, N)
+    steps[::2] = rng.integers(-99, 100, N // 2)
+    steps[1::6] = rng.choice([-1295, 1295, 450], len(steps[1::6]))
+    frame = pd.DataFrame({"a": steps / 10.0**decimals})
+    domain = NumericDomain(-2500, 2500, False, True, False, decimals=decimals)
+    (found,) = discover_remainders(
+        frame, layouts_of(frame), [domain], without_noise(), mu=math.inf
+    )
+    sizes = pd.Series(steps).abs()
+    counts = sizes[sizes.between(100, 2500)].mod(100).value_counts().sort_index()
+    assert (counts.index == np.arange(100)).all()
+    expected = 100 * counts.to_numpy() / counts.sum()
+    np.testing.assert_allclose(found.remainders, expected, rtol=0.05)
+
+
 def test_even_counts_need_no_room():
     assert _room(np.full(100, 300), 4.0) == ()
     assert _room(np.full(7, 300), 0.0) == ()

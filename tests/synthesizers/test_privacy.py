@@ -216,18 +216,8 @@ def test_rows_of_other_classes_are_caught(name, twin, way, monkeypatch):
     assert influence(WAYS[way], table_of(way), until="moves with a row of")[1]
 
 
-@pytest.mark.parametrize(
-    ("way", "name"),
-    [
-        ("independent", "frequent values"),
-        ("pairwise", "marginals"),
-        ("pairwise", "of 2 columns"),
-        ("pairwise", "of 3 columns"),
-        ("moments", "second moments"),
-    ],
-)
-def test_exact_measurements_beside_the_release_are_caught(way, name, monkeypatch):
-    """The twin draws and charges noise, and keeps the exact values."""
+def exact_beside(name, patch):
+    """The broken twin: it draws and charges noise, and keeps the exact values."""
 
     def beside(real):
         def release(values, line, *others):
@@ -237,10 +227,31 @@ def test_exact_measurements_beside_the_release_are_caught(way, name, monkeypatch
         return release
 
     for home in (_aggregators, _tables):
-        monkeypatch.setattr(home, "release_gaussian", beside(home.release_gaussian))
-    table = table_of(way)  # of which frequent values have as many rows in all seeds
-    other = table_of(way, seed=2, n_rows=len(table) * 3 // 4)
-    assert "a sample" in flow(WAYS[way], table, other)
+        patch.setattr(home, "release_gaussian", beside(home.release_gaussian))
+
+
+@pytest.mark.parametrize(
+    ("way", "name"),
+    [
+        ("pairwise", "marginals"),
+        ("pairwise", "of 2 columns"),
+        ("pairwise", "of 3 columns"),
+        ("moments", "second moments"),
+    ],
+)
+def test_exact_measurements_beside_the_release_are_caught(way, name, monkeypatch):
+    exact_beside(name, monkeypatch)
+    assert "a sample" in flow(WAYS[way], table_of(way), table_of(way, seed=2))
+
+
+def test_exact_frequent_values_beside_the_release_are_caught(monkeypatch):
+    """Cells and bins follow their shares, so that other counts are released."""
+    table, other = table_of("independent"), table_of("independent", seed=2).copy()
+    other.loc[:30, ["a", "b"]] = -5.0, 5.0
+    assert flow(WAYS["independent"], table, other) == []
+    exact_beside("frequent values", monkeypatch)
+    with pytest.raises(AssertionError):
+        flow(WAYS["independent"], table, other)
 
 
 # --- Cost and noise ---------------------------------------------------------------
