@@ -143,14 +143,14 @@ def test_a_sum_has_the_parts_of_its_teachers():
     assert seen[0].by_teacher is None
 
 
-def found_keys(counts, history=None, names=None):
+def found_keys(counts, history=None, names=None, least=MIN_KEY_COUNT):
     """Release keys of one column, maybe with the answers of another release."""
     names = names or [f"k{i}" for i in range(len(counts))]
     own = recorded(edge=True) if history is None else replayed(history)
     with insecure_randomness(0), own as seen:
         reservation = line(1.0, 1e-6)
         ((kept, _),) = thresholded_counts(
-            [np.array(counts)], reservation, 1e-6, lambda: [names]
+            [np.array(counts)], reservation, 1e-6, lambda: [names], least=least
         )
     return seen, [names[place] for place in kept]
 
@@ -190,6 +190,26 @@ def test_other_differences_of_keys_are_findings(counts, names, words):
     history, _ = found_keys([9], names=first)
     answered, _ = found_keys(counts, history, names)
     assert any(words in finding for finding in findings_of(history, answered)[1])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ([10**6, 6], [10**6, 7], ""),  # it reaches the least count, and does not pass
+        ([10**6, 7], [10**6, 6], ""),
+        ([10**6, 2], [10**6, 3], ""),  # neither is considered
+        ([10**6], [10**6, 8], "a key of more than 7 rows"),
+        ([10**6], [10**6, 7, 7], "several keys to a column"),
+    ],
+)
+def test_the_least_count_is_that_of_the_release(first, second, words):
+    history, passed = found_keys(first, least=7)
+    answered, again = found_keys(second, history, least=7)
+    assert history[0].least == answered[0].least == 7
+    assert passed == again == ["k0"]
+    findings = findings_of(history, answered)[1]
+    assert len(findings) == bool(words)
+    assert all(words in finding for finding in findings)
 
 
 def test_noise_that_is_missing_is_noticed():

@@ -12,6 +12,7 @@ from scipy.stats import norm, poisson
 
 from skdpsynth.measure._density import (
     Histogram,
+    _with_spikes,
     fit_masses,
     fit_smooth,
     fit_spiked,
@@ -281,6 +282,18 @@ def test_spiked_masses_are_a_distribution_that_keeps_to_its_bins(
     if noise_std == 0 and counts.max() > 0:
         shares = mass.reshape(12, -1).sum(axis=1)
         assert (shares[counts < -10] < 1e-2).all()  # even ones: 8e-2
+
+
+def test_a_spike_is_kept_where_the_smooth_density_is_zero():
+    """Its bin of four cells has no density to share it by: it is spread evenly."""
+    edges, smooth, cells = (np.linspace(0, 1, n + 1) for n in (8, 4, 32))
+    counts = np.array([500.0, 300, 200, 100, 0, 0, 900, 0])
+    mass = np.array([0.75, 0.25, 0.0, 0.0])
+    part = Histogram(edges, counts, 2.0)
+    found = _with_spikes([part], 1100.0, mass, smooth, cells)
+    shares = found.reshape(8, 4).sum(axis=1)
+    np.testing.assert_allclose(shares, counts / 2000, atol=0.01)
+    np.testing.assert_allclose(found[24:28], 900 / 2000 / 4, rtol=0.01)
 
 
 def test_a_smooth_fit_follows_no_spike():

@@ -290,3 +290,64 @@ def test_a_file_whose_rules_compute_the_label_is_refused(with_rules, tmp_path, f
     with pytest.raises(PersistenceError) as caught:
         load_with(with_rules, tmp_path, files, lie)
     assert "target 'label' must be modelled" in str(caught.value.__cause__)
+
+
+@pytest.fixture(scope="module")
+def with_frequent():
+    """A fit that found frequent values, and how much room last digits have."""
+    rng = np.random.default_rng(0)
+    hours = 100 * rng.integers(6, 24, 9000) + rng.integers(0, 4, 9000) * 15
+    pi = np.where(rng.random(9000) < 0.4, np.pi, rng.normal(size=9000))
+    table = pd.DataFrame({"hour": hours, "float": pi})
+    return IndependentSynthesizer(50.0, random_state=0).fit(table)
+
+
+def test_frequent_values_and_room_come_through_a_file(with_frequent, tmp_path):
+    with_frequent.save(tmp_path / "a")
+    again = IndependentSynthesizer.load(tmp_path / "a")
+    domains = [own._model.metadata.domains for own in (with_frequent, again)]
+    for first, second in zip(*domains, strict=True):
+        assert first.frequent == second.frequent != ()
+        assert first.remainders == second.remainders
+    assert len(domains[1][0].remainders) == 100
+    assert np.pi in dict(domains[1][1].frequent)
+    drawn = again.sample(500, random_state=3)
+    pd.testing.assert_frame_equal(drawn, with_frequent.sample(500, random_state=3))
+    assert (drawn["float"] == np.pi).mean() > 0.3
+
+
+@pytest.mark.parametrize(
+    ("name", "lie"),
+    [
+        ("frequent", [[700.0, 0.1], [700.0, 0.1]]),
+        ("frequent", [[900.0, 0.1], [700.0, 0.1]]),
+        ("frequent", [[-1.0, 0.1]]),
+        ("frequent", [[1e9, 0.1]]),
+        ("frequent", [[math.nan, 0.1]]),
+        ("frequent", [[700.0, math.inf]]),
+        ("frequent", [[700.0]]),
+        ("frequent", [["a", 0.1]]),
+        ("frequent", 3),
+        ("remainders", [1.0] * 99 + [-1.0]),
+        ("remainders", [1.0] * 99 + [0.0]),
+        ("remainders", [1.0] * 99 + [math.nan]),
+        ("remainders", [1.0] * 101),
+        ("remainders", [[1.0] * 100]),
+        ("remainders", ["a"] * 100),
+    ],
+)
+def test_damaged_frequent_values_and_room_are_refused(
+    with_frequent, tmp_path, files, name, lie
+):
+    with_frequent.save(tmp_path / "a")
+    data = (tmp_path / "a").read_bytes()
+    document = files.facts_of(data)
+    own = document["table"]["axes"][0]
+    assert own["frequent"]
+    assert (own["low"], len(own["remainders"])) == (0.0, 100)
+    (tmp_path / "a").write_bytes(files.with_parts(data, document))
+    IndependentSynthesizer.load(tmp_path / "a")
+    own[name] = lie
+    (tmp_path / "a").write_bytes(files.with_parts(data, document))
+    with pytest.raises(PersistenceError):
+        IndependentSynthesizer.load(tmp_path / "a")

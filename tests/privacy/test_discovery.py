@@ -14,7 +14,7 @@ from skdpsynth.privacy import (
     key_threshold,
     thresholded_counts,
 )
-from skdpsynth.privacy.testing import observe_releases
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 
 def tail(std: float, start: int) -> float:
@@ -99,6 +99,60 @@ def test_columns_share_the_delta() -> None:
     assert threshold == key_threshold(line.noise_std, 0.25e-6, 1)
     released = thresholded_counts([np.full(500, threshold)] * 4, line, 1e-6)
     assert min(counts.min() for _, counts in released) == threshold + 1
+
+
+def threshold_in_effect(std_of, delta, n_columns, least):
+    """Give noise, and the noisy count that keys must exceed, by trying all of them."""
+    line = noisy(math.sqrt(n_columns), mu=std_of, delta=delta)
+    columns = [np.full(5000, 10**6), *[np.empty(0, np.int64)] * (n_columns - 1)]
+
+    def answer(release):
+        return np.arange(len(release.exact))
+
+    with insecure_randomness(0), observe_releases(answer):
+        released = thresholded_counts(columns, line, delta, least=least)
+    return line.noise_std, int(released[0][1].min()) - 1
+
+
+@pytest.mark.parametrize("least", [2, 3, 17, 1000])
+@pytest.mark.parametrize(("n_columns", "delta"), [(1, 1e-7), (9, 1e-6), (40, 1e-9)])
+def test_a_larger_least_count_raises_the_threshold(least, n_columns, delta):
+    """The exact tail of a key of so many rows is below 0.9 delta / K, and not far."""
+    bound = 0.9 * delta / n_columns
+    for mu in (0.05, 0.4):
+        std, threshold = threshold_in_effect(mu, delta, n_columns, least)
+        assert threshold == key_threshold(std, delta, n_columns, least)
+        needed = threshold + 1 - least  # noise with which it would pass
+        assert tail(std, needed) <= bound
+        assert tail(std, needed - math.ceil(0.03 * std + 1)) > bound
+    assert key_threshold(0.0, delta, n_columns, least) == least - 1
+
+
+def test_a_threshold_that_ignores_the_least_count_is_caught(monkeypatch):
+    """The broken twin: the threshold for keys of two rows, whatever the least is."""
+    twin = lambda std, delta, n, least=2: key_threshold(std, delta, n)  # noqa: E731
+    monkeypatch.setattr(_aggregators, "key_threshold", twin)
+    std, threshold = threshold_in_effect(0.4, 1e-6, 4, 17)
+    assert tail(std, threshold + 1 - 17) > 100 * 0.9e-6 / 4
+
+
+@pytest.mark.parametrize("least", [2, 5, 9])
+def test_keys_of_fewer_rows_are_not_considered(least):
+    """So that leaving them out changes nothing: not what is released, nor the noise."""
+    counts = np.array([1, 4, 5, 8, 9, 10**6])
+    names, seen = list("abcdef"), []
+    for kept in (counts > 0, counts >= least):
+        own = [name for name, keep in zip(names, kept, strict=True) if keep]
+        with insecure_randomness(1), observe_releases(seen.append):
+            line = noisy(1.0, delta=1e-6)
+            thresholded_counts(
+                [counts[kept]], line, 1e-6, lambda n=own: [n], least=least
+            )
+    whole, part = seen
+    assert whole.exact.tolist() == [n for n in counts.tolist() if n >= least]
+    assert whole.least == part.least == least
+    assert whole.keys == part.keys
+    assert np.array_equal(whole.noisy, part.noisy)
 
 
 def test_the_room_in_the_threshold_covers_removing_a_row() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ from skdpsynth import (
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
 )
-from skdpsynth.measure import TableBins
+from skdpsynth.measure import TableBins, _written
 from skdpsynth.models import FactorTrainer, MixtureTrainer
 from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators, _tables
 from skdpsynth.privacy.testing import observe_releases
@@ -146,6 +147,11 @@ def twice(values):
     return [2 * part for part in values]
 
 
+def keys_twice(counters):
+    """A row counts twice for its values."""
+    return [Counter({key: 2 * n for key, n in own.items()}) for own in counters]
+
+
 def also_beside(counts):
     """A row is in two cells of every table."""
     return counts + np.roll(counts, 1, axis=-1)
@@ -172,6 +178,7 @@ def after(real, change):
 INFLUENTIAL = {
     "marginals": ("pairwise", _aggregators, "exact_counts", twice),
     "of 2 columns": ("pairwise", _tables, "_pair_counts_of_part", also_beside),
+    "frequent values": ("independent", _written, "_counters", keys_twice),
     "of 3 columns": ("pairwise", _tables, "_triple_counts_of_part", also_beside),
 }
 
@@ -209,6 +216,20 @@ def test_rows_of_other_classes_are_caught(name, twin, way, monkeypatch):
     assert influence(WAYS[way], table_of(way), until="moves with a row of")[1]
 
 
+def exact_beside(name, patch):
+    """The broken twin: it draws and charges noise, and keeps the exact values."""
+
+    def beside(real):
+        def release(values, line, *others):
+            noisy = real(values, line, *others)
+            return values if name in line.name else noisy
+
+        return release
+
+    for home in (_aggregators, _tables):
+        patch.setattr(home, "release_gaussian", beside(home.release_gaussian))
+
+
 @pytest.mark.parametrize(
     ("way", "name"),
     [
@@ -219,18 +240,18 @@ def test_rows_of_other_classes_are_caught(name, twin, way, monkeypatch):
     ],
 )
 def test_exact_measurements_beside_the_release_are_caught(way, name, monkeypatch):
-    """The twin draws and charges noise, and keeps the exact values."""
-
-    def beside(real):
-        def release(values, line, *others):
-            noisy = real(values, line, *others)
-            return values if name in line.name else noisy
-
-        return release
-
-    for home in (_aggregators, _tables):
-        monkeypatch.setattr(home, "release_gaussian", beside(home.release_gaussian))
+    exact_beside(name, monkeypatch)
     assert "a sample" in flow(WAYS[way], table_of(way), table_of(way, seed=2))
+
+
+def test_exact_frequent_values_beside_the_release_are_caught(monkeypatch):
+    """Cells and bins follow their shares, so that other counts are released."""
+    table, other = table_of("independent"), table_of("independent", seed=2).copy()
+    other.loc[:30, ["a", "b"]] = -5.0, 5.0
+    assert flow(WAYS["independent"], table, other) == []
+    exact_beside("frequent values", monkeypatch)
+    with pytest.raises(AssertionError):
+        flow(WAYS["independent"], table, other)
 
 
 # --- Cost and noise ---------------------------------------------------------------
