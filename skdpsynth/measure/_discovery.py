@@ -680,7 +680,7 @@ def _has_many_numbers(domain: ColumnDomain | None) -> bool:
 
 def _of_unknown_resolution(
     layout: TableLayout, schema: TableSchema | None, n_rows: float, mu: float
-) -> tuple[list[ColumnLayout], int]:
+) -> tuple[list[ColumnLayout], list[int]]:
     """Give the columns whose resolution is asked for, and up to which tens.
 
     Those whose decimals nobody declares; in a table of enough rows all numbers that may
@@ -699,8 +699,10 @@ def _of_unknown_resolution(
             numbers.append(column)
         elif number and many and column.name not in in_rules:
             numbers.append(column)
-    tens = affords_tens(len(numbers), mu, n_rows)
-    return (numbers, MOST_TENS) if tens else (unknown, 0)
+    if not affords_tens(len(numbers), mu, n_rows):
+        return unknown, [0] * len(unknown)
+    fixed = [c.kind == "datetime" or c.name in in_rules for c in numbers]
+    return numbers, [0 if own else MOST_TENS for own in fixed]
 
 
 def _n_as_written(layout: TableLayout, schema: TableSchema | None) -> tuple[int, int]:

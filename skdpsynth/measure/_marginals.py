@@ -645,11 +645,12 @@ def _warped_cells(
     weight = _QUANTILE_WARP if domain.quantile else _WARP
     warped = (1 - weight) * pooled + weight * np.linspace(0.0, 1.0, len(grid))
     cells = domain.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
-    if domain.frequent:
-        place = np.searchsorted(begins, cells, side="right") - 1
-        inside = (place >= 0) & (cells > begins[place]) & (cells < ends[place])
-        cells = np.unique(np.concatenate((cells[~inside], begins, ends)))
     inner = cells[(cells > low + 1e-9) & (cells < high - 1e-9)]
+    if domain.frequent:
+        place = np.searchsorted(begins, inner, side="right") - 1
+        inside = (place >= 0) & (inner > begins[place]) & (inner < ends[place])
+        own = np.concatenate((inner[~inside], begins, ends))
+        inner = np.unique(own[(own > low) & (own < high)])
     return np.concatenate(([low], inner, [high]))
 
 

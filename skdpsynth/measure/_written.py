@@ -30,7 +30,7 @@ from skdpsynth.table import NumericDomain, numeric_values, to_wall, wall_values
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -68,11 +68,12 @@ def discover_resolutions(
     *,
     mu: float,
     n_rows: float,
-    most_tens: int = 0,
+    most_tens: Sequence[int] | None = None,
 ) -> list[NumericDomain]:
     """Put columns on the coarsest resolution that their values are multiples of.
 
-    That is a unit of time or a power of ten, up to that of `most_tens`. One noisy
+    That is a unit of time or a power of ten, up to that in `most_tens`, which has one
+    for each column and is 0 of times. One noisy
     histogram per column over resolutions, from coarse to fine: a value is in the cell
     of the first one that it is a multiple of, in the next to last cell if of none, and
     in the last one if it says nothing: missing, 0, or a time out of range.
@@ -81,34 +82,34 @@ def discover_resolutions(
     where no resolution is above the noise. Numbers of which nearly all are 0 or missing
     are taken for whole ones, unless finer ones are seen.
     """
-    powers = [*range(-most_tens, MOST_DECIMALS + 1)]  # decimals, from coarse to fine
+    most_tens = [0] * len(columns) if most_tens is None else most_tens
     cells = [
-        len(SECONDS_OF if column.kind == "datetime" else powers) + 2
-        for column in columns
+        (len(SECONDS_OF) if column.kind == "datetime" else n + MOST_DECIMALS + 1) + 2
+        for column, n in zip(columns, most_tens, strict=True)
     ]
     codes = Parts.of(table).map(_resolutions_of_rows, columns, domains, cells)
     norm = math.sqrt(len(columns))
     reservation = accountant.reserve_gaussian("decimals", mu=mu, sensitivity=norm)
     released = noisy_histogram(codes, cells, reservation)
     found = []
-    for column, domain, counts in zip(columns, domains, released, strict=True):
+    every = zip(columns, domains, most_tens, released, strict=True)
+    for column, domain, tens, counts in every:
         std = reservation.noise_std
-        tens = 0 if column.kind == "datetime" else most_tens
         resolution = _coarsest(counts[:-1], std, tens)
         if n_rows < _more_than_noise(len(counts) - 1, std):
             resolution = None  # no column has as many rows as a resolution needs
         if resolution is None and column.kind != "datetime" and domain.high >= 1:
             few = n_rows - float(counts[-1]) + std < _FEW * n_rows
             few = few and _MORE_FROM * std < _FEW * n_rows  # else noise would decide
-            whole = _none_finer(counts[:-1], std)[most_tens]
-            resolution = most_tens if few and whole else None
+            whole = _none_finer(counts[:-1], std)[tens]
+            resolution = tens if few and whole else None
         if resolution is None:
             found.append(domain)
         elif column.kind == "datetime":
             step = list(SECONDS_OF.values())[resolution]
             found.append(_in_units(domain, column, step))
         else:
-            found.append(_in_decimals(domain, powers[resolution]))
+            found.append(_in_decimals(domain, resolution - tens))
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 _FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
-# Numbers of a range, of which single precision gives each a place of its own.
-_TOLD_APART = 2**22
 
 
 @dataclass(frozen=True)
@@ -153,17 +151,16 @@ class NumericDomain:
         zero = self.zero
         if zero is not None:  # rounding of the scale must not blur an exact 0
             values[uniforms == zero] = 0.0
-        if self.frequent and self.n_numbers > _TOLD_APART:
-            exact, begins, ends = _places_of_frequent(self)
-            place = np.searchsorted(begins, uniforms, side="right") - 1
-            inside = (place >= 0) & (uniforms < ends[place])
-            values[inside] = exact[place[inside]]
+        if self.frequent and not (cells := _cells_of_values(self, self.frequent)).plain:
+            place = np.searchsorted(cells.parts, uniforms, side="right") - 1
+            inside = (place >= 0) & (uniforms < cells.ends[cells.of_value[place]])
+            values[inside] = cells.steps[place[inside]]
         return self.from_steps(values)
 
     def frequent_cells(self) -> tuple[Floats, Floats]:
-        """Give the positions between which each frequent value lies, and its share."""
-        _, begins, ends = _places_of_frequent(self)
-        return np.stack((begins, ends)), np.array([share for _, share in self.frequent])
+        """Give the positions between which frequent values lie, and their shares."""
+        cells = _cells_of_values(self, self.frequent)
+        return np.stack((cells.begins, cells.ends)), cells.shares
 
     def edges(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map positions that part the values to where they lie, without rounding."""
@@ -267,29 +264,49 @@ def _zero_of(domain: NumericDomain) -> float | None:
     return float(domain.to_unit(np.zeros(1))[0])
 
 
+class _Cells(NamedTuple):
+    """Where frequent values lie: each in a cell, or in a part of one."""
+
+    begins: Floats
+    ends: Floats
+    shares: Floats  # of all rows, of the values in each cell
+    steps: Floats  # the values, in the order of their positions
+    parts: Floats  # where the part of each begins
+    of_value: NDArray[np.intp]  # its cell
+    plain: bool  # positions in the cells are rounded to the values anyway
+
+
 @lru_cache(maxsize=2048)
 def _cells_of_values(
-    domain: NumericDomain, values: tuple[float, ...]
-) -> tuple[Floats, Floats, Floats]:
-    """Give values, and the positions where the cell of each begins and ends.
+    domain: NumericDomain, frequent: tuple[tuple[float, float], ...]
+) -> _Cells:
+    """Place frequent values, in cells as wide as a step.
 
-    As wide as a step, and at least so wide that single precision, in which rows are
-    kept, tells them from others.
+    Cells are at least so wide that rows, which are kept in single precision, are in the
+    right one. Values that it does not distinguish share one, in parts by their shares.
     """
-    steps = np.array(values)
+    steps, shares = np.array(frequent).T
     exact = domain.from_steps(steps)
     places = domain.to_unit(exact).astype(np.float32)
     places = np.minimum(places, np.nextafter(np.float32(1.0), np.float32(0.0)))
-    begins = places.astype(np.float64)
-    ends = np.nextafter(places, np.float32(1.0)).astype(np.float64)
+    found, firsts, of_value, sizes = np.unique(
+        places, return_index=True, return_inverse=True, return_counts=True
+    )
+    begins = found.astype(np.float64)
+    ends = np.nextafter(found, np.float32(1.0)).astype(np.float64)
+    plain = domain.integer and len(found) == len(steps)
     if domain.integer:
         spans = np.array([domain.span(value, value) for value in exact.tolist()])
-        begins, ends = np.minimum(begins, spans[:, 0]), np.maximum(ends, spans[:, 1])
-    return steps, begins, ends
-
-
-def _places_of_frequent(domain: NumericDomain) -> tuple[Floats, Floats, Floats]:
-    return _cells_of_values(domain, tuple(value for value, _ in domain.frequent))
+        low, high = spans[firsts, 0], spans[firsts + sizes - 1, 1]
+        plain = plain and bool((low <= begins).all() and (ends <= high).all())
+        begins, ends = np.minimum(begins, low), np.maximum(ends, high)
+    weights = np.maximum(shares, 1e-12)
+    totals = np.bincount(of_value, weights)
+    before = np.cumsum(weights) - weights
+    within = (before - before[firsts][of_value]) / totals[of_value]
+    parts = begins[of_value] + within * (ends - begins)[of_value]
+    of_cells = np.bincount(of_value, shares).astype(np.float64)
+    return _Cells(begins, ends, of_cells, steps, parts, of_value, plain)
 
 
 @dataclass(frozen=True)
