@@ -30,7 +30,7 @@ from skdpsynth.exceptions import (
 from skdpsynth.measure import N_GROUPS, TableModel
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import TableSchema, decode_value, encode_value, kind_of_dtype
-from skdpsynth.table import CategoryDomain, check_rules
+from skdpsynth.table import CategoryDomain, NumericDomain, check_rules
 from skdpsynth.utils import DAMAGED, MAX_BYTES, parse_json
 
 if TYPE_CHECKING:
@@ -358,6 +358,7 @@ _FIELDS = {
     *("schema_", "report", "table", "generator"),
 }
 _FLAGS = {"bought", "guessed", "integer", "log", "nullable", "ordered", "quantile"}
+_PERIODS, _LEAST_ROOM = (7, 24, 60, 100), 1e-3  # of remainders; a fit leaves more room
 _MAX_NAME = 100
 _MAX_COUNT = 2.0**63  # of rows
 # Scores are within 3 of 0, and training keeps scales below e^5: far beyond, and yet so
@@ -551,13 +552,22 @@ def _check_marginal(column: MarginalTransform) -> None:
     _require(decimals == 0 or (column.domain.integer and step is None), "decimals")
     _require(low <= high and np.isfinite(float(high) - float(low)), "a range")
     _require(step is None or 0 < float(step) < np.inf, "a unit of time")
-    room = np.array(column.domain.remainders, dtype=np.float64)
-    _require(len(room) <= 100 and (room > 0).all() and np.isfinite(room).all(), "room")
-    frequent = np.array(column.domain.frequent, dtype=np.float64).reshape(-1, 2)
-    _require(np.isfinite(frequent).all(), "frequent values")
-    values = frequent[:, 0]
-    inside = (values >= low) & (values <= high)
-    _require(inside.all() and (np.diff(values) > 0).all(), "frequent values")
+    _check_written(column.domain)
+
+
+def _check_written(domain: NumericDomain) -> None:
+    """Check what a domain says of how its numbers are written."""
+    pairs, room = domain.frequent, domain.remainders
+    _require(all(len(pair) == 2 for pair in pairs), "frequent values")
+    numbers = [*room, *(number for pair in pairs for number in pair)]
+    _require(all(type(number) in (int, float) for number in numbers), "numbers")
+    values, shares = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+    inside = (values >= domain.low) & (values <= domain.high) & (shares > 0)
+    _require(inside.all() and np.isfinite(shares).all(), "frequent values")
+    _require((np.diff(values) > 0).all(), "frequent values")
+    _require(not domain.integer or (values == np.rint(values)).all(), "frequent values")
+    _require(len(room) in (0, *_PERIODS) and (domain.integer or not room), "room")
+    _require(all(_LEAST_ROOM <= own <= 1 / _LEAST_ROOM for own in room), "room")
 
 
 def _rises(values: NDArray[np.float64]) -> bool:

@@ -170,7 +170,7 @@ def _with_spikes(
     expected, residual, spike = _residuals(parts, total, mass, smooth)
     variance = max(parts[-1].noise_std, _LEAST_NOISE) ** 2
     energy = max(float((residual[~spike] ** 2 - variance).sum()), 0.0)
-    real = energy * expected / max(float(expected[~spike].sum()), 1e-300)
+    real = energy * expected / max(float(expected[~spike].sum()), 1e-200)
     kept = np.where(spike, 1.0, real / (real + variance))
     shares = nearest_distribution(expected + kept * residual)
     fine = np.maximum(_rebinned(mass, smooth, cells), 1e-12 * np.diff(cells))

@@ -629,7 +629,8 @@ def discover(
         domains.update(zip(coarse, resolved, strict=True))
     cyclic = [column for column in columns if period_of(domains[column])]
     mu = cap * math.sqrt(REMAINDERS_SHARE)
-    if affords_remainders(len(cyclic), mu, n_rows):
+    n_cyclic, n_many = _n_as_written(layout, schema)  # as the plan asked
+    if cyclic and affords_remainders(n_cyclic, mu, n_rows):
         own, numbers = _reading(parts, cyclic), [domains[column] for column in cyclic]
         repeated = discover_remainders(
             own, cyclic, cast("list[NumericDomain]", numbers), accountant, mu=mu
@@ -637,7 +638,7 @@ def discover(
         domains.update(zip(cyclic, repeated, strict=True))
     many = [column for column in columns if _has_many_numbers(domains[column])]
     mu = cap * math.sqrt(VALUES_SHARE)
-    if values_threshold(len(many), mu, delta, n_rows) < math.inf:
+    if many and values_threshold(n_many, mu, delta, n_rows) < math.inf:
         own, numbers = _reading(parts, many), [domains[column] for column in many]
         found = discover_values(
             own,

@@ -185,13 +185,8 @@ def estimate(
     masses = _masses(parts, atoms, cells)
     for j in cells:
         present = sizes * (1.0 - atoms[j].sum(axis=1))
-        own = _with_frequent(
-            domains[j],
-            parts[j],
-            [of_class[j] for of_class in masses],
-            cells[j],
-            present,
-        )
+        own = [of_class[j] for of_class in masses]
+        own = _with_frequent(domains[j], parts[j], own, cells[j], present, sizes.sum())
         for of_class, mass in zip(masses, own, strict=True):
             of_class[j] = mass
     sure = np.flatnonzero(sizes >= _POOLED_FROM * stds).tolist()
@@ -252,17 +247,18 @@ def _with_frequent(
     masses: list[Floats],
     cells: Floats,
     sizes: Floats,
+    n_rows: float,
 ) -> list[Floats]:
     """Move mass to frequent values, inside the finest bins of each class.
 
     `masses` are those of the cells in each class, `sizes` (n_classes,) the rows that
-    are in some cell. All classes together say which share of a bin its frequent values
-    have; the first pass corrects what wide bins of small classes blur, the second uses
-    it.
+    are in some cell, of `n_rows` in all. All classes together say which share of a bin
+    its frequent values have; the first pass corrects what wide bins of small classes
+    blur, the second uses it.
     """
     if not isinstance(domain, NumericDomain) or not domain.frequent:
         return masses
-    rows = _on_values(domain, cells) * sizes.sum()
+    rows = _on_values(domain, cells) * n_rows
     middles = (cells[:-1] + cells[1:]) / 2
     found = masses
     for _ in range(2):
@@ -556,10 +552,11 @@ def measure_marginals(
     cdfs = _coarse_cdfs(coarse, list(numbers))
     cells = {}
     for j, domain in numbers.items():
-        support = _support([own[j].histogram for own in coarse if j in own])
+        counted = [own[j] for own in coarse if j in own]
+        support = _support([own.histogram for own in counted])
         cells[j] = _warped_cells(domain, [own[j] for own in cdfs], support)
         for own in cdfs:
-            own[j] = _cdf_at(cells[j], own[j], domain)
+            own[j] = _cdf_at(cells[j], own[j], domain, _present_share(counted))
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
         count, std = classes.planned[c], classes.noise_std
@@ -654,15 +651,25 @@ def _warped_cells(
     return np.concatenate(([low], inner, [high]))
 
 
-def _cdf_at(cells: Floats, cdf: Floats, domain: NumericDomain) -> Floats:
+def _present_share(counted: list[Counted]) -> float:
+    """Give the share of rows that are neither zero nor missing, by round 1."""
+    present = sum(float(own.histogram.counts.sum()) for own in counted)
+    share = present / max(sum(own.total for own in counted), 1.0)
+    return min(max(share, 0.01), 1.0) if counted else 1.0
+
+
+def _cdf_at(
+    cells: Floats, cdf: Floats, domain: NumericDomain, present: float = 1.0
+) -> Floats:
     """Give the distribution function of round 1 at edges of cells, with what is known.
 
-    Frequent values have their share of all rows; round 1 says how the others lie.
+    Frequent values have their share of all rows, of which so many are `present`; round
+    1 says how the others lie.
     """
     below = np.interp(cells, _GRID, cdf)
     if not domain.frequent:
         return below
-    on_values = _on_values(domain, cells)
+    on_values = _on_values(domain, cells) / present
     rest = np.where(on_values > 0, 0.0, np.diff(below))
     rest *= max(1.0 - on_values.sum(), 0.0) / max(rest.sum(), 1e-12)
     return np.concatenate(([0.0], np.cumsum(rest + on_values)))

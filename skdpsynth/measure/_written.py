@@ -237,6 +237,8 @@ def period_of(domain: ColumnDomain | None) -> int:
     """Give the steps after which the numbers of a domain repeat; 0 if they do not."""
     if not isinstance(domain, NumericDomain) or not domain.integer:
         return 0
+    if max(-domain.low, domain.high) >= EXACT:  # floats have lost their last digits
+        return 0
     period = _DIGITS if domain.step is None else _PERIODS.get(domain.step, 0)
     return period if domain.n_numbers >= _CYCLES * period else 0
 

@@ -75,7 +75,7 @@ class NumericDomain:
     # How much room on [0, 1] a number has, with a mean of 1, by the remainder of its
     # steps: of 100 the last two digits of amounts, prices and clock times, of 7 the day
     # of the week. A marginal is smooth on the scale that comes of it.
-    remainders: tuple[float, ...] = field(default=(), compare=False)
+    remainders: tuple[float, ...] = ()
 
     def with_decimals(self, decimals: int) -> NumericDomain:
         """Give the same range for numbers of so many decimals."""

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from _written import N, fitted, layouts_of, without_noise
 
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import _discovery, _written
 from skdpsynth.measure._marginals import _cdf_at, _moved, _on_values
 from skdpsynth.measure._written import (
@@ -18,7 +19,8 @@ from skdpsynth.measure._written import (
     values_threshold,
 )
 from skdpsynth.privacy import LocalParts
-from skdpsynth.schema import Continuous
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Boolean, Continuous, TableSchema
 from skdpsynth.table import NumericDomain
 
 UNIFORM = tuple(np.linspace(0.2, 1.8, 100).tolist())  # room of last digits, mean 1
@@ -177,6 +179,41 @@ def test_frequent_values_come_back_to_the_bit(name):
         assert (drawn == value).mean() == pytest.approx(
             (values == value).mean(), abs=0.016 if len(spikes) > 1 else 0.01
         )
+
+
+def test_frequent_values_keep_their_share_beside_zeros_and_missing_ones():
+    """Their share is of all rows; 200 prices are too many for bins of their own."""
+    rng = np.random.default_rng(0)
+    prices = np.where(rng.random(N) < 0.4, 12_345.0, rng.integers(1, 15_000, N) * 1.0)
+    prices[rng.random(N) < 0.3] = 0.0
+    prices[rng.random(N) < 0.2] = np.nan
+    frame = pd.DataFrame({"a": prices, "y": rng.random(N) < 0.02})
+    schema = TableSchema({"y": Boolean(), "a": Continuous(0, 15_000, nullable=True)})
+    schema = TableSchema(schema.columns, target="y")
+    with insecure_randomness(0):
+        synth = IndependentSynthesizer(1.0, schema=schema, random_state=0).fit(frame)
+    drawn = synth.sample(N, random_state=0)["a"]
+    assert (drawn == 12_345).mean() == pytest.approx((prices == 12_345).mean(), rel=0.1)
+
+
+def test_a_fit_knows_nothing_of_the_one_before_it():
+    """Equal bounds and equal frequent values, and other last digits."""
+    rng = np.random.default_rng(0)
+    spikes = np.array([-50_050, 12_345, 400_033])
+
+    def column(endings):
+        numbers = rng.integers(-5000, 9000, N) * 100 + rng.choice(endings, N)
+        return np.where(rng.random(N) < 0.3, rng.choice(spikes, N), numbers)
+
+    first, second = column(np.arange(0, 100, 2)), column([0, 99])
+    spec = Continuous(-500_000, 900_000, integer=True)
+    _, alone = fitted(second, spec=spec)
+    fitted(first, spec=spec)
+    _, after = fitted(second, spec=spec)
+    pd.testing.assert_series_equal(alone, after)
+    for value in spikes:
+        share = (second == value).mean()
+        assert (after == value).mean() == pytest.approx(share, rel=0.1)
 
 
 def test_cells_of_frequent_values_are_apart():
