@@ -142,7 +142,8 @@ class Found:
         found = self.scores
         found = found[(found["setting"] == setting) & (found["metric"] == metric)]
         found = found[found["synthesizer"] == synthesizer]
-        found = found[found["epsilon"].isin([epsilon])]  # NaN is in a list with NaN
+        same = found["epsilon"] == epsilon
+        found = found[found["epsilon"].isna() if math.isnan(epsilon) else same]
         found = found[found["classifier"].isin(averaged(found["classifier"]))]
         return found.groupby("repeat")["value"].mean()
 
