@@ -73,10 +73,10 @@ def discover_resolutions(
     """Put columns on the coarsest resolution that their values are multiples of.
 
     That is a unit of time or a power of ten, up to that in `most_tens`, which has one
-    for each column and is 0 of times. One noisy
-    histogram per column over resolutions, from coarse to fine: a value is in the cell
-    of the first one that it is a multiple of, in the next to last cell if of none, and
-    in the last one if it says nothing: missing, 0, or a time out of range.
+    for each column and is 0 of times. One noisy histogram per column over resolutions,
+    from coarse to fine: a value is in the cell of the first one that it is a multiple
+    of, in the next to last cell if of none, and in the last one if it says nothing:
+    missing, 0, or a time out of range.
 
     The release has sensitivity ``sqrt(n_columns)``. Domains come back as they were
     where no resolution is above the noise. Numbers of which nearly all are 0 or missing
@@ -204,21 +204,6 @@ def _in_units(
     return domain.with_step(step, *map(float, np.floor(ends)))
 
 
-# A value of fewer rows than this share is not looked for, so that the values whose
-# exact counts are kept are few, whatever the number of rows.
-_LEAST_SHARE = 1e-4
-# No values are looked for, and no budget is spent, where only a value of more than this
-# share of the rows could be found.
-_USEFUL_SHARE = 0.05
-# Buckets of values, in bits: of each column, where they are more than
-# values of the least share can be, so that in many rows chance fills none; and of all
-# columns together, which are in memory for every part.
-_BUCKET_BITS, _ALL_BITS = 14, 22
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: 2^64 over the golden ratio
-# Values of a column, at most: those that most rows have.
-_MOST_VALUES = 512
-
-
 # Noise deviations of a count that a table must have rows, for remainders to be counted:
 # then ten of a hundred together show a difference of a fifth or so.
 _REMAINDERS_FROM = 60.0
@@ -336,6 +321,21 @@ def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
     found = expected + np.where(sure, 1.0, kept) * beside.sum(axis=0)
     found = np.maximum(found, 0.0)
     return np.asarray(found * (expected.sum() / max(float(found.sum()), 1e-300)))
+
+
+# A value of fewer rows than this share is not looked for, so that the values whose
+# exact counts are kept are few, whatever the number of rows.
+_LEAST_SHARE = 1e-4
+# No values are looked for, and no budget is spent, where only a value of more than this
+# share of the rows could be found.
+_USEFUL_SHARE = 0.05
+# Buckets of values, in bits: of each column, more than the values of the least share
+# can be, so that in many rows chance fills hardly one; and of all columns together,
+# whose counts are in memory for every part.
+_BUCKET_BITS, _ALL_BITS = 14, 22
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: 2^64 over the golden ratio
+# Values of a column, at most: those that most rows have.
+_MOST_VALUES = 512
 
 
 def least_count(n_rows: float) -> int:
