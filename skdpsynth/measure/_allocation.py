@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._shares import (
+    CHOICE_SHARE,
     PAIRS_SHARE,
     RELATIONS_SHARE,
     SECOND_SHARE,
+    TOGETHER_SHARE,
     TRIPLES_SHARE,
 )
 from skdpsynth.measure._tables import (
@@ -28,6 +30,7 @@ from skdpsynth.measure._tables import (
     pair_noise_std,
     pairs_affordable,
     pairs_best,
+    pairs_chosen,
     pairs_serve,
     planned_tables,
     triple_groups,
@@ -135,10 +138,13 @@ class Allocation:
         Of tables of one column; the noise is that of the second round.
     n_bins : int
         Bins of a numeric column in that round.
-    pairs, triples, moments, relations : Spend
-        Of tables of two and of three columns, of second moments, and of finer tables of
-        two columns of which one nearly determines the other. Where there are none,
-        their share goes to the tables of three columns, if there are any.
+    pairs, triples, moments : Spend
+        Of tables of two and of three columns, and of second moments.
+    choice, together, relations : Spend
+        What several classes release together, so equal in all: which pairs of columns,
+        if they are chosen; tables of two columns; and finer tables of two columns of
+        which one nearly determines the other. Where there are none of these, their
+        share goes to the tables of three columns, if there are any.
     n_tables, n_table_cells : int
         Tables of two columns, and the cells of all of them. In a wide table some
         pairs are chosen, and these are the most that are counted on.
@@ -161,6 +167,8 @@ class Allocation:
     pairs: Spend = _NOTHING
     triples: Spend = _NOTHING
     moments: Spend = _NOTHING
+    choice: Spend = _NOTHING
+    together: Spend = _NOTHING
     relations: Spend = _NOTHING
     n_tables: int = 0
     n_table_cells: int = 0
@@ -372,6 +380,7 @@ def allocate(
     n_continuous = sum(map(is_continuous, domains))
     n_discrete = len(domains) - n_continuous
     plans = plan_classes(labels, counts, n_continuous, n_discrete, mu)
+    plans = _with_together(plans, len(domains))
     most = max(
         len(a.categories) if isinstance(a, CategoryDomain) else 0 for a in domains
     )
@@ -390,6 +399,49 @@ def allocate(
     known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in found]
     borrowing = borrowers(known, [plan.n_rows for plan in found])
     return [replace(plan, borrows=c in borrowing) for c, plan in enumerate(found)]
+
+
+def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
+    """Set aside what the classes with tables of pairs release together.
+
+    If they are several, a row of any class is charged, so a class without such tables
+    has less for its marginals. Nothing is gained by more tables without noise.
+    """
+    having = [plan for plan in plans if plan.pairs.mu]
+    if not having:
+        return plans
+    # Training may leave more to one class than to another.
+    pairs = min(plan.pairs.mu for plan in having)
+    relations = min(plan.relations.mu for plan in having)
+    choice = together = 0.0
+    if pairs_chosen(n_columns, few=having[0].few_rows):
+        choice = pairs * math.sqrt(CHOICE_SHARE)
+    if len(having) > 1 and pairs < math.inf:
+        together = _without(pairs, choice) * math.sqrt(TOGETHER_SHARE)
+    of_all = {
+        "choice": Spend(choice),
+        "together": Spend(together),
+        "relations": replace(having[0].relations, mu=relations),
+    }
+    found = []
+    for plan in plans:
+        if plan.pairs.mu:
+            rest = math.hypot(plan.pairs.mu, _without(plan.relations.mu, relations))
+            own = {"pairs": Spend(_without(rest, choice, together)), **of_all}
+        elif len(having) > 1:
+            left = _without(plan.marginals.mu, choice, together, relations)
+            own = {"marginals": replace(plan.marginals, mu=left)}
+        else:
+            own = {}
+        found.append(replace(plan, **own))
+    return found
+
+
+def _without(mu: float, *spent: float) -> float:
+    """Give what is left of a Gaussian-DP parameter; of an infinite one, itself."""
+    if mu == math.inf:
+        return mu
+    return math.sqrt(max(mu**2 - sum(part**2 for part in spent), 0.0))
 
 
 def table_bins(

@@ -400,12 +400,14 @@ def planned_tables(n_columns: int, *, few: bool = False) -> int:
     return min(all_pairs(n_columns), _FEW_TABLES if few else _CHOSEN_FROM)
 
 
+def pairs_chosen(n_columns: int, *, few: bool) -> bool:
+    """Tell whether a plan counts on some of all pairs only."""
+    return planned_tables(n_columns, few=few) < all_pairs(n_columns)
+
+
 def pair_noise_std(n_columns: int, mu: float, *, few: bool = False) -> float:
     """Give the planned noise of a count of a table of two columns, in rows."""
-    n_tables = planned_tables(n_columns, few=few)
-    if n_tables < all_pairs(n_columns):
-        mu *= math.sqrt(1.0 - CHOICE_SHARE)
-    return math.sqrt(n_tables) / mu
+    return math.sqrt(planned_tables(n_columns, few=few)) / mu
 
 
 def bins_of_pairs(
@@ -508,7 +510,13 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
 # --- Measurements --------------------------------------------------------------------
 
 
-def measure_pairs(
+def every_pair(bins: TableBins) -> Ints:
+    """List all pairs of columns i < j, of shape (n_pairs, 2)."""
+    pairs = combinations(range(len(bins.sizes)), 2)
+    return np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+
+
+def choose_pairs(
     rows: PrivateRows | Parts,
     bins: TableBins,
     shares: Floats,
@@ -517,35 +525,51 @@ def measure_pairs(
     *,
     mu: float,
     scope: Hashable,
-    few: bool = False,
-    target: int | None = None,
-) -> PairTables:
-    """Measure the tables of the pairs of columns in one class, for `mu` together.
+    few: bool,
+    target: int | None,
+) -> Ints:
+    """Choose the pairs of a wide table, or of `few_rows`, whose tables are measured.
 
-    All pairs; in a wide table, or of `few_rows`, those of the column `target`, a
-    number, and those that differ most from what independent columns would have, beyond
-    the noise that their tables would get. `shares` (D,) are those of the bins in their
-    columns: like `bins` and `n_rows` they are released before.
+    Those of the column `target`, a number, and those that differ most from what
+    independent columns would have, beyond the noise that their tables would get, which
+    have nine times as much of the squared `mu`. `shares` (D,) are those of the bins in
+    their columns: like `bins` and `n_rows` they are released before.
+    """
+    codes, sizes, pairs = Parts.of(rows).map(bins.encode), bins.sizes, every_pair(bins)
+    name, norm = "choice of pairs", math.sqrt(len(pairs))
+    reservation = accountant.reserve_gaussian(
+        name, mu=mu, sensitivity=norm, scope=scope
+    )
+    expected = np.rint(n_rows * np.outer(shares, shares)).astype(np.int64)
+    distances = noisy_pair_distances(codes, sizes, expected, reservation)
+    # Of a count, in the L1 distance of a table.
+    of_tables = mu * math.sqrt(1.0 / CHOICE_SHARE - 1.0)
+    noise_std = math.sqrt(2.0 / math.pi) / of_tables
+    beyond = distances.astype(np.float64)
+    if few:
+        noise_std *= _FEW_NOISE
+        beyond -= _distances_by_chance(expected, bins.starts)
+    first = np.any(pairs == (-1 if target is None else target), axis=1)
+    noise = noise_std * np.array(sizes)[pairs].prod(axis=1)
+    return pairs[_worth(beyond, noise, first)]
+
+
+def measure_pairs(
+    rows: PrivateRows | Parts,
+    bins: TableBins,
+    pairs: Ints,
+    n_rows: float,
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    scope: Hashable,
+) -> PairTables:
+    """Measure the tables of some pairs of columns, for `mu` together.
+
+    Of one class, or of all of them together. `bins`, `pairs` and `n_rows` are released
+    before.
     """
     codes, sizes = Parts.of(rows).map(bins.encode), bins.sizes
-    pairs = np.array(list(combinations(range(len(sizes)), 2)), dtype=np.int64)
-    if few or len(pairs) > _CHOSEN_FROM:
-        name, norm = "choice of pairs", math.sqrt(len(pairs))
-        reservation = accountant.reserve_gaussian(
-            name, mu=mu * math.sqrt(CHOICE_SHARE), sensitivity=norm, scope=scope
-        )
-        expected = np.rint(n_rows * np.outer(shares, shares)).astype(np.int64)
-        distances = noisy_pair_distances(codes, sizes, expected, reservation)
-        mu = mu * math.sqrt(1.0 - CHOICE_SHARE)
-        # Of a count, in the L1 distance of a table.
-        noise_std = math.sqrt(2.0 / math.pi) / mu
-        beyond = distances.astype(np.float64)
-        if few:
-            noise_std *= _FEW_NOISE
-            beyond -= _distances_by_chance(expected, bins.starts)
-        first = np.any(pairs == (-1 if target is None else target), axis=1)
-        noise = noise_std * np.array(sizes)[pairs].prod(axis=1)
-        pairs = pairs[_worth(beyond, noise, first)]
     measured = measured_cells(sizes, pairs)
     reservation = accountant.reserve_gaussian(
         f"{in_words(len(pairs))} of 2 columns, {measured.sum()} cells",

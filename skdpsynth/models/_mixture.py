@@ -519,6 +519,13 @@ class ReleasedClass:
         return found
 
 
+class Together(NamedTuple):
+    """Tables of several classes together, and the shares of all classes in them."""
+
+    released: ReleasedClass
+    prior: Tensor  # (n_classes,), of those that are fitted; with sum 1
+
+
 def slopes_of_loss(
     released: Sequence[ReleasedClass],
     heads: Heads,
@@ -527,13 +534,15 @@ def slopes_of_loss(
     home: Tensor,
     n_classes: int,
     half: int | None = None,
+    together: Together | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Give the distances of some classes, and the slopes of the loss.
 
     By the parameters and by the log-weights, one row per class. The loss is the
     distances and the relative entropy to `home`, per cell. Without the entropy, which
     is that of a mean class of all `n_classes` of the table, noise would be fitted too.
-    For `half` see `ReleasedClass.distance`.
+    For `half` see `ReleasedClass.distance`. The distance of all classes `together` is
+    the last one.
     """
     n_cells = home.shape[1] ** 2
     changes, weights = heads.changes(parameters), log_weights.softmax(1)
@@ -544,15 +553,27 @@ def slopes_of_loss(
     per_cell = float(_ENTROPY * chosen / n_classes / n_cells)
     by_shares = changes.mul_(per_cell * weights.sum(0)[:, None])
     distances, by_log_weights = [], torch.zeros_like(weights)
-    for one, own, by_logs in zip(released, weights, by_log_weights, strict=True):
+
+    def add(one: ReleasedClass, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Add a distance; give its slopes by the weights that count, and which do."""
         # What the class will not keep does not matter to it now.
         kept = torch.nonzero(own >= _LEAST_WEIGHT).squeeze(1)
         own = own[kept] / own[kept].sum()
         of_kept = probabilities.index_select(0, kept)
         distance, by_own, by_all = one.distance(own, of_kept, half)
         by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
-        by_logs[kept] = own * (by_own - own @ by_own) / n_cells
         distances.append(distance)
+        return by_own - own @ by_own, kept, own
+
+    for one, weight, by_logs in zip(released, weights, by_log_weights, strict=True):
+        by_own, kept, own = add(one, weight)
+        by_logs[kept] = own * by_own / n_cells
+    if together is not None:
+        by_own, kept, _ = add(together.released, together.prior @ weights)
+        of_classes = together.prior[:, None] * weights[:, kept]
+        by_classes = (of_classes * by_own).sum(1, keepdim=True)
+        by_log_weights[:, kept] += of_classes * by_own / n_cells
+        by_log_weights -= weights * by_classes / n_cells
     by_changes = by_shares.mul_(probabilities)
     by_changes -= probabilities * heads.by_column(by_changes)
     by_parameters = heads.slopes(parameters, by_changes)
@@ -563,7 +584,8 @@ class Fit:
     """One set of components for all classes, each with weights of its own.
 
     Minimises the loss of `slopes_of_loss` by Adam; components start from the marginals
-    of a class and a tree of its pairs. `prior` (n_classes,) are the classes' shares.
+    of a class and a tree of its pairs. `prior` (n_classes,) are the classes' shares;
+    `together` is what was measured of several of them at once.
     """
 
     def __init__(
@@ -574,6 +596,7 @@ class Fit:
         *,
         seed: int,
         device: torch.device,
+        together: Together | None = None,
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
         n_classes, n_bins = len(released), int(heads.starts[-1])
@@ -598,7 +621,7 @@ class Fit:
         first = torch.full((n_classes, n_components), _ELSEWHERE)
         first[own, torch.arange(n_components)] = 0.0
         self._log_weights = first.to(device)
-        self._released, self._heads = released, heads
+        self._released, self._heads, self._together = released, heads, together
         self._step = AdamSteps([self._parameters, self._log_weights])
         self._rate = float(np.interp(n_columns, *_LEARNING_RATE))
         n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
@@ -619,7 +642,9 @@ class Fit:
         in_halves = self._home.shape[1] >= _HALVED_FROM
         for step in range(n_steps):
             half = step % 2 if in_halves else None
-            _, *slopes = slopes_of_loss(self._released, self._heads, *start, half)
+            _, *slopes = slopes_of_loss(
+                self._released, self._heads, *start, half, self._together
+            )
             rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)
 

@@ -46,6 +46,7 @@ from skdpsynth.models import (
     MixtureTrainer,
     NetworkTrainer,
     ReleasedClass,
+    Together,
     TripleLoss,
     factors_above_noise,
     resolve_device,
@@ -195,6 +196,7 @@ class InitialMixture:
             if c in measured.pairs:
                 most = most_tables(len(bins.sizes))
                 self._released[c].chosen = len(pairs.pairs) / most
+        known = list(self._released)
         mixtures = [
             Mixture.independent(share, rank)
             for share, rank in zip(shares, measured.ranks, strict=True)
@@ -209,12 +211,28 @@ class InitialMixture:
         self.generator = MixtureGenerator(mixtures, bins.starts, followers)
         scores = bins.normal_scores(prior @ np.array(shares))
         self._heads = Heads(bins.starts, scores, device)
+        together = None
+        if measured.together is not None:
+            weights = np.array([prior[c] * (c in measured.pairs) for c in known])
+            weights /= weights.sum()
+            own = measured.together
+            released = ReleasedClass(
+                own.n_rows,
+                weights @ np.array([shares[c] for c in known]),
+                math.inf,  # classes know theirs better
+                *own[:3],
+                None,
+                device,
+            )
+            of_classes = torch.as_tensor(weights, dtype=torch.float32, device=device)
+            together = Together(released, of_classes)
         fit = Fit(
             list(self._released.values()),
-            prior[list(self._released)],
+            prior[known],
             self._heads,
             seed=seed,
             device=device,
+            together=together,
         )
         self._components: dict[int, Components] = dict(
             zip(self._released, fit.components(), strict=True)
