@@ -16,7 +16,7 @@ from skdpsynth.measure._shares import (
     PAIRS_SHARE,
     RELATIONS_SHARE,
     SECOND_SHARE,
-    TOGETHER_SHARE,
+    TOGETHER_SHARES,
     TRIPLES_SHARE,
 )
 from skdpsynth.measure._tables import (
@@ -25,6 +25,7 @@ from skdpsynth.measure._tables import (
     bins_of_pairs,
     borrowers,
     few_rows,
+    is_scarce,
     moments_share,
     most_bins,
     pair_noise_std,
@@ -417,7 +418,9 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     if pairs_chosen(n_columns, few=having[0].few_rows):
         choice = pairs * math.sqrt(CHOICE_SHARE)
     if len(having) > 1 and pairs < math.inf:
-        together = _without(pairs, choice) * math.sqrt(TOGETHER_SHARE)
+        largest = max(plan.n_rows for plan in having)
+        share = TOGETHER_SHARES[is_scarce(largest, n_columns, pairs)]
+        together = _without(pairs, choice) * math.sqrt(share)
     of_all = {
         "choice": Spend(choice),
         "together": Spend(together),

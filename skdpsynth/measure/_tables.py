@@ -388,11 +388,15 @@ def most_tables(n_columns: int) -> int:
     return min(all_pairs(n_columns), _CHOSEN_FROM)
 
 
+def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
+    """Tell whether the rows of the largest class are not clear of the noise."""
+    return largest * mu < CHOSEN_BELOW * math.sqrt(all_pairs(n_columns))
+
+
 def few_rows(largest: float, n_columns: int, mu: float) -> bool:
     """Tell whether all pairs are too many for the rows of the largest class."""
-    n_pairs = all_pairs(n_columns)
-    scarce = largest * mu < CHOSEN_BELOW * math.sqrt(n_pairs)
-    return _FEW_TABLES < n_pairs <= _CHOSEN_FROM and scarce
+    choosable = _FEW_TABLES < all_pairs(n_columns) <= _CHOSEN_FROM
+    return choosable and is_scarce(largest, n_columns, mu)
 
 
 def planned_tables(n_columns: int, *, few: bool = False) -> int:
