@@ -637,11 +637,15 @@ def _with_pairs(
     parts, n_rows = rows.parts_of_class(*having), float(classes.counts[having].sum())
     chosen = every_pair(bins)
     if plan.choice.mu:
+        # Columns that are independent in every class are not in all of them together.
+        apart = sum(
+            classes.counts[c] * np.outer(known.shares[c], known.shares[c])
+            for c in having
+        )
         chosen = choose_pairs(
             parts,
             bins,
-            pooled(known.shares, classes.prior, having),
-            n_rows,
+            apart,
             accountant,
             mu=plan.choice.mu,
             scope=scope,

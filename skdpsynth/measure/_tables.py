@@ -523,8 +523,7 @@ def every_pair(bins: TableBins) -> Ints:
 def choose_pairs(
     rows: PrivateRows | Parts,
     bins: TableBins,
-    shares: Floats,
-    n_rows: float,
+    apart: Floats,
     accountant: PrivacyAccountant,
     *,
     mu: float,
@@ -534,17 +533,17 @@ def choose_pairs(
 ) -> Ints:
     """Choose the pairs of a wide table, or of `few_rows`, whose tables are measured.
 
-    Those of the column `target`, a number, and those that differ most from what
-    independent columns would have, beyond the noise that their tables would get, which
-    have nine times as much of the squared `mu`. `shares` (D,) are those of the bins in
-    their columns: like `bins` and `n_rows` they are released before.
+    Those of the column `target`, a number, and those that differ most from `apart`,
+    what independent columns would have (D, D), beyond the noise that their tables would
+    get, which have nine times as much of the squared `mu`. `bins` and `apart` are
+    released before.
     """
     codes, sizes, pairs = Parts.of(rows).map(bins.encode), bins.sizes, every_pair(bins)
     name, norm = "choice of pairs", math.sqrt(len(pairs))
     reservation = accountant.reserve_gaussian(
         name, mu=mu, sensitivity=norm, scope=scope
     )
-    expected = np.rint(n_rows * np.outer(shares, shares)).astype(np.int64)
+    expected = np.rint(apart).astype(np.int64)
     distances = noisy_pair_distances(codes, sizes, expected, reservation)
     # Of a count, in the L1 distance of a table.
     of_tables = mu * math.sqrt(1.0 / CHOICE_SHARE - 1.0)
