@@ -527,7 +527,7 @@ def measure_marginals(
         weight: float | None = None,
     ) -> None:
         n_cells = [_n_cells(domains[j], len(edges.get(j, [0])) - 1) for j in columns]
-        own = rows.parts_of_class(c)
+        own = rows.parts_of_class(classes.codes[c])
         codes = own.map(_cell_codes, domains, edges, columns, n_cells)
         if weight is None:
             weight = size_weight(n_cells, classes.noise_std, mu)

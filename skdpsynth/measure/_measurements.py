@@ -541,6 +541,7 @@ def measure(
         Public.
     """
     domains, prior = metadata.domains, metadata.classes.prior
+    codes = metadata.classes.codes
     mus = np.array([plan.marginals.mu for plan in plans])
     rounds: list[list[Round]] = [[] for _ in plans]
     marginals = flat_marginals(domains, len(plans))
@@ -560,7 +561,7 @@ def measure(
     moments: dict[int, SecondMoments] = {}
     sizes = known_sizes(metadata.classes, rounds)
     for c, plan in enumerate(plans):
-        own, scope = rows.parts_of_class(c), metadata.classes.scopes[c]
+        own, scope = rows.parts_of_class(codes[c]), metadata.classes.scopes[c]
         if plan.pairs.mu:  # 2 columns
             pairs[c] = measure_pairs(
                 own,
@@ -577,7 +578,7 @@ def measure(
     if pairs:  # 2 columns again, where one nearly determines the other
         found = _related(rows, metadata, plans, accountant, found, in_order)
     for c, plan in enumerate(plans):
-        own, scope = rows.parts_of_class(c), metadata.classes.scopes[c]
+        own, scope = rows.parts_of_class(codes[c]), metadata.classes.scopes[c]
         if plan.triples.mu:  # 3 columns
             # With what relations would have had, if there are none.
             spare = 0.0 if found.cells else plan.relations.mu
@@ -630,7 +631,7 @@ def _related(
         return known
     cells = {
         c: measure_cells(
-            rows.parts_of_class(c),
+            rows.parts_of_class(classes.codes[c]),
             finer,
             chosen,
             accountant,
@@ -646,7 +647,7 @@ def _related(
         return replace(known, relations=relations, cells=cells)
     groups = {
         c: measure_groups(
-            rows.parts_of_class(c),
+            rows.parts_of_class(classes.codes[c]),
             relations,
             bins,
             accountant,

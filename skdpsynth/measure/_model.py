@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,15 @@ class TableModel:
 
     metadata: Metadata
     marginals: list[list[MarginalTransform]]
+
+    def labelled(self) -> TableModel:
+        """Leave out the rows without a label, where they were measured as a class."""
+        metadata, classes = self.metadata, self.metadata.classes
+        n = sum(code >= 0 for code in classes.codes)
+        if n == len(classes):
+            return self
+        kept = replace(classes, labels=classes.labels[:n], counts=classes.counts[:n])
+        return TableModel(replace(metadata, classes=kept), self.marginals[:n])
 
     def columns(
         self, ranks: NDArray[np.float64], class_codes: NDArray[np.int64]

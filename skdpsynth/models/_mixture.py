@@ -527,6 +527,7 @@ def slopes_of_loss(
     home: Tensor,
     n_classes: int,
     half: int | None = None,
+    together: tuple[ReleasedClass, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Give the distances of some classes, and the slopes of the loss.
 
@@ -539,8 +540,9 @@ def slopes_of_loss(
     changes, weights = heads.changes(parameters), log_weights.softmax(1)
     probabilities = heads.shares(home + changes)
     # The slopes of the entropy are the changes: what is constant in a column is lost.
-    n_rows = [one.n_rows for one in released]
-    chosen = np.average([one.chosen for one in released], weights=n_rows)
+    known = [*released, *([] if together is None else together[:1])]
+    n_rows = [one.n_rows * (one.chosen > 0) for one in known]
+    chosen = np.average([one.chosen for one in known], weights=n_rows)
     per_cell = float(_ENTROPY * chosen / n_classes / n_cells)
     by_shares = changes.mul_(per_cell * weights.sum(0)[:, None])
     distances, by_log_weights = [], torch.zeros_like(weights)
@@ -553,6 +555,18 @@ def slopes_of_loss(
         by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
         by_logs[kept] = own * (by_own - own @ by_own) / n_cells
         distances.append(distance)
+    if together is not None:
+        one, prior = together
+        mixed = prior @ weights
+        kept = torch.nonzero(mixed >= _LEAST_WEIGHT).squeeze(1)
+        own = mixed[kept] / mixed[kept].sum()
+        distance, by_own, by_all = one.distance(
+            own, probabilities.index_select(0, kept), half
+        )
+        by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
+        of_class = weights[:, kept]
+        beside = by_own - (of_class @ by_own)[:, None]
+        by_log_weights[:, kept] += prior[:, None] * of_class * beside / n_cells
     by_changes = by_shares.mul_(probabilities)
     by_changes -= probabilities * heads.by_column(by_changes)
     by_parameters = heads.slopes(parameters, by_changes)
@@ -574,8 +588,13 @@ class Fit:
         *,
         seed: int,
         device: torch.device,
+        unlabelled: ReleasedClass | None = None,
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
+        self._together = None
+        if unlabelled is not None:
+            shares = torch.as_tensor(prior / prior.sum(), dtype=torch.float32)
+            self._together = unlabelled, shares.to(device)
         n_classes, n_bins = len(released), int(heads.starts[-1])
         least, most = _COMPONENTS
         n_columns = len(heads.starts) - 1
@@ -590,7 +609,12 @@ class Fit:
         spread = torch.randn((n_components, heads.n_parameters), generator=generator)
         spread[:, n_bins:] = 0.0
         bins = [
-            draw_from_tree(*one.tables, heads.starts, int((own == c).sum()), generator)
+            draw_from_tree(
+                *(one if one.chosen or unlabelled is None else unlabelled).tables,
+                heads.starts,
+                int((own == c).sum()),
+                generator,
+            )
             for c, one in enumerate(released)
         ]
         parameters = heads.at(np.concatenate(bins), self._home)
@@ -604,8 +628,9 @@ class Fit:
         n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
         half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
         self._descend(half)
-        if any(one.triples is not None for one in released):
-            for one in released:
+        known = [*released, *([] if unlabelled is None else [unlabelled])]
+        if any(one.triples is not None for one in known):
+            for one in known:
                 one.with_triples = True
             self._descend(min(_TRIPLE_STEPS, half))
         self._descend(half, falling=True)
@@ -619,7 +644,7 @@ class Fit:
         in_halves = self._home.shape[1] >= _HALVED_FROM
         for step in range(n_steps):
             half = step % 2 if in_halves else None
-            _, *slopes = slopes_of_loss(self._released, self._heads, *start, half)
+            _, *slopes = slopes_of_loss(self._released, self._heads, *start, half, self._together)
             rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)
 

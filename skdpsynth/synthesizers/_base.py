@@ -167,17 +167,21 @@ class InitialMixture:
         seed: int,
         device: torch.device,
     ) -> None:
-        self.model, bins = measured.model, measured.bins
+        bins, n_plans = measured.bins, len(plans)
+        self.model = measured.model.labelled()
+        n_classes = len(self.model.marginals)
+        of_all = measured.model.metadata.classes.counts
         counts, prior = (
             self.model.metadata.classes.counts,
             self.model.metadata.classes.prior,
         )
         self._bins, shares = bins, measured.shares
         self._released: dict[int, ReleasedClass] = {}
+        joint = n_plans > n_classes and n_classes in measured.pairs
         for c, plan in enumerate(plans):
-            if c not in measured.pairs and not plan.n_iter:
+            if c not in measured.pairs and not plan.n_iter and not joint:
                 continue
-            nothing = PairTables.nothing(int(bins.starts[-1]), counts[c])
+            nothing = PairTables.nothing(int(bins.starts[-1]), of_all[c])
             pairs, triples = measured.pairs.get(c, nothing), None
             if c in measured.triples:
                 own = measured.triples[c]
@@ -192,12 +196,15 @@ class InitialMixture:
                 triples,
                 device,
             )
+            self._released[c].chosen = 0.0 if joint else 1.0
             if c in measured.pairs:
                 most = most_tables(len(bins.sizes))
                 self._released[c].chosen = len(pairs.pairs) / most
+        unlabelled = self._released.pop(n_classes, None)
+        shares = shares[:n_classes]
         mixtures = [
             Mixture.independent(share, rank)
-            for share, rank in zip(shares, measured.ranks, strict=True)
+            for share, rank in zip(shares, measured.ranks, strict=False)
         ]
         followers, relations = None, measured.relations
         if relations is not None:
@@ -215,6 +222,7 @@ class InitialMixture:
             self._heads,
             seed=seed,
             device=device,
+            unlabelled=unlabelled,
         )
         self._components: dict[int, Components] = dict(
             zip(self._released, fit.components(), strict=True)

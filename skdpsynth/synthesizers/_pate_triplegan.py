@@ -82,6 +82,16 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
     return min(_CLEAR * least, most) if least <= most else 0.0
 
 
+def _zeros(rows):
+    return np.zeros(len(rows), dtype=np.int64)
+
+
+from dataclasses import replace
+from skdpsynth.measure._discovery import likely_counts
+from skdpsynth.measure._shares import CLASS_SHARE
+from skdpsynth.measure import allocate, allocate_measurements
+from skdpsynth.table._metadata import rounded
+
 _POOL = 512  # generated rows that teachers draw minibatches from
 
 
@@ -541,8 +551,30 @@ class PATETripleGANSynthesizer(ClassGAN):
             for plan, scope in zip(plans, scopes, strict=True)
         ]
         n_factors = max((own.n_factors for own in trained.values()), default=1)
+        whole, all_plans = metadata, plans
+        if not trained and metadata.layout.label_column.can_be_missing and metadata.classes.labels:
+            import os
+            of_count = accountant.reserve_gaussian(
+                "rows without a label",
+                mu=accountant.mu_cap * math.sqrt(CLASS_SHARE),
+                sensitivity=1.0,
+                scope=UNLABELLED,
+            )
+            none = rows.parts_of_class(-1).map(_zeros)
+            noisy = noisy_counts(none, 1, of_count).astype(float)
+            n_rows = likely_counts(noisy, of_count.noise_std)
+            form = "pairs" if any(p.pairs.mu for p in plans) else "marginals"
+            (plan,) = allocate(
+                lambda labels, counts, a, b, mu: [allocate_measurements(labels[0], counts[0], a, b, mu, form=form)],
+                [UNLABELLED], rounded(n_rows), metadata.domains,
+                accountant.remaining_mu(UNLABELLED) * (1 - 1e-9),
+                count_std=metadata.classes.noise_std)
+            print("UNL", n_rows, form, plan.pairs.mu, plan.n_groups, [ (p.n_rows, p.pairs.mu, p.few_rows, p.n_groups) for p in plans])
+            if plan.signal_to_noise >= 1 and not os.environ.get("NOU"):
+                whole = replace(metadata, classes=metadata.classes.and_unlabelled(float(n_rows[0])))
+                all_plans = [*plans, plan]
         initial = self._initialise(
-            rows, metadata, plans, accountant, n_factors=n_factors, seed=seed
+            rows, whole, all_plans, accountant, n_factors=n_factors, seed=seed
         )
         players = self._players(rows, initial, plans, reserved, public, device)
         branch = None

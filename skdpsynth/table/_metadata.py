@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
     SECONDS_OF,
     Boolean,
@@ -69,6 +70,20 @@ class Classes:
     def scopes(self) -> tuple[Hashable, ...]:
         """Scopes that releases about each class are charged to; None is every row."""
         return self.labels or (None,)
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The code of the rows of each class in `PrivateRows`: -1 without a label."""
+        of_labels = range(len(self))
+        return tuple(
+            -1 if scope is UNLABELLED else c
+            for c, scope in zip(of_labels, self.scopes, strict=True)
+        )
+
+    def and_unlabelled(self, n_rows: float) -> Classes:
+        """Add the rows without a label as one more class, the last."""
+        labels, counts = (*self.labels, UNLABELLED), np.append(self.counts, n_rows)
+        return replace(self, labels=labels, counts=counts)
 
     @property
     def planned(self) -> Floats:
