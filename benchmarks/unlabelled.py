@@ -136,7 +136,7 @@ def panel() -> dict[str, BaseEstimator]:
     return {
         "LogisticRegression": line,
         "RandomForest": RandomForestClassifier(random_state=0),
-        "HistGradientBoosting": HistGradientBoostingClassifier(random_state=0),
+        "HistGradientBoostingClassifier": HistGradientBoostingClassifier(random_state=0),
         "XGBoost": XGBClassifier(random_state=0, n_jobs=1),
     }
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.table import ColumnDomain
+    from skdpsynth.table import ColumnDomain, Metadata
 
     PlanClasses = Callable[
         [Sequence[Hashable], NDArray[np.float64], int, int, float], list["Allocation"]
@@ -390,6 +390,51 @@ def allocate(
     known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in found]
     borrowing = borrowers(known, [plan.n_rows for plan in found])
     return [replace(plan, borrows=c in borrowing) for c, plan in enumerate(found)]
+
+
+def and_unlabelled(
+    metadata: Metadata, plans: Sequence[Allocation], n_rows: float, mu: float
+) -> tuple[Metadata, list[Allocation]]:
+    """Add rows without a label as one more class, if they can afford tables of pairs.
+
+    Parameters
+    ----------
+    metadata : Metadata
+        What is public of the table.
+    plans : sequence of n_classes Allocation
+        Those of the classes.
+    n_rows : float
+        The noisy number of rows without a label.
+    mu : float
+        Gaussian-DP parameter of all their measurements.
+
+    Returns
+    -------
+    metadata : Metadata
+        With or without one more class, the last.
+    plans : list of Allocation
+        As many.
+    """
+    classes = metadata.classes.and_unlabelled(max(n_rows, 1.0))
+
+    def plan_classes(
+        labels: Sequence[Hashable], counts: NDArray[np.float64], *own: float
+    ) -> list[Allocation]:
+        n_continuous, n_discrete, mu = own
+        columns = int(n_continuous), int(n_discrete)
+        return [allocate_measurements(labels[0], counts[0], *columns, mu, form="pairs")]
+
+    (plan,) = allocate(
+        plan_classes,
+        classes.scopes[-1:],
+        classes.planned[-1:],
+        metadata.domains,
+        mu,
+        count_std=classes.noise_std,
+    )
+    if not plan.pairs.mu:
+        return metadata, list(plans)
+    return replace(metadata, classes=classes), [*plans, plan]
 
 
 def table_bins(

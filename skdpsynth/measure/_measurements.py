@@ -48,6 +48,7 @@ from skdpsynth.measure._tables import (
     measure_pairs,
     measure_triples,
 )
+from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import NumericDomain
 from skdpsynth.utils import DAMAGED, parse_json, read_text
@@ -130,7 +131,8 @@ class Measurement:
         Standard deviation of the noise of each value; that of the number of rows beside
         it, which completes the counts of one column, is with that number.
     class_label : hashable, default=None
-        The class whose rows were measured; None for all rows.
+        The class whose rows were measured; None for all rows, and "rows without a
+        label" for these.
     """
 
     columns: tuple[Hashable, ...]
@@ -284,7 +286,7 @@ class Measurements:
 class Measured:
     """What was measured of every class; all of it is public.
 
-    Keys of what was not measured of every class are positions of classes.
+    Rows without a label, if they were measured, are the last class. Keys of what was not measured of every class are positions of classes.
 
     Parameters
     ----------
@@ -360,8 +362,9 @@ class Described:
         classes = self.metadata.classes
         for c, size in enumerate(known_sizes(classes, self.rounds).tolist()):
             scope = classes.scopes[c]
+            label = UNLABELLED.value if scope is UNLABELLED else scope
             for columns, bins, values, std in self._of_class(c, size):
-                yield Measurement(columns, bins, values, float(std), scope)
+                yield Measurement(columns, bins, values, float(std), label)
 
     def _of_class(
         self, c: int, size: float

@@ -38,14 +38,12 @@ class TableModel:
     metadata: Metadata
     marginals: list[list[MarginalTransform]]
 
+    @property
     def labelled(self) -> TableModel:
-        """Leave out the rows without a label, where they were measured as a class."""
-        metadata, classes = self.metadata, self.metadata.classes
-        n = sum(code >= 0 for code in classes.codes)
-        if n == len(classes):
-            return self
-        kept = replace(classes, labels=classes.labels[:n], counts=classes.counts[:n])
-        return TableModel(replace(metadata, classes=kept), self.marginals[:n])
+        """The same without the rows that have no label."""
+        classes = self.metadata.classes.labelled
+        metadata = replace(self.metadata, classes=classes)
+        return TableModel(metadata, self.marginals[: len(classes)])
 
     def columns(
         self, ranks: NDArray[np.float64], class_codes: NDArray[np.int64]

@@ -457,7 +457,7 @@ class ReleasedClass:
     `PairTables`. Noise is in rows. Tables of three columns join the loss once
     `with_triples` is set: they cost most of a step, and help little before pairs fit.
     `chosen` is the share of the planned tables of pairs that was measured: the fewer,
-    the less noise there is to be fitted.
+    the less noise there is to be fitted. It is 0 where other rows alone have some.
     """
 
     def __init__(
@@ -527,12 +527,12 @@ def slopes_of_loss(
     home: Tensor,
     n_classes: int,
     half: int | None = None,
-    together: tuple[ReleasedClass, Tensor] | None = None,
+    together: Together | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Give the distances of some classes, and the slopes of the loss.
 
     By the parameters and by the log-weights, one row per class. The loss is the
-    distances and the relative entropy to `home`, per cell. Without the entropy, which
+    distances, also of the classes `together`, and the relative entropy to `home`, per cell. Without the entropy, which
     is that of a mean class of all `n_classes` of the table, noise would be fitted too.
     For `half` see `ReleasedClass.distance`.
     """
@@ -540,9 +540,9 @@ def slopes_of_loss(
     changes, weights = heads.changes(parameters), log_weights.softmax(1)
     probabilities = heads.shares(home + changes)
     # The slopes of the entropy are the changes: what is constant in a column is lost.
-    known = [*released, *([] if together is None else together[:1])]
-    n_rows = [one.n_rows * (one.chosen > 0) for one in known]
-    chosen = np.average([one.chosen for one in known], weights=n_rows)
+    every = [*released, together.released] if together else released
+    n_rows = [one.n_rows * (one.chosen > 0) for one in every]
+    chosen = np.average([one.chosen for one in every], weights=n_rows)
     per_cell = float(_ENTROPY * chosen / n_classes / n_cells)
     by_shares = changes.mul_(per_cell * weights.sum(0)[:, None])
     distances, by_log_weights = [], torch.zeros_like(weights)
@@ -556,28 +556,36 @@ def slopes_of_loss(
         by_logs[kept] = own * (by_own - own @ by_own) / n_cells
         distances.append(distance)
     if together is not None:
-        one, prior = together
-        mixed = prior @ weights
+        mixed = together.prior @ weights
         kept = torch.nonzero(mixed >= _LEAST_WEIGHT).squeeze(1)
-        own = mixed[kept] / mixed[kept].sum()
-        distance, by_own, by_all = one.distance(
-            own, probabilities.index_select(0, kept), half
+        own, of_kept = mixed[kept], probabilities.index_select(0, kept)
+        distance, by_own, by_all = together.released.distance(
+            own / own.sum(), of_kept, half
         )
         by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
         of_class = weights[:, kept]
         beside = by_own - (of_class @ by_own)[:, None]
-        by_log_weights[:, kept] += prior[:, None] * of_class * beside / n_cells
+        by_log_weights[:, kept] += together.prior[:, None] * of_class * beside / n_cells
+        distances.append(distance)
     by_changes = by_shares.mul_(probabilities)
     by_changes -= probabilities * heads.by_column(by_changes)
     by_parameters = heads.slopes(parameters, by_changes)
     return torch.stack(distances), by_parameters, by_log_weights
 
 
+class Together(NamedTuple):
+    """Rows of which nobody knows the class: a mixture of all classes."""
+
+    released: ReleasedClass
+    prior: Tensor  # (n_classes,), shares of the classes
+
+
 class Fit:
     """One set of components for all classes, each with weights of its own.
 
     Minimises the loss of `slopes_of_loss` by Adam; components start from the marginals
-    of a class and a tree of its pairs. `prior` (n_classes,) are the classes' shares.
+    of a class and a tree of its pairs, or of those of the `unlabelled` rows where it
+    has none. `prior` (n_classes,) are the classes' shares.
     """
 
     def __init__(
@@ -591,10 +599,11 @@ class Fit:
         unlabelled: ReleasedClass | None = None,
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
-        self._together = None
+        self._together, every = None, [*released]
         if unlabelled is not None:
             shares = torch.as_tensor(prior / prior.sum(), dtype=torch.float32)
-            self._together = unlabelled, shares.to(device)
+            self._together = Together(unlabelled, shares.to(device))
+            every.append(unlabelled)
         n_classes, n_bins = len(released), int(heads.starts[-1])
         least, most = _COMPONENTS
         n_columns = len(heads.starts) - 1
@@ -610,7 +619,7 @@ class Fit:
         spread[:, n_bins:] = 0.0
         bins = [
             draw_from_tree(
-                *(one if one.chosen or unlabelled is None else unlabelled).tables,
+                *(one if one.chosen else every[-1]).tables,
                 heads.starts,
                 int((own == c).sum()),
                 generator,
@@ -628,9 +637,8 @@ class Fit:
         n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
         half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
         self._descend(half)
-        known = [*released, *([] if unlabelled is None else [unlabelled])]
-        if any(one.triples is not None for one in known):
-            for one in known:
+        if any(one.triples is not None for one in every):
+            for one in every:
                 one.with_triples = True
             self._descend(min(_TRIPLE_STEPS, half))
         self._descend(half, falling=True)

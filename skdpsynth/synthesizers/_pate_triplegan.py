@@ -14,7 +14,9 @@ from skdpsynth.measure import (
     CLASSIFIER_SHARE,
     PSEUDO_LABELS_SHARE,
     TRIPLE_SHARES,
+    UNLABELLED_SHARE,
     Training,
+    and_unlabelled,
 )
 from skdpsynth.models import Adam, resolve_device
 from skdpsynth.privacy import (
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import InitialModel, WholeTable
-    from skdpsynth.table import Metadata, TableRows
+    from skdpsynth.table import Metadata, PrivateRows, TableRows
 
 
 CLASSIFIER_STEPS = 4
@@ -82,15 +84,10 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
     return min(_CLEAR * least, most) if least <= most else 0.0
 
 
-def _zeros(rows):
+def _one_place(rows: PrivateRows) -> NDArray[np.int64]:
+    """Give rows one code, to be counted by it."""
     return np.zeros(len(rows), dtype=np.int64)
 
-
-from dataclasses import replace
-from skdpsynth.measure._discovery import likely_counts
-from skdpsynth.measure._shares import CLASS_SHARE
-from skdpsynth.measure import allocate, allocate_measurements
-from skdpsynth.table._metadata import rounded
 
 _POOL = 512  # generated rows that teachers draw minibatches from
 
@@ -551,30 +548,25 @@ class PATETripleGANSynthesizer(ClassGAN):
             for plan, scope in zip(plans, scopes, strict=True)
         ]
         n_factors = max((own.n_factors for own in trained.values()), default=1)
-        whole, all_plans = metadata, plans
-        if not trained and metadata.layout.label_column.can_be_missing and metadata.classes.labels:
-            import os
-            of_count = accountant.reserve_gaussian(
+        measured, plans_of_all = metadata, plans
+        # Rows without a label are charged, whether or not there are any: here for what
+        # is measured of them, or below for the loop. Whether labels may be missing is
+        # in the dtype, which is public.
+        target, of_pairs = metadata.layout.label_column, any(p.pairs.mu for p in plans)
+        if target is not None and target.can_be_missing and of_pairs and not trained:
+            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+            of_size = accountant.reserve_gaussian(
                 "rows without a label",
-                mu=accountant.mu_cap * math.sqrt(CLASS_SHARE),
+                mu=left * math.sqrt(UNLABELLED_SHARE),
                 sensitivity=1.0,
                 scope=UNLABELLED,
             )
-            none = rows.parts_of_class(-1).map(_zeros)
-            noisy = noisy_counts(none, 1, of_count).astype(float)
-            n_rows = likely_counts(noisy, of_count.noise_std)
-            form = "pairs" if any(p.pairs.mu for p in plans) else "marginals"
-            (plan,) = allocate(
-                lambda labels, counts, a, b, mu: [allocate_measurements(labels[0], counts[0], a, b, mu, form=form)],
-                [UNLABELLED], rounded(n_rows), metadata.domains,
-                accountant.remaining_mu(UNLABELLED) * (1 - 1e-9),
-                count_std=metadata.classes.noise_std)
-            print("UNL", n_rows, form, plan.pairs.mu, plan.n_groups, [ (p.n_rows, p.pairs.mu, p.few_rows, p.n_groups) for p in plans])
-            if plan.signal_to_noise >= 1 and not os.environ.get("NOU"):
-                whole = replace(metadata, classes=metadata.classes.and_unlabelled(float(n_rows[0])))
-                all_plans = [*plans, plan]
+            places = rows.parts_of_class(-1).map(_one_place)
+            (n_rows,) = noisy_counts(places, 1, of_size).tolist()
+            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+            measured, plans_of_all = and_unlabelled(metadata, plans, n_rows, left)
         initial = self._initialise(
-            rows, whole, all_plans, accountant, n_factors=n_factors, seed=seed
+            rows, measured, plans_of_all, accountant, n_factors=n_factors, seed=seed
         )
         players = self._players(rows, initial, plans, reserved, public, device)
         branch = None

@@ -48,7 +48,7 @@ class Classes:
     ----------
     labels : tuple of n_classes labels
         Sorted or as declared. Empty without a target, and when no label could be
-        released; all rows are then one class.
+        released; all rows are then one class. The last may be `UNLABELLED`.
     counts : ndarray of shape (n_classes,)
         Declared or noisy numbers of rows, at least 1.
     noise_std : float, default=0.0
@@ -73,15 +73,19 @@ class Classes:
 
     @property
     def codes(self) -> tuple[int, ...]:
-        """The code of the rows of each class in `PrivateRows`: -1 without a label."""
-        of_labels = range(len(self))
+        """The codes that the rows of each class have in `PrivateRows`."""
         return tuple(
-            -1 if scope is UNLABELLED else c
-            for c, scope in zip(of_labels, self.scopes, strict=True)
+            -1 if scope is UNLABELLED else c for c, scope in enumerate(self.scopes)
         )
 
+    @property
+    def labelled(self) -> Classes:
+        """The same without `UNLABELLED`."""
+        n = sum(code >= 0 for code in self.codes)
+        return replace(self, labels=self.labels[:n], counts=self.counts[:n])
+
     def and_unlabelled(self, n_rows: float) -> Classes:
-        """Add the rows without a label as one more class, the last."""
+        """Add the rows without a label, to be measured as one more class."""
         labels, counts = (*self.labels, UNLABELLED), np.append(self.counts, n_rows)
         return replace(self, labels=labels, counts=counts)
 

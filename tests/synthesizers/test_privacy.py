@@ -66,6 +66,7 @@ SUMS, ANSWERS, TESTS = (
 LABELS, STEPS = "labels by vote", "discriminator's gradients"
 CLASSIFIER = "classifier's gradients"
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
+SIZE = "rows without a label"
 of_all_ways = pytest.mark.parametrize("way", WAYS)
 
 
@@ -77,6 +78,8 @@ def trained_of(way):
         return {ANSWERS, TESTS} if votes else {SUMS}
     if isinstance(synthesizer, PATEGANSynthesizer):
         return {LABELS}
+    if way == "triplegan measured":
+        return {SIZE}
     if isinstance(synthesizer, PATETripleGANSynthesizer):
         own = LABELS if synthesizer.desensitization == "hybrid" else STEPS
         return {own, CLASSIFIER, PSEUDO, BRANCH}
