@@ -393,7 +393,11 @@ def allocate(
 
 
 def and_unlabelled(
-    metadata: Metadata, plans: Sequence[Allocation], n_rows: float, mu: float
+    metadata: Metadata,
+    plans: Sequence[Allocation],
+    n_rows: float,
+    noise_std: float,
+    mu: float,
 ) -> tuple[Metadata, list[Allocation]]:
     """Add rows without a label as one more class, if they can afford tables of pairs.
 
@@ -403,8 +407,8 @@ def and_unlabelled(
         What is public of the table.
     plans : sequence of n_classes Allocation
         Those of the classes.
-    n_rows : float
-        The noisy number of rows without a label.
+    n_rows, noise_std : float
+        The noisy number of rows without a label, and its noise.
     mu : float
         Gaussian-DP parameter of all their measurements.
 
@@ -415,7 +419,7 @@ def and_unlabelled(
     plans : list of Allocation
         As many.
     """
-    classes = metadata.classes.and_unlabelled(max(n_rows, 1.0))
+    classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), noise_std)
 
     def plan_classes(
         labels: Sequence[Hashable], counts: NDArray[np.float64], *own: float
@@ -430,7 +434,7 @@ def and_unlabelled(
         classes.planned[-1:],
         metadata.domains,
         mu,
-        count_std=classes.noise_std,
+        count_std=noise_std,
     )
     if not plan.pairs.mu:
         return metadata, list(plans)

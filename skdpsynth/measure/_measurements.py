@@ -372,8 +372,8 @@ class Described:
         """Give columns, bins, values and noise of the tables of one class."""
         classes, domains = self.metadata.classes, self.metadata.domains
         names = tuple(column.name for column in self.metadata.columns)
-        if classes.noise_std:
-            yield (), (), np.array(classes.counts[c]), classes.noise_std
+        if noise_std := classes.noise_stds[c]:
+            yield (), (), np.array(classes.counts[c]), noise_std
         for one in self.rounds[c]:
             released = one.released
             if np.isfinite(released.size_std):

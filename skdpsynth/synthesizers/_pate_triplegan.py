@@ -564,7 +564,8 @@ class PATETripleGANSynthesizer(ClassGAN):
             places = rows.parts_of_class(-1).map(_one_place)
             (n_rows,) = noisy_counts(places, 1, of_size).tolist()
             left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
-            measured, plans_of_all = and_unlabelled(metadata, plans, n_rows, left)
+            known = metadata, plans, n_rows, of_size.noise_std
+            measured, plans_of_all = and_unlabelled(*known, left)
         initial = self._initialise(
             rows, measured, plans_of_all, accountant, n_factors=n_factors, seed=seed
         )

@@ -56,12 +56,15 @@ class Classes:
     found_from : float, default=0.0
         Noisy rows that a label nobody declared needed to be found; 0 if all are
         declared.
+    unlabelled_std : float, default=0.0
+        Noise of the number of rows of `UNLABELLED`.
     """
 
     labels: tuple[Hashable, ...]
     counts: Floats
     noise_std: float = 0.0
     found_from: float = 0.0
+    unlabelled_std: float = 0.0
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -79,15 +82,21 @@ class Classes:
         )
 
     @property
+    def noise_stds(self) -> tuple[float, ...]:
+        """The noise of each count."""
+        stds = self.noise_std, self.unlabelled_std
+        return tuple(stds[code < 0] for code in self.codes)
+
+    @property
     def labelled(self) -> Classes:
         """The same without `UNLABELLED`."""
         n = sum(code >= 0 for code in self.codes)
         return replace(self, labels=self.labels[:n], counts=self.counts[:n])
 
-    def and_unlabelled(self, n_rows: float) -> Classes:
+    def and_unlabelled(self, n_rows: float, noise_std: float) -> Classes:
         """Add the rows without a label, to be measured as one more class."""
         labels, counts = (*self.labels, UNLABELLED), np.append(self.counts, n_rows)
-        return replace(self, labels=labels, counts=counts)
+        return replace(self, labels=labels, counts=counts, unlabelled_std=noise_std)
 
     @property
     def planned(self) -> Floats:
