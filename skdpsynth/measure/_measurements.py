@@ -286,7 +286,8 @@ class Measurements:
 class Measured:
     """What was measured of every class; all of it is public.
 
-    Rows without a label, if they were measured, are the last class. Keys of what was not measured of every class are positions of classes.
+    Rows without a label, if they were measured, are the last class. Keys of what was
+    not measured of every class are positions of classes.
 
     Parameters
     ----------

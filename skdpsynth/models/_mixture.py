@@ -532,8 +532,9 @@ def slopes_of_loss(
     """Give the distances of some classes, and the slopes of the loss.
 
     By the parameters and by the log-weights, one row per class. The loss is the
-    distances, also of the classes `together`, and the relative entropy to `home`, per cell. Without the entropy, which
-    is that of a mean class of all `n_classes` of the table, noise would be fitted too.
+    distances, that of all classes `together` too, and the relative entropy to `home`,
+    per cell. Without the entropy, which is that of a mean class of all `n_classes` of
+    the table, noise would be fitted too.
     For `half` see `ReleasedClass.distance`.
     """
     n_cells = home.shape[1] ** 2
@@ -652,7 +653,9 @@ class Fit:
         in_halves = self._home.shape[1] >= _HALVED_FROM
         for step in range(n_steps):
             half = step % 2 if in_halves else None
-            _, *slopes = slopes_of_loss(self._released, self._heads, *start, half, self._together)
+            _, *slopes = slopes_of_loss(
+                self._released, self._heads, *start, half, self._together
+            )
             rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)
 

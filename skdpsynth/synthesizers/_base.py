@@ -300,9 +300,16 @@ def released_class(
         groups, of_three, counts, std = measured.triples[c]
         own = groups, of_three, counts, doubt * std
         triples = TripleLoss(bins.starts, *own, n_rows=pairs.n_rows, device=device)
-    of_pairs = pairs.counts, pairs.measured, doubt * pairs.noise_std
-    own_shares = measured.shares[c], doubt * share_std
-    released = ReleasedClass(pairs.n_rows, *own_shares, *of_pairs, triples, device)
+    released = ReleasedClass(
+        pairs.n_rows,
+        measured.shares[c],
+        doubt * share_std,
+        pairs.counts,
+        pairs.measured,
+        doubt * pairs.noise_std,
+        triples,
+        device,
+    )
     if c in measured.pairs:
         released.chosen = len(pairs.pairs) / most_tables(len(bins.sizes))
     return released

@@ -147,9 +147,7 @@ def test_doubt_is_the_root_mean_square_in_standard_deviations():
         mixed = 0.75 * shares[0, b] + 0.25 * shares[1, b]
         errors = [(stds[c] ** 2 + counts[c] * shares[c, b]) for c in range(3)]
         of_mixture = 0.75**2 * errors[0] / 300**2 + 0.25**2 * errors[1] / 100**2
-        squares.append(
-            (shares[2, b] - mixed) ** 2 / (of_mixture + errors[2] / 500**2)
-        )
+        squares.append((shares[2, b] - mixed) ** 2 / (of_mixture + errors[2] / 500**2))
     assert doubt(shares, counts, stds) == pytest.approx(math.sqrt(np.mean(squares)))
     rng, found = np.random.default_rng(0), []
     each = rng.dirichlet(np.ones(200), 2)
