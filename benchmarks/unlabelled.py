@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from skdpsynth.privacy.testing import Release
 
 KEYS = ["part", "table", "labelled", "rows", "seed"]
-COLUMNS = [*KEYS, "auroc", "auprc", "by_classifier", "fit_s", "code"]
+SCORES = ["auroc", "auprc", "distance"]
+COLUMNS = [*KEYS, *SCORES, "by_classifier", "fit_s", "code"]
 SHARES = (0.1, 0.3)
 LABELS = {"Class": [0, 1], "income": ["<=50K", ">50K"], "class": [1, 2, 3]}
 NAMES = ("kaggle", "adult", "thyroid")
@@ -87,11 +88,25 @@ def run(key: tuple[str, str, float, str, int], *, data: Path) -> dict[str, objec
     scores = tstr_scores(drawn, test, target=table.target, classifiers=panel())
     row: dict[str, object] = dict(zip(KEYS, key, strict=True), code=code_state())
     row["auroc"], row["auprc"] = map(float, scores.loc["mean"])
+    row["distance"] = distance_of_classes(test, drawn, table.target)
     row["by_classifier"] = " ".join(
         f"{name}={pair.auroc:.4f}/{pair.auprc:.4f}"
         for name, pair in scores.drop(index="mean").iterrows()
     )
     return row | {"fit_s": costs["fit_s"]}
+
+
+def distance_of_classes(test: pd.DataFrame, drawn: pd.DataFrame, target: str) -> float:
+    """Give the mean distance of pairs of features within a class, all classes alike."""
+    from skdpsynth.metrics import marginal_fidelity
+
+    found = []
+    for label, real in test.groupby(target):
+        both = (
+            own.drop(columns=target) for own in (real, drawn[drawn[target] == label])
+        )
+        found.append(marginal_fidelity(*both, k=2).mean())
+    return float(np.mean(found))
 
 
 def with_declared_labels(table: PaperTable) -> TableSchema:
@@ -141,7 +156,7 @@ def print_differences(rows: pd.DataFrame) -> None:
     by = ["table", "labelled"]
     for cell, own in rows.groupby(by, sort=False):
         line = [f"{cell[0]:8} {cell[1]:.0%}"]
-        for score in ("auroc", "auprc"):
+        for score in SCORES:
             pairs = own.pivot_table(index="seed", columns="rows", values=score)
             line += [f"{score}"]
             for kind in pairs:

@@ -287,9 +287,9 @@ class PATETripleGANSynthesizer(ClassGAN):
     Three players: a classifier gives unlabelled rows a label, a discriminator of every
     class tells labelled rows from the generator's and from those, and the generator
     learns from the discriminator alone. Rows whose target is missing are unlabelled.
-    By default the generator is fitted to the measurements of `MarginalSynthesizer`, and
-    the players train it only where `n_iter`, `noise_multiplier` or `init` asks for
-    that.
+    By default the generator is fitted to the measurements of `MarginalSynthesizer`, to
+    those of unlabelled rows as a mixture of the classes, and the players train it only
+    where `n_iter`, `noise_multiplier` or `init` asks for that.
 
     Parameters
     ----------
@@ -400,7 +400,9 @@ class PATETripleGANSynthesizer(ClassGAN):
     sums ("dpsgd"). No vote is on a private row. Unlabelled rows are charged for a count
     and one clipped noisy sum per round: the classifier is frozen and its weights are
     released, and their target is the constant "fake", so a row is in a sum as its own
-    term only. A row is labelled or it is not, and either kind has the whole budget; a
+    term only. Where no class trains and some have tables of two columns, unlabelled
+    rows are charged instead for their number and, if that is enough, for the same
+    measurements as a class. A row is labelled or it is not, and either kind has the whole budget; a
     person with rows of both kinds is charged twice. All is reserved without regard to
     whether there are unlabelled rows. The noise of gradients is floating-point Gaussian
     noise from the operating system's entropy; all other noise is discrete.
