@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.table import ColumnDomain
+    from skdpsynth.table import ColumnDomain, Metadata
 
     PlanClasses = Callable[
         [Sequence[Hashable], NDArray[np.float64], int, int, float], list["Allocation"]
@@ -178,6 +178,11 @@ class Allocation:
     borrows: bool = False
     most_categories: int = 0
     training: Training | None = None
+
+    @property
+    def mus_together(self) -> tuple[float, float, float]:
+        """What is spent together with other classes, if there are some."""
+        return self.choice.mu, self.together.mu, self.relations.mu
 
     @property
     def n_iter(self) -> int:
@@ -421,22 +426,21 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
         largest = max(plan.n_rows for plan in having)
         share = TOGETHER_SHARES[is_scarce(largest, n_columns, pairs)]
         together = _without(pairs, choice) * math.sqrt(share)
-    of_all = {
-        "choice": Spend(choice),
-        "together": Spend(together),
-        "relations": replace(having[0].relations, mu=relations),
-    }
     found = []
     for plan in plans:
         if plan.pairs.mu:
             rest = math.hypot(plan.pairs.mu, _without(plan.relations.mu, relations))
-            own = {"pairs": Spend(_without(rest, choice, together)), **of_all}
+            plan = replace(
+                plan,
+                pairs=Spend(_without(rest, choice, together)),
+                choice=Spend(choice),
+                together=Spend(together),
+                relations=replace(plan.relations, mu=relations),
+            )
         elif len(having) > 1:
             left = _without(plan.marginals.mu, choice, together, relations)
-            own = {"marginals": replace(plan.marginals, mu=left)}
-        else:
-            own = {}
-        found.append(replace(plan, **own))
+            plan = replace(plan, marginals=replace(plan.marginals, mu=left))
+        found.append(plan)
     return found
 
 
@@ -445,6 +449,63 @@ def _without(mu: float, *spent: float) -> float:
     if mu == math.inf:
         return mu
     return math.sqrt(max(mu**2 - sum(part**2 for part in spent), 0.0))
+
+
+def and_unlabelled(
+    metadata: Metadata,
+    plans: Sequence[Allocation],
+    n_rows: float,
+    noise_std: float,
+    mu: float,
+) -> tuple[Metadata, list[Allocation]]:
+    """Add rows without a label as one more class, if they can afford tables of pairs.
+
+    Parameters
+    ----------
+    metadata : Metadata
+        What is public of the table.
+    plans : sequence of n_classes Allocation
+        Those of the classes.
+    n_rows, noise_std : float
+        The noisy number of rows without a label, and its noise.
+    mu : float
+        Gaussian-DP parameter of all their measurements, and of what several classes
+        release together, for which every row is charged.
+
+    Returns
+    -------
+    metadata : Metadata
+        With or without one more class, the last.
+    plans : list of Allocation
+        As many.
+    """
+    classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), noise_std)
+    having = [plan for plan in plans if plan.pairs.mu]
+    if len(having) > 1:
+        mu = _without(mu, *having[0].mus_together)
+
+    def plan_classes(
+        labels: Sequence[Hashable], counts: NDArray[np.float64], *own: float
+    ) -> list[Allocation]:
+        n_continuous, n_discrete, mu = own
+        columns = int(n_continuous), int(n_discrete)
+        return [allocate_measurements(labels[0], counts[0], *columns, mu, form="pairs")]
+
+    (plan,) = allocate(
+        plan_classes,
+        classes.scopes[-1:],
+        classes.planned[-1:],
+        metadata.domains,
+        mu,
+        count_std=noise_std,
+    )
+    if not plan.pairs.mu:
+        return metadata, list(plans)
+    if having:  # which choose the pairs, and measure relations
+        mu = math.hypot(plan.pairs.mu, plan.choice.mu, plan.relations.mu)
+        pairs = replace(plan.pairs, mu=mu)
+        plan = replace(plan, pairs=pairs, choice=_NOTHING, relations=_NOTHING)
+    return replace(metadata, classes=classes), [*plans, plan]
 
 
 def table_bins(

@@ -50,6 +50,7 @@ from skdpsynth.measure._tables import (
     measure_pairs,
     measure_triples,
 )
+from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import NumericDomain
 from skdpsynth.utils import DAMAGED, parse_json, read_text
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from skdpsynth.measure._tables import ColumnBins, TableBins
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.table import (
+        Classes,
         ColumnDomain,
         MarginalTransform,
         Metadata,
@@ -133,7 +135,7 @@ class Measurement:
         it, which completes the counts of one column, is with that number.
     class_label : hashable, default=None
         The class whose rows were measured; None for all rows, or those of all classes
-        with tables of two columns.
+        with tables of two columns; "rows without a label" for these.
     """
 
     columns: tuple[Hashable, ...]
@@ -287,7 +289,8 @@ class Measurements:
 class Measured:
     """What was measured of every class; all of it is public.
 
-    Keys of what was not measured of every class are positions of classes.
+    Rows without a label, if they were measured, are the last class. Keys of what was
+    not measured of every class are positions of classes.
 
     Parameters
     ----------
@@ -352,9 +355,18 @@ class Measured:
 Table = tuple[tuple["Hashable", ...], tuple[Any, ...], "Floats", float]
 
 
-def scope_of(positions: Sequence[int], scopes: Sequence[Hashable]) -> Hashable:
+def having_pairs(positions: Iterable[int], classes: Classes) -> list[int]:
+    """Give the classes that release together what those with tables of pairs do.
+
+    Rows without a label do so only if no class has such tables.
+    """
+    found = [*positions]
+    return [c for c in found if classes.scopes[c] is not UNLABELLED] or found
+
+
+def scope_of(positions: Sequence[int], classes: Classes) -> Hashable:
     """Give the scope of a release of some classes: of several, every row is charged."""
-    return scopes[positions[0]] if len(positions) == 1 else None
+    return classes.scopes[positions[0]] if len(positions) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -377,11 +389,13 @@ class Described:
         classes = self.metadata.classes
         for c, size in enumerate(known_sizes(classes, self.rounds).tolist()):
             scope = classes.scopes[c]
+            label = UNLABELLED.value if scope is UNLABELLED else scope
             for columns, bins, values, std in self._of_class(c, size):
-                yield Measurement(columns, bins, values, float(std), scope)
-        scope = scope_of([*self.pairs], classes.scopes)
+                yield Measurement(columns, bins, values, float(std), label)
+        scope = scope_of(having_pairs(self.pairs, classes), classes)
+        label = UNLABELLED.value if scope is UNLABELLED else scope
         for columns, bins, values, std in self._of_all():
-            yield Measurement(columns, bins, values, float(std), scope)
+            yield Measurement(columns, bins, values, float(std), label)
 
     @property
     def _names(self) -> tuple[Hashable, ...]:
@@ -403,9 +417,13 @@ class Described:
 
     def _of_class(self, c: int, size: float) -> Iterator[Table]:
         """Give columns, bins, values and noise of the tables of one class."""
-        classes, domains, names = self.metadata.classes, self.metadata.domains, self._names
-        if classes.noise_std:
-            yield (), (), np.array(classes.counts[c]), classes.noise_std
+        classes, domains, names = (
+            self.metadata.classes,
+            self.metadata.domains,
+            self._names,
+        )
+        if noise_std := classes.noise_stds[c]:
+            yield (), (), np.array(classes.counts[c]), noise_std
         for one in self.rounds[c]:
             released = one.released
             if np.isfinite(released.size_std):
@@ -452,8 +470,8 @@ class Described:
             for (k, j), values in zip(places, self.groups.counts, strict=True):
                 own = relations.measured[k]
                 given = (names[own.parent],)
-                both = tuple(Bin("rank", part, given) for part in pairwise(ends)), bins[j]
-                yield (names[own.child], names[j]), both, values, std
+                ranked = tuple(Bin("rank", part, given) for part in pairwise(ends))
+                yield (names[own.child], names[j]), (ranked, bins[j]), values, std
 
 
 def _bins_of_cells(domain: ColumnDomain, edges: Floats | None) -> tuple[Bin, ...]:
@@ -572,6 +590,7 @@ def measure(
         Public.
     """
     domains, prior = metadata.domains, metadata.classes.prior
+    codes = metadata.classes.codes
     mus = np.array([plan.marginals.mu for plan in plans])
     rounds: list[list[Round]] = [[] for _ in plans]
     marginals = flat_marginals(domains, len(plans))
@@ -595,7 +614,7 @@ def measure(
         # 2 columns again, where one nearly determines the other
         found = _related(rows, metadata, plans, accountant, found, in_order)
     for c, plan in enumerate(plans):
-        own, scope = rows.parts_of_class(c), metadata.classes.scopes[c]
+        own, scope = rows.parts_of_class(codes[c]), metadata.classes.scopes[c]
         if plan.triples.mu:  # 3 columns
             # With what relations would have had, if there are none.
             spare = plan.relations.mu if found.cells is None else 0.0
@@ -632,9 +651,11 @@ def _with_pairs(
 ) -> Measured:
     """Measure tables of two columns in every class that can afford them, and in all."""
     bins, classes = known.bins, metadata.classes
-    having = [c for c, plan in enumerate(plans) if plan.pairs.mu]
-    plan, scope = plans[having[0]], scope_of(having, classes.scopes)
-    parts, n_rows = rows.parts_of_class(*having), float(classes.counts[having].sum())
+    every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
+    having = having_pairs(every, classes)
+    plan, scope = plans[having[0]], scope_of(having, classes)
+    parts = rows.parts_of_class(*(classes.codes[c] for c in having))
+    n_rows = float(classes.counts[having].sum())
     chosen = every_pair(bins)
     if plan.choice.mu:
         # Columns that are independent in every class are not in all of them together.
@@ -659,7 +680,7 @@ def _with_pairs(
         )
     pairs = {
         c: measure_pairs(
-            rows.parts_of_class(c),
+            rows.parts_of_class(classes.codes[c]),
             bins,
             chosen,
             classes.counts[c],
@@ -667,14 +688,12 @@ def _with_pairs(
             mu=plans[c].pairs.mu,
             scope=classes.scopes[c],
         )
-        for c in having
+        for c in every
     }
     return replace(known, pairs=pairs, together=together)
 
 
-def pooled(
-    values: Sequence[Floats], prior: Floats, positions: Sequence[int]
-) -> Floats:
+def pooled(values: Sequence[Floats], prior: Floats, positions: Sequence[int]) -> Floats:
     """Give the mean of some classes, by their shares of the rows."""
     weights = prior[positions] / prior[positions].sum()
     return np.asarray(weights @ np.array([values[c] for c in positions]))
@@ -689,14 +708,16 @@ def _related(
     marginals: list[list[MarginalTransform]],
 ) -> Measured:
     """Add the relations, which the tables of pairs show, measured in finer cells."""
-    bins, classes, having = known.bins, metadata.classes, [*known.pairs]
+    bins, classes = known.bins, metadata.classes
+    having = having_pairs(known.pairs, classes)
     starts, n_columns = bins.starts, len(bins.sizes)
     relations = find_relations(known.pairs, known.shares, starts, known.together)
     known = replace(known, relations=relations)
     mu = plans[having[0]].relations.mu
     if not mu:
         return known
-    parts, scope = rows.parts_of_class(*having), scope_of(having, classes.scopes)
+    parts = rows.parts_of_class(*(classes.codes[c] for c in having))
+    scope = scope_of(having, classes)
     of_cells, of_groups = mus_of_relations(mu, n_columns)
     n_strong = sum(own.strong for own in relations.each)
     n_rows = sum(plans[c].n_rows for c in having)

@@ -21,7 +21,9 @@ PATEGAN_SHARES = {"measured": 0.05, "marginals": 0.25}
 DPSGD_SHARES = (0.02, 0.1)  # at least and at most: as much as the signal needs
 TRIPLE_SHARES = (0.02, 0.03, 0.05, 0.1)  # the first one that is enough
 CLASSIFIER_SHARE = 0.05  # PATE-TripleGAN's classifier, at most
-PSEUDO_LABELS_SHARE = 0.05  # of the budget of unlabelled rows: counts of pseudo-labels
+# Of the budget of rows without a label, which is a fit's own: they are other rows.
+UNLABELLED_SHARE = 0.01  # their number
+PSEUDO_LABELS_SHARE = 0.05  # counts of their pseudo-labels, where there is training
 
 # Of what is left to the measurements of a class, where it can afford them.
 TRIPLES_SHARE = 0.25  # tables of three columns; the rest is shared out as without them

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from skdpsynth.sampling import DrawRanks
     from skdpsynth.table import Metadata, PrivateRows, TableRows
 
+    Floats = NDArray[np.float64]
 
 _CELLS = 32  # of a number, where nothing is known of it
 
@@ -157,8 +158,36 @@ class InitialFactors:
         self.generator.lend(borrowers(known, n_rows))
 
 
+# Of a share of a class that has no tables of pairs, beside rows without a label: by so
+# much it errs at most, since it was drawn to those of all, whatever the noise of 10
+# rows. On Thyroid with 10 % of the labels (validation, 10 seeds) the AUROC of two
+# classifiers was 0.894 with it and 0.845 without; at 0.05 it was 0.896, and the shares
+# of bins in the two rare classes were further off (0.189 and 0.139; 0.176 and 0.132).
+_MOST_ERROR = 0.1
+
+
+def doubt(shares: Sequence[Floats], counts: Floats, stds: Floats) -> float:
+    """Say by how much rows without a label differ from a mixture of the classes.
+
+    Of shares of bins (n_classes + 1, D), the last those of rows without a label, whose
+    counts have noise `stds`: the root of the mean squared difference over its variance,
+    of the noise and of what the rows of a sample are; at least 1. It is near 1 where
+    labels are missing at random, and what it is above 1 is no noise.
+    """
+    own = np.array(shares)
+    variances = (stds[:, None] ** 2 + counts[:, None] * own) / counts[:, None] ** 2
+    weights = np.append(counts[:-1] / -counts[:-1].sum(), 1.0)
+    off, variance = weights @ own, weights**2 @ variances
+    squares = off**2 / np.maximum(variance, 1e-300)
+    return max(math.sqrt(float(squares.mean())), 1.0)
+
+
 class InitialMixture:
-    """Measured marginals, and a mixture that is fitted to tables of two and three."""
+    """Measured marginals, and a mixture that is fitted to tables of two and three.
+
+    Rows without a label, the last class if they were measured, are fitted as a mixture
+    of the others. All classes are then in one fit, also those without tables.
+    """
 
     def __init__(
         self,
@@ -168,38 +197,25 @@ class InitialMixture:
         seed: int,
         device: torch.device,
     ) -> None:
-        self.model, bins = measured.model, measured.bins
-        counts, prior = (
-            self.model.metadata.classes.counts,
-            self.model.metadata.classes.prior,
-        )
-        self._bins, shares = bins, measured.shares
+        self.model, bins = measured.model.labelled, measured.bins
+        counts = measured.model.metadata.classes.counts
+        prior = self.model.metadata.classes.prior
+        shares, joint = measured.shares[: len(prior)], len(plans) > len(prior)
+        stds = np.array([plan.marginals.noise_std for plan in plans])
+        self._bins = bins
         self._released: dict[int, ReleasedClass] = {}
-        for c, plan in enumerate(plans):
-            if c not in measured.pairs and not plan.n_iter:
-                continue
-            nothing = PairTables.nothing(int(bins.starts[-1]), counts[c])
-            pairs, triples = measured.pairs.get(c, nothing), None
-            if c in measured.triples:
-                own = measured.triples[c]
-                triples = TripleLoss(
-                    bins.starts, *own, n_rows=pairs.n_rows, device=device
-                )
-            self._released[c] = ReleasedClass(
-                pairs.n_rows,
-                shares[c],
-                plan.marginals.noise_std,
-                *pairs[:3],
-                triples,
-                device,
-            )
-            if c in measured.pairs:
-                most = most_tables(len(bins.sizes))
-                self._released[c].chosen = len(pairs.pairs) / most
-        known = list(self._released)
+        for c, plan in enumerate(plans[: len(prior)]):
+            if c in measured.pairs or plan.n_iter or joint:
+                std = stds[c]
+                if joint and c not in measured.pairs:
+                    std = min(std, _MOST_ERROR * counts[c])
+                own = released_class(measured, c, counts[c], std, device)
+                if joint and c not in measured.pairs:
+                    own.chosen = 0.0
+                self._released[c] = own
         mixtures = [
             Mixture.independent(share, rank)
-            for share, rank in zip(shares, measured.ranks, strict=True)
+            for share, rank in zip(shares, measured.ranks, strict=False)
         ]
         followers, relations = None, measured.relations
         if relations is not None:
@@ -211,21 +227,26 @@ class InitialMixture:
         self.generator = MixtureGenerator(mixtures, bins.starts, followers)
         scores = bins.normal_scores(prior @ np.array(shares))
         self._heads = Heads(bins.starts, scores, device)
-        together = None
+        known, together = list(self._released), []
         if measured.together is not None:
             weights = np.array([prior[c] * (c in measured.pairs) for c in known])
             weights /= weights.sum()
-            own = measured.together
-            released = ReleasedClass(
-                own.n_rows,
+            own = ReleasedClass(
+                measured.together.n_rows,
                 weights @ np.array([shares[c] for c in known]),
                 math.inf,  # classes know theirs better
-                *own[:3],
+                *measured.together[:3],
                 None,
                 device,
             )
-            of_classes = torch.as_tensor(weights, dtype=torch.float32, device=device)
-            together = Together(released, of_classes)
+            own.chosen = len(measured.together.pairs) / most_tables(len(bins.sizes))
+            together.append(Together(own, torch.from_numpy(weights).float().to(device)))
+        if joint:  # rows without a label
+            factor = doubt(measured.shares, counts, stds)
+            last = len(prior), counts[-1], stds[-1]
+            own = released_class(measured, *last, device, factor)
+            weights = prior / prior.sum()
+            together.append(Together(own, torch.from_numpy(weights).float().to(device)))
         fit = Fit(
             list(self._released.values()),
             prior[known],
@@ -278,6 +299,37 @@ class InitialMixture:
         if self.generator.followers is not None:
             prior = self.model.metadata.classes.prior
             self.generator.followers.compare(mixtures, prior, self._bins.starts)
+
+
+def released_class(
+    measured: Measured,
+    c: int,
+    n_rows: float,
+    share_std: float,
+    device: torch.device,
+    doubt: float = 1.0,
+) -> ReleasedClass:
+    """Give what was measured of a class to the fit, its noise times `doubt`."""
+    bins = measured.bins
+    nothing = PairTables.nothing(int(bins.starts[-1]), n_rows)
+    pairs, triples = measured.pairs.get(c, nothing), None
+    if c in measured.triples:
+        groups, of_three, counts, std = measured.triples[c]
+        own = groups, of_three, counts, doubt * std
+        triples = TripleLoss(bins.starts, *own, n_rows=pairs.n_rows, device=device)
+    released = ReleasedClass(
+        pairs.n_rows,
+        measured.shares[c],
+        doubt * share_std,
+        pairs.counts,
+        pairs.measured,
+        doubt * pairs.noise_std,
+        triples,
+        device,
+    )
+    if c in measured.pairs:
+        released.chosen = len(pairs.pairs) / most_tables(len(bins.sizes))
+    return released
 
 
 class InitialNetwork:

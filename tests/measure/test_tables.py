@@ -23,10 +23,10 @@ from skdpsynth.measure._tables import (
     ColumnBins,
     all_pairs,
     bins_of_pairs,
-    few_rows,
-    measure_moments,
     choose_pairs,
     every_pair,
+    few_rows,
+    measure_moments,
     measure_pairs,
     measure_triples,
     moments_share,
@@ -215,7 +215,7 @@ def test_without_noise_the_tables_are_exact():
 
 def test_tables_deny_a_number_of_rows_that_is_not_theirs():
     """As of a fold of the table that the schema describes."""
-    rows, bins, shares = table(5)
+    rows, bins, _ = table(5)
     accountant = PrivacyAccountant(20.0, 1e-5)
     settings = {"mu": 1.0, "scope": None}
     for said, found in ((10 * N_ROWS, N_ROWS), (N_ROWS + 2, N_ROWS + 2)):
