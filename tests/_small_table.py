@@ -33,11 +33,11 @@ def make_table(n_rows=150, seed=0):
     )
 
 
-def all_rows(rows, position):
+def all_rows(rows, *positions):
     """A twin of `PrivateRows.of_class`: rows of all classes."""
     return PrivateRows(rows.uniforms, rows.category_codes, rows.class_codes)
 
 
-def all_parts(rows, position):
+def all_parts(rows, *positions):
     """A twin of `PrivateRows.parts_of_class`: the same in parts."""
-    return Parts.of(all_rows(rows, position))
+    return Parts.of(all_rows(rows, *positions))

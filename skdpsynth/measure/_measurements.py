@@ -456,7 +456,8 @@ class Described:
         if self.together is not None:
             yield from self._of_pairs(self.together)
         if self.cells is not None:
-            assert relations is not None and relations.finer is not None
+            assert relations is not None
+            assert relations.finer is not None
             columns = relations.finer.bins.columns
             for own, values in zip(relations.measured, self.cells.counts, strict=True):
                 pair = own.parent, own.child
