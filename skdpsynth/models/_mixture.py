@@ -557,7 +557,8 @@ def slopes_of_loss(
         by_logs[kept] = own * (by_own - own @ by_own) / n_cells
         distances.append(distance)
     if together is not None:
-        mixed = together.prior @ weights
+        prior = torch.as_tensor(together.prior).to(weights)
+        mixed = prior @ weights
         kept = torch.nonzero(mixed >= _LEAST_WEIGHT).squeeze(1)
         own, of_kept = mixed[kept], probabilities.index_select(0, kept)
         distance, by_own, by_all = together.released.distance(
@@ -566,7 +567,7 @@ def slopes_of_loss(
         by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
         of_class = weights[:, kept]
         beside = by_own - (of_class @ by_own)[:, None]
-        by_log_weights[:, kept] += together.prior[:, None] * of_class * beside / n_cells
+        by_log_weights[:, kept] += prior[:, None] * of_class * beside / n_cells
         distances.append(distance)
     by_changes = by_shares.mul_(probabilities)
     by_changes -= probabilities * heads.by_column(by_changes)
@@ -578,15 +579,15 @@ class Together(NamedTuple):
     """Rows of which nobody knows the class: a mixture of all classes."""
 
     released: ReleasedClass
-    prior: Tensor  # (n_classes,), shares of the classes
+    prior: Floats  # (n_classes,), shares of the classes among them
 
 
 class Fit:
     """One set of components for all classes, each with weights of its own.
 
     Minimises the loss of `slopes_of_loss` by Adam; components start from the marginals
-    of a class and a tree of its pairs, or of those of the `unlabelled` rows where it
-    has none. `prior` (n_classes,) are the classes' shares.
+    of a class and a tree of its pairs, or of those of all rows `together` where it has
+    none. `prior` (n_classes,) are the classes' shares.
     """
 
     def __init__(
@@ -597,14 +598,11 @@ class Fit:
         *,
         seed: int,
         device: torch.device,
-        unlabelled: ReleasedClass | None = None,
+        together: Together | None = None,
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
-        self._together, every = None, [*released]
-        if unlabelled is not None:
-            shares = torch.as_tensor(prior / prior.sum(), dtype=torch.float32)
-            self._together = Together(unlabelled, shares.to(device))
-            every.append(unlabelled)
+        self._together = together
+        every = [*released, together.released] if together else [*released]
         n_classes, n_bins = len(released), int(heads.starts[-1])
         least, most = _COMPONENTS
         n_columns = len(heads.starts) - 1

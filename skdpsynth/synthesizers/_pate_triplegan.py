@@ -402,10 +402,11 @@ class PATETripleGANSynthesizer(ClassGAN):
     released, and their target is the constant "fake", so a row is in a sum as its own
     term only. Where no class trains and some have tables of two columns, unlabelled
     rows are charged instead for their number and, if that is enough, for the same
-    measurements as a class. A row is labelled or it is not, and either kind has the whole budget; a
-    person with rows of both kinds is charged twice. All is reserved without regard to
-    whether there are unlabelled rows. The noise of gradients is floating-point Gaussian
-    noise from the operating system's entropy; all other noise is discrete.
+    measurements as a class. A row is labelled or it is not, and either kind has the
+    whole budget; a person with rows of both kinds is charged twice. All is reserved
+    without regard to whether there are unlabelled rows. The noise of gradients is
+    floating-point Gaussian noise from the operating system's entropy; all other noise
+    is discrete.
 
     **What the paper does, and why it is not private.** It shows the discriminator
     unlabelled rows with the teachers' majority on them (``r_c``) and labels by a
