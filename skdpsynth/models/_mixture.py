@@ -523,7 +523,7 @@ class Together(NamedTuple):
     """Tables of several classes together, and the shares of the classes in them."""
 
     released: ReleasedClass
-    prior: Tensor  # (n_classes,), of those that are fitted; with sum 1
+    prior: Floats  # (n_classes,), of those that are fitted; with sum 1
 
 
 def slopes_of_loss(
@@ -570,8 +570,9 @@ def slopes_of_loss(
         by_own, kept, own = add(one, weight)
         by_logs[kept] = own * by_own / n_cells
     for several in together:
-        by_own, kept, _ = add(several.released, several.prior @ weights)
-        of_classes = several.prior[:, None] * weights[:, kept]
+        prior = torch.as_tensor(several.prior).to(weights)
+        by_own, kept, _ = add(several.released, prior @ weights)
+        of_classes = prior[:, None] * weights[:, kept]
         by_classes = (of_classes * by_own).sum(1, keepdim=True)
         by_log_weights[:, kept] += of_classes * by_own / n_cells
         by_log_weights -= weights * by_classes / n_cells

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from scipy.optimize import nnls
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import (
@@ -166,20 +167,37 @@ class InitialFactors:
 _MOST_ERROR = 0.1
 
 
-def doubt(shares: Sequence[Floats], counts: Floats, stds: Floats) -> float:
-    """Say by how much rows without a label differ from a mixture of the classes.
+_SUM = 1e4  # weight of the sum of shares, in noise deviations: as good as exact
+
+
+def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, float]:
+    """Say how rows without a label are a mixture of the classes, and with what doubt.
 
     Of shares of bins (n_classes + 1, D), the last those of rows without a label, whose
-    counts have noise `stds`: the root of the mean squared difference over its variance,
-    of the noise and of what the rows of a sample are; at least 1. It is near 1 where
-    labels are missing at random, and what it is above 1 is no noise.
+    counts have noise `stds`. Where labels are missing at random, the shares of the
+    classes among these rows are those of `counts`, and their bins differ from such a
+    mixture by noise. Where they differ by more, the shares that fit best are taken, if
+    they fit better: labels may be missing more often in one class. The doubt is the
+    root of the mean squared difference over its variance, of noise and of what the rows
+    of a sample are; at least 1. What it is above 1 is no noise.
     """
-    own = np.array(shares)
-    variances = (stds[:, None] ** 2 + counts[:, None] * own) / counts[:, None] ** 2
-    weights = np.append(counts[:-1] / -counts[:-1].sum(), 1.0)
-    off, variance = weights @ own, weights**2 @ variances
-    squares = off**2 / np.maximum(variance, 1e-300)
-    return max(math.sqrt(float(squares.mean())), 1.0)
+    variances = (stds[:, None] ** 2 + counts[:, None] * shares) / counts[:, None] ** 2
+
+    def doubt(prior: Floats) -> tuple[float, Floats]:
+        variance = variances[-1] + prior**2 @ variances[:-1]
+        scale = 1.0 / np.sqrt(np.maximum(variance, 1e-300))
+        off = scale * (shares[-1] - prior @ shares[:-1])
+        return max(math.sqrt(float((off**2).mean())), 1.0), scale
+
+    prior = counts[:-1] / counts[:-1].sum()
+    found, scale = doubt(prior)
+    if found == 1.0:
+        return prior, found
+    design = np.vstack([(scale * shares[:-1]).T, np.full(len(prior), _SUM)])
+    fitted, _ = nnls(design, np.append(scale * shares[-1], _SUM))
+    fitted /= fitted.sum()
+    less, _ = doubt(fitted)
+    return (fitted, less) if less < found else (prior, found)
 
 
 class InitialMixture:
@@ -240,13 +258,11 @@ class InitialMixture:
                 device,
             )
             own.chosen = len(measured.together.pairs) / most_tables(len(bins.sizes))
-            together.append(Together(own, torch.from_numpy(weights).float().to(device)))
+            together.append(Together(own, weights))
         if joint:  # rows without a label
-            factor = doubt(measured.shares, counts, stds)
-            last = len(prior), counts[-1], stds[-1]
-            own = released_class(measured, *last, device, factor)
-            weights = prior / prior.sum()
-            together.append(Together(own, torch.from_numpy(weights).float().to(device)))
+            among, doubt = as_a_mixture(np.array(measured.shares), counts, stds)
+            place = measured, len(prior), counts[-1], stds[-1]
+            together.append(Together(released_class(*place, device, doubt), among))
         fit = Fit(
             list(self._released.values()),
             prior[known],

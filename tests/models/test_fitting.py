@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models import Fit, Heads, ReleasedClass, _mixture
+from skdpsynth.models import Fit, Heads, ReleasedClass, Together, _mixture
 from skdpsynth.models._mixture import _BUMP, _LOGIT
 from skdpsynth.privacy import measured_cells
 
@@ -143,7 +143,7 @@ def test_several_classes_together_are_their_mixture_in_the_loss():
     whole = stated_loss(classes, *start, n_classes=2) + more
     expected = torch.autograd.grad(whole, given)
     with torch.no_grad():
-        together = [_mixture.Together(both, prior)]
+        together = [Together(both, prior.numpy())]
         _, *found = _mixture.slopes_of_loss(
             classes, *start, n_classes=2, together=together
         )
@@ -317,8 +317,7 @@ def test_rows_without_a_label_say_what_noisy_classes_do_not():
     noisy = [released(own, noise_std=400.0, seed=c) for c, own in enumerate(each)]
     both = released(np.tensordot(prior, each, 1), noise_std=20.0, seed=2)
     settings, errors = {"seed": 0, "device": CPU}, []
-    mixed = _mixture.Together(both, torch.from_numpy(prior).float())
-    for together in ([mixed], []):
+    for together in ([Together(both, prior)], []):
         found = Fit(noisy, prior, heads, together=together, **settings).components()
         made = [own.mixture(heads, np.zeros((2, 12))) for own in found]
         own = [error(*pair) for pair in zip(made, each, strict=True)]

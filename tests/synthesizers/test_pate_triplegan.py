@@ -26,7 +26,7 @@ from skdpsynth.privacy import _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _pate_triplegan as players
-from skdpsynth.synthesizers._base import WholeTable, doubt
+from skdpsynth.synthesizers._base import WholeTable, as_a_mixture
 from skdpsynth.table import Classes
 from skdpsynth.training import TeacherEnsemble, _unlabelled
 
@@ -139,28 +139,35 @@ def test_the_budget_of_rows_without_a_label_is_their_own():
 
 
 def test_doubt_is_the_root_mean_square_in_standard_deviations():
-    """By hand, of two bins and two classes; and 1 for a sample of a mixture."""
-    shares = np.array([[0.2, 0.8], [0.6, 0.4], [0.9, 0.1]])
+    """By hand, of three bins and two classes, that no mixture fits."""
+    shares = np.array([[0.2, 0.7, 0.1], [0.6, 0.3, 0.1], [0.3, 0.2, 0.5]])
     counts, stds = np.array([300.0, 100.0, 500.0]), np.array([5.0, 4.0, 3.0])
+    prior, doubt = as_a_mixture(shares, counts, stds)
     squares = []
-    for b in range(2):
-        mixed = 0.75 * shares[0, b] + 0.25 * shares[1, b]
-        errors = [(stds[c] ** 2 + counts[c] * shares[c, b]) for c in range(3)]
-        of_mixture = 0.75**2 * errors[0] / 300**2 + 0.25**2 * errors[1] / 100**2
-        squares.append((shares[2, b] - mixed) ** 2 / (of_mixture + errors[2] / 500**2))
-    assert doubt(shares, counts, stds) == pytest.approx(math.sqrt(np.mean(squares)))
-    rng, found = np.random.default_rng(0), []
-    each = rng.dirichlet(np.ones(200), 2)
-    truth = np.vstack([each, [0.75, 0.25] @ each])
-    counts = np.array([30_000.0, 10_000.0, 90_000.0])
+    for b in range(3):
+        variances = (stds**2 + counts * shares[:, b]) / counts**2
+        variance = variances[2] + prior[0] ** 2 * variances[0]
+        variance += prior[1] ** 2 * variances[1]
+        off = shares[2, b] - prior[0] * shares[0, b] - prior[1] * shares[1, b]
+        squares.append(off**2 / variance)
+    assert doubt == pytest.approx(math.sqrt(np.mean(squares)))
+    assert doubt > 5.0
+
+
+@pytest.mark.parametrize("among", [(0.75, 0.25), (0.2, 0.8), (1.0, 0.0)])
+def test_labels_missing_more_often_in_a_class_are_no_doubt(among):
+    """The shares of the classes among the rows without a label are then found."""
+    rng, counts = np.random.default_rng(0), np.array([30_000.0, 10_000.0, 90_000.0])
+    each = rng.dirichlet(np.ones(100), 2)
+    truth, found = np.vstack([each, among @ each]), []
     for _ in range(20):
-        noisy = np.array(
-            [rng.multinomial(int(n), p) for n, p in zip(counts, truth, strict=True)]
-        ) + rng.normal(0, 5.0, truth.shape)
-        found.append(doubt(noisy / counts[:, None], counts, np.full(3, 5.0)))
+        rows = [rng.multinomial(int(n), p) for n, p in zip(counts, truth, strict=True)]
+        noisy = np.array(rows) + rng.normal(0, 5.0, truth.shape)
+        shares = np.maximum(noisy, 0.0) / counts[:, None]
+        prior, doubt = as_a_mixture(shares, counts, np.full(3, 5.0))
+        assert prior == pytest.approx(among, abs=0.02)
+        found.append(doubt)
     assert 1.0 <= np.mean(found) < 1.1
-    noisy = truth[[0, 1, 0]]  # all rows without a label are of one class
-    assert doubt(noisy, counts, np.full(3, 5.0)) > 2.0
 
 
 def test_labelled_rows_counted_at_the_cost_of_others_are_caught(monkeypatch):
