@@ -40,6 +40,7 @@ from skdpsynth.measure._tables import (
     borrowers,
     choose_bins,
     most_tables,
+    with_together,
 )
 
 __all__ = [
@@ -81,4 +82,5 @@ __all__ = [
     "raked",
     "remarks",
     "strongest_tree",
+    "with_together",
 ]

@@ -424,7 +424,8 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
         choice = pairs * math.sqrt(CHOICE_SHARE)
     if len(having) > 1 and pairs < math.inf:
         largest = max(plan.n_rows for plan in having)
-        share = TOGETHER_SHARES[is_scarce(largest, n_columns, pairs)]
+        clear, scarce = TOGETHER_SHARES
+        share = scarce if is_scarce(largest, n_columns, pairs) else clear
         together = _without(pairs, choice) * math.sqrt(share)
     found = []
     for plan in plans:

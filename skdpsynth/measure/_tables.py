@@ -38,7 +38,7 @@ from skdpsynth.table import (
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -589,6 +589,25 @@ def measure_pairs(
     if abs(counted - n_rows) > _DENIED * std + 1.0:
         n_rows = float(max(counted, 1.0))
     return PairTables(counts.astype(np.float32), measured, noise_std, n_rows, pairs)
+
+
+def with_together(
+    pairs: Mapping[int, PairTables], together: PairTables
+) -> dict[int, PairTables]:
+    """Correct the tables of each class by those of all these classes together.
+
+    What the sum of the classes lacks is shared out by their variances: the best linear
+    unbiased estimate of each class (weighted least squares).
+    """
+    total = together.noise_std**2 + sum(own.noise_std**2 for own in pairs.values())
+    beside = together.counts - np.sum([own.counts for own in pairs.values()], axis=0)
+    found = {}
+    for c, own in pairs.items():
+        part = own.noise_std**2 / max(total, 1e-300)
+        counts = (own.counts + part * beside).astype(np.float32)
+        noise_std = own.noise_std * math.sqrt(1.0 - part)
+        found[c] = own._replace(counts=counts, noise_std=noise_std)
+    return found
 
 
 def measure_triples(

@@ -33,6 +33,7 @@ from skdpsynth.measure import (
     measure,
     measured_form,
     most_tables,
+    with_together,
 )
 from skdpsynth.models import (
     BinScores,
@@ -276,11 +277,15 @@ class InitialMixture:
         )
         for c, components in self._components.items():
             mixtures[c] = components.mixture(self._heads, mixtures[c].ranks)
-        self._scores = {
-            c: BinScores(mixtures[c], bins.starts)
-            for c in self._released
-            if plans[c].n_iter
-        }
+        trained = [c for c in self._released if plans[c].n_iter]
+        if measured.together is not None:  # which a class alone is not fitted to
+            pairs = with_together(measured.pairs, measured.together)
+            measured = replace(measured, pairs=pairs)
+            for c in trained:
+                own = released_class(measured, c, counts[c], stds[c], device)
+                own.with_triples = True
+                self._released[c] = own
+        self._scores = {c: BinScores(mixtures[c], bins.starts) for c in trained}
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Give the scores of the bins of the rows of a class."""

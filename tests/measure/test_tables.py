@@ -21,6 +21,7 @@ from skdpsynth.measure import (
 from skdpsynth.measure._allocation import table_bins
 from skdpsynth.measure._tables import (
     ColumnBins,
+    PairTables,
     all_pairs,
     bins_of_pairs,
     choose_pairs,
@@ -37,6 +38,7 @@ from skdpsynth.measure._tables import (
     planned_tables,
     triple_groups,
     triple_noise_std,
+    with_together,
 )
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountant
 from skdpsynth.privacy._tables import exact_pair_counts
@@ -225,6 +227,29 @@ def test_tables_deny_a_number_of_rows_that_is_not_theirs():
     empty = rows[:0]
     own = measure_pairs(empty, bins, pairs, 9e5, accountant, **settings)
     assert 1 <= own.n_rows < 100
+
+
+def test_classes_are_corrected_by_tables_of_all_of_them():
+    """The estimate of weighted least squares, cell by cell, and its variance."""
+    rng, stds, std = np.random.default_rng(0), [3.0, 5.0, 8.0], 4.0
+    measured = np.ones((2, 2), dtype=bool)
+
+    def tables(noise_std):
+        counts = rng.normal(50, 20, (2, 2)).astype(np.float32)
+        return PairTables(counts, measured, noise_std, 100.0, np.array([[0, 1]]))
+
+    each, together = {c: tables(own) for c, own in enumerate(stds)}, tables(std)
+    found = with_together(each, together)
+    design = np.vstack([np.eye(3), np.ones(3)])
+    weights = np.diag([own**-2 for own in (*stds, std)])
+    covariance = np.linalg.inv(design.T @ weights @ design)
+    for cell in np.ndindex(2, 2):
+        seen = [own.counts[cell] for own in (*each.values(), together)]
+        expected = covariance @ design.T @ weights @ seen
+        ours = [found[c].counts[cell] for c in range(3)]
+        np.testing.assert_allclose(ours, expected, rtol=1e-5)
+    variances = [own.noise_std**2 for own in found.values()]
+    np.testing.assert_allclose(variances, np.diag(covariance), rtol=1e-6)
 
 
 # --- Triples and moments: measured ------------------------------------------------
