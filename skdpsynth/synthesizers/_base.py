@@ -167,9 +167,9 @@ class InitialFactors:
 _MOST_ERROR = 0.1
 
 
-# The doubt that is left by shares of classes that fit better, to be taken for real. With
-# labels missing at random they left 85 % of it or more (20 fits of Adult and Thyroid);
-# with three in four of one class missing and nine in ten of the other, 65 % or less.
+# Part of the doubt that other shares of the classes leave at most, to be taken. Labels
+# missing at random: they left 85 % or more (20 fits of Adult and Thyroid); missing to
+# 75 % in one class and 90 % in the other: 65 % or less (3 fits of Adult).
 _BETTER = 0.8
 _SUM = 1e4  # weight of the sum of shares, in noise deviations: as good as exact
 
