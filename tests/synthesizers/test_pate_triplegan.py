@@ -165,7 +165,7 @@ def test_labels_missing_more_often_in_a_class_are_no_doubt(among):
         noisy = np.array(rows) + rng.normal(0, 5.0, truth.shape)
         shares = np.maximum(noisy, 0.0) / counts[:, None]
         prior, doubt = as_a_mixture(shares, counts, np.full(3, 5.0))
-        assert prior == pytest.approx(among, abs=0.02)
+        assert prior == pytest.approx(among, abs=0.05)
         found.append(doubt)
     assert 1.0 <= np.mean(found) < 1.1
 
