@@ -41,3 +41,10 @@ def all_rows(rows, *positions):
 def all_parts(rows, *positions):
     """A twin of `PrivateRows.parts_of_class`: the same in parts."""
     return Parts.of(all_rows(rows, *positions))
+
+
+def wide_table(n_rows):
+    """Eight columns of numbers in [0, 1], and a label that knows nothing of them."""
+    numbers = np.random.default_rng(0).uniform(0, 1, (n_rows, 8))
+    table = pd.DataFrame(numbers, columns=[*"abcdefgh"])
+    return table.assign(y=np.resize(["u", "v"], n_rows))

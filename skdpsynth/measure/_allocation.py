@@ -325,8 +325,6 @@ def allocate_measurements(
             triples = of_triples if n_groups else 0.0
         else:  # it has all for its marginals
             n_groups = 0
-    of_cells, _ = mus_of_relations(relations, n_columns)
-    of_one_relation = grid_noise_std(of_cells, 1.0) if relations else 0.0
     fine = math.sqrt(1.0 - coarse_share(largest, n_continuous, n_discrete, mu))
     noise_std = grid_noise_std(mu * fine, math.sqrt(n_columns))
     return Allocation(
@@ -337,10 +335,16 @@ def allocate_measurements(
         pairs=Spend(pairs),
         triples=Spend(triples),
         moments=Spend(moments),
-        relations=Spend(relations, of_one_relation),
+        relations=relation_spend(relations, n_columns),
         n_groups=n_groups,
         few_rows=few,
     )
+
+
+def relation_spend(mu: float, n_columns: int) -> Spend:
+    """Give the planned noise of one relation, which has all of `mu` for finer cells."""
+    of_cells, _ = mus_of_relations(mu, n_columns)
+    return Spend(mu, grid_noise_std(of_cells, 1.0) if mu else 0.0)
 
 
 def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
@@ -419,8 +423,9 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     # Training may leave more to one class than to another.
     pairs = min(plan.pairs.mu for plan in having)
     relations = min(plan.relations.mu for plan in having)
+    few = any(plan.few_rows for plan in having)
     choice = together = 0.0
-    if pairs_chosen(n_columns, few=having[0].few_rows):
+    if pairs_chosen(n_columns, few=few):
         choice = pairs * math.sqrt(CHOICE_SHARE)
     if len(having) > 1 and pairs < math.inf:
         largest = max(plan.n_rows for plan in having)
@@ -436,7 +441,8 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
                 pairs=Spend(_without(rest, choice, together)),
                 choice=Spend(choice),
                 together=Spend(together),
-                relations=replace(plan.relations, mu=relations),
+                relations=relation_spend(relations, n_columns),
+                few_rows=few,
             )
         elif len(having) > 1:
             left = _without(plan.marginals.mu, choice, together, relations)
@@ -461,6 +467,8 @@ def and_unlabelled(
 ) -> tuple[Metadata, list[Allocation]]:
     """Add rows without a label as one more class, if they can afford tables of pairs.
 
+    Some class has such tables.
+
     Parameters
     ----------
     metadata : Metadata
@@ -481,7 +489,7 @@ def and_unlabelled(
         As many.
     """
     classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), noise_std)
-    having = [plan for plan in plans if plan.pairs.mu]
+    having = [plan for plan in plans if plan.pairs.mu]  # at least one
     if len(having) > 1:
         mu = _without(mu, *having[0].mus_together)
 
@@ -502,10 +510,11 @@ def and_unlabelled(
     )
     if not plan.pairs.mu:
         return metadata, list(plans)
-    if having:  # which choose the pairs, and measure relations
-        mu = math.hypot(plan.pairs.mu, plan.choice.mu, plan.relations.mu)
-        pairs = replace(plan.pairs, mu=mu)
-        plan = replace(plan, pairs=pairs, choice=_NOTHING, relations=_NOTHING)
+    # The classes choose the pairs, and measure relations.
+    mu = math.hypot(plan.pairs.mu, plan.choice.mu, plan.relations.mu)
+    plan = replace(plan, pairs=Spend(mu), choice=_NOTHING, relations=_NOTHING)
+    bins = table_bins([*plans, plan], len(metadata.domains))
+    plan = _with_tables(plan, metadata.domains, bins)
     return replace(metadata, classes=classes), [*plans, plan]
 
 

@@ -356,12 +356,11 @@ Table = tuple[tuple["Hashable", ...], tuple[Any, ...], "Floats", float]
 
 
 def having_pairs(positions: Iterable[int], classes: Classes) -> list[int]:
-    """Give the classes that release together what those with tables of pairs do.
+    """Give the classes whose tables of pairs are released together too.
 
-    Rows without a label do so only if no class has such tables.
+    Rows without a label are not among them.
     """
-    found = [*positions]
-    return [c for c in found if classes.scopes[c] is not UNLABELLED] or found
+    return [c for c in positions if classes.scopes[c] is not UNLABELLED]
 
 
 def scope_of(positions: Sequence[int], classes: Classes) -> Hashable:
@@ -392,10 +391,10 @@ class Described:
             label = UNLABELLED.value if scope is UNLABELLED else scope
             for columns, bins, values, std in self._of_class(c, size):
                 yield Measurement(columns, bins, values, float(std), label)
-        scope = scope_of(having_pairs(self.pairs, classes), classes)
-        label = UNLABELLED.value if scope is UNLABELLED else scope
+        having = having_pairs(self.pairs, classes)
+        scope = scope_of(having, classes) if having else None
         for columns, bins, values, std in self._of_all():
-            yield Measurement(columns, bins, values, float(std), label)
+            yield Measurement(columns, bins, values, float(std), scope)
 
     @property
     def _names(self) -> tuple[Hashable, ...]:

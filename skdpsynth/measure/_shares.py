@@ -21,7 +21,7 @@ PATEGAN_SHARES = {"measured": 0.05, "marginals": 0.25}
 DPSGD_SHARES = (0.02, 0.1)  # at least and at most: as much as the signal needs
 TRIPLE_SHARES = (0.02, 0.03, 0.05, 0.1)  # the first one that is enough
 CLASSIFIER_SHARE = 0.05  # PATE-TripleGAN's classifier, at most
-# Of the budget of rows without a label, which is a fit's own: they are other rows.
+# Of the budget of rows without a label: they are in no class, so it is a whole one.
 UNLABELLED_SHARE = 0.01  # their number
 PSEUDO_LABELS_SHARE = 0.05  # counts of their pseudo-labels, where there is training
 

@@ -457,7 +457,7 @@ class ReleasedClass:
     `PairTables`. Noise is in rows. Tables of three columns join the loss once
     `with_triples` is set: they cost most of a step, and help little before pairs fit.
     `chosen` is the share of the planned tables of pairs that was measured: the fewer,
-    the less noise there is to be fitted. It is 0 where other rows alone have some.
+    the less noise there is to be fitted. It is 0 for a class without such tables.
     """
 
     def __init__(
@@ -556,7 +556,7 @@ def slopes_of_loss(
     distances, by_log_weights = [], torch.zeros_like(weights)
 
     def add(one: ReleasedClass, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Add a distance; give its slopes by the weights that count, and which do."""
+        """Add a distance; give its slopes by the weights that matter, and which do."""
         # What the class will not keep does not matter to it now.
         kept = torch.nonzero(own >= _LEAST_WEIGHT).squeeze(1)
         own = own[kept] / own[kept].sum()

@@ -555,8 +555,10 @@ class PATETripleGANSynthesizer(ClassGAN):
         # Rows without a label are charged, whether or not there are any: here for what
         # is measured of them, or below for the loop. Whether labels may be missing is
         # in the dtype, which is public.
+        # Without a class every row is charged for the plans, which leave nothing.
         target, of_pairs = metadata.layout.label_column, any(p.pairs.mu for p in plans)
-        if target is not None and target.can_be_missing and of_pairs and not trained:
+        may_lack = target is not None and target.can_be_missing
+        if may_lack and metadata.classes.labels and of_pairs and not trained:
             left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
             of_size = accountant.reserve_gaussian(
                 "rows without a label",

@@ -137,6 +137,7 @@ def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
 
     *having, rare = allocate(plan_classes, [*"abc"], counts, domains, mu)
     (shared,) = {plan.mus_together for plan in having}
+    assert len({plan.relations for plan in having}) == 1  # with one noise
     for plan in having:
         own = plan.pairs.mu, plan.triples.mu, plan.marginals.mu
         assert math.hypot(*own, *shared) == pytest.approx(mu)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from _correlated import dependence, make_schema, make_table
-from _releases import flow, influence, watched
+from _releases import GRID, flow, influence, watched
 from _twins import after_encoding
 from _ways import DECLARED, TABLE, WAYS, table_of, without_schema
 from _ways import make_table as small_table
@@ -119,6 +119,37 @@ def test_rows_without_a_label_are_measured_where_there_are_enough():
     assert lines_of_unlabelled(table.assign(y=table["y"].fillna("u"))) == [SIZE]
     whole = table.assign(y=table["y"].eq("u").astype("int8"))  # of a dtype without NaN
     assert lines_of_unlabelled(whole) == []
+
+
+@pytest.mark.parametrize("epsilon", [3.0, np.inf])
+def test_a_table_of_which_no_label_is_released_is_fitted(epsilon):
+    """Every row is charged for what is measured: nothing is left for some of them."""
+    nameless = small_table(3000)[["a", "b", "c"]].assign(y=None).astype({"y": object})
+    settings = {"schema": None, "target": "y", "epsilon": epsilon}
+    with pytest.warns(DegradedResultWarning):
+        fitted = clone(MEASURED).set_params(**settings).fit(nameless)
+    assert len(fitted.classes_) == 0
+    assert len(fitted.sample(5)) == 5
+
+
+def test_marginals_have_the_noise_that_was_planned():
+    """However many rows lack a label: 30 for each that has one."""
+    table = small_table(62_000)[["a", "b", "y"]]
+    table["y"] = table["y"].where(table.index < 2000)
+    columns = {name: DECLARED.columns[name] for name in table}
+    schema = TableSchema(columns, target="y")
+    fitted = clone(MEASURED).set_params(schema=schema, epsilon=0.8).fit(table)
+    counts = table["y"].value_counts().to_dict()
+    planned = fitted.plan(class_counts=counts).set_index("class")
+    lines = {
+        entry.scope: entry.noise_std / GRID
+        for entry in fitted.privacy_report().entries
+        if entry.name == "marginals"
+    }
+    assert UNLABELLED in lines
+    for label in "uv":
+        found = lines[f"class {label}"]
+        assert found == pytest.approx(planned.loc[label, "noise_std"], rel=0.03)
 
 
 def test_measurements_of_rows_without_a_label_are_listed_and_saved(tmp_path):
@@ -276,9 +307,6 @@ def mostly_unlabelled():
     table = small_table(600)
     table.loc[np.arange(600) % 10 > 0, "y"] = None
     return table
-
-
-# A row with a label moves what unlabelled rows pay for.
 
 
 def test_parts_after_sorting_by_value_are_caught(monkeypatch):
