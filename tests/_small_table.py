@@ -33,11 +33,18 @@ def make_table(n_rows=150, seed=0):
     )
 
 
-def all_rows(rows, position):
+def all_rows(rows, *positions):
     """A twin of `PrivateRows.of_class`: rows of all classes."""
     return PrivateRows(rows.uniforms, rows.category_codes, rows.class_codes)
 
 
-def all_parts(rows, position):
+def all_parts(rows, *positions):
     """A twin of `PrivateRows.parts_of_class`: the same in parts."""
-    return Parts.of(all_rows(rows, position))
+    return Parts.of(all_rows(rows, *positions))
+
+
+def wide_table(n_rows):
+    """Eight columns of numbers in [0, 1], and a label that knows nothing of them."""
+    numbers = np.random.default_rng(0).uniform(0, 1, (n_rows, 8))
+    table = pd.DataFrame(numbers, columns=[*"abcdefgh"])
+    return table.assign(y=np.resize(["u", "v"], n_rows))

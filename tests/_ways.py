@@ -53,6 +53,7 @@ _MORE = {
         batch_size=600, n_discriminator_steps=2, **_FACTORS, **_SHORT
     ),
     "dpcgan network": DPCGANSynthesizer(**_NETWORK, **_SHORT),
+    "triplegan measured": PATETripleGANSynthesizer(),
     "triplegan factors": PATETripleGANSynthesizer(**_FACTORS, **_VOTES),
     "triplegan network": PATETripleGANSynthesizer(
         desensitization="dpsgd", **_NETWORK, **_VOTES

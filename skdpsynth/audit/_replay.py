@@ -82,6 +82,7 @@ SYNTHESIZERS: dict[str, BaseSynthesizer] = {
     "DPCGAN, sampled": DPCGANSynthesizer(batch_size=10, **_SCRATCH, **_GAN),
     "DPGAN": DPGANSynthesizer(**_GAN),
     "PATETripleGAN": PATETripleGANSynthesizer(**_VOTES),
+    "PATETripleGAN, measured": PATETripleGANSynthesizer(_EPSILON),
     "PATETripleGAN, DP-SGD": PATETripleGANSynthesizer(
         desensitization="dpsgd", **_SCRATCH, **_VOTES
     ),

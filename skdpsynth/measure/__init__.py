@@ -15,6 +15,7 @@ from skdpsynth.measure._allocation import (
     Training,
     allocate,
     allocate_measurements,
+    and_unlabelled,
     measured_form,
 )
 from skdpsynth.measure._discovery import discover, discovery_share
@@ -31,6 +32,7 @@ from skdpsynth.measure._shares import (
     PSEUDO_LABELS_SHARE,
     TAIL_SHARE,
     TRIPLE_SHARES,
+    UNLABELLED_SHARE,
 )
 from skdpsynth.measure._tables import (
     PairTables,
@@ -38,6 +40,7 @@ from skdpsynth.measure._tables import (
     borrowers,
     choose_bins,
     most_tables,
+    with_together,
 )
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "PSEUDO_LABELS_SHARE",
     "TAIL_SHARE",
     "TRIPLE_SHARES",
+    "UNLABELLED_SHARE",
     "Allocation",
     "Form",
     "Measured",
@@ -63,6 +67,7 @@ __all__ = [
     "Training",
     "allocate",
     "allocate_measurements",
+    "and_unlabelled",
     "borrowers",
     "choose_bins",
     "discover",
@@ -77,4 +82,5 @@ __all__ = [
     "raked",
     "remarks",
     "strongest_tree",
+    "with_together",
 ]

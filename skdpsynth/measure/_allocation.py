@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._shares import (
+    CHOICE_SHARE,
     PAIRS_SHARE,
     RELATIONS_SHARE,
     SECOND_SHARE,
+    TOGETHER_SHARES,
     TRIPLES_SHARE,
 )
 from skdpsynth.measure._tables import (
@@ -23,11 +25,13 @@ from skdpsynth.measure._tables import (
     bins_of_pairs,
     borrowers,
     few_rows,
+    is_scarce,
     moments_share,
     most_bins,
     pair_noise_std,
     pairs_affordable,
     pairs_best,
+    pairs_chosen,
     pairs_serve,
     planned_tables,
     triple_groups,
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.table import ColumnDomain
+    from skdpsynth.table import ColumnDomain, Metadata
 
     PlanClasses = Callable[
         [Sequence[Hashable], NDArray[np.float64], int, int, float], list["Allocation"]
@@ -135,10 +139,13 @@ class Allocation:
         Of tables of one column; the noise is that of the second round.
     n_bins : int
         Bins of a numeric column in that round.
-    pairs, triples, moments, relations : Spend
-        Of tables of two and of three columns, of second moments, and of finer tables of
-        two columns of which one nearly determines the other. Where there are none,
-        their share goes to the tables of three columns, if there are any.
+    pairs, triples, moments : Spend
+        Of tables of two and of three columns, and of second moments.
+    choice, together, relations : Spend
+        What several classes release together, so equal in all: which pairs of columns,
+        if they are chosen; tables of two columns; and finer tables of two columns of
+        which one nearly determines the other. Where there are none of these, their
+        share goes to the tables of three columns, if there are any.
     n_tables, n_table_cells : int
         Tables of two columns, and the cells of all of them. In a wide table some
         pairs are chosen, and these are the most that are counted on.
@@ -161,6 +168,8 @@ class Allocation:
     pairs: Spend = _NOTHING
     triples: Spend = _NOTHING
     moments: Spend = _NOTHING
+    choice: Spend = _NOTHING
+    together: Spend = _NOTHING
     relations: Spend = _NOTHING
     n_tables: int = 0
     n_table_cells: int = 0
@@ -169,6 +178,11 @@ class Allocation:
     borrows: bool = False
     most_categories: int = 0
     training: Training | None = None
+
+    @property
+    def mus_together(self) -> tuple[float, float, float]:
+        """What is spent together with other classes, if there are some."""
+        return self.choice.mu, self.together.mu, self.relations.mu
 
     @property
     def n_iter(self) -> int:
@@ -311,8 +325,6 @@ def allocate_measurements(
             triples = of_triples if n_groups else 0.0
         else:  # it has all for its marginals
             n_groups = 0
-    of_cells, _ = mus_of_relations(relations, n_columns)
-    of_one_relation = grid_noise_std(of_cells, 1.0) if relations else 0.0
     fine = math.sqrt(1.0 - coarse_share(largest, n_continuous, n_discrete, mu))
     noise_std = grid_noise_std(mu * fine, math.sqrt(n_columns))
     return Allocation(
@@ -323,10 +335,16 @@ def allocate_measurements(
         pairs=Spend(pairs),
         triples=Spend(triples),
         moments=Spend(moments),
-        relations=Spend(relations, of_one_relation),
+        relations=relation_spend(relations, n_columns),
         n_groups=n_groups,
         few_rows=few,
     )
+
+
+def relation_spend(mu: float, n_columns: int) -> Spend:
+    """Give the planned noise of one relation, which has all of `mu` for finer cells."""
+    of_cells, _ = mus_of_relations(mu, n_columns)
+    return Spend(mu, grid_noise_std(of_cells, 1.0) if mu else 0.0)
 
 
 def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
@@ -372,6 +390,7 @@ def allocate(
     n_continuous = sum(map(is_continuous, domains))
     n_discrete = len(domains) - n_continuous
     plans = plan_classes(labels, counts, n_continuous, n_discrete, mu)
+    plans = _with_together(plans, len(domains))
     most = max(
         len(a.categories) if isinstance(a, CategoryDomain) else 0 for a in domains
     )
@@ -390,6 +409,113 @@ def allocate(
     known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in found]
     borrowing = borrowers(known, [plan.n_rows for plan in found])
     return [replace(plan, borrows=c in borrowing) for c, plan in enumerate(found)]
+
+
+def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
+    """Set aside what the classes with tables of pairs release together.
+
+    If they are several, a row of any class is charged, so a class without such tables
+    has less for its marginals. Nothing is gained by more tables without noise.
+    """
+    having = [plan for plan in plans if plan.pairs.mu]
+    if not having:
+        return plans
+    # Training may leave more to one class than to another.
+    pairs = min(plan.pairs.mu for plan in having)
+    relations = min(plan.relations.mu for plan in having)
+    few = any(plan.few_rows for plan in having)
+    choice = together = 0.0
+    if pairs_chosen(n_columns, few=few):
+        choice = pairs * math.sqrt(CHOICE_SHARE)
+    if len(having) > 1 and pairs < math.inf:
+        largest = max(plan.n_rows for plan in having)
+        clear, scarce = TOGETHER_SHARES
+        share = scarce if is_scarce(largest, n_columns, pairs) else clear
+        together = _without(pairs, choice) * math.sqrt(share)
+    found = []
+    for plan in plans:
+        if plan.pairs.mu:
+            rest = math.hypot(plan.pairs.mu, _without(plan.relations.mu, relations))
+            plan = replace(
+                plan,
+                pairs=Spend(_without(rest, choice, together)),
+                choice=Spend(choice),
+                together=Spend(together),
+                relations=relation_spend(relations, n_columns),
+                few_rows=few,
+            )
+        elif len(having) > 1:
+            left = _without(plan.marginals.mu, choice, together, relations)
+            plan = replace(plan, marginals=replace(plan.marginals, mu=left))
+        found.append(plan)
+    return found
+
+
+def _without(mu: float, *spent: float) -> float:
+    """Give what is left of a Gaussian-DP parameter; of an infinite one, itself."""
+    if mu == math.inf:
+        return mu
+    return math.sqrt(max(mu**2 - sum(part**2 for part in spent), 0.0))
+
+
+def and_unlabelled(
+    metadata: Metadata,
+    plans: Sequence[Allocation],
+    n_rows: float,
+    noise_std: float,
+    mu: float,
+) -> tuple[Metadata, list[Allocation]]:
+    """Add rows without a label as one more class, if they can afford tables of pairs.
+
+    Some class has such tables.
+
+    Parameters
+    ----------
+    metadata : Metadata
+        What is public of the table.
+    plans : sequence of n_classes Allocation
+        Those of the classes.
+    n_rows, noise_std : float
+        The noisy number of rows without a label, and its noise.
+    mu : float
+        Gaussian-DP parameter of all their measurements, and of what several classes
+        release together, for which every row is charged.
+
+    Returns
+    -------
+    metadata : Metadata
+        With or without one more class, the last.
+    plans : list of Allocation
+        As many.
+    """
+    classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), noise_std)
+    having = [plan for plan in plans if plan.pairs.mu]  # at least one
+    if len(having) > 1:
+        mu = _without(mu, *having[0].mus_together)
+
+    def plan_classes(
+        labels: Sequence[Hashable], counts: NDArray[np.float64], *own: float
+    ) -> list[Allocation]:
+        n_continuous, n_discrete, mu = own
+        columns = int(n_continuous), int(n_discrete)
+        return [allocate_measurements(labels[0], counts[0], *columns, mu, form="pairs")]
+
+    (plan,) = allocate(
+        plan_classes,
+        classes.scopes[-1:],
+        classes.planned[-1:],
+        metadata.domains,
+        mu,
+        count_std=noise_std,
+    )
+    if not plan.pairs.mu:
+        return metadata, list(plans)
+    # The classes choose the pairs, and measure relations.
+    mu = math.hypot(plan.pairs.mu, plan.choice.mu, plan.relations.mu)
+    plan = replace(plan, pairs=Spend(mu), choice=_NOTHING, relations=_NOTHING)
+    bins = table_bins([*plans, plan], len(metadata.domains))
+    plan = _with_tables(plan, metadata.domains, bins)
+    return replace(metadata, classes=classes), [*plans, plan]
 
 
 def table_bins(

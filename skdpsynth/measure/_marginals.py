@@ -150,8 +150,8 @@ def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
         weights = [max(part.size_std, 1e-9) ** -2 for part in parts]
         again = float(np.average([part.size for part in parts], weights=weights))
         change, variance = again - sizes[c], 1.0 / sum(weights)
-        if classes.noise_std > 0:
-            kept = classes.noise_std**2 / (classes.noise_std**2 + variance)
+        if (noise_std := classes.noise_stds[c]) > 0:
+            kept = noise_std**2 / (noise_std**2 + variance)
         else:
             doubt = _DECLARED_UNTIL**2 * variance
             kept = 1.0 - doubt / max(change**2, doubt)
@@ -512,9 +512,13 @@ def measure_marginals(
     """
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
-    largest, n_discrete = float(classes.planned.max()), len(domains) - len(continuous)
+    # Rows without a label have a plan of their own.
+    largest, n_discrete = classes.labelled.planned.max(), len(domains) - len(continuous)
     shares = [
-        coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus
+        coarse_share(
+            float(largest if code >= 0 else own), len(continuous), n_discrete, float(mu)
+        )
+        for code, own, mu in zip(classes.codes, classes.planned, mus, strict=True)
     ]
     rounds: list[list[Round]] = [[] for _ in shares]
 
@@ -527,10 +531,10 @@ def measure_marginals(
         weight: float | None = None,
     ) -> None:
         n_cells = [_n_cells(domains[j], len(edges.get(j, [0])) - 1) for j in columns]
-        own = rows.parts_of_class(c)
+        own = rows.parts_of_class(classes.codes[c])
         codes = own.map(_cell_codes, domains, edges, columns, n_cells)
         if weight is None:
-            weight = size_weight(n_cells, classes.noise_std, mu)
+            weight = size_weight(n_cells, classes.noise_stds[c], mu)
         norm, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
         line = accountant.reserve_gaussian(name, mu=mu, sensitivity=norm, scope=scope)
         released = centred_histogram(codes, n_cells, line, weight)
@@ -559,7 +563,7 @@ def measure_marginals(
             own[j] = _cdf_at(cells[j], own[j], domain, _present_share(counted))
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
-        count, std = classes.planned[c], classes.noise_std
+        count, std = classes.planned[c], classes.noise_stds[c]
         n_bins, weight, _ = fine_plan(domains, count, mu, std)
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
         edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise, product
 from pathlib import Path
@@ -44,10 +44,13 @@ from skdpsynth.measure._tables import (
     SecondMoments,
     TripleTables,
     choose_bins,
+    choose_pairs,
+    every_pair,
     measure_moments,
     measure_pairs,
     measure_triples,
 )
+from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import NumericDomain
 from skdpsynth.utils import DAMAGED, parse_json, read_text
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from skdpsynth.measure._tables import ColumnBins, TableBins
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.table import (
+        Classes,
         ColumnDomain,
         MarginalTransform,
         Metadata,
@@ -130,7 +134,8 @@ class Measurement:
         Standard deviation of the noise of each value; that of the number of rows beside
         it, which completes the counts of one column, is with that number.
     class_label : hashable, default=None
-        The class whose rows were measured; None for all rows.
+        The class whose rows were measured; None for all rows, or those of all classes
+        with tables of two columns; "rows without a label" for these.
     """
 
     columns: tuple[Hashable, ...]
@@ -284,7 +289,8 @@ class Measurements:
 class Measured:
     """What was measured of every class; all of it is public.
 
-    Keys of what was not measured of every class are positions of classes.
+    Rows without a label, if they were measured, are the last class. Keys of what was
+    not measured of every class are positions of classes.
 
     Parameters
     ----------
@@ -306,9 +312,11 @@ class Measured:
         Noisy covariances of normal scores.
     relations : Relations, optional
         Columns that follow another one; None without tables of two columns.
-    cells : dict of int to CellTables
+    together : PairTables, optional
+        Tables of two columns of the classes that have some, all together.
+    cells : CellTables, optional
         The finer cells of strong relations.
-    groups : dict of int to GroupTables
+    groups : GroupTables, optional
         What their parents leave open, by all other columns.
     """
 
@@ -321,8 +329,9 @@ class Measured:
     triples: dict[int, TripleTables]
     moments: dict[int, SecondMoments]
     relations: Relations | None = None
-    cells: dict[int, CellTables] = field(default_factory=dict)
-    groups: dict[int, GroupTables] = field(default_factory=dict)
+    together: PairTables | None = None
+    cells: CellTables | None = None
+    groups: GroupTables | None = None
 
     @property
     def measurements(self) -> Measurements:
@@ -335,10 +344,28 @@ class Measured:
             self.triples,
             self.moments,
             self.relations,
+            self.together,
             self.cells,
             self.groups,
         )
         return Measurements(described)
+
+
+# Columns, bins, values and noise.
+Table = tuple[tuple["Hashable", ...], tuple[Any, ...], "Floats", float]
+
+
+def having_pairs(positions: Iterable[int], classes: Classes) -> list[int]:
+    """Give the classes whose tables of pairs are released together too.
+
+    Rows without a label are not among them.
+    """
+    return [c for c in positions if classes.scopes[c] is not UNLABELLED]
+
+
+def scope_of(positions: Sequence[int], classes: Classes) -> Hashable:
+    """Give the scope of a release of some classes: of several, every row is charged."""
+    return classes.scopes[positions[0]] if len(positions) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -352,25 +379,50 @@ class Described:
     triples: dict[int, TripleTables]
     moments: dict[int, SecondMoments]
     relations: Relations | None = None
-    cells: dict[int, CellTables] = field(default_factory=dict)
-    groups: dict[int, GroupTables] = field(default_factory=dict)
+    together: PairTables | None = None
+    cells: CellTables | None = None
+    groups: GroupTables | None = None
 
     def __iter__(self) -> Iterator[Measurement]:
-        """Go through the tables, class by class, in the order of their release."""
+        """Go through the tables, class by class, then those of several together."""
         classes = self.metadata.classes
         for c, size in enumerate(known_sizes(classes, self.rounds).tolist()):
             scope = classes.scopes[c]
+            label = UNLABELLED.value if scope is UNLABELLED else scope
             for columns, bins, values, std in self._of_class(c, size):
-                yield Measurement(columns, bins, values, float(std), scope)
+                yield Measurement(columns, bins, values, float(std), label)
+        having = having_pairs(self.pairs, classes)
+        scope = scope_of(having, classes) if having else None
+        for columns, bins, values, std in self._of_all():
+            yield Measurement(columns, bins, values, float(std), scope)
 
-    def _of_class(
-        self, c: int, size: float
-    ) -> Iterator[tuple[tuple[Hashable, ...], tuple[Any, ...], Floats, float]]:
+    @property
+    def _names(self) -> tuple[Hashable, ...]:
+        return tuple(column.name for column in self.metadata.columns)
+
+    @cached_property
+    def _bins_of_columns(self) -> tuple[list[slice], list[tuple[Bin, ...]]]:
+        """Where the bins of each column are, and what is in them."""
+        assert self.bins is not None
+        parts = [slice(*ends) for ends in pairwise(self.bins.starts.tolist())]
+        return parts, [*map(_bins_of_codes, self.metadata.domains, self.bins.columns)]
+
+    def _of_pairs(self, two: PairTables) -> Iterator[Table]:
+        """Give columns, bins, values and noise of tables of two columns."""
+        names, (parts, bins) = self._names, self._bins_of_columns
+        for i, j in two.pairs.tolist():
+            values = two.counts[parts[i], parts[j]].astype(np.float64)
+            yield (names[i], names[j]), (bins[i], bins[j]), values, two.noise_std
+
+    def _of_class(self, c: int, size: float) -> Iterator[Table]:
         """Give columns, bins, values and noise of the tables of one class."""
-        classes, domains = self.metadata.classes, self.metadata.domains
-        names = tuple(column.name for column in self.metadata.columns)
-        if classes.noise_std:
-            yield (), (), np.array(classes.counts[c]), classes.noise_std
+        classes, domains, names = (
+            self.metadata.classes,
+            self.metadata.domains,
+            self._names,
+        )
+        if noise_std := classes.noise_stds[c]:
+            yield (), (), np.array(classes.counts[c]), noise_std
         for one in self.rounds[c]:
             released = one.released
             if np.isfinite(released.size_std):
@@ -380,37 +432,10 @@ class Described:
                 std = released.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
                 own = _bins_of_cells(domains[j], one.edges.get(j))
                 yield (names[j],), (own,), counts, std
-        if self.bins is not None:
-            parts = [slice(*ends) for ends in pairwise(self.bins.starts.tolist())]
-            bins = [*map(_bins_of_codes, domains, self.bins.columns)]
         if (two := self.pairs.get(c)) is not None:
-            for i, j in two.pairs.tolist():
-                values = two.counts[parts[i], parts[j]].astype(np.float64)
-                yield (names[i], names[j]), (bins[i], bins[j]), values, two.noise_std
-        if (finer := self.cells.get(c)) is not None:
-            assert self.relations is not None
-            for relation, values in zip(
-                self.relations.measured, finer.counts, strict=True
-            ):
-                pair = relation.parent, relation.child
-                assert self.relations.finer is not None
-                columns = [self.relations.finer.bins.columns[j] for j in pair]
-                both = tuple(
-                    _bins_of_codes(domains[j], column)
-                    for j, column in zip(pair, columns, strict=True)
-                )
-                yield tuple(names[j] for j in pair), both, values, finer.noise_std
-        if (ranked := self.groups.get(c)) is not None:
-            assert self.relations is not None
-            places = others(self.relations, len(names))
-            for (k, j), values in zip(places, ranked.counts, strict=True):
-                relation = self.relations.measured[k]
-                ends = np.linspace(0, 1, N_GROUPS + 1).tolist()
-                given = (names[relation.parent],)
-                both = tuple(Bin("rank", own, given) for own in pairwise(ends)), bins[j]
-                yield (names[relation.child], names[j]), both, values, ranked.noise_std
+            yield from self._of_pairs(two)
         if (three := self.triples.get(c)) is not None:
-            n = three.counts.shape[-1]
+            n, (parts, bins) = three.counts.shape[-1], self._bins_of_columns
             groups = [
                 _bins_of_groups(three.groups[part], own, n)
                 for part, own in zip(parts, bins, strict=True)
@@ -423,6 +448,30 @@ class Described:
             above = np.triu_indices(len(names), 1)
             values[above] = values.T[above] = moments.covariances
             yield names, (), values, moments.noise_std
+
+    def _of_all(self) -> Iterator[Table]:
+        """Give columns, bins, values and noise of the tables of several classes."""
+        names, domains, relations = self._names, self.metadata.domains, self.relations
+        if self.together is not None:
+            yield from self._of_pairs(self.together)
+        if self.cells is not None:
+            assert relations is not None
+            assert relations.finer is not None
+            columns = relations.finer.bins.columns
+            for own, values in zip(relations.measured, self.cells.counts, strict=True):
+                pair = own.parent, own.child
+                both = tuple(_bins_of_codes(domains[j], columns[j]) for j in pair)
+                yield tuple(names[j] for j in pair), both, values, self.cells.noise_std
+        if self.groups is not None:
+            assert relations is not None
+            _, bins = self._bins_of_columns
+            places, std = others(relations, len(names)), self.groups.noise_std
+            ends = np.linspace(0, 1, N_GROUPS + 1).tolist()
+            for (k, j), values in zip(places, self.groups.counts, strict=True):
+                own = relations.measured[k]
+                given = (names[own.parent],)
+                ranked = tuple(Bin("rank", part, given) for part in pairwise(ends))
+                yield (names[own.child], names[j]), (ranked, bins[j]), values, std
 
 
 def _bins_of_cells(domain: ColumnDomain, edges: Floats | None) -> tuple[Bin, ...]:
@@ -541,6 +590,7 @@ def measure(
         Public.
     """
     domains, prior = metadata.domains, metadata.classes.prior
+    codes = metadata.classes.codes
     mus = np.array([plan.marginals.mu for plan in plans])
     rounds: list[list[Round]] = [[] for _ in plans]
     marginals = flat_marginals(domains, len(plans))
@@ -551,36 +601,23 @@ def measure(
         marginals = estimate(domains, metadata.classes, rounds, cells)
     n_bins = table_bins(plans, len(domains), measured=metadata.layout.measured)
     bins, in_order = choose_bins(domains, marginals, prior, n_bins)
-    together = any(plan.pairs.mu for plan in plans)
-    model = TableModel(metadata, in_order if together else marginals)
+    has_pairs = any(plan.pairs.mu for plan in plans)
+    model = TableModel(metadata, in_order if has_pairs else marginals)
     ranks = [bins.ranks(own) for own in in_order]
     shares = [bins.shares(own) for own in ranks]
-    pairs: dict[int, PairTables] = {}
     triples: dict[int, TripleTables] = {}
     moments: dict[int, SecondMoments] = {}
     sizes = known_sizes(metadata.classes, rounds)
-    for c, plan in enumerate(plans):
-        own, scope = rows.parts_of_class(c), metadata.classes.scopes[c]
-        if plan.pairs.mu:  # 2 columns
-            pairs[c] = measure_pairs(
-                own,
-                bins,
-                shares[c],
-                metadata.classes.counts[c],
-                accountant,
-                mu=plan.pairs.mu,
-                scope=scope,
-                few=plan.few_rows,
-                target=metadata.measured,
-            )
-    found = Measured(model, rounds, bins, ranks, shares, pairs, triples, moments)
-    if pairs:  # 2 columns again, where one nearly determines the other
+    found = Measured(model, rounds, bins, ranks, shares, {}, triples, moments)
+    if has_pairs:  # 2 columns
+        found = _with_pairs(rows, metadata, plans, accountant, found)
+        # 2 columns again, where one nearly determines the other
         found = _related(rows, metadata, plans, accountant, found, in_order)
     for c, plan in enumerate(plans):
-        own, scope = rows.parts_of_class(c), metadata.classes.scopes[c]
+        own, scope = rows.parts_of_class(codes[c]), metadata.classes.scopes[c]
         if plan.triples.mu:  # 3 columns
             # With what relations would have had, if there are none.
-            spare = 0.0 if found.cells else plan.relations.mu
+            spare = plan.relations.mu if found.cells is None else 0.0
             triples[c] = measure_triples(
                 own,
                 bins,
@@ -605,6 +642,63 @@ def measure(
     return found
 
 
+def _with_pairs(
+    rows: TableRows,
+    metadata: Metadata,
+    plans: Sequence[Allocation],
+    accountant: PrivacyAccountant,
+    known: Measured,
+) -> Measured:
+    """Measure tables of two columns in every class that can afford them, and in all."""
+    bins, classes = known.bins, metadata.classes
+    every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
+    having = having_pairs(every, classes)
+    plan, scope = plans[having[0]], scope_of(having, classes)
+    parts = rows.parts_of_class(*(classes.codes[c] for c in having))
+    n_rows = float(classes.counts[having].sum())
+    chosen = every_pair(bins)
+    if plan.choice.mu:
+        # Columns that are independent in every class are not in all of them together.
+        apart = sum(
+            classes.counts[c] * np.outer(known.shares[c], known.shares[c])
+            for c in having
+        )
+        chosen = choose_pairs(
+            parts,
+            bins,
+            apart,
+            accountant,
+            mu=plan.choice.mu,
+            scope=scope,
+            few=plan.few_rows,
+            target=metadata.measured,
+        )
+    together = None
+    if plan.together.mu:
+        together = measure_pairs(
+            parts, bins, chosen, n_rows, accountant, mu=plan.together.mu, scope=scope
+        )
+    pairs = {
+        c: measure_pairs(
+            rows.parts_of_class(classes.codes[c]),
+            bins,
+            chosen,
+            classes.counts[c],
+            accountant,
+            mu=plans[c].pairs.mu,
+            scope=classes.scopes[c],
+        )
+        for c in every
+    }
+    return replace(known, pairs=pairs, together=together)
+
+
+def pooled(values: Sequence[Floats], prior: Floats, positions: Sequence[int]) -> Floats:
+    """Give the mean of some classes, by their shares of the rows."""
+    weights = prior[positions] / prior[positions].sum()
+    return np.asarray(weights @ np.array([values[c] for c in positions]))
+
+
 def _related(
     rows: TableRows,
     metadata: Metadata,
@@ -615,48 +709,34 @@ def _related(
 ) -> Measured:
     """Add the relations, which the tables of pairs show, measured in finer cells."""
     bins, classes = known.bins, metadata.classes
-    relations = find_relations(known.pairs, known.shares, bins.starts)
-    mus = {c: plans[c].relations.mu for c in known.pairs if plans[c].relations.mu}
+    having = having_pairs(known.pairs, classes)
+    starts, n_columns = bins.starts, len(bins.sizes)
+    relations = find_relations(known.pairs, known.shares, starts, known.together)
     known = replace(known, relations=relations)
-    if not mus:
+    mu = plans[having[0]].relations.mu
+    if not mu:
         return known
+    parts = rows.parts_of_class(*(classes.codes[c] for c in having))
+    scope = scope_of(having, classes)
+    of_cells, of_groups = mus_of_relations(mu, n_columns)
     n_strong = sum(own.strong for own in relations.each)
-    std = math.sqrt(n_strong * sum(mu**-2 for mu in mus.values()))
-    n_rows = sum(plans[c].n_rows for c in mus)
-    n_parts = parts_of_bins(n_rows, max(bins.sizes), std)
+    n_rows = sum(plans[c].n_rows for c in having)
+    n_parts = parts_of_bins(n_rows, max(bins.sizes), math.sqrt(n_strong) / mu)
     finer = finer_bins(metadata.domains, marginals, classes.prior, bins, n_parts)
     chosen = [relations.each[k] for k in finer.measured(relations)]
     if not chosen:
         return known
-    cells = {
-        c: measure_cells(
-            rows.parts_of_class(c),
-            finer,
-            chosen,
-            accountant,
-            mu=mus_of_relations(mu, len(bins.sizes))[0],
-            scope=classes.scopes[c],
-        )
-        for c, mu in mus.items()
-    }
+    cells = measure_cells(parts, finer, chosen, accountant, mu=of_cells, scope=scope)
     of_classes = [finer.bins.shares(finer.bins.ranks(own)) for own in marginals]
-    pooled = classes.prior @ np.array(of_classes)
-    relations = with_cells(relations, finer, cells, pooled)
-    if len(bins.sizes) < _LEAST_COLUMNS:
+    shares = pooled(of_classes, classes.prior, having)
+    relations = with_cells(relations, finer, cells, shares)
+    if n_columns < _LEAST_COLUMNS:
         return replace(known, relations=relations, cells=cells)
-    groups = {
-        c: measure_groups(
-            rows.parts_of_class(c),
-            relations,
-            bins,
-            accountant,
-            mu=mus_of_relations(mu, len(bins.sizes))[1],
-            scope=classes.scopes[c],
-        )
-        for c, mu in mus.items()
-    }
-    pooled = classes.prior @ np.array(known.shares)
-    relations = with_groups(relations, bins, groups, pooled)
+    groups = measure_groups(
+        parts, relations, bins, accountant, mu=of_groups, scope=scope
+    )
+    shares = pooled(known.shares, classes.prior, having)
+    relations = with_groups(relations, bins, groups, shares)
     return replace(known, relations=relations, cells=cells, groups=groups)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,13 @@ class TableModel:
 
     metadata: Metadata
     marginals: list[list[MarginalTransform]]
+
+    @property
+    def labelled(self) -> TableModel:
+        """The same without the rows that have no label."""
+        classes = self.metadata.classes.labelled
+        metadata = replace(self.metadata, classes=classes)
+        return TableModel(metadata, self.marginals[: len(classes)])
 
     def columns(
         self, ranks: NDArray[np.float64], class_codes: NDArray[np.int64]

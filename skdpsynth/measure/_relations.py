@@ -67,6 +67,8 @@ def strongest_tree(
 ) -> tuple[Tree, Tables, Floats]:
     """Find the tree of pairs that share most information (Chow, Liu 1968).
 
+    Each tree of the forest has the root from which children are determined best.
+
     Parameters
     ----------
     noisy : ndarray of shape (D, D)
@@ -102,22 +104,30 @@ def strongest_tree(
             information[a, b] = (table * np.log(table / sides)).sum()
     information[information < _LEAST_INFORMATION] = 0.0
     forest = minimum_spanning_tree(-information)
+    entropies = np.array([max(_entropy(shares[own]), 1e-9) for own in columns])
+    told = (information + information.T) / entropies  # of the second by the first
     tree: Tree = []
     done: set[int] = set()
-    for root in range(len(columns)):
-        if root in done:
+    for first in range(len(columns)):
+        if first in done:
             continue
-        order, parents = breadth_first_order(forest, root, directed=False)
+        order, _ = breadth_first_order(forest, first, directed=False)
         done.update(order.tolist())
-        for j in order.tolist():
-            tree.append((int(parents[j]) if parents[j] >= 0 else None, j))
+        best = -1.0
+        for root in sorted(order.tolist()):
+            places, parents = breadth_first_order(forest, root, directed=False)
+            found = float(told[parents[places[1:]], places[1:]].sum())
+            if found > best:
+                best, chosen = found, (places.tolist(), parents.tolist())
+        places, parents = chosen
+        tree += [(parents[j] if parents[j] >= 0 else None, j) for j in places]
     return tree, tables, information
 
 
 # Information over the entropy of the column with less, from which one of them nearly
 # determines the other: with .35, too, price and carat of Diamonds, whose other
 # dependence was lost (C2ST .86, not .85).
-_STRONG = 0.5
+_STRONG = 0.55
 # A pair of bins is impossible where its share, with so many noise deviations, is below
 # this part of that of independent columns.
 _RARE, _SURE = 0.3, 2.0
@@ -132,7 +142,7 @@ _RAKINGS = 30  # rounds until sums are right to 1e-3
 _MOST_CATEGORIES = 256  # with a cell of their own: bounds time
 # Cells of a bin at most; and noise deviations of the mean cell that has rows, of which
 # a column that is determined has about three for each cell of the other.
-_MOST_CELLS, _CELL_FROM, _WIDTH = 8, 4.0, 3.0
+_MOST_CELLS, _CELL_FROM, _WIDTH = 8, 6.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -241,18 +251,23 @@ class Relations:
 
 
 def find_relations(
-    pairs: Mapping[int, PairTables], shares: Sequence[Floats], starts: Ints
+    pairs: Mapping[int, PairTables],
+    shares: Sequence[Floats],
+    starts: Ints,
+    together: PairTables | None = None,
 ) -> Relations:
     """Find the relations of a table in the tables of pairs of all its classes.
 
     Parameters
     ----------
     pairs : dict of int to PairTables
-        The tables of each class that has some.
+        The tables of each class that has some, of the same pairs.
     shares : list of n_classes ndarray of shape (D,)
         Shares of the bins in their columns.
     starts : ndarray of shape (n_columns + 1,)
         Where the bins of each column begin.
+    together : PairTables, optional
+        The tables of all these classes together.
 
     Returns
     -------
@@ -261,10 +276,13 @@ def find_relations(
     """
     n_rows = sum(own.n_rows for own in pairs.values())
     counts = np.array([own.counts for own in pairs.values()]).sum(0, dtype=np.float64)
-    # Where pairs are chosen, by every class that has tables.
-    measured = np.logical_and.reduce([own.measured for own in pairs.values()])
-    std = math.sqrt(sum(own.noise_std**2 for own in pairs.values())) / n_rows
-    noisy = counts / n_rows
+    measured = next(iter(pairs.values())).measured
+    variance = sum(own.noise_std**2 for own in pairs.values())
+    if together is not None:  # the same counts again: the mean of both, by variances
+        part = variance / (variance + together.noise_std**2)
+        counts += part * (together.counts - counts)
+        variance *= 1.0 - part
+    std, noisy = math.sqrt(variance) / n_rows, counts / n_rows
     weights = np.array([own.n_rows / n_rows for own in pairs.values()])
     pooled: Floats = np.array([shares[c] for c in pairs]).T @ weights
     tree, tables, information = strongest_tree(noisy, measured, std, pooled, starts)
@@ -364,7 +382,7 @@ def parts_of_bins(n_rows: float, n_bins: int, noise_std: float) -> int:
 
 
 class CellTables(NamedTuple):
-    """The finer cells of the strong relations that were measured in one class."""
+    """The finer cells of the strong relations, of all classes together."""
 
     counts: list[Floats]  # (n_cells, n_cells) each; NaN where a pair is impossible
     noise_std: float  # of a count, in rows
@@ -379,7 +397,7 @@ def measure_cells(
     mu: float,
     scope: Hashable,
 ) -> CellTables:
-    """Measure the finer cells of some relations in one class, for `mu` together.
+    """Measure the finer cells of some relations, for `mu` together.
 
     Of possible pairs of bins; the rows of all others are counted together.
     """
@@ -428,7 +446,7 @@ def _cell_codes(
 
 
 class GroupTables(NamedTuple):
-    """Counts by the group of a child, given its parent, and a third column, in a class.
+    """Counts by the group of a child, given its parent, and a third column.
 
     The group is that of its rank among the values that occur with its parent. There is
     one table for each relation with cells and each third column.
@@ -461,7 +479,7 @@ def measure_groups(
     mu: float,
     scope: Hashable,
 ) -> GroupTables:
-    """Measure the groups of children by the bins of other columns in one class.
+    """Measure the groups of children by the bins of other columns.
 
     For `mu` together. This is the second tree of a vine (Bedford, Cooke 2002): ranks
     given a parent, which are functions of releases, and another column.
@@ -498,24 +516,21 @@ def _group_codes(
 
 
 def with_groups(
-    relations: Relations,
-    bins: TableBins,
-    tables: Mapping[int, GroupTables],
-    shares: Floats,
+    relations: Relations, bins: TableBins, tables: GroupTables, shares: Floats
 ) -> Relations:
     """Give every measured relation the second column that says most, if one does.
 
     `shares` (D,) are those of the bins in their columns, all classes together.
     """
-    starts, std = bins.starts, math.hypot(*(own.noise_std for own in tables.values()))
+    starts = bins.starts
     best = [_LEAST_GAIN] * len(relations.measured)
     found = list(relations.measured)
     for n, (k, j) in enumerate(others(relations, len(bins.sizes))):
-        noisy = np.sum([own.counts[n] for own in tables.values()], axis=0)
+        noisy = tables.counts[n]
         total = max(float(noisy.sum()), 1.0)
         of_groups = np.maximum(noisy.sum(axis=1), 1.0)
         apart = np.outer(of_groups / of_groups.sum(), shares[starts[j] : starts[j + 1]])
-        table = beyond_noise(noisy / total, apart, std / total)
+        table = beyond_noise(noisy / total, apart, tables.noise_std / total)
         sides = np.outer(table.sum(axis=1), table.sum(axis=0))
         said = float((table * np.log(table / sides)).sum())
         if said > best[k]:
@@ -529,20 +544,16 @@ def with_groups(
 
 
 def with_cells(
-    relations: Relations,
-    finer: FinerBins,
-    tables: Mapping[int, CellTables],
-    shares: Floats,
+    relations: Relations, finer: FinerBins, tables: CellTables, shares: Floats
 ) -> Relations:
-    """Complete relations by the finer cells that were measured in some classes.
+    """Complete relations by the finer cells that were measured.
 
     `shares` are those of the cells in their columns, all classes together.
     """
-    std = math.sqrt(sum(own.noise_std**2 for own in tables.values()))
     each = list(relations.each)
     for n, k in enumerate(finer.measured(relations)):
-        noisy = np.nansum([own.counts[n] for own in tables.values()], axis=0)
-        each[k] = _refined(each[k], noisy, std, finer, shares)
+        noisy = np.nan_to_num(tables.counts[n])
+        each[k] = _refined(each[k], noisy, tables.noise_std, finer, shares)
     return replace(relations, each=each, finer=finer)
 
 

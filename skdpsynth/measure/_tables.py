@@ -38,7 +38,7 @@ from skdpsynth.table import (
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -388,11 +388,15 @@ def most_tables(n_columns: int) -> int:
     return min(all_pairs(n_columns), _CHOSEN_FROM)
 
 
+def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
+    """Tell whether the rows of the largest class are not clear of the noise."""
+    return largest * mu < CHOSEN_BELOW * math.sqrt(all_pairs(n_columns))
+
+
 def few_rows(largest: float, n_columns: int, mu: float) -> bool:
     """Tell whether all pairs are too many for the rows of the largest class."""
-    n_pairs = all_pairs(n_columns)
-    scarce = largest * mu < CHOSEN_BELOW * math.sqrt(n_pairs)
-    return _FEW_TABLES < n_pairs <= _CHOSEN_FROM and scarce
+    choosable = _FEW_TABLES < all_pairs(n_columns) <= _CHOSEN_FROM
+    return choosable and is_scarce(largest, n_columns, mu)
 
 
 def planned_tables(n_columns: int, *, few: bool = False) -> int:
@@ -400,12 +404,14 @@ def planned_tables(n_columns: int, *, few: bool = False) -> int:
     return min(all_pairs(n_columns), _FEW_TABLES if few else _CHOSEN_FROM)
 
 
+def pairs_chosen(n_columns: int, *, few: bool) -> bool:
+    """Tell whether a plan counts on some of all pairs only."""
+    return planned_tables(n_columns, few=few) < all_pairs(n_columns)
+
+
 def pair_noise_std(n_columns: int, mu: float, *, few: bool = False) -> float:
     """Give the planned noise of a count of a table of two columns, in rows."""
-    n_tables = planned_tables(n_columns, few=few)
-    if n_tables < all_pairs(n_columns):
-        mu *= math.sqrt(1.0 - CHOICE_SHARE)
-    return math.sqrt(n_tables) / mu
+    return math.sqrt(planned_tables(n_columns, few=few)) / mu
 
 
 def bins_of_pairs(
@@ -508,44 +514,65 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
 # --- Measurements --------------------------------------------------------------------
 
 
+def every_pair(bins: TableBins) -> Ints:
+    """List all pairs of columns i < j, of shape (n_pairs, 2)."""
+    pairs = combinations(range(len(bins.sizes)), 2)
+    return np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+
+
+def choose_pairs(
+    rows: PrivateRows | Parts,
+    bins: TableBins,
+    apart: Floats,
+    accountant: PrivacyAccountant,
+    *,
+    mu: float,
+    scope: Hashable,
+    few: bool,
+    target: int | None,
+) -> Ints:
+    """Choose the pairs of a wide table, or of `few_rows`, whose tables are measured.
+
+    Those of the column `target`, a number, and those that differ most from `apart`,
+    what independent columns would have (D, D), beyond the noise that their tables would
+    get, which have nine times as much of the squared `mu`. `bins` and `apart` are
+    released before.
+    """
+    codes, sizes, pairs = Parts.of(rows).map(bins.encode), bins.sizes, every_pair(bins)
+    name, norm = "choice of pairs", math.sqrt(len(pairs))
+    reservation = accountant.reserve_gaussian(
+        name, mu=mu, sensitivity=norm, scope=scope
+    )
+    expected = np.rint(apart).astype(np.int64)
+    distances = noisy_pair_distances(codes, sizes, expected, reservation)
+    # Of a count, in the L1 distance of a table.
+    of_tables = mu * math.sqrt(1.0 / CHOICE_SHARE - 1.0)
+    noise_std = math.sqrt(2.0 / math.pi) / of_tables
+    beyond = distances.astype(np.float64)
+    if few:
+        noise_std *= _FEW_NOISE
+        beyond -= _distances_by_chance(expected, bins.starts)
+    first = np.any(pairs == (-1 if target is None else target), axis=1)
+    noise = noise_std * np.array(sizes)[pairs].prod(axis=1)
+    return pairs[_worth(beyond, noise, first)]
+
+
 def measure_pairs(
     rows: PrivateRows | Parts,
     bins: TableBins,
-    shares: Floats,
+    pairs: Ints,
     n_rows: float,
     accountant: PrivacyAccountant,
     *,
     mu: float,
     scope: Hashable,
-    few: bool = False,
-    target: int | None = None,
 ) -> PairTables:
-    """Measure the tables of the pairs of columns in one class, for `mu` together.
+    """Measure the tables of some pairs of columns, for `mu` together.
 
-    All pairs; in a wide table, or of `few_rows`, those of the column `target`, a
-    number, and those that differ most from what independent columns would have, beyond
-    the noise that their tables would get. `shares` (D,) are those of the bins in their
-    columns: like `bins` and `n_rows` they are released before.
+    Of one class, or of all of them together. `bins`, `pairs` and `n_rows` are released
+    before.
     """
     codes, sizes = Parts.of(rows).map(bins.encode), bins.sizes
-    pairs = np.array(list(combinations(range(len(sizes)), 2)), dtype=np.int64)
-    if few or len(pairs) > _CHOSEN_FROM:
-        name, norm = "choice of pairs", math.sqrt(len(pairs))
-        reservation = accountant.reserve_gaussian(
-            name, mu=mu * math.sqrt(CHOICE_SHARE), sensitivity=norm, scope=scope
-        )
-        expected = np.rint(n_rows * np.outer(shares, shares)).astype(np.int64)
-        distances = noisy_pair_distances(codes, sizes, expected, reservation)
-        mu = mu * math.sqrt(1.0 - CHOICE_SHARE)
-        # Of a count, in the L1 distance of a table.
-        noise_std = math.sqrt(2.0 / math.pi) / mu
-        beyond = distances.astype(np.float64)
-        if few:
-            noise_std *= _FEW_NOISE
-            beyond -= _distances_by_chance(expected, bins.starts)
-        first = np.any(pairs == (-1 if target is None else target), axis=1)
-        noise = noise_std * np.array(sizes)[pairs].prod(axis=1)
-        pairs = pairs[_worth(beyond, noise, first)]
     measured = measured_cells(sizes, pairs)
     reservation = accountant.reserve_gaussian(
         f"{in_words(len(pairs))} of 2 columns, {measured.sum()} cells",
@@ -562,6 +589,25 @@ def measure_pairs(
     if abs(counted - n_rows) > _DENIED * std + 1.0:
         n_rows = float(max(counted, 1.0))
     return PairTables(counts.astype(np.float32), measured, noise_std, n_rows, pairs)
+
+
+def with_together(
+    pairs: Mapping[int, PairTables], together: PairTables
+) -> dict[int, PairTables]:
+    """Correct the tables of each class by those of all these classes together.
+
+    What the sum of the classes lacks is shared out by their variances: the best linear
+    unbiased estimate of each class (weighted least squares).
+    """
+    total = together.noise_std**2 + sum(own.noise_std**2 for own in pairs.values())
+    beside = together.counts - np.sum([own.counts for own in pairs.values()], axis=0)
+    found = {}
+    for c, own in pairs.items():
+        part = own.noise_std**2 / max(total, 1e-300)
+        counts = (own.counts + part * beside).astype(np.float32)
+        noise_std = own.noise_std * math.sqrt(1.0 - part)
+        found[c] = own._replace(counts=counts, noise_std=noise_std)
+    return found
 
 
 def measure_triples(

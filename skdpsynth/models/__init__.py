@@ -25,6 +25,7 @@ from skdpsynth.models._mixture import (
     Mixture,
     MixtureGenerator,
     ReleasedClass,
+    Together,
     TripleLoss,
 )
 from skdpsynth.models._mixture_trainer import BinScores, MixtureTrainer
@@ -48,6 +49,7 @@ __all__ = [
     "NetworkTrainer",
     "Products",
     "ReleasedClass",
+    "Together",
     "Trainer",
     "TripleLoss",
     "factors_above_noise",

@@ -457,7 +457,7 @@ class ReleasedClass:
     `PairTables`. Noise is in rows. Tables of three columns join the loss once
     `with_triples` is set: they cost most of a step, and help little before pairs fit.
     `chosen` is the share of the planned tables of pairs that was measured: the fewer,
-    the less noise there is to be fitted.
+    the less noise there is to be fitted. It is 0 for a class without such tables.
     """
 
     def __init__(
@@ -519,6 +519,13 @@ class ReleasedClass:
         return found
 
 
+class Together(NamedTuple):
+    """Tables of several classes together, and the shares of the classes in them."""
+
+    released: ReleasedClass
+    prior: Floats  # (n_classes,), of those that are fitted; with sum 1
+
+
 def slopes_of_loss(
     released: Sequence[ReleasedClass],
     heads: Heads,
@@ -527,32 +534,48 @@ def slopes_of_loss(
     home: Tensor,
     n_classes: int,
     half: int | None = None,
+    together: Sequence[Together] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Give the distances of some classes, and the slopes of the loss.
 
     By the parameters and by the log-weights, one row per class. The loss is the
-    distances and the relative entropy to `home`, per cell. Without the entropy, which
-    is that of a mean class of all `n_classes` of the table, noise would be fitted too.
+    distances, those of several classes `together` too, and the relative entropy to
+    `home`, per cell. Without the entropy, which is that of a mean class of all
+    `n_classes` of the table, noise would be fitted too.
     For `half` see `ReleasedClass.distance`.
     """
     n_cells = home.shape[1] ** 2
     changes, weights = heads.changes(parameters), log_weights.softmax(1)
     probabilities = heads.shares(home + changes)
     # The slopes of the entropy are the changes: what is constant in a column is lost.
-    n_rows = [one.n_rows for one in released]
-    chosen = np.average([one.chosen for one in released], weights=n_rows)
+    every = [*released, *(several.released for several in together)]
+    n_rows = [one.n_rows * (one.chosen > 0) for one in every]
+    chosen = np.average([one.chosen for one in every], weights=n_rows)
     per_cell = float(_ENTROPY * chosen / n_classes / n_cells)
     by_shares = changes.mul_(per_cell * weights.sum(0)[:, None])
     distances, by_log_weights = [], torch.zeros_like(weights)
-    for one, own, by_logs in zip(released, weights, by_log_weights, strict=True):
+
+    def add(one: ReleasedClass, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Add a distance; give its slopes by the weights that matter, and which do."""
         # What the class will not keep does not matter to it now.
         kept = torch.nonzero(own >= _LEAST_WEIGHT).squeeze(1)
         own = own[kept] / own[kept].sum()
         of_kept = probabilities.index_select(0, kept)
         distance, by_own, by_all = one.distance(own, of_kept, half)
         by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
-        by_logs[kept] = own * (by_own - own @ by_own) / n_cells
         distances.append(distance)
+        return by_own - own @ by_own, kept, own
+
+    for one, weight, by_logs in zip(released, weights, by_log_weights, strict=True):
+        by_own, kept, own = add(one, weight)
+        by_logs[kept] = own * by_own / n_cells
+    for several in together:
+        prior = torch.as_tensor(several.prior).to(weights)
+        by_own, kept, _ = add(several.released, prior @ weights)
+        of_classes = prior[:, None] * weights[:, kept]
+        by_classes = (of_classes * by_own).sum(1, keepdim=True)
+        by_log_weights[:, kept] += of_classes * by_own / n_cells
+        by_log_weights -= weights * by_classes / n_cells
     by_changes = by_shares.mul_(probabilities)
     by_changes -= probabilities * heads.by_column(by_changes)
     by_parameters = heads.slopes(parameters, by_changes)
@@ -563,7 +586,9 @@ class Fit:
     """One set of components for all classes, each with weights of its own.
 
     Minimises the loss of `slopes_of_loss` by Adam; components start from the marginals
-    of a class and a tree of its pairs. `prior` (n_classes,) are the classes' shares.
+    of a class and a tree of its pairs, or of those of the last part that was measured
+    of several classes `together` where it has none. `prior` (n_classes,) are the
+    classes' shares.
     """
 
     def __init__(
@@ -574,8 +599,10 @@ class Fit:
         *,
         seed: int,
         device: torch.device,
+        together: Sequence[Together] = (),
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
+        every = [*released, *(own.released for own in together)]
         n_classes, n_bins = len(released), int(heads.starts[-1])
         least, most = _COMPONENTS
         n_columns = len(heads.starts) - 1
@@ -590,7 +617,12 @@ class Fit:
         spread = torch.randn((n_components, heads.n_parameters), generator=generator)
         spread[:, n_bins:] = 0.0
         bins = [
-            draw_from_tree(*one.tables, heads.starts, int((own == c).sum()), generator)
+            draw_from_tree(
+                *(one if one.chosen else every[-1]).tables,
+                heads.starts,
+                int((own == c).sum()),
+                generator,
+            )
             for c, one in enumerate(released)
         ]
         parameters = heads.at(np.concatenate(bins), self._home)
@@ -598,14 +630,14 @@ class Fit:
         first = torch.full((n_classes, n_components), _ELSEWHERE)
         first[own, torch.arange(n_components)] = 0.0
         self._log_weights = first.to(device)
-        self._released, self._heads = released, heads
+        self._released, self._heads, self._together = released, heads, together
         self._step = AdamSteps([self._parameters, self._log_weights])
         self._rate = float(np.interp(n_columns, *_LEARNING_RATE))
         n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
         half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
         self._descend(half)
-        if any(one.triples is not None for one in released):
-            for one in released:
+        if any(one.triples is not None for one in every):
+            for one in every:
                 one.with_triples = True
             self._descend(min(_TRIPLE_STEPS, half))
         self._descend(half, falling=True)
@@ -619,7 +651,9 @@ class Fit:
         in_halves = self._home.shape[1] >= _HALVED_FROM
         for step in range(n_steps):
             half = step % 2 if in_halves else None
-            _, *slopes = slopes_of_loss(self._released, self._heads, *start, half)
+            _, *slopes = slopes_of_loss(
+                self._released, self._heads, *start, half, self._together
+            )
             rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)
 

@@ -14,7 +14,9 @@ from skdpsynth.measure import (
     CLASSIFIER_SHARE,
     PSEUDO_LABELS_SHARE,
     TRIPLE_SHARES,
+    UNLABELLED_SHARE,
     Training,
+    and_unlabelled,
 )
 from skdpsynth.models import Adam, resolve_device
 from skdpsynth.privacy import (
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import InitialModel, WholeTable
-    from skdpsynth.table import Metadata, TableRows
+    from skdpsynth.table import Metadata, PrivateRows, TableRows
 
 
 CLASSIFIER_STEPS = 4
@@ -80,6 +82,11 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
         return most
     least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_COHERENCE * max(n_rows, 1.0))
     return min(_CLEAR * least, most) if least <= most else 0.0
+
+
+def _one_place(rows: PrivateRows) -> NDArray[np.int64]:
+    """Give rows one code, to be counted by it."""
+    return np.zeros(len(rows), dtype=np.int64)
 
 
 _POOL = 512  # generated rows that teachers draw minibatches from
@@ -280,9 +287,9 @@ class PATETripleGANSynthesizer(ClassGAN):
     Three players: a classifier gives unlabelled rows a label, a discriminator of every
     class tells labelled rows from the generator's and from those, and the generator
     learns from the discriminator alone. Rows whose target is missing are unlabelled.
-    By default the generator is fitted to the measurements of `MarginalSynthesizer`, and
-    the players train it only where `n_iter`, `noise_multiplier` or `init` asks for
-    that.
+    By default the generator is fitted to the measurements of `MarginalSynthesizer`, to
+    those of unlabelled rows as a mixture of the classes, and the players train it only
+    where `n_iter`, `noise_multiplier` or `init` asks for that.
 
     Parameters
     ----------
@@ -393,10 +400,13 @@ class PATETripleGANSynthesizer(ClassGAN):
     sums ("dpsgd"). No vote is on a private row. Unlabelled rows are charged for a count
     and one clipped noisy sum per round: the classifier is frozen and its weights are
     released, and their target is the constant "fake", so a row is in a sum as its own
-    term only. A row is labelled or it is not, and either kind has the whole budget; a
-    person with rows of both kinds is charged twice. All is reserved without regard to
-    whether there are unlabelled rows. The noise of gradients is floating-point Gaussian
-    noise from the operating system's entropy; all other noise is discrete.
+    term only. Where no class trains and some have tables of two columns, unlabelled
+    rows are charged instead for their number and, if that is enough, for the same
+    measurements as a class. A row is labelled or it is not, and either kind has the
+    whole budget; a person with rows of both kinds is charged twice. All is reserved
+    without regard to whether there are unlabelled rows. The noise of gradients is
+    floating-point Gaussian noise from the operating system's entropy; all other noise
+    is discrete.
 
     **What the paper does, and why it is not private.** It shows the discriminator
     unlabelled rows with the teachers' majority on them (``r_c``) and labels by a
@@ -541,8 +551,28 @@ class PATETripleGANSynthesizer(ClassGAN):
             for plan, scope in zip(plans, scopes, strict=True)
         ]
         n_factors = max((own.n_factors for own in trained.values()), default=1)
+        measured, plans_of_all = metadata, plans
+        # Rows without a label are charged, whether or not there are any: here for what
+        # is measured of them, or below for the loop. Whether labels may be missing is
+        # in the dtype, which is public.
+        # Without a class every row is charged for the plans, which leave nothing.
+        target, of_pairs = metadata.layout.label_column, any(p.pairs.mu for p in plans)
+        may_lack = target is not None and target.can_be_missing
+        if may_lack and metadata.classes.labels and of_pairs and not trained:
+            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+            of_size = accountant.reserve_gaussian(
+                "rows without a label",
+                mu=left * math.sqrt(UNLABELLED_SHARE),
+                sensitivity=1.0,
+                scope=UNLABELLED,
+            )
+            places = rows.parts_of_class(-1).map(_one_place)
+            (n_rows,) = noisy_counts(places, 1, of_size).tolist()
+            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+            known = metadata, plans, n_rows, of_size.noise_std
+            measured, plans_of_all = and_unlabelled(*known, left)
         initial = self._initialise(
-            rows, metadata, plans, accountant, n_factors=n_factors, seed=seed
+            rows, measured, plans_of_all, accountant, n_factors=n_factors, seed=seed
         )
         players = self._players(rows, initial, plans, reserved, public, device)
         branch = None

@@ -664,14 +664,14 @@ class PrivateRows:
         """All three."""
         return self.uniforms, self.category_codes, self.class_codes
 
-    def of_class(self, position: int) -> PrivateRows:
-        """Give the rows of one class; of -1, those of none."""
-        chosen = np.flatnonzero(self.class_codes == position)
+    def of_class(self, *positions: int) -> PrivateRows:
+        """Give the rows of one or some classes; of -1, those of none."""
+        chosen = np.flatnonzero(np.isin(self.class_codes, positions))
         return self if len(chosen) == len(self) else self[chosen]
 
-    def parts_of_class(self, position: int) -> Parts:
-        """Give the rows of one class in parts."""
-        return Parts.of(self.of_class(position))
+    def parts_of_class(self, *positions: int) -> Parts:
+        """Give the rows of one or some classes in parts."""
+        return Parts.of(self.of_class(*positions))
 
 
 class RowsInParts:
@@ -685,9 +685,9 @@ class RowsInParts:
         parts = [*self.parts_of_class(position).each()]
         return PrivateRows.joined(parts, sum(map(len, parts)))
 
-    def parts_of_class(self, position: int) -> Parts:
-        """Give the rows of one class in parts."""
-        return self._parts.map(PrivateRows.of_class, position)
+    def parts_of_class(self, *positions: int) -> Parts:
+        """Give the rows of one or some classes in parts."""
+        return self._parts.map(PrivateRows.of_class, *positions)
 
 
 TableRows = PrivateRows | RowsInParts  # of a whole table, in memory or not

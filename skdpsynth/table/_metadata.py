@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
     SECONDS_OF,
     Boolean,
@@ -47,7 +48,7 @@ class Classes:
     ----------
     labels : tuple of n_classes labels
         Sorted or as declared. Empty without a target, and when no label could be
-        released; all rows are then one class.
+        released; all rows are then one class. The last may be `UNLABELLED`.
     counts : ndarray of shape (n_classes,)
         Declared or noisy numbers of rows, at least 1.
     noise_std : float, default=0.0
@@ -55,12 +56,15 @@ class Classes:
     found_from : float, default=0.0
         Noisy rows that a label nobody declared needed to be found; 0 if all are
         declared.
+    unlabelled_std : float, default=0.0
+        Noise of the number of rows of `UNLABELLED`.
     """
 
     labels: tuple[Hashable, ...]
     counts: Floats
     noise_std: float = 0.0
     found_from: float = 0.0
+    unlabelled_std: float = 0.0
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -69,6 +73,30 @@ class Classes:
     def scopes(self) -> tuple[Hashable, ...]:
         """Scopes that releases about each class are charged to; None is every row."""
         return self.labels or (None,)
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The codes that the rows of each class have in `PrivateRows`."""
+        return tuple(
+            -1 if scope is UNLABELLED else c for c, scope in enumerate(self.scopes)
+        )
+
+    @property
+    def noise_stds(self) -> tuple[float, ...]:
+        """The noise of each count."""
+        stds = self.noise_std, self.unlabelled_std
+        return tuple(stds[code < 0] for code in self.codes)
+
+    @property
+    def labelled(self) -> Classes:
+        """The same without `UNLABELLED`."""
+        n = sum(code >= 0 for code in self.codes)
+        return replace(self, labels=self.labels[:n], counts=self.counts[:n])
+
+    def and_unlabelled(self, n_rows: float, noise_std: float) -> Classes:
+        """Add the rows without a label, to be measured as one more class."""
+        labels, counts = (*self.labels, UNLABELLED), np.append(self.counts, n_rows)
+        return replace(self, labels=labels, counts=counts, unlabelled_std=noise_std)
 
     @property
     def planned(self) -> Floats:

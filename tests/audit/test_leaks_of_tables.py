@@ -401,9 +401,9 @@ def test_a_numeric_target_is_charged_like_any_column(audited, table):
 # --- Rows without a class, and classes without rows -------------------------------
 
 
-def joins_every_class(rows, position):
+def joins_every_class(rows, *positions):
     """Rows without a label are in every class."""
-    mine = np.isin(rows.class_codes, [position, -1])
+    mine = np.isin(rows.class_codes, [*positions, -1])
     return PrivateRows(
         rows.uniforms[mine], rows.category_codes[mine], rows.class_codes[mine]
     )
@@ -606,7 +606,7 @@ def lines_of(found, words):
 
 
 def test_pair_tables_are_sound(choosing, case):
-    """A row moves E tables by sqrt(E), all of the sensitivity, in its own class.
+    """A row moves E tables by sqrt(E), all of the sensitivity, in its class and in all.
 
     Missing and unknown values are in a cell: such a row moves as much, and no more.
     """
@@ -616,13 +616,14 @@ def test_pair_tables_are_sound(choosing, case):
         found = audit_of(RICH, table, row, schema)
         assert found.findings == ()
         tables = lines_of(found, "of 2 columns")
-        assert [line.scope for line in tables] == ["class u", "class v"]
-        assert [line.shift for line in tables] == [pytest.approx(1.0), 0.0]
+        shifts = {line.scope: line.shift for line in tables}
+        whole = pytest.approx(1.0)
+        assert shifts == {"all rows": whole, "class u": whole, "class v": 0.0}
         choices = lines_of(found, "choice of pairs")
-        assert len(choices) == (2 if choosing else 0)
+        assert [line.scope for line in choices] == ["all rows"] * choosing
         for line in choices:
             assert line.shift <= 1 + 1e-9
-            assert row is odd or (line.shift > 0) == (line.scope == "class u")
+            assert row is odd or line.shift > 0
 
 
 def weaker(factor, values, reservation, *others):

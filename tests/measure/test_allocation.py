@@ -114,3 +114,52 @@ def test_more_rows_never_get_fewer_bins():
     bins = [allocate_measurements(None, count, 5, 0, 0.2).n_bins for count in counts]
     assert bins == sorted(bins)
     assert bins[0] < bins[-1]
+
+
+@pytest.mark.parametrize("mu", [0.3, 0.02])
+def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
+    """Of the squared mu of every class nothing is left, and nothing is missing.
+
+    The third class has no tables, and is charged for those of the others. These spend a
+    fifth on tables together, or half where 200 noise deviations are more than the rows.
+    """
+    counts = np.array([40_000.0, 20_000.0, 200.0])
+    domains = [CategoryDomain(("p", "q", "r"), False)] * 6
+
+    def plan_classes(labels, counts, n_continuous, n_discrete, mu):
+        return [
+            allocate_measurements(
+                *(label, own, n_continuous, n_discrete, mu),
+                **{"largest": counts.max(), "form": "pairs"},
+            )
+            for label, own in zip(labels, counts, strict=True)
+        ]
+
+    *having, rare = allocate(plan_classes, [*"abc"], counts, domains, mu)
+    (shared,) = {plan.mus_together for plan in having}
+    assert len({plan.relations for plan in having}) == 1  # with one noise
+    for plan in having:
+        own = plan.pairs.mu, plan.triples.mu, plan.marginals.mu
+        assert math.hypot(*own, *shared) == pytest.approx(mu)
+        scarce = 40_000 * math.hypot(plan.pairs.mu, plan.together.mu) < 200 * 15**0.5
+        assert scarce == (mu == 0.02)
+        share = 0.5 if scarce else 0.2
+        whole = plan.together.mu**2 + plan.pairs.mu**2
+        assert plan.together.mu**2 == pytest.approx(share * whole)
+    assert rare.pairs.mu == 0
+    assert math.hypot(rare.marginals.mu, *shared) == pytest.approx(mu)
+
+
+def test_without_noise_nothing_is_measured_twice():
+    """Exact tables of each class say all that those of all classes together do."""
+    counts, domains = np.array([4000.0, 1000.0]), [CategoryDomain((*"pq",), False)] * 3
+
+    def plan_classes(labels, counts, *columns):
+        return [
+            allocate_measurements(label, own, *columns, form="pairs")
+            for label, own in zip(labels, counts, strict=True)
+        ]
+
+    for plan in allocate(plan_classes, [*"ab"], counts, domains, math.inf):
+        assert plan.pairs.mu == math.inf
+        assert plan.together.mu == 0

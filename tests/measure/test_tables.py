@@ -21,8 +21,11 @@ from skdpsynth.measure import (
 from skdpsynth.measure._allocation import table_bins
 from skdpsynth.measure._tables import (
     ColumnBins,
+    PairTables,
     all_pairs,
     bins_of_pairs,
+    choose_pairs,
+    every_pair,
     few_rows,
     measure_moments,
     measure_pairs,
@@ -35,6 +38,7 @@ from skdpsynth.measure._tables import (
     planned_tables,
     triple_groups,
     triple_noise_std,
+    with_together,
 )
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountant
 from skdpsynth.privacy._tables import exact_pair_counts
@@ -56,11 +60,21 @@ def table(n_columns: int, planted=(), seed: int = 0):
     return rows, TableBins([bins] * n_columns), np.tile([0.5, 0.5, 0.0], n_columns)
 
 
-def measure(rows, bins, shares, mu, epsilon=20.0, **others):
-    """Measure pairs, and give them as a set beside the tables and the ledger."""
-    accountant = PrivacyAccountant(epsilon, 1e-5)
-    settings = {"mu": mu, "scope": "u"} | others
-    found = measure_pairs(rows, bins, shares, N_ROWS, accountant, **settings)
+def measure(rows, bins, shares, mu, epsilon=20.0, **choice):
+    """Measure pairs, and give them as a set beside the tables and the ledger.
+
+    All of them, or those that a `choice` with a tenth of the squared mu gives.
+    """
+    accountant, pairs = PrivacyAccountant(epsilon, 1e-5), every_pair(bins)
+    if choice:
+        pairs = choose_pairs(
+            *(rows, bins, N_ROWS * np.outer(shares, shares), accountant),
+            **{"few": False, "target": None} | choice,
+            mu=mu * math.sqrt(0.1),
+            scope="u",
+        )
+        mu *= math.sqrt(0.9)
+    found = measure_pairs(rows, bins, pairs, N_ROWS, accountant, mu=mu, scope="u")
     n_columns = len(bins.columns)
     blocks = found.measured.reshape(n_columns, 3, n_columns, 3)
     assert (blocks.all(axis=(1, 3)) == blocks.any(axis=(1, 3))).all()
@@ -104,7 +118,7 @@ def test_of_many_columns_those_that_depend_on_each_other_are_measured():
     is at most sqrt(2 / pi) 9 sqrt(435) / (0.3 sqrt(0.9)) = 526: a planted pair is left
     out if noise of 220 falls below -4,000, at a rate below 1e-70.
     """
-    pairs, _, entries = measure(*table(30, PLANTED), mu=0.3)
+    pairs, _, entries = measure(*table(30, PLANTED), mu=0.3, few=False)
     assert set(PLANTED) <= pairs
     assert_split(entries, pairs, 0.3)
 
@@ -152,11 +166,12 @@ def test_pairs_are_chosen_by_distances_from_independence():
     rows, seen = PrivateRows(units, codes, class_codes), []
     accountant = PrivacyAccountant(math.inf, 1e-5)
     with observe_releases(seen.append):
-        found = measure_pairs(
-            *(rows, bins, shares, 4096, accountant), mu=math.inf, scope=None
+        found = choose_pairs(
+            *(rows, bins, 4096 * np.outer(shares, shares), accountant),
+            **{"mu": math.inf, "scope": None, "few": False, "target": None},
         )
-    assert found.pairs.tolist() == [[1, 3]]
-    distances, _ = seen
+    assert found.tolist() == [[1, 3]]
+    (distances,) = seen
     expected = dict.fromkeys(combinations(range(30), 2), 0) | {(1, 3): 4096}
     assert distances.exact.tolist() == [*expected.values()]
 
@@ -202,15 +217,39 @@ def test_without_noise_the_tables_are_exact():
 
 def test_tables_deny_a_number_of_rows_that_is_not_theirs():
     """As of a fold of the table that the schema describes."""
-    rows, bins, shares = table(5)
+    rows, bins, _ = table(5)
     accountant = PrivacyAccountant(20.0, 1e-5)
     settings = {"mu": 1.0, "scope": None}
     for said, found in ((10 * N_ROWS, N_ROWS), (N_ROWS + 2, N_ROWS + 2)):
-        own = measure_pairs(rows, bins, shares, said, accountant, **settings)
+        pairs = every_pair(bins)
+        own = measure_pairs(rows, bins, pairs, said, accountant, **settings)
         assert own.n_rows == pytest.approx(found, abs=(said != found) * 40)
     empty = rows[:0]
-    own = measure_pairs(empty, bins, shares, 9e5, accountant, **settings)
+    own = measure_pairs(empty, bins, pairs, 9e5, accountant, **settings)
     assert 1 <= own.n_rows < 100
+
+
+def test_classes_are_corrected_by_tables_of_all_of_them():
+    """The estimate of weighted least squares, cell by cell, and its variance."""
+    rng, stds, std = np.random.default_rng(0), [3.0, 5.0, 8.0], 4.0
+    measured = np.ones((2, 2), dtype=bool)
+
+    def tables(noise_std):
+        counts = rng.normal(50, 20, (2, 2)).astype(np.float32)
+        return PairTables(counts, measured, noise_std, 100.0, np.array([[0, 1]]))
+
+    each, together = {c: tables(own) for c, own in enumerate(stds)}, tables(std)
+    found = with_together(each, together)
+    design = np.vstack([np.eye(3), np.ones(3)])
+    weights = np.diag([own**-2 for own in (*stds, std)])
+    covariance = np.linalg.inv(design.T @ weights @ design)
+    for cell in np.ndindex(2, 2):
+        seen = [own.counts[cell] for own in (*each.values(), together)]
+        expected = covariance @ design.T @ weights @ seen
+        ours = [found[c].counts[cell] for c in range(3)]
+        np.testing.assert_allclose(ours, expected, rtol=1e-5)
+    variances = [own.noise_std**2 for own in found.values()]
+    np.testing.assert_allclose(variances, np.diag(covariance), rtol=1e-6)
 
 
 # --- Triples and moments: measured ------------------------------------------------
@@ -307,7 +346,7 @@ def test_of_few_rows_15_tables_are_planned():
     assert not few_rows(1.0, 6, 0.5)
     assert not few_rows(1.0, 7, math.inf)
     assert (planned_tables(15), planned_tables(15, few=True)) == (105, 15)
-    std = math.sqrt(15 / 0.9) / 0.5
+    std = math.sqrt(15) / 0.5
     assert pair_noise_std(15, 0.5, few=True) == pytest.approx(std)
     few = allocate_measurements("u", 200.0, 7, 8, 0.8, largest=2000.0, form="pairs")
     assert few.few_rows

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models import Fit, Heads, ReleasedClass, _mixture
+from skdpsynth.models import Fit, Heads, ReleasedClass, Together, _mixture
 from skdpsynth.models._mixture import _BUMP, _LOGIT
 from skdpsynth.privacy import measured_cells
 
@@ -126,6 +126,27 @@ def test_slopes_are_those_of_the_stated_loss(scores):
     expected = by_autograd(*start, n_classes=3)
     with torch.no_grad():
         _, *found = _mixture.slopes_of_loss(*start, n_classes=3)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.max())
+
+
+def test_several_classes_together_are_their_mixture_in_the_loss():
+    """In closed form, against autograd: each class learns what only both say."""
+    classes, heads, parameters, log_weights, home = start_of()
+    both = released(0.7 * planted(0) + 0.3 * planted(1), noise_std=3.0, seed=5)
+    prior = torch.tensor([0.7, 0.3])
+    start = heads, parameters, log_weights, home
+    given = parameters.requires_grad_(), log_weights.requires_grad_()
+    # The stated loss of one class more, whose weights are those of a mixture.
+    mixed = (prior @ log_weights.softmax(1)).log()[None]
+    more = stated_loss([both], heads, parameters, mixed, home, math.inf)
+    whole = stated_loss(classes, *start, n_classes=2) + more
+    expected = torch.autograd.grad(whole, given)
+    with torch.no_grad():
+        together = [Together(both, prior.numpy())]
+        _, *found = _mixture.slopes_of_loss(
+            classes, *start, n_classes=2, together=together
+        )
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.max())
 
@@ -285,3 +306,20 @@ def test_empty_bins_and_constant_columns_stay_finite(shares):
     (mixture,) = fit([tables])
     assert np.isfinite(mixture.probabilities).all()
     assert np.isfinite(mixture.weights).all()
+
+
+# --- Rows without a label ---------------------------------------------------------
+
+
+def test_rows_without_a_label_say_what_noisy_classes_do_not():
+    """Two classes under noise, and beside them their mixture with little of it."""
+    each, prior, heads = [planted(0), planted(1)], np.array([0.6, 0.4]), heads_of()
+    noisy = [released(own, noise_std=400.0, seed=c) for c, own in enumerate(each)]
+    both = released(np.tensordot(prior, each, 1), noise_std=20.0, seed=2)
+    settings, errors = {"seed": 0, "device": CPU}, []
+    for together in ([Together(both, prior)], []):
+        found = Fit(noisy, prior, heads, together=together, **settings).components()
+        made = [own.mixture(heads, np.zeros((2, 12))) for own in found]
+        own = [error(*pair) for pair in zip(made, each, strict=True)]
+        errors.append(float(np.average(own, weights=prior)))
+    assert errors[0] < 0.8 * errors[1]

@@ -165,25 +165,37 @@ def test_tables_share_the_budget_of_a_class(order):
     """Three columns a quarter of the squared mu, two three quarters of the rest.
 
     A tenth of what three columns leave is for relations; there is none, so it goes to
-    them, and with two columns at most it is not spent.
+    them, and with two columns at most it is not spent. Of two columns a fifth is for
+    tables of both classes together.
     """
     synth = MarginalSynthesizer(2.0, schema=SCHEMA, order=order)
     table = planted(N_ROWS)
     seen, n_rows = releases(synth, table), table["t"].value_counts()
     for label in (0, 1):
-        own = [r for r in seen if r.reservation.scope == label]
-        total = sum(r.reservation.mu**2 for r in own)
-        rest = total
+        own = [
+            r
+            for r in seen
+            if r.reservation.scope == label or "of 2 columns" in r.reservation.name
+        ]
+        own = [r for r in own if r.reservation.scope in (label, None)]
+        rest = sum(r.reservation.mu**2 for r in own)
         for columns, share in ((3, 0.25 + 0.1 * 0.75), (2, 0.75)):
             lines = [r for r in own if f"of {columns} columns" in r.reservation.name]
-            assert len(lines) == (columns <= order)
+            assert len(lines) == (columns <= order) * (2 if columns == 2 else 1)
+            parts = [line.reservation.mu**2 for line in lines]
+            if lines:
+                assert sum(parts) == pytest.approx(share * rest)
+                rest -= sum(parts)
+            if columns == 2 <= order:
+                assert parts[0] == pytest.approx(0.2 * sum(parts))
+                assert lines[0].reservation.scope is None
             for line in lines:
-                assert line.reservation.mu**2 == pytest.approx(share * rest)
-                rest -= line.reservation.mu**2
                 n_tables = int(line.reservation.name.split()[0])
                 assert n_tables == math.comb(4, columns)
-                # Every table counts all rows of the class.
-                assert line.exact.sum() == 2**20 * n_tables * n_rows[label]
+                # Every table counts all rows of the class, or of both.
+                of_all = line.reservation.scope is None
+                counted = n_rows.sum() if of_all else n_rows[label]
+                assert line.exact.sum() == 2**20 * n_tables * counted
 
 
 @pytest.mark.usefixtures("short_fits")
@@ -199,6 +211,9 @@ def test_the_plan_is_what_the_fit_does(epsilon):
             noise_std = release.reservation.noise_std
             assert noise_std < plan["value_threshold"].iloc[0] < 0.05 * N_ROWS
     seen = [r for r, name in named if "of 2 columns, " in name]
+    together = [r for r in seen if r.reservation.scope is None]
+    assert len(together) == (epsilon < math.inf)
+    seen = [r for r in seen if r.reservation.scope is not None]
     assert len(seen) == (plan["tables"] > 0).sum()
     for release in seen:
         line, row = release.reservation, plan.loc[release.reservation.scope]
@@ -214,10 +229,11 @@ def test_wide_tables_choose_and_pay_for_it(monkeypatch):
     synth = MarginalSynthesizer(8.0, schema=SCHEMA)
     seen = releases(synth, planted(N_ROWS))
     choices = [r for r in seen if r.reservation.name == "choice of pairs"]
-    assert [choice.exact.size for choice in choices] == [6, 6]
-    for choice in choices:
-        # a and b, a and y (missing values), and x and y stand out.
-        assert set(np.argsort(-choice.noisy)[:3]) == {0, 2, 5}
+    (choice,) = choices  # of both classes
+    assert choice.exact.size == 6
+    # a and b, a and y (missing values), and x and y depend on each other.
+    assert set(np.argsort(-choice.noisy)[:3]) == {0, 2, 5}
+    assert choice.reservation.scope is None
 
 
 # --- Small classes ----------------------------------------------------------------
