@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from skdpsynth.models._generator import Adam, Trainer
 from skdpsynth.models._mixture import Mixture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,16 +51,22 @@ class NetworkTrainer(Trainer):
         self,
         starts: NDArray[np.int64],
         ranks: NDArray[np.float64],
+        groups: NDArray[np.float32],
         hidden_dims: Sequence[int],
         *,
         n_factors: int,
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
-        self._sizes, self._ranks = np.diff(starts).tolist(), ranks
-        self.n_columns = self.n_features = int(starts[-1])
+        sizes, self._ranks = np.diff(starts).tolist(), ranks
+        self._runs = [(size, len(list(own))) for size, own in groupby(sizes)]
+        self._n_values = len(sizes)
+        self.n_columns, n_groups = groups.shape
+        self._groups = torch.from_numpy(groups).to(self._device)
+        self._features_groups = self._groups.to(self._dtype)
+        self.n_features = self.n_columns + n_groups
         self._n_factors, self.parameters = n_factors, {}
-        widths = (n_factors, *hidden_dims, self.n_columns)
+        widths = (n_factors, *hidden_dims, self.n_features)
         for depth, (n_in, n_out) in enumerate(pairwise(widths)):
             weight = self.latent(n_out, n_in).float() * math.sqrt(2.0 / n_in)
             self.parameters[f"weight {depth}"] = weight
@@ -68,6 +74,7 @@ class NetworkTrainer(Trainer):
         weight *= 0.1  # of the last layer: nearly even bins at first
         self._adam = Adam()
         self._moments: Tensor | None = None
+        self._last: tuple[Draws, tuple[Tensor, Tensor, list[Tensor]]] | None = None
 
     @property
     def location(self) -> Tensor:  # type: ignore[override]
@@ -91,19 +98,45 @@ class NetworkTrainer(Trainer):
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
         uniforms = torch.rand((n_rows, self.n_columns), generator=self._generator)
-        gumbels = -torch.log(-torch.log(uniforms.clamp(1e-20, 1.0 - 1e-7)))
+        gumbels = uniforms.clamp_(1e-20, 1.0 - 1e-7).log_().neg_().log_().neg_()
         codes = self.latent(n_rows, self._n_factors).float()
         return Draws(codes, gumbels.to(self._device))
 
     def rows(self, draws: Draws) -> Tensor:
         """Generate rows of shape (n_rows, n_columns)."""
-        with torch.no_grad():
-            return self._drawn(self._relaxed(draws, [*self.parameters.values()]))
+        return self._generated(draws)[0]
+
+    def _generated(self, draws: Draws) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Give rows, their relaxation with its graph, and the weights of the graph.
+
+        The last are kept: a step asks for rows, and then for their gradients.
+        """
+        if self._last is None or self._last[0] is not draws:
+            with torch.enable_grad():
+                weights = [p.detach().requires_grad_() for p in self.parameters.values()]
+                relaxed = (self._logits(draws.codes, weights) + draws.gumbels) / _TEMPERATURE
+                soft = self._by_column(relaxed, lambda part: part.softmax(-1))
+            drawn = self._by_column(relaxed.detach(), _largest).to(self._dtype)
+            self._last = draws, (drawn, soft, weights)
+        return self._last[1]
+
+    def _by_column(self, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply a function to the bins of each column: columns of a size at once."""
+        parts = values.split([size * n for size, n in self._runs], 1)
+        found = [
+            function(part.unflatten(1, (n, size))).flatten(1)
+            for part, (size, n) in zip(parts, self._runs, strict=True)
+        ]
+        return torch.cat(found, 1) if len(found) > 1 else found[0]
 
     def features(self) -> Features:
-        """Give the scores themselves as features, of rows of equal length."""
-        length = math.sqrt(self.n_columns / len(self._sizes))
-        return lambda rows: rows * length
+        """Give the bins and their groups as features, of rows of equal length."""
+        in_groups = float(self._groups.sum(1).mean())
+        length = math.sqrt(self.n_features / self._n_values / (1.0 + in_groups))
+        groups = self._features_groups
+        return lambda rows: length * torch.cat(
+            [rows, rows @ groups.to(rows.dtype)], dim=-1
+        )
 
     def moments(self) -> Tensor:
         """Give the mean of ``r r^T`` over many generated rows r = (1, scores)."""
@@ -115,13 +148,13 @@ class NetworkTrainer(Trainer):
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the network's weights."""
+        drawn, soft, weights = self._generated(draws)
         with torch.enable_grad():
-            parameters = [p.detach().requires_grad_() for p in self.parameters.values()]
-            relaxed = self._relaxed(draws, parameters)
-            soft = torch.cat([part.softmax(1) for part in relaxed], 1).to(self._dtype)
-            drawn = self._drawn(relaxed)
-            mean = score(drawn + (soft - soft.detach())).mean()
-            found = torch.autograd.grad(mean, parameters)
+            rows = drawn.detach().requires_grad_()
+            (wanted,) = torch.autograd.grad(score(rows).mean(), rows)
+        found = torch.autograd.grad(
+            soft, weights, wanted.to(soft.dtype), retain_graph=True
+        )
         return torch.cat([part.flatten() for part in found])
 
     def pull_back(self, draws: Draws, directions: Tensor) -> Tensor:
@@ -137,8 +170,8 @@ class NetworkTrainer(Trainer):
         codes = self.latent(_CODES, self._n_factors).float()
         with torch.no_grad():
             logits = self._logits(codes, [*self.parameters.values()])
-            parts = logits.split(self._sizes, 1)
-            found = torch.cat([part.softmax(1) for part in parts], 1).cpu().numpy()
+            found = self._by_column(logits, lambda part: part.softmax(-1))
+            found = found.cpu().numpy()
         return Mixture(np.full(_CODES, 1.0 / _CODES), found, self._ranks)
 
     def _logits(self, codes: Tensor, parameters: Sequence[Tensor]) -> Tensor:
@@ -148,23 +181,15 @@ class NetworkTrainer(Trainer):
             if layer:
                 values = functional.silu(values)
             values = functional.linear(values, *parameters[layer : layer + 2])
-        return values
-
-    def _relaxed(
-        self, draws: Draws, parameters: Sequence[Tensor]
-    ) -> tuple[Tensor, ...]:
-        """Give perturbed logits of each column: the largest one is the bin drawn."""
-        perturbed = self._logits(draws.codes, parameters) + draws.gumbels
-        return (perturbed / _TEMPERATURE).split(self._sizes, 1)
-
-    def _drawn(self, relaxed: Sequence[Tensor]) -> Tensor:
-        """Give rows as zeros and ones."""
-        drawn = [
-            functional.one_hot(part.argmax(1), part.shape[1]).to(self._dtype)
-            for part in relaxed
-        ]
-        return torch.cat(drawn, 1)
+        own, of_groups = values.split([self.n_columns, values.shape[1] - self.n_columns], 1)
+        return own + of_groups @ self._groups.T
 
     def _set(self, flat: Tensor) -> None:
         super()._set(flat)
-        self._moments = None
+        self._moments = self._last = None
+
+
+def _largest(values: Tensor) -> Tensor:
+    """Give 1 at the largest of the last dimension, and 0 elsewhere."""
+    places = values.argmax(-1, keepdim=True)
+    return torch.zeros_like(values).scatter_(-1, places, 1.0)

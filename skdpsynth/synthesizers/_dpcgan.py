@@ -9,7 +9,7 @@ import torch
 from tqdm.auto import tqdm
 
 from skdpsynth.measure import DPSGD_SHARES, Training
-from skdpsynth.models import Adam, resolve_device
+from skdpsynth.models import Adam, NetworkTrainer, resolve_device
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
 from skdpsynth.synthesizers._base import ONE_OR_AUTO, ClassGAN, most_that_fits
 from skdpsynth.training import N_GENERATED, Discriminator, train_generator
@@ -205,7 +205,7 @@ class AdversarialSynthesizer(ClassGAN):
                     learning_rate=self.learning_rate,
                     generator=public,
                     device=device,
-                    dtype=torch.float64,
+                    dtype=torch.float32 if len(self.generator_hidden_dims) else torch.float64,
                 )
                 discriminator = Discriminator(
                     initial.encode(rows.of_class(c), c),
@@ -235,12 +235,15 @@ class AdversarialSynthesizer(ClassGAN):
         progress: tqdm[Any],
     ) -> None:
         """Train the generator of one class: Algorithm 1 of both papers, by the loss."""
-        adam = Adam(momentum=0.5)
+        adam, network = Adam(momentum=0.5), isinstance(generator, NetworkTrainer)
         for _ in range(n_iter):  # for iter in [iterations]; for t_1 = 1 ... n_g
             features = generator.features()
             discriminator.renew()
-            for _ in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
+            for step in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
                 # Z^t; the label batch L^t is the class, whatever the rows drawn.
+                if network and step + 1 == self.n_discriminator_steps:
+                    discriminator.release(features)
+                    break
                 generated = generator.rows(generator.draw(N_GENERATED))
                 # Sample X^t; clip the gradients of real rows; add noise to their sum.
                 discriminator.release(features)
@@ -249,7 +252,12 @@ class AdversarialSynthesizer(ClassGAN):
                 discriminator.follow(generated, features)
             # gen_loss, its gradient, and ADAM on theta_g.
             train_generator(
-                generator, discriminator, features, adam, self.n_generator_steps
+                generator,
+                discriminator,
+                features,
+                adam,
+                self.n_generator_steps,
+                int(self.batch_size) if network else None,
             )
             progress.update()
 

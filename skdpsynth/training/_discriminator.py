@@ -15,7 +15,11 @@ from torch.nn.utils import skip_init
 
 from skdpsynth.models import Adam, Products
 from skdpsynth.privacy import HoldsPrivateRows, of_rows
-from skdpsynth.training._clipping import padded, poisson_sample
+from skdpsynth.training._clipping import (
+    clipped_layer_sums,
+    padded,
+    poisson_sample,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,8 +121,11 @@ class Discriminator(HoldsPrivateRows):
         chosen = self._rows[torch.from_numpy(drawn).to(self._device)]
         for start in range(0, len(chosen), self._chunk):
             chunk = chosen[start : start + self._chunk]
-            self._backward(chunk, features, real=True)
-            self._optimizer.accumulate()
+            if len(self._layers) > 1:
+                self._optimizer.add(self._private_sums(chunk, features, real=True))
+            else:
+                self._backward(chunk, features, real=True)
+                self._optimizer.accumulate()
         self._optimizer.release()
         self._directions = self._followed
         self._released = [p.grad.clone() for p in self._params]
@@ -164,28 +171,32 @@ class Discriminator(HoldsPrivateRows):
             norms = slopes * features.norms(generated)
             weights = slopes * (self._clip / norms.clamp_min(self._clip))
             return [features.weighted_sum(generated, weights).unsqueeze(0)]
+        values = (features(generated) * self._scale).double()
+        return self._layer_sums(values, None, real=False)
+
+    def _private_sums(
+        self, rows: Tensor, features: Features, *, real: bool
+    ) -> list[Tensor]:
+        """Sum the clipped gradients of a chunk of private rows, in a fixed shape."""
+        chunk, inside = padded(rows, self._chunk)
+        with torch.no_grad():
+            values = features(chunk) * self._scale
+        return self._layer_sums(values, inside, real=real)
+
+    def _layer_sums(
+        self, values: Tensor, weights: Tensor | None, *, real: bool
+    ) -> list[Tensor]:
+        """Sum the clipped gradients of weighted rows, of features `values`."""
         with torch.enable_grad():
-            values = (features(generated) * self._scale).double().requires_grad_()
-            layers = self._pass(values)
-            scores = layers[-1][1]
-            losses = functional.softplus(scores) if self._loss == "logistic" else scores
-            outputs = [after for _, after in layers]
-            found = torch.autograd.grad(losses.sum(), outputs)
-        # The gradient of a row by a layer is the product of its slope and its input.
-        befores = [before.detach() for before, _ in layers]
-        parts = list(zip(self._layers, found, befores, strict=True))
-        squares = [
-            slope.square().sum(1) * (before.square().sum(1) + (layer.bias is not None))
-            for layer, slope, before in parts
-        ]
-        norms = torch.stack(squares).sum(0).sqrt()
-        kept = (self._clip / norms.clamp_min(self._clip)).unsqueeze(1)
-        sums = []
-        for layer, slope, before in parts:
-            sums.append((kept * slope).T @ before)
-            if layer.bias is not None:
-                sums.append((kept * slope).sum(0))
-        return sums
+            layers = self._pass(values.requires_grad_())
+            scores = layers[-1][1].squeeze(-1)
+            signed = -scores if real else scores
+            losses = functional.softplus(signed) if self._loss == "logistic" else signed
+            total = losses.sum() if weights is None else (weights * losses).sum()
+            slopes = torch.autograd.grad(total, [after for _, after in layers])
+        inputs = [before.detach() for before, _ in layers]
+        biased = [layer.bias is not None for layer in self._layers]
+        return clipped_layer_sums(slopes, inputs, biased, self._clip)
 
     def logits(self, rows: Tensor, features: Features) -> Tensor:
         """Score rows (n_rows, n_columns) by what was released."""
@@ -245,13 +256,18 @@ def train_generator(
     features: Features,
     adam: Adam,
     n_steps: int,
+    n_rows: int | None = None,
 ) -> None:
-    """Train a generator against a discriminator that follows it: post-processing."""
+    """Train a generator against a discriminator that follows it: post-processing.
+
+    With `n_rows` a step of both is on the same rows, so many.
+    """
     objective = partial(discriminator.objective, features=features)
     for _ in range(n_steps):
-        generated = generator.rows(generator.draw(N_GENERATED))
-        discriminator.follow(generated, features)
-        draws = generator.draw(N_GENERATED)
+        draws = generator.draw(n_rows or N_GENERATED)
+        discriminator.follow(generator.rows(draws), features)
+        if n_rows is None:
+            draws = generator.draw(N_GENERATED)
         generator.ascend(adam(generator.gradient(draws, objective)))
 
 

@@ -218,10 +218,13 @@ class BranchedDiscriminator(Discriminator):
         sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
         for start in range(0, len(rows), self._chunk):
             chunk = rows[start : start + self._chunk]
-            self._backward(chunk, features, real=False)
-            added = clipped_sums([p.grad_sample for p in self._params], self._clip)
+            if len(self._layers) > 1:
+                added = self._private_sums(chunk, features, real=False)
+            else:
+                self._backward(chunk, features, real=False)
+                added = clipped_sums([p.grad_sample for p in self._params], self._clip)
+                self._network.zero_grad()
             sums = [total + part for total, part in zip(sums, added, strict=True)]
-            self._network.zero_grad()
         return torch.cat([part.flatten() for part in sums])
 
     def add(self, unlabelled: Tensor) -> None:
