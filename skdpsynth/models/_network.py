@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from skdpsynth.models._generator import Features, Score
 
 
-_CODES = 2000  # that the finished generator draws from, as a mixture of as many parts
+_ENTRIES = 2**22  # bins times codes that the finished generator draws from: 32 MB
+_MOST_CODES = 10_000  # of a narrow table
+_CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
 _POOL = 2048  # generated rows whose means stand for the generator's
 _LEAST_SHARE = 1e-2  # of a bin, where it is a unit: rarer ones would be thrown about
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
+
 _UPDATE = 0.02  # of a unit update, for weights, of which many act on a bin
 
 
@@ -78,8 +81,8 @@ class NetworkTrainer(Trainer):
 
     @property
     def location(self) -> Tensor:  # type: ignore[override]
-        """Present mean of each score."""
-        return self.moments()[0, 1:]
+        """Present mean of each score, over many codes."""
+        return self._probabilities(_CODES_OF_SCALES).mean(0).to(self._dtype)
 
     @property
     def scales(self) -> Tensor:  # type: ignore[override]
@@ -113,14 +116,19 @@ class NetworkTrainer(Trainer):
         """
         if self._last is None or self._last[0] is not draws:
             with torch.enable_grad():
-                weights = [p.detach().requires_grad_() for p in self.parameters.values()]
-                relaxed = (self._logits(draws.codes, weights) + draws.gumbels) / _TEMPERATURE
+                weights = [
+                    p.detach().requires_grad_() for p in self.parameters.values()
+                ]
+                perturbed = self._logits(draws.codes, weights) + draws.gumbels
+                relaxed = perturbed / _TEMPERATURE
                 soft = self._by_column(relaxed, lambda part: part.softmax(-1))
-            drawn = self._by_column(relaxed.detach(), _largest).to(self._dtype)
+            drawn = self._by_column(perturbed.detach(), _largest).to(self._dtype)
             self._last = draws, (drawn, soft, weights)
         return self._last[1]
 
-    def _by_column(self, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def _by_column(
+        self, values: Tensor, function: Callable[[Tensor], Tensor]
+    ) -> Tensor:
         """Apply a function to the bins of each column: columns of a size at once."""
         parts = values.split([size * n for size, n in self._runs], 1)
         found = [
@@ -134,8 +142,8 @@ class NetworkTrainer(Trainer):
         in_groups = float(self._groups.sum(1).mean())
         length = math.sqrt(self.n_features / self._n_values / (1.0 + in_groups))
         groups = self._features_groups
-        return lambda rows: length * torch.cat(
-            [rows, rows @ groups.to(rows.dtype)], dim=-1
+        return lambda rows: (
+            length * torch.cat([rows, rows @ groups.to(rows.dtype)], dim=-1)
         )
 
     def moments(self) -> Tensor:
@@ -167,12 +175,17 @@ class NetworkTrainer(Trainer):
 
     def present(self) -> Mixture:
         """Give the generator as it is, for codes of which each is as likely."""
-        codes = self.latent(_CODES, self._n_factors).float()
+        n_codes = max(_ENTRIES // self.n_columns, 1)
+        n_codes = min(n_codes, _MOST_CODES)
+        found = self._probabilities(n_codes).cpu().numpy()
+        return Mixture(np.full(n_codes, 1.0 / n_codes), found, self._ranks)
+
+    def _probabilities(self, n_codes: int) -> Tensor:
+        """Give the probability of every bin given each of some codes."""
+        codes = self.latent(n_codes, self._n_factors).float()
         with torch.no_grad():
             logits = self._logits(codes, [*self.parameters.values()])
-            found = self._by_column(logits, lambda part: part.softmax(-1))
-            found = found.cpu().numpy()
-        return Mixture(np.full(_CODES, 1.0 / _CODES), found, self._ranks)
+            return self._by_column(logits, lambda part: part.softmax(-1))
 
     def _logits(self, codes: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         """Give the logits of the bins of all columns, given the code."""
@@ -181,7 +194,9 @@ class NetworkTrainer(Trainer):
             if layer:
                 values = functional.silu(values)
             values = functional.linear(values, *parameters[layer : layer + 2])
-        own, of_groups = values.split([self.n_columns, values.shape[1] - self.n_columns], 1)
+        own, of_groups = values.split(
+            [self.n_columns, values.shape[1] - self.n_columns], 1
+        )
         return own + of_groups @ self._groups.T
 
     def _set(self, flat: Tensor) -> None:

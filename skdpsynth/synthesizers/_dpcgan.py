@@ -205,7 +205,9 @@ class AdversarialSynthesizer(ClassGAN):
                     learning_rate=self.learning_rate,
                     generator=public,
                     device=device,
-                    dtype=torch.float32 if len(self.generator_hidden_dims) else torch.float64,
+                    dtype=torch.float32
+                    if len(self.generator_hidden_dims)
+                    else torch.float64,
                 )
                 discriminator = Discriminator(
                     initial.encode(rows.of_class(c), c),
@@ -221,6 +223,9 @@ class AdversarialSynthesizer(ClassGAN):
                     rng=secret[c],
                     generator=public,
                     device=device,
+                    n_steps=training.n_iter * training.n_queries
+                    if len(self.generator_hidden_dims)
+                    else None,
                 )
                 self._train_class(generator, discriminator, training.n_iter, progress)
                 initial.keep(c, generator.result())

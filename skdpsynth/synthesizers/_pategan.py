@@ -12,7 +12,7 @@ import torch
 from tqdm.auto import tqdm
 
 from skdpsynth.measure import PATEGAN_SHARES, Training
-from skdpsynth.models import resolve_device
+from skdpsynth.models import NetworkTrainer, resolve_device
 from skdpsynth.privacy import (
     likely_vote_noise_std,
     noisy_votes,
@@ -31,7 +31,11 @@ from skdpsynth.synthesizers._base import (
 from skdpsynth.training import (
     GeneratorAscent,
     LabelBuffer,
+    NetworkAscent,
+    RecentLabels,
+    RowFeatures,
     StudentDiscriminator,
+    StudentNetwork,
     TeacherEnsemble,
     View,
     label_slope,
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
 
 TEACHER_BATCH = 32
 TEACHER_DECAY = 0.3  # share of its weights that a teacher forgets at a step
+NETWORK_DECAY = 3e-3  # the same, where a network is trained in many small steps
 _MAX_TEACHERS = 2048
 _ROWS_PER_TEACHER = 4
 _ROUNDS, _ROUNDS_FROM_SCRATCH = 8, 24
@@ -392,7 +397,8 @@ class PATEGANSynthesizer(ClassGAN):
                 self._train(
                     encoded, generator, training, worth, reserved[c], public, progress
                 )
-                initial.keep(c, generator.present())
+                network = isinstance(generator, NetworkTrainer)
+                initial.keep(c, generator.result() if network else generator.present())
         self._collect(initial, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
         return initial.model
@@ -412,24 +418,33 @@ class PATEGANSynthesizer(ClassGAN):
         `worth` says how many real rows the opinion of a teacher is worth.
         """
         device = resolve_device(self.device)
+        network = isinstance(generator, NetworkTrainer)
+        view_of = RowFeatures.of if network else View.of
         teachers = TeacherEnsemble(
             rows,
             training.n_teachers,
-            n_features=View.of(generator).n_features,
+            n_features=view_of(generator).n_features,
             hidden_dims=tuple(self.hidden_dims),
             learning_rate=self.teacher_learning_rate,
-            weight_decay=TEACHER_DECAY,
+            weight_decay=NETWORK_DECAY if network else TEACHER_DECAY,
             batch_size=TEACHER_BATCH,
             rng=secret_generator(),
             generator=public,
             device=device,
         )  # lines 2-3
         slope = label_slope(training.n_teachers, training.noise_std, self.noise)
-        discriminator = StudentDiscriminator(generator.n_columns, device)
-        ascent = GeneratorAscent(generator)
-        buffer = LabelBuffer()
+        discriminator: Any
+        if network:  # the student's layers are as wide as the generator's
+            widths = tuple(self.generator_hidden_dims)
+            discriminator = StudentNetwork(
+                generator, widths, generator=public, device=device
+            )
+            buffer, ascent = RecentLabels(), NetworkAscent(generator, self.batch_size)
+        else:
+            discriminator = StudentDiscriminator(generator.n_columns, device)
+            buffer, ascent = LabelBuffer(), GeneratorAscent(generator)
         for _ in range(training.n_iter):
-            view = View.of(generator)
+            view = view_of(generator)
             pool = generator.rows(generator.draw(_POOL))
             for _ in range(self.n_teacher_steps):
                 teachers.train_step(pool, view.features)  # lines 5-9
@@ -437,6 +452,8 @@ class PATEGANSynthesizer(ClassGAN):
                 generator.draw(training.n_queries)
             )  # lines 11-14
             opinions = teachers.logits(generated, view.features)
+            if network:
+                opinions -= opinions.median(dim=1, keepdim=True).values
             ballots = (opinions > 0).cpu().numpy()
             votes = ballots.sum(axis=0, dtype=np.int64)
             with telling(by_teacher=partial(np.asarray, ballots)):

@@ -35,8 +35,9 @@ N_GENERATED = 512  # rows of every step: a public constant
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096  # rows of a chunk, for the same reason
 _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
+_LEAST_RATE = 0.1  # of it, where it falls: the share that is left at the end
 _MOMENTUM = 0.5  # of it: the generator answers every step
-_FORGOTTEN = 3e-3  # of weights, at a learning rate of 1: else the two chase each other
+_FORGOTTEN = 1e-3  # of weights, at a learning rate of 1: else the two chase each other
 
 
 class Discriminator(HoldsPrivateRows):
@@ -74,6 +75,7 @@ class Discriminator(HoldsPrivateRows):
         rng: np.random.Generator,
         generator: torch.Generator,
         device: torch.device,
+        n_steps: int | None = None,
     ) -> None:
         # Opacus takes a second to import, and other algorithms do not need it.
         from opacus.grad_sample import GradSampleModule
@@ -88,7 +90,7 @@ class Discriminator(HoldsPrivateRows):
         self._rate = reservation.sampling_rate
         self._noise = reservation.noise_std * max_grad_norm / expected_batch_size
         self._rng, self._device = rng, device
-        network = _network(n_features, hidden_dims, generator).to(device)
+        network = make_network(n_features, hidden_dims, generator).to(device)
         self._layers = [part for part in network if isinstance(part, nn.Linear)]
         self._network = GradSampleModule(network, loss_reduction="sum")
         self._params = list(self._network.parameters())
@@ -109,6 +111,8 @@ class Discriminator(HoldsPrivateRows):
         most = min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
         # Most samples in one chunk, by what is public of their size.
         self._chunk = max(1, min(most, math.ceil(1.5 * expected_batch_size) + 16))
+        # How the rate of hidden layers falls, as does the generator's.
+        self._n_steps, self._n_released = n_steps, 0
         self._start = self._released = [p.detach().clone() for p in self._params]
 
     def release(self, features: Features) -> None:
@@ -128,6 +132,7 @@ class Discriminator(HoldsPrivateRows):
                 self._optimizer.accumulate()
         self._optimizer.release()
         self._directions = self._followed
+        self._n_released += 1
         self._released = [p.grad.clone() for p in self._params]
 
     def renew(self) -> None:
@@ -151,8 +156,11 @@ class Discriminator(HoldsPrivateRows):
             self._discount_noise()
         else:
             self._followed = copy.deepcopy(self._directions)
+            fallen = 1.0
+            if self._n_steps is not None:
+                fallen = max(1.0 - self._n_released / self._n_steps, _LEAST_RATE)
             for p, direction in zip(self._params, self._followed, strict=True):
-                p.grad = direction(p.grad)
+                p.grad = fallen * direction(p.grad)
         self._optimizer.original_optimizer.step()
         if self._bound < math.inf:
             with torch.no_grad():
@@ -171,7 +179,7 @@ class Discriminator(HoldsPrivateRows):
             norms = slopes * features.norms(generated)
             weights = slopes * (self._clip / norms.clamp_min(self._clip))
             return [features.weighted_sum(generated, weights).unsqueeze(0)]
-        values = (features(generated) * self._scale).double()
+        values = features(generated) * self._scale
         return self._layer_sums(values, None, real=False)
 
     def _private_sums(
@@ -186,17 +194,15 @@ class Discriminator(HoldsPrivateRows):
     def _layer_sums(
         self, values: Tensor, weights: Tensor | None, *, real: bool
     ) -> list[Tensor]:
-        """Sum the clipped gradients of weighted rows, of features `values`."""
-        with torch.enable_grad():
-            layers = self._pass(values.requires_grad_())
-            scores = layers[-1][1].squeeze(-1)
-            signed = -scores if real else scores
-            losses = functional.softplus(signed) if self._loss == "logistic" else signed
-            total = losses.sum() if weights is None else (weights * losses).sum()
-            slopes = torch.autograd.grad(total, [after for _, after in layers])
-        inputs = [before.detach() for before, _ in layers]
-        biased = [layer.bias is not None for layer in self._layers]
-        return clipped_layer_sums(slopes, inputs, biased, self._clip)
+        """Sum the clipped gradients of rows, of features `values`."""
+        return clipped_gradients(
+            self._layers,
+            values,
+            weights,
+            loss=self._loss,
+            real=real,
+            max_grad_norm=self._clip,
+        )
 
     def logits(self, rows: Tensor, features: Features) -> Tensor:
         """Score rows (n_rows, n_columns) by what was released."""
@@ -204,20 +210,7 @@ class Discriminator(HoldsPrivateRows):
             (weight,) = self._params
             return features.scores(rows, self._scale * weight.detach()[0])
         values = features(rows) * self._scale
-        return self._pass(values.double())[-1][1].squeeze(-1)
-
-    def _pass(self, values: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Give what goes into each layer, and what comes out of it."""
-        found: list[tuple[Tensor, Tensor]] = []
-        for layer in self._layers:
-            if found:
-                values = functional.silu(values)
-            # Not called as modules: those record gradients per example.
-            bias = None if layer.bias is None else layer.bias.detach()
-            after = functional.linear(values, layer.weight.detach(), bias)
-            found.append((values, after))
-            values = after
-        return found
+        return forward(self._layers, values)[-1][1].squeeze(-1)
 
     def objective(self, rows: Tensor, features: Features) -> Tensor:
         """Give what the generator wants to raise: log D of each row, or its score."""
@@ -250,6 +243,45 @@ class Discriminator(HoldsPrivateRows):
             (weights * losses).sum().backward()
 
 
+def forward(layers: Sequence[nn.Linear], values: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Give what goes into each layer, and what comes out of it."""
+    found: list[tuple[Tensor, Tensor]] = []
+    for layer in layers:
+        if found:
+            values = functional.silu(values)
+        # Not called as modules: those record gradients per example.
+        bias = None if layer.bias is None else layer.bias.detach().to(values)
+        after = functional.linear(values, layer.weight.detach().to(values), bias)
+        found.append((values, after))
+        values = after
+    return found
+
+
+def clipped_gradients(
+    layers: Sequence[nn.Linear],
+    values: Tensor,
+    weights: Tensor | None,
+    *,
+    loss: Literal["logistic", "wasserstein"],
+    real: bool,
+    max_grad_norm: float,
+) -> list[Tensor]:
+    """Sum the clipped gradients of rows, of features `values`, by parameter.
+
+    In the precision of `values`: double, if rows are private. `weights` are 1 for rows that count, and 0 for others.
+    """
+    with torch.enable_grad():
+        passed = forward(layers, values.requires_grad_())
+        scores = passed[-1][1].squeeze(-1)
+        signed = -scores if real else scores
+        losses = functional.softplus(signed) if loss == "logistic" else signed
+        total = losses.sum() if weights is None else (weights * losses).sum()
+        slopes = torch.autograd.grad(total, [after for _, after in passed])
+    inputs = [before.detach() for before, _ in passed]
+    biased = [layer.bias is not None for layer in layers]
+    return clipped_layer_sums(slopes, inputs, biased, max_grad_norm)
+
+
 def train_generator(
     generator: Trainer,
     discriminator: Discriminator,
@@ -271,7 +303,7 @@ def train_generator(
         generator.ascend(adam(generator.gradient(draws, objective)))
 
 
-def _network(
+def make_network(
     n_features: int, hidden_dims: Sequence[int], generator: torch.Generator
 ) -> nn.Sequential:
     """Make the network; without hidden layers it starts at zero."""
