@@ -201,8 +201,7 @@ class TableBins:
                 own = np.concatenate([inside, inside[-1] + 1 + beside])
                 places.append(n_groups + own)
                 n_groups += own[-1] + 1
-            places = np.concatenate(places)
-            found.append(places[:, None] == np.arange(n_groups))
+            found.append(np.concatenate(places)[:, None] == np.arange(n_groups))
         return np.concatenate(found, axis=1).astype(np.float32)
 
     def normal_scores(self, shares: Floats) -> Floats:

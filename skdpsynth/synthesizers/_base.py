@@ -11,7 +11,15 @@ import math
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+)
 
 import numpy as np
 import torch
@@ -437,6 +445,13 @@ class ClassGAN(GeneratedSynthesizer):
     generator_hidden_dims: Sequence[int]
     hidden_dims: Sequence[int]
     device: str | torch.device
+
+    @classmethod
+    def _published(cls, paper: dict[str, Any], given: dict[str, Any]) -> Self:
+        """Make one of a paper's values and of those that are given instead."""
+        if given.get("noise_multiplier") is not None:
+            paper = {**paper, "n_iter": "auto"}  # each of the two says the other
+        return cls(**{"init": "random", **paper, **given})
 
     @property
     def _asked(self) -> bool:

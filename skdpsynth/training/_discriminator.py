@@ -35,7 +35,6 @@ N_GENERATED = 512  # rows of every step: a public constant
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096  # rows of a chunk, for the same reason
 _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
-_LEAST_RATE = 0.1  # of it, where it falls: the share that is left at the end
 _MOMENTUM = 0.5  # of it: the generator answers every step
 _FORGOTTEN = 1e-3  # of weights, at a learning rate of 1: else the two chase each other
 
@@ -75,7 +74,6 @@ class Discriminator(HoldsPrivateRows):
         rng: np.random.Generator,
         generator: torch.Generator,
         device: torch.device,
-        n_steps: int | None = None,
     ) -> None:
         # Opacus takes a second to import, and other algorithms do not need it.
         from opacus.grad_sample import GradSampleModule
@@ -111,8 +109,6 @@ class Discriminator(HoldsPrivateRows):
         most = min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
         # Most samples in one chunk, by what is public of their size.
         self._chunk = max(1, min(most, math.ceil(1.5 * expected_batch_size) + 16))
-        # How the rate of hidden layers falls, as does the generator's.
-        self._n_steps, self._n_released = n_steps, 0
         self._start = self._released = [p.detach().clone() for p in self._params]
 
     def release(self, features: Features) -> None:
@@ -132,7 +128,6 @@ class Discriminator(HoldsPrivateRows):
                 self._optimizer.accumulate()
         self._optimizer.release()
         self._directions = self._followed
-        self._n_released += 1
         self._released = [p.grad.clone() for p in self._params]
 
     def renew(self) -> None:
@@ -156,11 +151,8 @@ class Discriminator(HoldsPrivateRows):
             self._discount_noise()
         else:
             self._followed = copy.deepcopy(self._directions)
-            fallen = 1.0
-            if self._n_steps is not None:
-                fallen = max(1.0 - self._n_released / self._n_steps, _LEAST_RATE)
             for p, direction in zip(self._params, self._followed, strict=True):
-                p.grad = fallen * direction(p.grad)
+                p.grad = direction(p.grad)
         self._optimizer.original_optimizer.step()
         if self._bound < math.inf:
             with torch.no_grad():
@@ -268,7 +260,8 @@ def clipped_gradients(
 ) -> list[Tensor]:
     """Sum the clipped gradients of rows, of features `values`, by parameter.
 
-    In the precision of `values`: double, if rows are private. `weights` are 1 for rows that count, and 0 for others.
+    In the precision of `values`: double, if rows are private. `weights` are 1 for rows
+    that count, and 0 for others.
     """
     with torch.enable_grad():
         passed = forward(layers, values.requires_grad_())

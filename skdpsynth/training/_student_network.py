@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skdpsynth.models import Features, Trainer
 
 
-_BATCH = 256  # labels of a step
+_BATCH = 256  # labels of a step of the student, and rows of one of the generator
 _ROUNDS = 8  # whose labels are learnt again
 _RATE = 4e-3  # of a step of Adam, the papers' 1e-4 times 10: the steps are fewer
 _FORGOTTEN = 1e-3  # of weights at a step: else the two networks chase each other
@@ -121,14 +121,13 @@ class StudentNetwork:
 class NetworkAscent:
     """The generator's steps through a student network (Adam's direction)."""
 
-    def __init__(self, trainer: Trainer, n_rows: int) -> None:
-        self._trainer, self._n_rows = trainer, n_rows
-        self._adam = Adam(momentum=_MOMENTUM)
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer, self._adam = trainer, Adam(momentum=_MOMENTUM)
 
     def step(self, discriminator: StudentNetwork) -> None:
         """Raise the student's log S: one step on fresh generated rows."""
         trainer = self._trainer
-        features, draws = trainer.features(), trainer.draw(self._n_rows)
+        features, draws = trainer.features(), trainer.draw(_BATCH)
         gradient = trainer.gradient(
             draws, lambda rows: discriminator.objective(rows, features)
         )
