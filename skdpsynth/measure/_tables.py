@@ -193,7 +193,7 @@ class TableBins:
             places, n_groups = [], 0
             for column in self.columns:
                 n_intervals = max(len(column.edges) - 1, 0)
-                if n_intervals <= factor:
+                if n_intervals < 2 * factor:
                     places.append(np.full(column.n_bins, -1))
                     continue
                 beside = np.arange(column.n_bins - n_intervals)

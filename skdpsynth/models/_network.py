@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _ENTRIES = 2**22  # bins times codes that the finished generator draws from: 32 MB
 _MOST_CODES = 10_000  # of a narrow table
 _CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
-_POOL = 2048  # generated rows whose means stand for the generator's
 _LEAST_SHARE = 1e-2  # of a bin, where it is a unit: rarer ones would be thrown about
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 
@@ -48,8 +47,6 @@ class NetworkTrainer(Trainer):
     the code (straight through). Nothing is known at first but which bins there are.
     """
 
-    only_pairs = False
-
     def __init__(
         self,
         starts: NDArray[np.int64],
@@ -63,11 +60,13 @@ class NetworkTrainer(Trainer):
         super().__init__(**training)
         sizes, self._ranks = np.diff(starts).tolist(), ranks
         self._runs = [(size, len(list(own))) for size, own in groupby(sizes)]
-        self._n_values = len(sizes)
         self.n_columns, n_groups = groups.shape
         self._groups = torch.from_numpy(groups).to(self._device)
-        self._features_groups = self._groups.to(self._dtype)
+        # Private rows are in double precision.
+        self._double_groups = self._groups.double()
+        in_groups = float(self._groups[starts[:-1]].sum())  # of every row
         self.n_features = self.n_columns + n_groups
+        self._length = math.sqrt(self.n_features / (len(starts) - 1 + in_groups))
         self._n_factors, self.parameters = n_factors, {}
         widths = (n_factors, *hidden_dims, self.n_features)
         for depth, (n_in, n_out) in enumerate(pairwise(widths)):
@@ -76,7 +75,6 @@ class NetworkTrainer(Trainer):
             self.parameters[f"bias {depth}"] = torch.zeros(n_out, device=self._device)
         weight *= 0.1  # of the last layer: nearly even bins at first
         self._adam = Adam()
-        self._moments: Tensor | None = None
         self._last: tuple[Draws, tuple[Tensor, Tensor, list[Tensor]]] | None = None
 
     @property
@@ -89,14 +87,6 @@ class NetworkTrainer(Trainer):
         """Present scale of each score."""
         mean = self.location.clamp(_LEAST_SHARE, 1.0 - _LEAST_SHARE)
         return (mean * (1.0 - mean)).sqrt()
-
-    @property
-    def directions(self) -> Tensor:  # type: ignore[override]
-        """Directions in which scores vary most."""
-        moments, scales = self.moments(), self.scales
-        covariance = moments[1:, 1:] - torch.outer(moments[0, 1:], moments[0, 1:])
-        found = torch.linalg.eigh((covariance / torch.outer(scales, scales)).double())
-        return found.eigenvectors[:, -self._n_factors :].to(self._dtype)
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
@@ -139,20 +129,15 @@ class NetworkTrainer(Trainer):
 
     def features(self) -> Features:
         """Give the bins and their groups as features, of rows of equal length."""
-        in_groups = float(self._groups.sum(1).mean())
-        length = math.sqrt(self.n_features / self._n_values / (1.0 + in_groups))
-        groups = self._features_groups
-        return lambda rows: (
-            length * torch.cat([rows, rows @ groups.to(rows.dtype)], dim=-1)
-        )
+        length, single, double = self._length, self._groups, self._double_groups
 
-    def moments(self) -> Tensor:
-        """Give the mean of ``r r^T`` over many generated rows r = (1, scores)."""
-        if self._moments is None:
-            generated = self.rows(self.draw(_POOL))
-            generated = torch.cat([torch.ones_like(generated[:, :1]), generated], 1)
-            self._moments = generated.T @ generated / _POOL
-        return self._moments
+        def features(rows: Tensor) -> Tensor:
+            if not single.shape[1]:
+                return length * rows
+            groups = double if rows.dtype == torch.float64 else single
+            return length * torch.cat([rows, rows @ groups], dim=-1)
+
+        return features
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the network's weights."""
@@ -194,6 +179,8 @@ class NetworkTrainer(Trainer):
             if layer:
                 values = functional.silu(values)
             values = functional.linear(values, *parameters[layer : layer + 2])
+        if not self._groups.shape[1]:
+            return values
         own, of_groups = values.split(
             [self.n_columns, values.shape[1] - self.n_columns], 1
         )
@@ -201,7 +188,7 @@ class NetworkTrainer(Trainer):
 
     def _set(self, flat: Tensor) -> None:
         super()._set(flat)
-        self._moments = self._last = None
+        self._last = None
 
 
 def _largest(values: Tensor) -> Tensor:

@@ -564,13 +564,12 @@ class PATETripleGANSynthesizer(ClassGAN):
             # Section 5.3.2: 50 to 100, for 60,000 images; fewer, of smaller tables.
             "n_teachers": 10,
             "max_grad_norm": 1.0,  # section 5.3.1: 1 to 5
-            # Section 5.3.1: batches of 128, n_k = 5, n_s = 5 or 10, and 500 to 2000
-            # iterations. A label is one bit, and hundreds of bins need many.
+            "n_teacher_steps": 5,  # section 5.3.1: n_k
+            "n_student_steps": 8,  # section 5.3.1: n_s is 5 or 10
+            # Section 5.1: 128. A label is one bit, and hundreds of bins need many.
             "batch_size": 1024,
-            "n_teacher_steps": 1,
-            "n_student_steps": 8,
-            "n_generator_steps": 2,
-            "n_iter": 1500,
+            "n_generator_steps": 2,  # Algorithm 2: one; a step costs no vote
+            "n_iter": 1200,  # section 5.1: 500 to 2000
             # Adam with 1e-4 (section 5.1). Teachers here take plain steps; the
             # generator's are of 2e-3, since they are fewer.
             "teacher_learning_rate": 0.1,

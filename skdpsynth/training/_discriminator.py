@@ -105,8 +105,10 @@ class Discriminator(HoldsPrivateRows):
         self._directions = self._followed = [
             Adam(momentum=_MOMENTUM) for _ in self._params
         ]
-        n_weights = sum(p.numel() for p in self._params)
-        most = min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
+        most = _MAX_CHUNK
+        if not hidden_dims:  # which has a gradient per row in memory
+            n_weights = sum(p.numel() for p in self._params)
+            most = min(most, _CHUNK_ENTRIES // (n_weights + n_features))
         # Most samples in one chunk, by what is public of their size.
         self._chunk = max(1, min(most, math.ceil(1.5 * expected_batch_size) + 16))
         self._start = self._released = [p.detach().clone() for p in self._params]

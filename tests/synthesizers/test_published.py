@@ -28,13 +28,17 @@ STATED = {
         "n_bins": 10,
         "n_teacher_steps": 1,
     },
-    PATEGANSynthesizer: {"noise": "laplace"},
+    PATEGANSynthesizer: {"noise": "laplace", "n_teacher_steps": 5},
     DPCGANSynthesizer: {
         "max_grad_norm": 1.1,
         "n_discriminator_steps": 1,
         "n_generator_steps": 1,
     },
-    PATETripleGANSynthesizer: {"desensitization": "hybrid", "max_grad_norm": 1.0},
+    PATETripleGANSynthesizer: {
+        "desensitization": "hybrid",
+        "max_grad_norm": 1.0,
+        "n_teacher_steps": 5,
+    },
     DPGANSynthesizer: {
         "batch_size": 64,
         "n_discriminator_steps": 5,
