@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from _networks import SCHEMA, distance, make_table
 from sklearn.base import clone
-from test_networks import SCHEMA, distance, make_table
 
 import skdpsynth
 from skdpsynth import (
@@ -108,9 +108,8 @@ def test_a_private_fit_is_within_its_budget_and_survives_a_file(cls, tmp_path):
     assert published.n_iter_ == 3
     if budget:
         assert 0 < published.epsilon_ <= 2.0
-        assert published.report_.epsilon == published.epsilon_
-        ledger = {entry.name for entry in published.report_.entries}
-        assert ledger  # every release is a line
+        entries = published.privacy_report().entries
+        assert all(entry.used == entry.releases > 0 for entry in entries)
     path = tmp_path / "published.dpsynth"
     published.save(path)
     again = cls.load(path)
@@ -141,17 +140,8 @@ def test_its_page_has_the_algorithm_and_what_soundness_changed(cls):
         assert "| as published | here | what it costs |" in page
 
 
-@pytest.mark.parametrize("cls", [PATEGANSynthesizer, PATETripleGANSynthesizer])
-def test_a_student_network_learns_a_table_without_noise(cls):
-    """Right marginals alone would be at 0.6."""
-    given = {"n_teachers": 5, "n_iter": 250, "batch_size": 256, "random_state": 0}
-    small = {"generator_hidden_dims": (32,), "hidden_dims": (16,), "latent_dim": 4}
-    table = make_table()
-    synthesizer = cls.as_published(math.inf, schema=SCHEMA, **given, **small)
-    assert distance(table, synthesizer.fit(table).sample(3000)) < 0.5
-
-
 def test_they_are_all_that_train():
     classes = {getattr(skdpsynth, name) for name in skdpsynth.__all__}
-    trains = {c for c in classes if "learning_rate" in inspect.signature(c).parameters}
+    synthesizers = [c for c in classes if hasattr(c, "sample")]
+    trains = {c for c in synthesizers if "learning_rate" in c().get_params()}
     assert trains == {*STATED}
