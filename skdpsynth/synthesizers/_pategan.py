@@ -379,7 +379,7 @@ class PATEGANSynthesizer(ClassGAN):
             # Appendix: N/10 to N/10000, chosen by cross-validation, which is not
             # charged. Fixed here; N/1000 for 10,000 rows.
             "n_teachers": 10,
-            "n_teacher_steps": 5,  # appendix: n_T; with one step AUROC on Adult ends at 0.86
+            "n_teacher_steps": 5,  # appendix: n_T; AUROC on Adult is less with one
             # Appendix: 64 labels, n_S = 5. A label is one bit, and a student of
             # hundreds of bins needs many; those of the last rounds are learnt again.
             "batch_size": 1024,

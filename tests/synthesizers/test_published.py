@@ -1,12 +1,11 @@
 """The algorithms with the values of their papers: `as_published`."""
 
 import inspect
-import math
 import re
 from pathlib import Path
 
 import pytest
-from _networks import SCHEMA, distance, make_table
+from _networks import SCHEMA, make_table
 from sklearn.base import clone
 
 import skdpsynth
