@@ -240,9 +240,11 @@ class AdversarialSynthesizer(ClassGAN):
         adam, network = Adam(momentum=0.5), isinstance(generator, NetworkTrainer)
         small = network and self.batch_size != "auto"
         n_rows = int(self.batch_size) if small else None
-        for _ in range(n_iter):  # for iter in [iterations]; for t_1 = 1 ... n_g
+        for done in range(n_iter):  # for iter in [iterations]; for t_1 = 1 ... n_g
             features = generator.features()
             discriminator.renew()
+            if network:  # eta falls, to 0 at the end
+                discriminator.slow_down(1.0 - done / n_iter)
             for step in range(self.n_discriminator_steps):  # for t_2 = 1 ... n_d
                 # Sample X^t; clip the gradients of real rows; add noise to their sum.
                 discriminator.release(features)

@@ -37,6 +37,9 @@ _MAX_CHUNK = 4096  # rows of a chunk, for the same reason
 _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
 _MOMENTUM = 0.5  # of it: the generator answers every step
 _FORGOTTEN = 1e-3  # of weights, at a learning rate of 1: else the two chase each other
+# Weight of the penalty on slopes at generated rows (Mescheder, Geiger, Nowozin 2018),
+# for the same reason.
+_PENALTY = 0.1
 
 
 class Discriminator(HoldsPrivateRows):
@@ -92,10 +95,11 @@ class Discriminator(HoldsPrivateRows):
         self._layers = [part for part in network if isinstance(part, nn.Linear)]
         self._network = GradSampleModule(network, loss_reduction="sum")
         self._params = list(self._network.parameters())
+        self._learning_rate = learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0)
         self._optimizer = ReservedOptimizer(
             torch.optim.SGD(
                 self._params,
-                lr=learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0),
+                lr=self._learning_rate,
                 weight_decay=_FORGOTTEN / _HIDDEN_RATE if hidden_dims else 0.0,
             ),
             max_grad_norm=max_grad_norm,
@@ -137,6 +141,11 @@ class Discriminator(HoldsPrivateRows):
         if len(self._layers) == 1:
             nn.init.zeros_(self._params[0])
 
+    def slow_down(self, share: float) -> None:
+        """Take steps of a share of the learning rate from now on."""
+        (group,) = self._optimizer.original_optimizer.param_groups
+        group["lr"] = share * self._learning_rate
+
     def follow(self, generated: Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public rows.
 
@@ -152,6 +161,8 @@ class Discriminator(HoldsPrivateRows):
         if len(self._layers) == 1:
             self._discount_noise()
         else:
+            if self._loss == "logistic":
+                self._add_penalty(features(generated) * self._scale)
             self._followed = copy.deepcopy(self._directions)
             for p, direction in zip(self._params, self._followed, strict=True):
                 p.grad = direction(p.grad)
@@ -160,6 +171,12 @@ class Discriminator(HoldsPrivateRows):
             with torch.no_grad():
                 for p in self._params:
                     p.clamp_(-self._bound, self._bound)
+
+    def _add_penalty(self, values: Tensor) -> None:
+        """Add the penalty on slopes at generated rows, which are public."""
+        parts = penalty_gradients(self._layers, values)
+        for p, part in zip(self._params, parts, strict=True):
+            p.grad = p.grad + _PENALTY * part.to(p)
 
     def _sums_of_generated(self, generated: Tensor, features: Features) -> list[Tensor]:
         """Sum the clipped gradients of public rows, by parameter.
@@ -275,6 +292,31 @@ def clipped_gradients(
     inputs = [before.detach() for before, _ in passed]
     biased = [layer.bias is not None for layer in layers]
     return clipped_layer_sums(slopes, inputs, biased, max_grad_norm)
+
+
+def penalty_gradients(layers: Sequence[nn.Linear], values: Tensor) -> list[Tensor]:
+    """Differentiate a penalty on the score's slopes at public rows, by parameter.
+
+    The penalty is half the mean squared length of the slopes by `values`: the second of
+    the two regularisers of Mescheder, Geiger and Nowozin (2018).
+    """
+    with torch.enable_grad():
+        values = values.detach().requires_grad_()
+        parameters = [
+            [p.detach().to(values).requires_grad_() for p in layer.parameters()]
+            for layer in layers
+        ]
+        scores = values
+        for depth, own in enumerate(parameters):
+            scores = functional.silu(scores) if depth else scores
+            scores = functional.linear(scores, *own)
+        (slopes,) = torch.autograd.grad(scores.sum(), values, create_graph=True)
+        penalty = 0.5 * slopes.square().sum(1).mean()
+    return list(
+        torch.autograd.grad(
+            penalty, [p for own in parameters for p in own], materialize_grads=True
+        )
+    )
 
 
 def train_generator(
