@@ -38,8 +38,9 @@ _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
 _MOMENTUM = 0.5  # of it: the generator answers every step
 _FORGOTTEN = 1e-3  # of weights, at a learning rate of 1: else the two chase each other
 # Weight of the penalty on slopes at generated rows (Mescheder, Geiger, Nowozin 2018),
-# for the same reason.
-_PENALTY = 0.1
+# for the same reason. Of slopes by the largest feature, such as the bin of a column.
+_PENALTY = 3.0
+_FIRST = 0.1  # scale of the first layer: the generator would follow its random slopes
 
 
 class Discriminator(HoldsPrivateRows):
@@ -92,6 +93,9 @@ class Discriminator(HoldsPrivateRows):
         self._noise = reservation.noise_std * max_grad_norm / expected_batch_size
         self._rng, self._device = rng, device
         network = make_network(n_features, hidden_dims, generator).to(device)
+        if hidden_dims:
+            with torch.no_grad():
+                next(network.parameters()).mul_(_FIRST)
         self._layers = [part for part in network if isinstance(part, nn.Linear)]
         self._network = GradSampleModule(network, loss_reduction="sum")
         self._params = list(self._network.parameters())
@@ -175,8 +179,9 @@ class Discriminator(HoldsPrivateRows):
     def _add_penalty(self, values: Tensor) -> None:
         """Add the penalty on slopes at generated rows, which are public."""
         parts = penalty_gradients(self._layers, values)
+        weight = _PENALTY * float(values.square().max())
         for p, part in zip(self._params, parts, strict=True):
-            p.grad = p.grad + _PENALTY * part.to(p)
+            p.grad = p.grad + weight * part.to(p)
 
     def _sums_of_generated(self, generated: Tensor, features: Features) -> list[Tensor]:
         """Sum the clipped gradients of public rows, by parameter.
