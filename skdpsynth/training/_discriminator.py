@@ -40,7 +40,9 @@ _FORGOTTEN = 1e-3  # of weights, at a learning rate of 1: else the two chase eac
 # Weight of the penalty on slopes at generated rows (Mescheder, Geiger, Nowozin 2018),
 # for the same reason. Of slopes by the largest feature, such as the bin of a column.
 _PENALTY = 3.0
-_FIRST = 0.1  # scale of the first layer: the generator would follow its random slopes
+# Features, of more of which the first layer begins weaker: the steps of many features
+# add up, and the generator would follow the layer's random slopes instead.
+_WIDE = 600
 
 
 class Discriminator(HoldsPrivateRows):
@@ -95,7 +97,7 @@ class Discriminator(HoldsPrivateRows):
         network = make_network(n_features, hidden_dims, generator).to(device)
         if hidden_dims:
             with torch.no_grad():
-                next(network.parameters()).mul_(_FIRST)
+                next(network.parameters()).mul_(min(1.0, _WIDE / n_features))
         self._layers = [part for part in network if isinstance(part, nn.Linear)]
         self._network = GradSampleModule(network, loss_reduction="sum")
         self._params = list(self._network.parameters())
