@@ -38,8 +38,9 @@ _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
 _MOMENTUM = 0.5  # of it: the generator answers every step
 _FORGOTTEN = 1e-3  # of weights, at a learning rate of 1: else the two chase each other
 # Weight of the penalty on slopes at generated rows (Mescheder, Geiger, Nowozin 2018),
-# for the same reason. Of slopes by the largest feature, such as the bin of a column.
-_PENALTY = 3.0
+# for the same reason; and the most of it times the square of the largest feature, such
+# as the bin of a column: in wide tables one column changes a row little.
+_PENALTY, _WIDE_PENALTY = 0.1, 3.0
 # Features, of more of which the first layer begins weaker: the steps of many features
 # add up, and the generator would follow the layer's random slopes instead.
 _WIDE = 600
@@ -181,7 +182,7 @@ class Discriminator(HoldsPrivateRows):
     def _add_penalty(self, values: Tensor) -> None:
         """Add the penalty on slopes at generated rows, which are public."""
         parts = penalty_gradients(self._layers, values)
-        weight = _PENALTY * float(values.square().max())
+        weight = min(_PENALTY, _WIDE_PENALTY * float(values.square().max()))
         for p, part in zip(self._params, parts, strict=True):
             p.grad = p.grad + weight * part.to(p)
 
