@@ -537,6 +537,25 @@ def test_every_setting_is_one_that_its_class_takes(training):
             made._check_parameters()
 
 
+def test_every_published_run_is_of_a_class_that_takes_its_values(load):
+    published = load("published")
+    for table, names in published.NAMES.items():
+        for name in names:
+            kind = getattr(skdpsynth, f"{name.replace('-', '')}Synthesizer")
+            parameters = kind.as_published(**published.GIVEN[table]).get_params()
+            assert parameters["init"] == "random"
+
+
+def test_a_published_run_is_scored_on_test_rows(load, monkeypatch, tmp_path):
+    published = load("published")
+    small = {"n_iter": 2, "batch_size": 16, "hidden_dims": (4,)}
+    monkeypatch.setitem(published.GIVEN, "adult", small)
+    row = published.run(("test", "adult", "DP-CGAN", 0), data=tmp_path)
+    assert "error" not in row
+    assert row["rounds"] == 2
+    assert all(0.0 <= row[score] <= 1.0 for score in ("auroc", "auprc", "c2st"))
+
+
 def test_a_start_is_beside_every_trained_run(training):
     keys = training.wanted(["shares"], list(training.SHARED), 2)
     assert len(keys) == len(set(keys))

@@ -12,6 +12,7 @@ from skdpsynth.models._factors import (
 )
 from skdpsynth.models._generator import (
     Adam,
+    AdamSteps,
     Features,
     Generator,
     Products,
@@ -34,6 +35,7 @@ from skdpsynth.models._relations import Followers
 
 __all__ = [
     "Adam",
+    "AdamSteps",
     "BinScores",
     "Components",
     "FactorGenerator",

@@ -235,9 +235,12 @@ class Trainer(ABC):
     def features(self) -> Features:
         """Give the features that discriminators see now; public, row by row."""
 
-    @abstractmethod
     def moments(self) -> Tensor:
-        """Give the mean of ``r r^T`` over rows r = (1, scores)."""
+        """Give the mean of ``r r^T`` over rows r = (1, scores).
+
+        A network has neither moments nor `only_pairs` and `directions`: nothing asks.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def gradient(self, draws: Any, score: Score) -> Tensor:  # noqa: ANN401

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,17 +15,19 @@ from skdpsynth.models._generator import Adam, Trainer
 from skdpsynth.models._mixture import Mixture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from skdpsynth.models._generator import Features, Score
 
 
-_CODES = 2000  # that the finished generator draws from, as a mixture of as many parts
-_POOL = 2048  # generated rows whose means stand for the generator's
+_ENTRIES = 2**22  # bins times codes that the finished generator draws from: 32 MB
+_MOST_CODES = 10_000  # of a narrow table
+_CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
 _LEAST_SHARE = 1e-2  # of a bin, where it is a unit: rarer ones would be thrown about
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
+
 _UPDATE = 0.02  # of a unit update, for weights, of which many act on a bin
 
 
@@ -45,34 +47,40 @@ class NetworkTrainer(Trainer):
     the code (straight through). Nothing is known at first but which bins there are.
     """
 
-    only_pairs = False
-
     def __init__(
         self,
         starts: NDArray[np.int64],
         ranks: NDArray[np.float64],
+        groups: NDArray[np.float32],
         hidden_dims: Sequence[int],
         *,
         n_factors: int,
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
-        self._sizes, self._ranks = np.diff(starts).tolist(), ranks
-        self.n_columns = self.n_features = int(starts[-1])
+        sizes, self._ranks = np.diff(starts).tolist(), ranks
+        self._runs = [(size, len(list(own))) for size, own in groupby(sizes)]
+        self.n_columns, n_groups = groups.shape
+        self._groups = torch.from_numpy(groups).to(self._device)
+        # Private rows are in double precision.
+        self._double_groups = self._groups.double()
+        in_groups = float(self._groups[starts[:-1]].sum())  # of every row
+        self.n_features = self.n_columns + n_groups
+        self._length = math.sqrt(self.n_features / (len(starts) - 1 + in_groups))
         self._n_factors, self.parameters = n_factors, {}
-        widths = (n_factors, *hidden_dims, self.n_columns)
+        widths = (n_factors, *hidden_dims, self.n_features)
         for depth, (n_in, n_out) in enumerate(pairwise(widths)):
             weight = self.latent(n_out, n_in).float() * math.sqrt(2.0 / n_in)
             self.parameters[f"weight {depth}"] = weight
             self.parameters[f"bias {depth}"] = torch.zeros(n_out, device=self._device)
         weight *= 0.1  # of the last layer: nearly even bins at first
         self._adam = Adam()
-        self._moments: Tensor | None = None
+        self._last: tuple[Draws, tuple[Tensor, Tensor, list[Tensor]]] | None = None
 
     @property
     def location(self) -> Tensor:  # type: ignore[override]
-        """Present mean of each score."""
-        return self.moments()[0, 1:]
+        """Present mean of each score, over many codes."""
+        return self._probabilities(_CODES_OF_SCALES).mean(0).to(self._dtype)
 
     @property
     def scales(self) -> Tensor:  # type: ignore[override]
@@ -80,48 +88,66 @@ class NetworkTrainer(Trainer):
         mean = self.location.clamp(_LEAST_SHARE, 1.0 - _LEAST_SHARE)
         return (mean * (1.0 - mean)).sqrt()
 
-    @property
-    def directions(self) -> Tensor:  # type: ignore[override]
-        """Directions in which scores vary most."""
-        moments, scales = self.moments(), self.scales
-        covariance = moments[1:, 1:] - torch.outer(moments[0, 1:], moments[0, 1:])
-        found = torch.linalg.eigh((covariance / torch.outer(scales, scales)).double())
-        return found.eigenvectors[:, -self._n_factors :].to(self._dtype)
-
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
         uniforms = torch.rand((n_rows, self.n_columns), generator=self._generator)
-        gumbels = -torch.log(-torch.log(uniforms.clamp(1e-20, 1.0 - 1e-7)))
+        gumbels = uniforms.clamp_(1e-20, 1.0 - 1e-7).log_().neg_().log_().neg_()
         codes = self.latent(n_rows, self._n_factors).float()
         return Draws(codes, gumbels.to(self._device))
 
     def rows(self, draws: Draws) -> Tensor:
         """Generate rows of shape (n_rows, n_columns)."""
-        with torch.no_grad():
-            return self._drawn(self._relaxed(draws, [*self.parameters.values()]))
+        return self._generated(draws)[0]
+
+    def _generated(self, draws: Draws) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Give rows, their relaxation with its graph, and the weights of the graph.
+
+        The last are kept: a step asks for rows, and then for their gradients.
+        """
+        if self._last is None or self._last[0] is not draws:
+            with torch.enable_grad():
+                weights = [
+                    p.detach().requires_grad_() for p in self.parameters.values()
+                ]
+                perturbed = self._logits(draws.codes, weights) + draws.gumbels
+                relaxed = perturbed / _TEMPERATURE
+                soft = self._by_column(relaxed, lambda part: part.softmax(-1))
+            drawn = self._by_column(perturbed.detach(), _largest).to(self._dtype)
+            self._last = draws, (drawn, soft, weights)
+        return self._last[1]
+
+    def _by_column(
+        self, values: Tensor, function: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Apply a function to the bins of each column: columns of a size at once."""
+        parts = values.split([size * n for size, n in self._runs], 1)
+        found = [
+            function(part.unflatten(1, (n, size))).flatten(1)
+            for part, (size, n) in zip(parts, self._runs, strict=True)
+        ]
+        return torch.cat(found, 1) if len(found) > 1 else found[0]
 
     def features(self) -> Features:
-        """Give the scores themselves as features, of rows of equal length."""
-        length = math.sqrt(self.n_columns / len(self._sizes))
-        return lambda rows: rows * length
+        """Give the bins and their groups as features, of rows of equal length."""
+        length, single, double = self._length, self._groups, self._double_groups
 
-    def moments(self) -> Tensor:
-        """Give the mean of ``r r^T`` over many generated rows r = (1, scores)."""
-        if self._moments is None:
-            generated = self.rows(self.draw(_POOL))
-            generated = torch.cat([torch.ones_like(generated[:, :1]), generated], 1)
-            self._moments = generated.T @ generated / _POOL
-        return self._moments
+        def features(rows: Tensor) -> Tensor:
+            if not single.shape[1]:
+                return length * rows
+            groups = double if rows.dtype == torch.float64 else single
+            return length * torch.cat([rows, rows @ groups], dim=-1)
+
+        return features
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the network's weights."""
+        drawn, soft, weights = self._generated(draws)
         with torch.enable_grad():
-            parameters = [p.detach().requires_grad_() for p in self.parameters.values()]
-            relaxed = self._relaxed(draws, parameters)
-            soft = torch.cat([part.softmax(1) for part in relaxed], 1).to(self._dtype)
-            drawn = self._drawn(relaxed)
-            mean = score(drawn + (soft - soft.detach())).mean()
-            found = torch.autograd.grad(mean, parameters)
+            rows = drawn.detach().requires_grad_()
+            (wanted,) = torch.autograd.grad(score(rows).mean(), rows)
+        found = torch.autograd.grad(
+            soft, weights, wanted.to(soft.dtype), retain_graph=True
+        )
         return torch.cat([part.flatten() for part in found])
 
     def pull_back(self, draws: Draws, directions: Tensor) -> Tensor:
@@ -134,12 +160,17 @@ class NetworkTrainer(Trainer):
 
     def present(self) -> Mixture:
         """Give the generator as it is, for codes of which each is as likely."""
-        codes = self.latent(_CODES, self._n_factors).float()
+        n_codes = max(_ENTRIES // self.n_columns, 1)
+        n_codes = min(n_codes, _MOST_CODES)
+        found = self._probabilities(n_codes).cpu().numpy()
+        return Mixture(np.full(n_codes, 1.0 / n_codes), found, self._ranks)
+
+    def _probabilities(self, n_codes: int) -> Tensor:
+        """Give the probability of every bin given each of some codes."""
+        codes = self.latent(n_codes, self._n_factors).float()
         with torch.no_grad():
             logits = self._logits(codes, [*self.parameters.values()])
-            parts = logits.split(self._sizes, 1)
-            found = torch.cat([part.softmax(1) for part in parts], 1).cpu().numpy()
-        return Mixture(np.full(_CODES, 1.0 / _CODES), found, self._ranks)
+            return self._by_column(logits, lambda part: part.softmax(-1))
 
     def _logits(self, codes: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         """Give the logits of the bins of all columns, given the code."""
@@ -148,23 +179,19 @@ class NetworkTrainer(Trainer):
             if layer:
                 values = functional.silu(values)
             values = functional.linear(values, *parameters[layer : layer + 2])
-        return values
-
-    def _relaxed(
-        self, draws: Draws, parameters: Sequence[Tensor]
-    ) -> tuple[Tensor, ...]:
-        """Give perturbed logits of each column: the largest one is the bin drawn."""
-        perturbed = self._logits(draws.codes, parameters) + draws.gumbels
-        return (perturbed / _TEMPERATURE).split(self._sizes, 1)
-
-    def _drawn(self, relaxed: Sequence[Tensor]) -> Tensor:
-        """Give rows as zeros and ones."""
-        drawn = [
-            functional.one_hot(part.argmax(1), part.shape[1]).to(self._dtype)
-            for part in relaxed
-        ]
-        return torch.cat(drawn, 1)
+        if not self._groups.shape[1]:
+            return values
+        own, of_groups = values.split(
+            [self.n_columns, values.shape[1] - self.n_columns], 1
+        )
+        return own + of_groups @ self._groups.T
 
     def _set(self, flat: Tensor) -> None:
         super()._set(flat)
-        self._moments = None
+        self._last = None
+
+
+def _largest(values: Tensor) -> Tensor:
+    """Give 1 at the largest of the last dimension, and 0 elsewhere."""
+    places = values.argmax(-1, keepdim=True)
+    return torch.zeros_like(values).scatter_(-1, places, 1.0)

@@ -11,7 +11,15 @@ import math
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+)
 
 import numpy as np
 import torch
@@ -69,7 +77,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_CELLS = 32  # of a number, where nothing is known of it
+_CELLS = 64  # of a number, where nothing is known of it
+_MOST_BINS = 4096
 
 
 class InitialModel(Protocol):
@@ -370,9 +379,11 @@ class InitialNetwork:
         plans: Sequence[Allocation],
         hidden_dims: Sequence[int],
     ) -> None:
-        flat = flat_marginals(metadata.domains, len(plans), _CELLS)
+        n_cells = max(min(_CELLS, _MOST_BINS // max(len(metadata.domains), 1)), 2)
+        flat = flat_marginals(metadata.domains, len(plans), n_cells)
         prior = metadata.classes.prior
-        self._bins, flat = choose_bins(metadata.domains, flat, prior, _CELLS)
+        self._bins, flat = choose_bins(metadata.domains, flat, prior, n_cells)
+        self._groups = self._bins.coarser()
         self.model = TableModel(metadata, flat)
         self._ranks = self._bins.ranks(flat[0])
         self._hidden_dims = hidden_dims
@@ -390,7 +401,7 @@ class InitialNetwork:
     def trainer(self, position: int, n_factors: int, **training: Any) -> NetworkTrainer:  # noqa: ANN401
         """Hand out the network of a class."""
         del position
-        made_of = self._bins.starts, self._ranks, self._hidden_dims
+        made_of = self._bins.starts, self._ranks, self._groups, self._hidden_dims
         return NetworkTrainer(*made_of, n_factors=n_factors, **training)
 
     def keep(self, position: int, result: Mixture) -> None:
@@ -533,6 +544,13 @@ class ClassGAN(GeneratedSynthesizer):
     generator_hidden_dims: Sequence[int]
     hidden_dims: Sequence[int]
     device: str | torch.device
+
+    @classmethod
+    def _published(cls, paper: dict[str, Any], given: dict[str, Any]) -> Self:
+        """Make one of a paper's values and of those that are given instead."""
+        if given.get("noise_multiplier") is not None:
+            paper = {**paper, "n_iter": "auto"}  # each of the two says the other
+        return cls(**{"init": "random", **paper, **given})
 
     @property
     def _asked(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from skdpsynth.synthesizers._base import POSITIVE, Init
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
@@ -202,6 +202,45 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+
+    @classmethod
+    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
+        """Give DPGAN with the networks, loss and values of its paper [1]_.
+
+        Each value stands in the code beside its place in the paper; where it differs,
+        the reason does. Accounting is that of the class.
+
+        Parameters
+        ----------
+        epsilon : float, default=1.0
+            Total epsilon of a fit, in (0, inf].
+        **parameters : object
+            Any other parameters of the constructor, instead of the paper's.
+
+        Returns
+        -------
+        DPGANSynthesizer
+            Not fitted.
+        """
+        paper = {
+            # Widths of the baseline "DP-GAN" of the G-PATE paper (its Appendix E).
+            "generator_hidden_dims": (128, 256, 512),
+            "hidden_dims": (64, 64),
+            "latent_dim": 64,  # not stated
+            # m, n_d and c_p of the Wasserstein GAN, which it builds on, and of Appendix
+            # E.
+            "batch_size": 64,
+            "n_discriminator_steps": 5,
+            "n_generator_steps": 1,
+            "weight_clip": 0.01,
+            "max_grad_norm": 1.0,  # c_g follows from c_p; here rows are clipped
+            "n_iter": 2000,  # n_g; not stated
+            # RMSProp there, with 5e-5 in the Wasserstein GAN; steps of Adam of 1e-3
+            # here.
+            "discriminator_learning_rate": 0.25,
+            "learning_rate": 0.05,
+        }
+        return cls._published(paper, {"epsilon": epsilon, **parameters})
 
     @property
     def _weight_bound(self) -> float:  # type: ignore[override]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
 
@@ -151,3 +151,38 @@ class GANSynthesizer(AdversarialSynthesizer):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+
+    @classmethod
+    def as_published(cls, **parameters: Any) -> Self:  # noqa: ANN401
+        """Give the conditional GAN with the networks and values of its paper [1]_.
+
+        Each value stands in the code beside its place in the paper; where it differs,
+        the reason does. Accounting is that of the class.
+
+        Parameters
+        ----------
+        **parameters : object
+            Any other parameters of the constructor, instead of the paper's.
+
+        Returns
+        -------
+        GANSynthesizer
+            Not fitted.
+        """
+        paper = {
+            # Section 4.1: 200 and 1000 units, then 1200, and maxout units of 240 x 5
+            # and 50 x 4: for graphics cards. Narrower here, and without maxout and
+            # dropout.
+            "generator_hidden_dims": (256, 256),
+            "hidden_dims": (128, 128),
+            "latent_dim": 100,  # section 4.1; uniform there, normal here
+            "batch_size": 100,  # section 4.1
+            # Steps per round are one and one (Algorithm 1).
+            "n_discriminator_steps": 1,
+            "n_generator_steps": 1,
+            "n_iter": 4000,  # until a likelihood stops; here known in advance
+            # Section 4.1: plain descent with momentum; Adam here, as later GANs.
+            "discriminator_learning_rate": 1.0,
+            "learning_rate": 0.05,
+        }
+        return cls._published(paper, parameters)

@@ -20,6 +20,12 @@ from skdpsynth.training._student import (
     noise_of_moments,
     view_size,
 )
+from skdpsynth.training._student_network import (
+    NetworkAscent,
+    RecentLabels,
+    RowFeatures,
+    StudentNetwork,
+)
 from skdpsynth.training._teachers import (
     TeacherEnsemble,
     decode_answers,
@@ -31,6 +37,7 @@ from skdpsynth.training._teachers import (
 from skdpsynth.training._unlabelled import (
     BranchedDiscriminator,
     BranchedStudentDiscriminator,
+    BranchedStudentNetwork,
     Classifier,
     UnlabelledBranch,
     pseudo_label_rows,
@@ -40,11 +47,16 @@ __all__ = [
     "N_GENERATED",
     "BranchedDiscriminator",
     "BranchedStudentDiscriminator",
+    "BranchedStudentNetwork",
     "Classifier",
     "Discriminator",
     "GeneratorAscent",
     "LabelBuffer",
+    "NetworkAscent",
+    "RecentLabels",
+    "RowFeatures",
     "StudentDiscriminator",
+    "StudentNetwork",
     "TeacherEnsemble",
     "UnlabelledBranch",
     "View",

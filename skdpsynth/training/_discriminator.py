@@ -15,7 +15,11 @@ from torch.nn.utils import skip_init
 
 from skdpsynth.models import Adam, Products
 from skdpsynth.privacy import HoldsPrivateRows, of_rows
-from skdpsynth.training._clipping import padded, poisson_sample
+from skdpsynth.training._clipping import (
+    clipped_layer_sums,
+    padded,
+    poisson_sample,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +36,14 @@ _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the me
 _MAX_CHUNK = 4096  # rows of a chunk, for the same reason
 _HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
 _MOMENTUM = 0.5  # of it: the generator answers every step
-_FORGOTTEN = 3e-3  # of weights, at a learning rate of 1: else the two chase each other
+_FORGOTTEN = 1e-3  # of weights, at a learning rate of 1: else the two chase each other
+# Weight of the penalty on slopes at generated rows (Mescheder, Geiger, Nowozin 2018),
+# for the same reason; and the most of it times the square of the largest feature, such
+# as the bin of a column: in wide tables one column changes a row little.
+_PENALTY, _WIDE_PENALTY = 0.1, 3.0
+# Features, of more of which the first layer begins weaker: the steps of many features
+# add up, and the generator would follow the layer's random slopes instead.
+_WIDE = 600
 
 
 class Discriminator(HoldsPrivateRows):
@@ -84,14 +95,18 @@ class Discriminator(HoldsPrivateRows):
         self._rate = reservation.sampling_rate
         self._noise = reservation.noise_std * max_grad_norm / expected_batch_size
         self._rng, self._device = rng, device
-        network = _network(n_features, hidden_dims, generator).to(device)
+        network = make_network(n_features, hidden_dims, generator).to(device)
+        if hidden_dims:
+            with torch.no_grad():
+                next(network.parameters()).mul_(min(1.0, _WIDE / n_features))
         self._layers = [part for part in network if isinstance(part, nn.Linear)]
         self._network = GradSampleModule(network, loss_reduction="sum")
         self._params = list(self._network.parameters())
+        self._learning_rate = learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0)
         self._optimizer = ReservedOptimizer(
             torch.optim.SGD(
                 self._params,
-                lr=learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0),
+                lr=self._learning_rate,
                 weight_decay=_FORGOTTEN / _HIDDEN_RATE if hidden_dims else 0.0,
             ),
             max_grad_norm=max_grad_norm,
@@ -101,8 +116,10 @@ class Discriminator(HoldsPrivateRows):
         self._directions = self._followed = [
             Adam(momentum=_MOMENTUM) for _ in self._params
         ]
-        n_weights = sum(p.numel() for p in self._params)
-        most = min(_MAX_CHUNK, _CHUNK_ENTRIES // (n_weights + n_features))
+        most = _MAX_CHUNK
+        if not hidden_dims:  # which has a gradient per row in memory
+            n_weights = sum(p.numel() for p in self._params)
+            most = min(most, _CHUNK_ENTRIES // (n_weights + n_features))
         # Most samples in one chunk, by what is public of their size.
         self._chunk = max(1, min(most, math.ceil(1.5 * expected_batch_size) + 16))
         self._start = self._released = [p.detach().clone() for p in self._params]
@@ -117,8 +134,11 @@ class Discriminator(HoldsPrivateRows):
         chosen = self._rows[torch.from_numpy(drawn).to(self._device)]
         for start in range(0, len(chosen), self._chunk):
             chunk = chosen[start : start + self._chunk]
-            self._backward(chunk, features, real=True)
-            self._optimizer.accumulate()
+            if len(self._layers) > 1:
+                self._optimizer.add(self._private_sums(chunk, features, real=True))
+            else:
+                self._backward(chunk, features, real=True)
+                self._optimizer.accumulate()
         self._optimizer.release()
         self._directions = self._followed
         self._released = [p.grad.clone() for p in self._params]
@@ -127,6 +147,11 @@ class Discriminator(HoldsPrivateRows):
         """Begin a round: a linear one, whose features have turned, learns anew."""
         if len(self._layers) == 1:
             nn.init.zeros_(self._params[0])
+
+    def slow_down(self, share: float) -> None:
+        """Take steps of a share of the learning rate from now on."""
+        (group,) = self._optimizer.original_optimizer.param_groups
+        group["lr"] = share * self._learning_rate
 
     def follow(self, generated: Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public rows.
@@ -143,6 +168,8 @@ class Discriminator(HoldsPrivateRows):
         if len(self._layers) == 1:
             self._discount_noise()
         else:
+            if self._loss == "logistic":
+                self._add_penalty(features(generated) * self._scale)
             self._followed = copy.deepcopy(self._directions)
             for p, direction in zip(self._params, self._followed, strict=True):
                 p.grad = direction(p.grad)
@@ -151,6 +178,13 @@ class Discriminator(HoldsPrivateRows):
             with torch.no_grad():
                 for p in self._params:
                     p.clamp_(-self._bound, self._bound)
+
+    def _add_penalty(self, values: Tensor) -> None:
+        """Add the penalty on slopes at generated rows, which are public."""
+        parts = penalty_gradients(self._layers, values)
+        weight = min(_PENALTY, _WIDE_PENALTY * float(values.square().max()))
+        for p, part in zip(self._params, parts, strict=True):
+            p.grad = p.grad + weight * part.to(p)
 
     def _sums_of_generated(self, generated: Tensor, features: Features) -> list[Tensor]:
         """Sum the clipped gradients of public rows, by parameter.
@@ -164,28 +198,30 @@ class Discriminator(HoldsPrivateRows):
             norms = slopes * features.norms(generated)
             weights = slopes * (self._clip / norms.clamp_min(self._clip))
             return [features.weighted_sum(generated, weights).unsqueeze(0)]
-        with torch.enable_grad():
-            values = (features(generated) * self._scale).double().requires_grad_()
-            layers = self._pass(values)
-            scores = layers[-1][1]
-            losses = functional.softplus(scores) if self._loss == "logistic" else scores
-            outputs = [after for _, after in layers]
-            found = torch.autograd.grad(losses.sum(), outputs)
-        # The gradient of a row by a layer is the product of its slope and its input.
-        befores = [before.detach() for before, _ in layers]
-        parts = list(zip(self._layers, found, befores, strict=True))
-        squares = [
-            slope.square().sum(1) * (before.square().sum(1) + (layer.bias is not None))
-            for layer, slope, before in parts
-        ]
-        norms = torch.stack(squares).sum(0).sqrt()
-        kept = (self._clip / norms.clamp_min(self._clip)).unsqueeze(1)
-        sums = []
-        for layer, slope, before in parts:
-            sums.append((kept * slope).T @ before)
-            if layer.bias is not None:
-                sums.append((kept * slope).sum(0))
-        return sums
+        values = features(generated) * self._scale
+        return self._layer_sums(values, None, real=False)
+
+    def _private_sums(
+        self, rows: Tensor, features: Features, *, real: bool
+    ) -> list[Tensor]:
+        """Sum the clipped gradients of a chunk of private rows, in a fixed shape."""
+        chunk, inside = padded(rows, self._chunk)
+        with torch.no_grad():
+            values = features(chunk) * self._scale
+        return self._layer_sums(values, inside, real=real)
+
+    def _layer_sums(
+        self, values: Tensor, weights: Tensor | None, *, real: bool
+    ) -> list[Tensor]:
+        """Sum the clipped gradients of rows, of features `values`."""
+        return clipped_gradients(
+            self._layers,
+            values,
+            weights,
+            loss=self._loss,
+            real=real,
+            max_grad_norm=self._clip,
+        )
 
     def logits(self, rows: Tensor, features: Features) -> Tensor:
         """Score rows (n_rows, n_columns) by what was released."""
@@ -193,20 +229,7 @@ class Discriminator(HoldsPrivateRows):
             (weight,) = self._params
             return features.scores(rows, self._scale * weight.detach()[0])
         values = features(rows) * self._scale
-        return self._pass(values.double())[-1][1].squeeze(-1)
-
-    def _pass(self, values: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Give what goes into each layer, and what comes out of it."""
-        found: list[tuple[Tensor, Tensor]] = []
-        for layer in self._layers:
-            if found:
-                values = functional.silu(values)
-            # Not called as modules: those record gradients per example.
-            bias = None if layer.bias is None else layer.bias.detach()
-            after = functional.linear(values, layer.weight.detach(), bias)
-            found.append((values, after))
-            values = after
-        return found
+        return forward(self._layers, values)[-1][1].squeeze(-1)
 
     def objective(self, rows: Tensor, features: Features) -> Tensor:
         """Give what the generator wants to raise: log D of each row, or its score."""
@@ -239,23 +262,93 @@ class Discriminator(HoldsPrivateRows):
             (weights * losses).sum().backward()
 
 
+def forward(layers: Sequence[nn.Linear], values: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Give what goes into each layer, and what comes out of it."""
+    found: list[tuple[Tensor, Tensor]] = []
+    for layer in layers:
+        if found:
+            values = functional.silu(values)
+        # Not called as modules: those record gradients per example.
+        bias = None if layer.bias is None else layer.bias.detach().to(values)
+        after = functional.linear(values, layer.weight.detach().to(values), bias)
+        found.append((values, after))
+        values = after
+    return found
+
+
+def clipped_gradients(
+    layers: Sequence[nn.Linear],
+    values: Tensor,
+    weights: Tensor | None,
+    *,
+    loss: Literal["logistic", "wasserstein"],
+    real: bool,
+    max_grad_norm: float,
+) -> list[Tensor]:
+    """Sum the clipped gradients of rows, of features `values`, by parameter.
+
+    In the precision of `values`: double, if rows are private. `weights` are 1 for rows
+    that count, and 0 for others.
+    """
+    with torch.enable_grad():
+        passed = forward(layers, values.requires_grad_())
+        scores = passed[-1][1].squeeze(-1)
+        signed = -scores if real else scores
+        losses = functional.softplus(signed) if loss == "logistic" else signed
+        total = losses.sum() if weights is None else (weights * losses).sum()
+        slopes = torch.autograd.grad(total, [after for _, after in passed])
+    inputs = [before.detach() for before, _ in passed]
+    biased = [layer.bias is not None for layer in layers]
+    return clipped_layer_sums(slopes, inputs, biased, max_grad_norm)
+
+
+def penalty_gradients(layers: Sequence[nn.Linear], values: Tensor) -> list[Tensor]:
+    """Differentiate a penalty on the score's slopes at public rows, by parameter.
+
+    The penalty is half the mean squared length of the slopes by `values`: the second of
+    the two regularisers of Mescheder, Geiger and Nowozin (2018).
+    """
+    with torch.enable_grad():
+        values = values.detach().requires_grad_()
+        parameters = [
+            [p.detach().to(values).requires_grad_() for p in layer.parameters()]
+            for layer in layers
+        ]
+        scores = values
+        for depth, own in enumerate(parameters):
+            scores = functional.silu(scores) if depth else scores
+            scores = functional.linear(scores, *own)
+        (slopes,) = torch.autograd.grad(scores.sum(), values, create_graph=True)
+        penalty = 0.5 * slopes.square().sum(1).mean()
+    return list(
+        torch.autograd.grad(
+            penalty, [p for own in parameters for p in own], materialize_grads=True
+        )
+    )
+
+
 def train_generator(
     generator: Trainer,
     discriminator: Discriminator,
     features: Features,
     adam: Adam,
     n_steps: int,
+    n_rows: int | None = None,
 ) -> None:
-    """Train a generator against a discriminator that follows it: post-processing."""
+    """Train a generator against a discriminator that follows it: post-processing.
+
+    With `n_rows` a step of both is on the same rows, so many.
+    """
     objective = partial(discriminator.objective, features=features)
     for _ in range(n_steps):
-        generated = generator.rows(generator.draw(N_GENERATED))
-        discriminator.follow(generated, features)
-        draws = generator.draw(N_GENERATED)
+        draws = generator.draw(n_rows or N_GENERATED)
+        discriminator.follow(generator.rows(draws), features)
+        if n_rows is None:
+            draws = generator.draw(N_GENERATED)
         generator.ascend(adam(generator.gradient(draws, objective)))
 
 
-def _network(
+def make_network(
     n_features: int, hidden_dims: Sequence[int], generator: torch.Generator
 ) -> nn.Sequential:
     """Make the network; without hidden layers it starts at zero."""

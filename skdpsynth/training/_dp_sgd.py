@@ -18,6 +18,8 @@ from skdpsynth.privacy import release_float_gaussian
 from skdpsynth.training._clipping import clipped_sums
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from skdpsynth.privacy import Reservation
 
 
@@ -54,7 +56,10 @@ class ReservedOptimizer(DPOptimizer):
 
     def clip_and_accumulate(self) -> None:
         """Add the clipped rows to ``summed_grad``, in double precision."""
-        sums = clipped_sums(self.grad_samples, self.max_grad_norm)
+        self.add(clipped_sums(self.grad_samples, self.max_grad_norm))
+
+    def add(self, sums: list[Tensor]) -> None:
+        """Add clipped sums, one per parameter, to ``summed_grad``."""
         for p, added in zip(self.params, sums, strict=True):
             p.summed_grad = added if p.summed_grad is None else p.summed_grad + added
 

@@ -9,7 +9,7 @@ target is fixed, and a row's term is its own, whatever the other rows are.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,8 +17,9 @@ from torch import Tensor
 
 from skdpsynth.privacy import HoldsPrivateRows, of_rows, release_float_gaussian
 from skdpsynth.training._clipping import clipped_sums, padded, poisson_sample
-from skdpsynth.training._discriminator import Discriminator
+from skdpsynth.training._discriminator import Discriminator, clipped_gradients
 from skdpsynth.training._student import StudentDiscriminator, View
+from skdpsynth.training._student_network import StudentNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.models import Features
     from skdpsynth.privacy import Reservation
+    from skdpsynth.training._student_network import RowFeatures
 
     Floats = NDArray[np.float64]
 
@@ -218,10 +220,13 @@ class BranchedDiscriminator(Discriminator):
         sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
         for start in range(0, len(rows), self._chunk):
             chunk = rows[start : start + self._chunk]
-            self._backward(chunk, features, real=False)
-            added = clipped_sums([p.grad_sample for p in self._params], self._clip)
+            if len(self._layers) > 1:
+                added = self._private_sums(chunk, features, real=False)
+            else:
+                self._backward(chunk, features, real=False)
+                added = clipped_sums([p.grad_sample for p in self._params], self._clip)
+                self._network.zero_grad()
             sums = [total + part for total, part in zip(sums, added, strict=True)]
-            self._network.zero_grad()
         return torch.cat([part.flatten() for part in sums])
 
     def add(self, unlabelled: Tensor) -> None:
@@ -281,6 +286,64 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         # Clipping draws the means towards the generator's: the nearer it is to the
         # truth, the less. So the latest is the best.
         self._unlabelled = own + _moments_of(view, means)
+
+
+class BranchedStudentNetwork(StudentNetwork):
+    """A student network that rejects unlabelled rows, by `alpha`, as well.
+
+    It learns ``labels + alpha unlabelled``: the second is a released mean of clipped
+    gradients, which stays until the next.
+    """
+
+    def __init__(self, *network: Any, max_grad_norm: float, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*network, **options)
+        self.alpha = 0.0
+        self._clip = max_grad_norm
+        self._unlabelled: list[Tensor] | None = None
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of its gradient."""
+        return sum(p.numel() for p in self._params)
+
+    def clipped_sum(self, rows: Tensor, view: RowFeatures) -> Tensor:
+        """Sum the clipped gradients of log(1 - S) of private rows, float64.
+
+        In chunks of a fixed shape; one row more or less changes it by an L2 norm of at
+        most C.
+        """
+        total = torch.zeros(self.n_parameters, dtype=torch.float64)
+        for start in range(0, len(rows), _STUDENT_AT_ONCE):
+            part = rows[start : start + _STUDENT_AT_ONCE]
+            chunk, inside = padded(part, _STUDENT_AT_ONCE)
+            sums = clipped_gradients(
+                self._layers,
+                view.features(chunk) * self._scale,
+                inside,
+                loss="logistic",
+                real=False,
+                max_grad_norm=self._clip,
+            )
+            total += torch.cat([own.flatten() for own in sums]).to(total)
+        return total
+
+    def add_unlabelled(
+        self, unlabelled: Tensor, view: RowFeatures, own: Tensor
+    ) -> None:
+        """Learn from a released mean gradient; it replaces the last one."""
+        del view, own
+        parts = unlabelled.split([p.numel() for p in self._params])
+        self._unlabelled = [
+            part.reshape(p.shape).to(p)
+            for part, p in zip(parts, self._params, strict=True)
+        ]
+
+    def _gradients(self, inputs: Tensor, labels: Tensor) -> list[Tensor]:
+        gradients = super()._gradients(inputs, labels)
+        if self._unlabelled is None:
+            return gradients
+        both = zip(gradients, self._unlabelled, strict=True)
+        return [own + self.alpha * part for own, part in both]
 
 
 def _moments_of(view: View, means: Tensor) -> Tensor:

@@ -8,6 +8,9 @@ from skdpsynth.models import NetworkTrainer
 
 STARTS = np.array([0, 3, 5, 9])
 RANKS = np.zeros((2, 9))
+# Of the last column: its first two bins, and the other two.
+GROUPS = np.zeros((9, 2), dtype=np.float32)
+GROUPS[5:7, 0] = GROUPS[7:, 1] = 1.0
 
 
 def make_trainer(dtype=torch.float64, **settings):
@@ -15,12 +18,18 @@ def make_trainer(dtype=torch.float64, **settings):
     return NetworkTrainer(
         STARTS,
         RANKS,
+        GROUPS,
         (6, 5),
         generator=torch.Generator().manual_seed(3),
         device=torch.device("cpu"),
         dtype=dtype,
         **settings,
     )
+
+
+def any_update(trainer):
+    draws = np.random.default_rng(0).standard_normal(len(trainer._flat()))
+    return torch.from_numpy(50.0 * draws)
 
 
 def probabilities(trainer, codes):
@@ -31,6 +40,7 @@ def probabilities(trainer, codes):
         if layer:
             values = values / (1 + np.exp(-values))
         values = values @ parts[layer].T + parts[layer + 1]
+    values = values[:, :9] + values[:, 9:] @ GROUPS.T
     split = np.split(np.exp(values), STARTS[1:-1], axis=1)
     return np.concatenate([v / v.sum(1, keepdims=True) for v in split], axis=1)
 
@@ -89,24 +99,26 @@ def test_a_gradient_of_a_score_of_two_columns_sees_the_row_that_was_drawn():
     np.testing.assert_allclose(both, parts, atol=1e-7)
 
 
-def test_moments_are_those_of_its_rows_and_follow_the_weights():
+def test_locations_are_shares_of_bins_and_follow_the_weights():
     trainer = make_trainer()
-    moments = trainer.moments()
+    location = trainer.location
     rows = trainer.rows(trainer.draw(50_000)).numpy()
-    rows = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
-    np.testing.assert_allclose(moments, rows.T @ rows / len(rows), atol=6 * 0.5 / 40)
-    np.testing.assert_array_equal(trainer.location, moments[0, 1:])
-    eye = trainer.directions.T @ trainer.directions
-    np.testing.assert_allclose(eye, np.eye(2), atol=1e-9)
-    trainer.ascend(torch.ones_like(trainer._flat()))
-    assert not np.array_equal(trainer.moments(), moments)
+    # Of 256 codes, whose bins are nearly even at first.
+    np.testing.assert_allclose(location, rows.mean(axis=0), atol=0.03)
+    trainer.ascend(any_update(trainer))
+    assert float((trainer.location - location).abs().max()) > 0.03
 
 
 def test_features_are_rows_of_equal_length():
     trainer = make_trainer()
     rows = trainer.rows(trainer.draw(5))
-    lengths = trainer.features()(rows).norm(dim=1)
-    np.testing.assert_allclose(lengths, np.sqrt(trainer.n_features))
+    found = trainer.features()(rows)
+    assert found.shape == (5, trainer.n_features)
+    np.testing.assert_allclose(found.norm(dim=1), np.sqrt(trainer.n_features))
+    unit = found / found.max()
+    np.testing.assert_array_equal(unit[:, 9:], rows @ torch.from_numpy(GROUPS).double())
+    single = trainer.features()(rows.float())
+    np.testing.assert_allclose(single, found, rtol=1e-6)
 
 
 def test_what_is_kept_is_the_network_at_many_codes():
@@ -118,11 +130,23 @@ def test_what_is_kept_is_the_network_at_many_codes():
     mixture = trainer.result()
     torch.testing.assert_close(trainer._flat(), last)
     assert mixture.weights.sum() == pytest.approx(1)
-    moments = trainer.moments()[0, 1:].numpy()
+    location = trainer.location.numpy()
     shares = mixture.weights @ mixture.probabilities
-    # Both stand for the normal distribution of codes: 2,000 and 2,048 draws.
-    np.testing.assert_allclose(shares, moments, atol=0.07)
+    # Both stand for the normal distribution of codes: 10,000 and 256 draws.
+    np.testing.assert_allclose(shares, location, atol=0.15)
     assert (mixture.probabilities.std(axis=0) > 1e-3).all()
+
+
+def test_rows_are_generated_once_for_a_step():
+    """The gradient is of the rows that were asked for, and of the present weights."""
+    trainer = make_trainer()
+    draws = trainer.draw(7)
+    rows = trainer.rows(draws)
+    seen = []
+    trainer.gradient(draws, lambda r: seen.append(r.detach()) or r.sum(1))
+    np.testing.assert_array_equal(seen[0], rows)
+    trainer.ascend(any_update(trainer))
+    assert not np.array_equal(trainer.rows(draws), rows)
 
 
 def test_it_learns_what_it_is_led_to():

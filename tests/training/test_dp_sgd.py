@@ -81,7 +81,8 @@ def test_the_sum_is_that_of_a_loop_over_rows(loss, hidden_dims, clip):
 def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
     """Descent along the released gradient and the mean of the clipped exact ones.
 
-    Of Adam's first step only the signs are left; it forgets a little of the weights.
+    With hidden layers a penalty on slopes is added, unless weights are bounded. Of
+    Adam's first step only the signs are left; it forgets a little of the weights.
     """
     generated = make_rows(9, seed=1)
     discriminator = make_discriminator(
@@ -96,12 +97,68 @@ def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
     sums = torch.cat([part.flatten() for part in sums]).numpy()
     np.testing.assert_allclose(sums / 9, exact, atol=1e-7)
     if hidden_dims:
+        if loss == "logistic":
+            values = torch.from_numpy(generated) * discriminator._scale
+            weight = _discriminator._PENALTY  # the table is not wide
+            exact = exact + weight * penalty_by_hand(start, values)
         step = 0.7 * _discriminator._HIDDEN_RATE * np.sign(real + exact)
         kept = before * (1 - 0.7 * _discriminator._FORGOTTEN)
         clear = np.abs(real + exact) > 1e-9
         np.testing.assert_allclose(after[clear], (kept - step)[clear], atol=1e-9)
     else:
         np.testing.assert_allclose(after, before - 0.7 * (real + exact), atol=1e-6)
+
+
+def penalty_by_hand(start, values):
+    """Differences of half the mean squared slope, which is made of differences too."""
+
+    def penalty(flat):
+        parts, at = [], 0
+        for p in start:
+            parts.append(flat[at : at + p.numel()].reshape(p.shape))
+            at += p.numel()
+
+        def score(rows):
+            for layer in range(0, len(parts), 2):
+                rows = rows * torch.sigmoid(rows) if layer else rows
+                rows = rows @ parts[layer].T
+                rows = rows + parts[layer + 1] if layer + 1 < len(parts) else rows
+            return rows[:, 0]
+
+        moves = 1e-4 * torch.eye(values.shape[1], dtype=torch.float64)
+        slopes = [(score(values + m) - score(values - m)) / 2e-4 for m in moves]
+        return 0.5 * torch.stack(slopes).square().sum(0).mean()
+
+    values = values.double()
+    flat = torch.cat([p.flatten() for p in start]).double()
+    moves = 1e-4 * torch.eye(len(flat), dtype=torch.float64)
+    return (
+        np.array([float(penalty(flat + m) - penalty(flat - m)) for m in moves]) / 2e-4
+    )
+
+
+def test_a_penalty_is_differentiated():
+    network = _discriminator.make_network(3, (4, 2), torch.Generator().manual_seed(0))
+    values = torch.from_numpy(np.random.default_rng(0).normal(size=(6, 3)))
+    layers = [part for part in network if isinstance(part, torch.nn.Linear)]
+    found = _discriminator.penalty_gradients(layers, values)
+    start = [p.detach() for p in network.parameters()]
+    expected = penalty_by_hand(start, values)
+    found = torch.cat([part.flatten() for part in found])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_rate_falls():
+    rows, generated = make_rows(5), torch.from_numpy(make_rows(4, seed=1))
+    moved = []
+    for share in (1.0, 0.5):
+        discriminator = make_discriminator(rows, hidden_dims=(7,), learning_rate=0.7)
+        start = torch.cat([p.detach().flatten() for p in discriminator._params])
+        discriminator.slow_down(share)
+        released(discriminator, generated)
+        end = torch.cat([p.detach().flatten() for p in discriminator._params])
+        moved.append(end - start)
+    np.testing.assert_allclose(moved[1], 0.5 * moved[0], rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)

@@ -1,0 +1,134 @@
+"""The students of the papers: networks that learn released labels of generated rows.
+
+Like `StudentDiscriminator`, they never see a private row. Theirs are the labels of the
+last rounds, since a network cannot say what an old label means of a generator that has
+moved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from skdpsynth.models import Adam, AdamSteps
+from skdpsynth.training._discriminator import forward, make_network
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skdpsynth.models import Features, Trainer
+
+
+_BATCH = 256  # labels of a step of the student, and rows of one of the generator
+_ROUNDS = 8  # whose labels are learnt again
+_RATE = 4e-3  # of a step of Adam, the papers' 1e-4 times 10: the steps are fewer
+_FORGOTTEN = 1e-3  # of weights at a step: else the two networks chase each other
+_MOMENTUM = 0.5  # of it, as in DCGAN
+
+
+class RowFeatures(NamedTuple):
+    """What teachers and a student network see of a row; public, row by row."""
+
+    features: Features
+    n_features: int
+
+    @classmethod
+    def of(cls, trainer: Trainer) -> RowFeatures:
+        """Give the features that a generator has."""
+        return cls(trainer.features(), trainer.n_features)
+
+
+class RecentLabels:
+    """Released labels of the last rounds, with what is seen of the rows."""
+
+    def __init__(self) -> None:
+        self.rounds: list[tuple[Tensor, Tensor]] = []
+
+    def add(
+        self,
+        view: RowFeatures,
+        generated: Tensor,
+        labels: Tensor,
+        pool: Tensor,
+        slope: float,
+    ) -> None:
+        """Keep the released labels of one round's generated rows."""
+        del pool, slope  # how sharp labels are shows in the labels
+        self.rounds = [
+            *self.rounds[1 - _ROUNDS :],
+            (view.features(generated), labels.to(generated)),
+        ]
+
+
+class StudentNetwork:
+    """A network that learns labels by cross-entropy, and scores the generator's rows.
+
+    `generator` is public and draws the initial weights and the minibatches.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        hidden_dims: Sequence[int],
+        *,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        self._scale = trainer.n_features**-0.5
+        network = make_network(trainer.n_features, hidden_dims, generator)
+        network = network.to(device, torch.float32)
+        self._layers = [part for part in network if isinstance(part, torch.nn.Linear)]
+        self._params = list(network.parameters())
+        self._step = AdamSteps(self._params, betas=(_MOMENTUM, 0.99))
+        self._generator = generator
+
+    def train(self, buffer: RecentLabels, n_steps: int, rate: float = 1.0) -> None:
+        """Take steps of Adam on batches of the last labels."""
+        inputs, labels = (torch.cat(part) for part in zip(*buffer.rounds, strict=True))
+        for _ in range(n_steps):
+            chosen = torch.randint(len(labels), (_BATCH,), generator=self._generator)
+            gradients = self._gradients(inputs[chosen], labels[chosen])
+            with torch.no_grad():
+                for p in self._params:
+                    p.mul_(1.0 - _FORGOTTEN * rate)
+            self._step(gradients, _RATE * rate)
+
+    def _gradients(self, inputs: Tensor, labels: Tensor) -> list[Tensor]:
+        """Differentiate the mean cross-entropy by the weights."""
+        with torch.enable_grad():
+            layers = forward(self._layers, (inputs * self._scale).requires_grad_())
+            logits = layers[-1][1].squeeze(-1)
+            loss = functional.binary_cross_entropy_with_logits(logits, labels)
+            slopes = torch.autograd.grad(loss, [after for _, after in layers])
+        found = []
+        for layer, slope, (before, _) in zip(self._layers, slopes, layers, strict=True):
+            found.append(slope.T @ before.detach())
+            if layer.bias is not None:
+                found.append(slope.sum(0))
+        return found
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        return forward(self._layers, inputs * self._scale)[-1][1].squeeze(-1)
+
+    def objective(self, rows: Tensor, features: Features) -> Tensor:
+        """Give what the generator wants to raise: log S of each row."""
+        return functional.logsigmoid(self._logits(features(rows)))
+
+
+class NetworkAscent:
+    """The generator's steps through a student network (Adam's direction)."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer, self._adam = trainer, Adam(momentum=_MOMENTUM)
+
+    def step(self, discriminator: StudentNetwork) -> None:
+        """Raise the student's log S: one step on fresh generated rows."""
+        trainer = self._trainer
+        features, draws = trainer.features(), trainer.draw(_BATCH)
+        gradient = trainer.gradient(
+            draws, lambda rows: discriminator.objective(rows, features)
+        )
+        trainer.ascend(self._adam(gradient))

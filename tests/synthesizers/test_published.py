@@ -1,0 +1,146 @@
+"""The algorithms with the values of their papers: `as_published`."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from _networks import SCHEMA, make_table
+from sklearn.base import clone
+
+import skdpsynth
+from skdpsynth import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GANSynthesizer,
+    GPATESynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+)
+
+DOCS = Path(__file__).parents[2] / "docs"
+# What the papers state and the class has a parameter for.
+STATED = {
+    GPATESynthesizer: {
+        "aggregator": "confident_gnmax",
+        "projection_dim": 5,
+        "n_bins": 10,
+        "n_teacher_steps": 1,
+    },
+    PATEGANSynthesizer: {"noise": "laplace", "n_teacher_steps": 5},
+    DPCGANSynthesizer: {
+        "max_grad_norm": 1.1,
+        "n_discriminator_steps": 1,
+        "n_generator_steps": 1,
+    },
+    PATETripleGANSynthesizer: {
+        "desensitization": "hybrid",
+        "max_grad_norm": 1.0,
+        "n_teacher_steps": 5,
+    },
+    DPGANSynthesizer: {
+        "batch_size": 64,
+        "n_discriminator_steps": 5,
+        "n_generator_steps": 1,
+        "weight_clip": 0.01,
+        "hidden_dims": (64, 64),
+    },
+    GANSynthesizer: {"latent_dim": 100, "batch_size": 100},
+}
+PAGES = {
+    GPATESynthesizer: "gpate",
+    PATEGANSynthesizer: "pategan",
+    DPCGANSynthesizer: "dpcgan",
+    PATETripleGANSynthesizer: "pate_triplegan",
+    DPGANSynthesizer: "dpgan",
+    GANSynthesizer: "gan",
+}
+CLASSES = pytest.mark.parametrize("cls", STATED, ids=lambda cls: cls.__name__)
+SMALL = {"n_iter": 3, "generator_hidden_dims": (8,), "hidden_dims": (4,)}
+
+
+@CLASSES
+def test_it_has_the_papers_values_and_its_networks_from_nothing(cls):
+    found = cls.as_published()
+    assert type(found) is cls
+    parameters = found.get_params()
+    assert {name: parameters[name] for name in STATED[cls]} == STATED[cls]
+    assert parameters["init"] == "random"
+    assert len(parameters["generator_hidden_dims"]) >= 2
+    assert isinstance(parameters["n_iter"], int)
+
+
+@CLASSES
+def test_what_is_given_replaces_the_papers_value(cls):
+    given = {"n_iter": 7, "random_state": 3, "schema": SCHEMA, "target": "a"}
+    if cls is not GANSynthesizer:
+        given |= {"epsilon": 2.0, "delta": 1e-6}
+    found = cls.as_published(**given)
+    changed = {**cls.as_published().get_params(), **given}
+    assert found.get_params() == clone(found).get_params() == changed
+    assert found.set_params(n_iter=9).n_iter == 9
+
+
+@CLASSES
+def test_a_subclass_is_made_of_its_own_kind(cls):
+    class Own(cls):
+        pass
+
+    assert type(Own.as_published()) is Own
+
+
+def test_a_given_noise_decides_the_steps():
+    """Beside `n_iter`, `noise_multiplier` would be an error."""
+    found = DPCGANSynthesizer.as_published(noise_multiplier=1.15)
+    assert found.n_iter == "auto"
+    assert DPCGANSynthesizer.as_published(noise_multiplier=None).n_iter != "auto"
+
+
+@CLASSES
+def test_a_private_fit_is_within_its_budget_and_survives_a_file(cls, tmp_path):
+    budget = {} if cls is GANSynthesizer else {"epsilon": 2.0}
+    votes = {"batch_size": 16} if "n_teachers" in cls().get_params() else {}
+    published = cls.as_published(
+        schema=SCHEMA, target="a", random_state=0, **budget, **SMALL, **votes
+    )
+    published.fit(make_table(300))
+    assert published.n_iter_ == 3
+    if budget:
+        assert 0 < published.epsilon_ <= 2.0
+        entries = published.privacy_report().entries
+        assert all(entry.used == entry.releases > 0 for entry in entries)
+    path = tmp_path / "published.dpsynth"
+    published.save(path)
+    again = cls.load(path)
+    assert again.get_params()["generator_hidden_dims"] == (8,)
+    assert list(again.sample(20).columns) == ["a", "b", "c"]
+
+
+@CLASSES
+def test_every_value_has_its_place_in_the_paper_beside_it(cls):
+    """A comment on the line, or above it, or above the lines it is with."""
+    source = inspect.getsource(cls.as_published)
+    body = source[source.index("paper = {") :].splitlines()[1:]
+    commented = False
+    for line in body:
+        if line.strip() == "}":
+            break
+        if line.strip().startswith("#"):
+            commented = True
+        assert commented or "  # " in line, line
+
+
+@CLASSES
+def test_its_page_has_the_algorithm_and_what_soundness_changed(cls):
+    page = (DOCS / f"{PAGES[cls]}.md").read_text(encoding="utf-8")
+    assert re.search(r"^\| (line \| )?paper.*\| here", page, flags=re.MULTILINE)
+    assert f"{cls.__name__}.as_published(" in page
+    if cls is not GANSynthesizer:
+        assert "| as published | here | what it costs |" in page
+
+
+def test_they_are_all_that_train():
+    classes = {getattr(skdpsynth, name) for name in skdpsynth.__all__}
+    synthesizers = [c for c in classes if hasattr(c, "sample")]
+    trains = {c for c in synthesizers if "learning_rate" in c().get_params()}
+    assert trains == {*STATED}
