@@ -493,7 +493,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
 
     @classmethod
     def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give DP-CGAN with the networks, loss and values of its papers [1]_, [2]_.
+        """Give DP-CGAN with the networks, loss and values of its papers.
 
         Each value stands in the code beside its place in the paper; where it differs,
         the reason does. Accounting is that of the class.

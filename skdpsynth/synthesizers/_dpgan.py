@@ -205,7 +205,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
 
     @classmethod
     def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give DPGAN with the networks, loss and values of its paper [1]_.
+        """Give DPGAN with the networks, loss and values of its paper.
 
         Each value stands in the code beside its place in the paper; where it differs,
         the reason does. Accounting is that of the class.

@@ -154,7 +154,7 @@ class GANSynthesizer(AdversarialSynthesizer):
 
     @classmethod
     def as_published(cls, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give the conditional GAN with the networks and values of its paper [1]_.
+        """Give the conditional GAN with the networks and values of its paper.
 
         Each value stands in the code beside its place in the paper; where it differs,
         the reason does. Accounting is that of the class.

@@ -325,7 +325,7 @@ class GPATESynthesizer(ClassGAN):
 
     @classmethod
     def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give G-PATE with the networks, votes and values of its paper [1]_.
+        """Give G-PATE with the networks, votes and values of its paper.
 
         Each value stands in the code beside its place in the paper; where it differs,
         the reason does. Accounting is that of the class.

@@ -352,7 +352,7 @@ class PATEGANSynthesizer(ClassGAN):
 
     @classmethod
     def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give PATE-GAN with the networks, noise and values of its paper [1]_.
+        """Give PATE-GAN with the networks, noise and values of its paper.
 
         Each value stands in the code beside its place in the paper; where it differs,
         the reason does. Accounting is that of the class.
