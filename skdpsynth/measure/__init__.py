@@ -3,7 +3,7 @@
 In the order of a fit: `discover` releases what the schema leaves out (labels,
 categories, ranges, decimals) and encodes the rows; `allocate` divides the budget of
 every class, a pure function that `plan` shares; `measure` releases tables of one, two
-and three columns and second moments. A `TableModel` has the marginals and turns ranks
+and three columns, parities and second moments. A `TableModel` has the marginals and turns ranks
 into values.
 """
 
@@ -22,6 +22,7 @@ from skdpsynth.measure._discovery import discover, discovery_share
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._model import TableModel
+from skdpsynth.measure._parities import Parities
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
 from skdpsynth.measure._relations import N_GROUPS, Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
@@ -60,6 +61,7 @@ __all__ = [
     "Measurement",
     "Measurements",
     "PairTables",
+    "Parities",
     "Relation",
     "Spend",
     "TableBins",

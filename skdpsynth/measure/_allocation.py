@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
+from skdpsynth.measure._parities import highest_order, parities_noise_std
 from skdpsynth.measure._shares import (
     CHOICE_SHARE,
     PAIRS_SHARE,
+    PARITIES_SHARE,
     RELATIONS_SHARE,
     SECOND_SHARE,
     TOGETHER_SHARES,
@@ -139,8 +141,9 @@ class Allocation:
         Of tables of one column; the noise is that of the second round.
     n_bins : int
         Bins of a numeric column in that round.
-    pairs, triples, moments : Spend
-        Of tables of two and of three columns, and of second moments.
+    pairs, triples, parities, moments : Spend
+        Of tables of two and of three columns, of parities of larger sets of columns,
+        and of second moments.
     choice, together, relations : Spend
         What several classes release together, so equal in all: which pairs of columns,
         if they are chosen; tables of two columns; and finer tables of two columns of
@@ -151,6 +154,8 @@ class Allocation:
         pairs are chosen, and these are the most that are counted on.
     n_groups : int
         Groups of a column's bins in tables of three columns; 0 if none are measured.
+    parity_order : int
+        Columns of the largest sets whose parities are measured; 0 if none are.
     few_rows : bool
         Whether the pairs are chosen, since even the largest class has few rows.
     borrows : bool
@@ -167,6 +172,7 @@ class Allocation:
     n_bins: int
     pairs: Spend = _NOTHING
     triples: Spend = _NOTHING
+    parities: Spend = _NOTHING
     moments: Spend = _NOTHING
     choice: Spend = _NOTHING
     together: Spend = _NOTHING
@@ -174,6 +180,7 @@ class Allocation:
     n_tables: int = 0
     n_table_cells: int = 0
     n_groups: int = 0
+    parity_order: int = 0
     few_rows: bool = False
     borrows: bool = False
     most_categories: int = 0
@@ -302,13 +309,16 @@ def allocate_measurements(
     largest = n_rows if largest is None else largest
     n_columns = n_continuous + n_discrete
     pairs = triples = moments = relations = 0.0
-    n_groups, few = 0, False
+    n_groups, parity_order, few = 0, 0, False
     if form == "moments" and (share := moments_share(n_rows, n_columns, mu)):
         moments, mu = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
     if form == "pairs":
-        of_triples = mu * math.sqrt(TRIPLES_SHARE)
+        left, of_parities = mu, mu * math.sqrt(PARITIES_SHARE)
+        if order >= 3 and (most := highest_order(n_rows, n_columns, of_parities)):
+            parity_order, left = most, mu * math.sqrt(1.0 - PARITIES_SHARE)
+        of_triples = left * math.sqrt(TRIPLES_SHARE)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
-        left = mu * math.sqrt(1.0 - TRIPLES_SHARE) if n_groups else mu
+        left *= math.sqrt(1.0 - TRIPLES_SHARE) if n_groups else 1.0
         few = few_rows(largest, n_columns, left * math.sqrt(PAIRS_SHARE))
 
         def affordable(mu: float) -> bool:
@@ -324,9 +334,13 @@ def allocate_measurements(
             pairs, mu = of_pairs, left * math.sqrt(1.0 - PAIRS_SHARE)
             triples = of_triples if n_groups else 0.0
         else:  # it has all for its marginals
-            n_groups = 0
+            n_groups = parity_order = 0
     fine = math.sqrt(1.0 - coarse_share(largest, n_continuous, n_discrete, mu))
     noise_std = grid_noise_std(mu * fine, math.sqrt(n_columns))
+    parities = _NOTHING
+    if parity_order:
+        of_sum = parities_noise_std(n_columns, parity_order, of_parities)
+        parities = Spend(of_parities, of_sum)
     return Allocation(
         label,
         n_rows,
@@ -334,9 +348,11 @@ def allocate_measurements(
         bins_for(n_rows, noise_std, coarse=False),
         pairs=Spend(pairs),
         triples=Spend(triples),
+        parities=parities,
         moments=Spend(moments),
         relations=relation_spend(relations, n_columns),
         n_groups=n_groups,
+        parity_order=parity_order,
         few_rows=few,
     )
 
@@ -510,9 +526,11 @@ def and_unlabelled(
     )
     if not plan.pairs.mu:
         return metadata, list(plans)
-    # The classes choose the pairs, and measure relations.
-    mu = math.hypot(plan.pairs.mu, plan.choice.mu, plan.relations.mu)
-    plan = replace(plan, pairs=Spend(mu), choice=_NOTHING, relations=_NOTHING)
+    # The classes choose the pairs, and measure relations and parities.
+    others = plan.choice, plan.relations, plan.parities
+    mu = math.hypot(plan.pairs.mu, *(own.mu for own in others))
+    nothing = dict.fromkeys(("choice", "relations", "parities"), _NOTHING)
+    plan = replace(plan, pairs=Spend(mu), parity_order=0, **nothing)
     bins = table_bins([*plans, plan], len(metadata.domains))
     plan = _with_tables(plan, metadata.domains, bins)
     return replace(metadata, classes=classes), [*plans, plan]

@@ -1,7 +1,8 @@
 """All that a fit measures of the rows once the metadata is known, in one place.
 
-Tables of one, two and three columns per class, and second moments of scores where the
-columns are too many for tables. Everything else is fitted to these: post-processing.
+Tables of one, two and three columns per class, parities of more of a few columns, and
+second moments of scores where the columns are too many for tables. Everything else is
+fitted to these: post-processing.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from skdpsynth.measure._marginals import (
     measure_marginals,
 )
 from skdpsynth.measure._model import TableModel
+from skdpsynth.measure._parities import Parities, measure_parities
 from skdpsynth.measure._relations import (
     N_GROUPS,
     CellTables,
@@ -121,15 +123,17 @@ class Measurement:
     Parameters
     ----------
     columns : tuple of column names
-        None for the number of rows; one, two or three for a table of counts; all for
-        second moments.
+        None for the number of rows; one, two or three for a table of counts; four or
+        more for a parity; all for second moments.
     bins : tuple of tuple of Bin
         Of each column; none for second moments.
     values : ndarray
         Noisy counts, of one axis per column, which may be negative; finer tables of two
-        columns are NaN where nothing was counted. Or the noisy covariances of the
-        normal scores of all columns, of shape (n_columns, n_columns), whose diagonal is
-        not measured and NaN.
+        columns are NaN where nothing was counted. Of a parity one number: the rows of
+        which an even number of the columns is in the bin given for it, less those of
+        which an odd number is. Or the noisy covariances of the normal scores of all
+        columns, of shape (n_columns, n_columns), whose diagonal is not measured and
+        NaN.
     noise_std : float
         Standard deviation of the noise of each value; that of the number of rows beside
         it, which completes the counts of one column, is with that number.
@@ -308,6 +312,8 @@ class Measured:
         Tables of two columns.
     triples : dict of int to TripleTables
         Tables of three columns.
+    parities : dict of int to Parities
+        Parities of sets of four columns and more.
     moments : dict of int to SecondMoments
         Noisy covariances of normal scores.
     relations : Relations, optional
@@ -327,6 +333,7 @@ class Measured:
     shares: list[Floats]
     pairs: dict[int, PairTables]
     triples: dict[int, TripleTables]
+    parities: dict[int, Parities]
     moments: dict[int, SecondMoments]
     relations: Relations | None = None
     together: PairTables | None = None
@@ -342,6 +349,7 @@ class Measured:
             self.bins if self.pairs else None,
             self.pairs,
             self.triples,
+            self.parities,
             self.moments,
             self.relations,
             self.together,
@@ -377,6 +385,7 @@ class Described:
     bins: TableBins | None  # of tables of two and three columns, if there are any
     pairs: dict[int, PairTables]
     triples: dict[int, TripleTables]
+    parities: dict[int, Parities]
     moments: dict[int, SecondMoments]
     relations: Relations | None = None
     together: PairTables | None = None
@@ -443,6 +452,16 @@ class Described:
             for own, values in zip(three.triples.tolist(), three.counts, strict=True):
                 table = tuple(names[j] for j in own), tuple(groups[j] for j in own)
                 yield *table, values.astype(np.float64), three.noise_std
+        if (larger := self.parities.get(c)) is not None:
+            parts, bins = self._bins_of_columns
+            upper = [
+                _bins_of_groups(larger.halves[part], own, 2)[1:]
+                for part, own in zip(parts, bins, strict=True)
+            ]
+            for of_set, value in zip(larger.sets, larger.sums, strict=True):
+                own = np.flatnonzero(of_set).tolist()
+                table = tuple(names[j] for j in own), tuple(upper[j] for j in own)
+                yield *table, np.full((1,) * len(own), value), larger.noise_std
         if (moments := self.moments.get(c)) is not None:
             values = np.full((len(names), len(names)), np.nan)
             above = np.triu_indices(len(names), 1)
@@ -606,9 +625,10 @@ def measure(
     ranks = [bins.ranks(own) for own in in_order]
     shares = [bins.shares(own) for own in ranks]
     triples: dict[int, TripleTables] = {}
+    parities: dict[int, Parities] = {}
     moments: dict[int, SecondMoments] = {}
     sizes = known_sizes(metadata.classes, rounds)
-    found = Measured(model, rounds, bins, ranks, shares, {}, triples, moments)
+    found = Measured(model, rounds, bins, ranks, shares, {}, triples, parities, moments)
     if has_pairs:  # 2 columns
         found = _with_pairs(rows, metadata, plans, accountant, found)
         # 2 columns again, where one nearly determines the other
@@ -625,6 +645,17 @@ def measure(
                 plan.n_groups,
                 accountant,
                 mu=math.hypot(plan.triples.mu, spare),
+                scope=scope,
+            )
+        if plan.parities.mu:  # 4 columns and more
+            halved = pooled(shares, prior, having_pairs(found.pairs, metadata.classes))
+            parities[c] = measure_parities(
+                own,
+                bins,
+                halved,
+                plan.parity_order,
+                accountant,
+                mu=plan.parities.mu,
                 scope=scope,
             )
         if plan.moments.mu:  # all columns

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from skdpsynth.measure._parities import PARITY_COLUMNS
 from skdpsynth.measure._shares import CHOICE_SHARE, MOMENTS_SHARES, PAIRS_SHARE
 from skdpsynth.privacy import (
     GRID,
@@ -440,11 +441,13 @@ def bins_of_pairs(
 ) -> int:
     """Choose the bins of a column so that the mean count of a cell is twice the noise.
 
-    Four times where the target is measured. A few columns may have more bins.
+    Four times where the target is measured. A few columns may have more bins. Where
+    parities may be measured the number is even, so that a column is cut in halves.
     """
     least = _MEASURED_CELL_FROM if measured else _CELL_FROM
     most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, _LEAST_BINS)
-    return int(np.clip(math.sqrt(rows_per_noise / least), _LEAST_BINS, most))
+    found = int(np.clip(math.sqrt(rows_per_noise / least), _LEAST_BINS, most))
+    return found - found % 2 if n_columns in PARITY_COLUMNS else found
 
 
 def pairs_affordable(

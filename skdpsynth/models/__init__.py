@@ -32,6 +32,7 @@ from skdpsynth.models._mixture import (
 from skdpsynth.models._mixture_trainer import BinScores, MixtureTrainer
 from skdpsynth.models._network import NetworkTrainer
 from skdpsynth.models._relations import Followers
+from skdpsynth.models._tilts import Tilts
 
 __all__ = [
     "Adam",
@@ -51,6 +52,7 @@ __all__ = [
     "NetworkTrainer",
     "Products",
     "ReleasedClass",
+    "Tilts",
     "Together",
     "Trainer",
     "TripleLoss",

@@ -14,6 +14,7 @@ from torch import Tensor
 from skdpsynth.measure import strongest_tree
 from skdpsynth.models._generator import AdamSteps
 from skdpsynth.models._relations import Followers
+from skdpsynth.models._tilts import Tilts
 from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _RAKINGS = 50  # rounds until the shares of categories are right to 1e-3
 _TINY = 1e-12  # keeps divisions finite
+# Of a row, until its parities are taken as they are: at worst 15 of 16 rows are drawn
+# again each time, where values were asked for that leave no other parity.
+_MOST_DRAWS = 200
 _LEAST_LEFT = 1e-3  # of the rows, so that those outside can be left out one by one
 
 
@@ -47,6 +51,23 @@ class Mixture:
     def independent(cls, shares: Floats, ranks: Floats) -> Mixture:
         """One component: columns are independent."""
         return cls(np.ones(1), shares[None].astype(np.float32), ranks)
+
+    def bins(self, n_rows: int, starts: Ints, rng: np.random.Generator) -> Ints:
+        """Draw the bins of rows, of shape (n_columns, n_rows), ordered by their codes.
+
+        Shuffled by nobody: tables are then read in order.
+        """
+        codes = np.repeat(
+            np.arange(len(self.weights)), rng.multinomial(n_rows, self.weights)
+        )
+        found = np.empty((len(starts) - 1, n_rows), dtype=np.int64)
+        for j, (start, end) in enumerate(pairwise(starts.tolist())):
+            ends = self.probabilities[:, start:end].cumsum(1, dtype=np.float64)
+            ends /= ends[:, -1:]
+            table = (ends + np.arange(len(ends))[:, None]).ravel()
+            places = np.searchsorted(table, codes + rng.random(n_rows), "right")
+            found[j] = np.minimum(places - codes * (end - start), end - start - 1)
+        return found
 
     def lent(self, own: Mixture, starts: Ints, categories: Sequence[bool]) -> Mixture:
         """Give the same dependence to a class with the marginals of `own`.
@@ -112,11 +133,16 @@ class MixtureGenerator:
     """The generators of all classes: public, initial values and what was released."""
 
     def __init__(
-        self, mixtures: list[Mixture], starts: Ints, followers: Followers | None = None
+        self,
+        mixtures: list[Mixture],
+        starts: Ints,
+        followers: Followers | None = None,
+        tilts: Mapping[int, Tilts] | None = None,
     ) -> None:
         self.mixtures = mixtures
         self.starts = starts
         self.followers = followers
+        self.tilts = dict(tilts or {})  # by the positions of classes
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
@@ -124,24 +150,12 @@ class MixtureGenerator:
         order, places_of = in_order_of_class(class_codes, len(self.mixtures))
         for position, own in enumerate(places_of):
             mixture, rows = self.mixtures[position], order[own]
-            # In the order of their codes: the tables below are then read in order.
-            codes = np.repeat(
-                np.arange(len(mixture.weights)),
-                rng.multinomial(len(rows), mixture.weights),
-            )
+            bins = self._bins(position, len(rows), rng)
             rows = rng.permutation(rows)
             low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
-            found = np.empty((ranks.shape[1], len(rows)))
-            bins = np.empty(found.shape, dtype=np.int64)
-            columns = [*enumerate(pairwise(self.starts.tolist()))]
-            for j, (start, end) in columns:
-                ends = mixture.probabilities[:, start:end].cumsum(1, dtype=np.float64)
-                ends /= ends[:, -1:]
-                table = (ends + np.arange(len(ends))[:, None]).ravel()
-                places = np.searchsorted(table, codes + rng.random(len(rows)), "right")
-                bins[j] = np.minimum(places - codes * (end - start), end - start - 1)
+            found = np.empty(bins.shape)
             finer = self.followers(position, bins, rng) if self.followers else {}
-            for j, (start, end) in columns:
+            for j, (start, end) in enumerate(pairwise(self.starts.tolist())):
                 rng.random(out=found[j])
                 found[j] *= width[start:end].take(bins[j])
                 found[j] += low[start:end].take(bins[j])
@@ -149,6 +163,20 @@ class MixtureGenerator:
                 found[j] = of_column
             ranks[rows] = found.T
         return ranks
+
+    def _bins(self, position: int, n_rows: int, rng: np.random.Generator) -> Ints:
+        """Draw the bins of rows of a class, with the parities that were measured."""
+        mixture, tilts = self.mixtures[position], self.tilts.get(position)
+        found = mixture.bins(n_rows, self.starts, rng)
+        if tilts is None:
+            return found
+        left = np.arange(n_rows)
+        for _ in range(_MOST_DRAWS):
+            left = left[~tilts.kept(found[:, left], self.starts, rng)]
+            if not len(left):
+                break
+            found[:, left] = mixture.bins(len(left), self.starts, rng)
+        return found
 
     def within(
         self, spans: Sequence[Mapping[int, Floats]]
@@ -180,7 +208,14 @@ class MixtureGenerator:
                 found = exact
         mixtures = [mixture for mixture, _ in found]
         shares = np.array([share for _, share in found])
-        return MixtureGenerator(mixtures, self.starts, self.followers), shares
+        for c, tilts in self.tilts.items():
+            totals = [
+                tilts.total(own.weights, own.probabilities, self.starts)
+                for own in (mixtures[c], self.mixtures[c])
+            ]
+            shares[c] *= totals[0] / max(totals[1], _TINY)
+        within = MixtureGenerator(mixtures, self.starts, self.followers, self.tilts)
+        return within, shares
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
@@ -191,6 +226,10 @@ class MixtureGenerator:
         if self.followers is not None:
             document["relations"], more = self.followers.to_state()
             arrays |= more
+        if self.tilts:
+            document["tilts"] = sorted(self.tilts)
+        for c, tilts in self.tilts.items():
+            arrays |= tilts.to_state(c)
         return document, arrays
 
     @classmethod
@@ -207,7 +246,10 @@ class MixtureGenerator:
         if "relations" in document:
             followers = Followers.from_state(document["relations"], arrays)
             followers.compare(mixtures, arrays["class_counts"], starts)
-        return cls(mixtures, starts, followers)
+        tilts = {
+            c: Tilts.from_state(c, arrays, starts) for c in document.get("tilts", ())
+        }
+        return cls(mixtures, starts, followers, tilts)
 
 
 def draw_from_tree(

@@ -69,6 +69,7 @@ from skdpsynth.privacy._tables import (
     measured_cells,
     noisy_pair_distances,
     noisy_pair_tables,
+    noisy_parities,
     noisy_second_moments,
     noisy_triple_tables,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "noisy_histogram",
     "noisy_pair_distances",
     "noisy_pair_tables",
+    "noisy_parities",
     "noisy_second_moments",
     "noisy_triple_tables",
     "noisy_votes",
