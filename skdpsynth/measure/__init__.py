@@ -3,8 +3,8 @@
 In the order of a fit: `discover` releases what the schema leaves out (labels,
 categories, ranges, decimals) and encodes the rows; `allocate` divides the budget of
 every class, a pure function that `plan` shares; `measure` releases tables of one, two
-and three columns, parities and second moments. A `TableModel` has the marginals and turns ranks
-into values.
+and three columns, parities of more, and second moments. A `TableModel` has the
+marginals and turns ranks into values.
 """
 
 from skdpsynth.measure._allocation import (

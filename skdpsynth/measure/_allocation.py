@@ -527,10 +527,15 @@ def and_unlabelled(
     if not plan.pairs.mu:
         return metadata, list(plans)
     # The classes choose the pairs, and measure relations and parities.
-    others = plan.choice, plan.relations, plan.parities
-    mu = math.hypot(plan.pairs.mu, *(own.mu for own in others))
-    nothing = dict.fromkeys(("choice", "relations", "parities"), _NOTHING)
-    plan = replace(plan, pairs=Spend(mu), parity_order=0, **nothing)
+    spared = plan.choice.mu, plan.relations.mu, plan.parities.mu
+    plan = replace(
+        plan,
+        pairs=Spend(math.hypot(plan.pairs.mu, *spared)),
+        choice=_NOTHING,
+        relations=_NOTHING,
+        parities=_NOTHING,
+        parity_order=0,
+    )
     bins = table_bins([*plans, plan], len(metadata.domains))
     plan = _with_tables(plan, metadata.domains, bins)
     return replace(metadata, classes=classes), [*plans, plan]

@@ -459,9 +459,12 @@ class Described:
                 for part, own in zip(parts, bins, strict=True)
             ]
             for of_set, value in zip(larger.sets, larger.sums, strict=True):
-                own = np.flatnonzero(of_set).tolist()
-                table = tuple(names[j] for j in own), tuple(upper[j] for j in own)
-                yield *table, np.full((1,) * len(own), value), larger.noise_std
+                columns = np.flatnonzero(of_set).tolist()
+                table = (
+                    tuple(names[j] for j in columns),
+                    tuple(upper[j] for j in columns),
+                )
+                yield *table, np.full((1,) * len(columns), value), larger.noise_std
         if (moments := self.moments.get(c)) is not None:
             values = np.full((len(names), len(names)), np.nan)
             above = np.triu_indices(len(names), 1)

@@ -26,8 +26,8 @@ UNLABELLED_SHARE = 0.01  # their number
 PSEUDO_LABELS_SHARE = 0.05  # counts of their pseudo-labels, where there is training
 
 # Of what is left to the measurements of a class, where it can afford them.
-# Parities of sets of four columns and more. On Diamonds, storms and CPS1988 at epsilon 1
-# it changed neither C2ST nor distances beyond their errors (3 seeds, frozen noise).
+# Parities of sets of four columns and more. On Diamonds, storms and CPS1988 at epsilon
+# 1 neither C2ST nor distances changed by more than errors (3 seeds, frozen noise).
 PARITIES_SHARE = 0.02
 TRIPLES_SHARE = 0.25  # of the rest: tables of three columns
 RELATIONS_SHARE = 0.1  # finer cells of pairs that nearly determine each other

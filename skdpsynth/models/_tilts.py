@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -122,10 +121,7 @@ class Tilts:
 
     def kept(self, bins: Ints, starts: Ints, rng: np.random.Generator) -> Sets:
         """Draw which rows stay, of bins (n_columns, n_rows); others are drawn again."""
-        signs = 1.0 - 2.0 * self.halves
-        of_columns = np.array(
-            [signs[a:b].take(own) for (a, b), own in zip(pairwise(starts), bins)]
-        )
+        of_columns = (1.0 - 2.0 * self.halves).take(bins + starts[:-1, None])
         chance = np.ones(bins.shape[1])
         for own, strength in zip(self.sets, self.strengths.tolist(), strict=True):
             parity = of_columns[own].prod(axis=0)

@@ -382,37 +382,38 @@ def test_the_budget_of_a_class_is_shared_out():
     """A quarter to triples, a tenth of the rest to relations, then three to pairs.
 
     What is left is for marginals. A class that can afford tables only without relations
-    has none; one that can afford no tables has all for its marginals.
+    has none; one that can afford no tables has all for its marginals. Of 12 columns no
+    parities are measured.
     """
-    mu2, plan = 0.16, allocate_measurements("u", 1e6, 4, 4, 0.4, form="pairs")
+    mu2, plan = 0.16, allocate_measurements("u", 1e6, 6, 6, 0.4, form="pairs")
     triples, left = 0.25 * mu2, 0.75 * mu2
     relations, pairs = 0.1 * left, 0.75 * 0.9 * left
     marginals = 0.25 * 0.9 * left
     expected = marginals, pairs, triples, 0, relations
     assert squares(plan) == pytest.approx(expected)
-    assert plan.n_groups == triple_groups(1e6, 8, 0.2) == 6
+    assert plan.n_groups == triple_groups(1e6, 12, 0.2) == 6
     for order, n_rows in ((2, 1e6), (3, 8000.0)):  # not asked for; not affordable
-        plan = allocate_measurements("u", n_rows, 4, 4, 0.4, form="pairs", order=order)
+        plan = allocate_measurements("u", n_rows, 6, 6, 0.4, form="pairs", order=order)
         rest = 0.9 * mu2, 0.1 * mu2
         expected = 0.25 * rest[0], 0.75 * rest[0], 0, 0, rest[1]
         assert squares(plan) == pytest.approx(expected)
         assert plan.n_groups == 0
     for poor in (
-        allocate_measurements("u", 100.0, 4, 4, 0.4, largest=1e5, form="pairs"),
-        allocate_measurements("u", 1e5, 4, 4, 0.4),
+        allocate_measurements("u", 100.0, 6, 6, 0.4, largest=1e5, form="pairs"),
+        allocate_measurements("u", 1e5, 6, 6, 0.4),
         allocate_measurements("u", 1e5, 1, 0, 0.4, form="pairs"),
-        allocate_measurements("u", 100.0, 4, 4, 0.4, form="moments"),
+        allocate_measurements("u", 100.0, 6, 6, 0.4, form="moments"),
     ):
         assert squares(poor) == pytest.approx((mu2, 0, 0, 0, 0))
         assert (poor.n_tables, poor.n_table_cells, poor.pairs.noise_std) == (0, 0, 0.0)
-    share = moments_share(1e5, 8, 0.4)
-    wide = allocate_measurements("u", 1e5, 4, 4, 0.4, form="moments")
+    share = moments_share(1e5, 12, 0.4)
+    wide = allocate_measurements("u", 1e5, 6, 6, 0.4, form="moments")
     assert squares(wide) == pytest.approx(((1 - share) * mu2, 0, 0, share * mu2, 0))
-    nothing = allocate_measurements("u", 1e5, 4, 4, 0.4, form="random")
+    nothing = allocate_measurements("u", 1e5, 6, 6, 0.4, form="random")
     assert squares(nothing) == (0, 0, 0, 0, 0)
     # Of so few rows 15 pairs are chosen.
     least = 40.0 * math.sqrt(15) / (0.4 * math.sqrt(0.75))
-    tight = allocate_measurements("u", least * 1.01, 4, 4, 0.4, form="pairs")
+    tight = allocate_measurements("u", least * 1.01, 6, 6, 0.4, form="pairs")
     assert squares(tight) == pytest.approx((0.25 * mu2, 0.75 * mu2, 0, 0, 0))
 
 
