@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _SMALLEST = 4  # columns of a set: tables say what fewer have in common
-# Of tables whose parities are measured. With up to 19, and so with even numbers of bins,
-# C2ST of Adult (14 columns) at epsilon 1 rose from .659 to .676.
+# Of tables whose parities are measured. With up to 19 columns, and so with even numbers
+# of bins, C2ST of Adult (14) at epsilon 1 rose from .659 to .676.
 PARITY_COLUMNS = range(_SMALLEST, 12)
 # Rows of a class over the noise of a sum, from which larger sets are measured too: a
 # parity is used from 5 noise deviations on, so that one of 0.5 shows.

@@ -6,10 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from _small_table import PARITY_COLUMNS as DECLARED
+from _small_table import table_with_parities
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdpsynth.measure import TableBins, allocate_measurements
+from skdpsynth import MarginalSynthesizer, TableSchema
+from skdpsynth.measure import Measurements, TableBins, allocate_measurements
 from skdpsynth.measure._parities import (
     PARITY_COLUMNS,
     highest_order,
@@ -108,3 +111,29 @@ def test_halves_are_unions_of_as_many_bins(rows_per_noise, n_columns):
     n_bins = bins_of_pairs(rows_per_noise, n_columns)
     assert n_bins >= 4
     assert n_bins % 2 == 0 or n_columns not in PARITY_COLUMNS
+
+
+@pytest.mark.usefixtures("hardly_any_fit")
+def test_what_is_listed_agrees_with_counting_the_table(tmp_path):
+    """Without noise, by the bins that are listed; and files hold it."""
+    table = table_with_parities(2000).assign(b=lambda t: t["b"].mask(t["d"] > 0.7))
+    schema = TableSchema(DECLARED, target="y")
+    synth = MarginalSynthesizer(epsilon=math.inf, schema=schema, random_state=0)
+    listed = [own for own in synth.fit(table).measurements_ if own.order >= 4]
+    assert sorted(own.order for own in listed) == [4] * 10 + [5] * 2
+    for own in listed:
+        rows = table[table["y"] == own.class_label]
+        signs = np.ones(len(rows))
+        for name, (one,) in zip(own.columns, own.bins, strict=True):
+            inside = rows[name].isin(one.categories).to_numpy()
+            if one.ends is not None:
+                inside |= rows[name].between(*one.ends, inclusive="left").to_numpy()
+            if "missing" in (one.kind, *one.also):
+                inside |= rows[name].isna().to_numpy()
+            signs[inside] *= -1
+        assert own.noise_std == 0
+        assert own.values.shape == (1,) * own.order
+        assert float(own.values.item()) == signs.sum()
+    synth.measurements_.save(tmp_path / "file.json")
+    again = Measurements.load(tmp_path / "file.json")
+    assert [own.bins for own in again] == [own.bins for own in synth.measurements_]
