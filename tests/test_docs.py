@@ -19,6 +19,7 @@ WITHOUT_EXAMPLES = {
     "glossary",
     "index",
     "install",
+    "joint_labels",
     "measured",
     "peers",
     "security",
