@@ -48,6 +48,7 @@ from skdpsynth.table import (
     features_like,
     is_source,
     labels_like,
+    limit_rows,
     open_table,
 )
 from skdpsynth.utils.sklearn_compat import (
@@ -173,6 +174,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         )
         try:
             self._forget()  # the earlier fit
+            table = limit_rows(table, self.schema)
             metadata, rows = discover(table, layout, self.schema, accountant)
             accountant.limit_scopes(metadata.classes.scopes)
             plans = self._allocate(metadata, accountant)
@@ -387,11 +389,16 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
     ) -> PrivacyAccountant:
         """Open the ledger of a fit, or of a plan."""
         keys_delta = self.delta * discovery_share(layout, schema)
+        unit, most = None, None
+        if schema is not None:
+            unit, most = schema.privacy_unit, schema.max_rows_per_unit
         return PrivacyAccountant(
             epsilon,
             self.delta,
             discovery_delta=keys_delta + self._tail_delta,
             amplified=self._block == "sampled steps",
+            rows_per_unit=most or 1,
+            unit=unit,
             budget=budget,
         )
 

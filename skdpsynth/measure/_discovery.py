@@ -404,11 +404,15 @@ def count_noise_std(
 
 
 def label_thresholds(
-    labels: Sequence[Hashable], kind: str, mu: float, threshold_delta: float
+    labels: Sequence[Hashable],
+    kind: str,
+    mu: float,
+    threshold_delta: float,
+    rows_per_unit: int,
 ) -> Floats:
     """Give the noisy count that each label, undeclared, must exceed to be found."""
-    noise_std = grid_noise_std(mu / np.sqrt(2), 1.0)
-    found = float(key_threshold(noise_std, threshold_delta, 1))
+    noise_std, most = grid_noise_std(mu / np.sqrt(2), 1.0), rows_per_unit
+    found = float(key_threshold(noise_std, threshold_delta, 1, rows_per_unit=most))
     if kind != "integer":
         return np.full(len(labels), found)
     others = any(label not in _USUAL_LABELS for label in labels)
@@ -512,7 +516,12 @@ def _found_classes(
     categories = tuple(sorted(found))
     values = np.array([found[category] for category in categories], dtype=np.float64)
     # Of the same mu and sensitivity, all counts have the same noise.
-    needed = key_threshold(reservation.noise_std, threshold_delta, 1)
+    needed = key_threshold(
+        reservation.noise_std,
+        threshold_delta,
+        1,
+        rows_per_unit=reservation.rows_per_unit,
+    )
     return Classes(
         categories, np.maximum(values, 1.0), reservation.noise_std, float(needed)
     )
@@ -638,7 +647,8 @@ def discover(
         domains.update(zip(cyclic, repeated, strict=True))
     many = [column for column in columns if _has_many_numbers(domains[column])]
     mu = cap * math.sqrt(VALUES_SHARE)
-    if many and values_threshold(n_many, mu, delta, n_rows) < math.inf:
+    sought = values_threshold(n_many, mu, delta, n_rows, accountant.rows_per_unit)
+    if many and sought < math.inf:
         own, numbers = _reading(parts, many), [domains[column] for column in many]
         found = discover_values(
             own,
@@ -748,7 +758,7 @@ def frequent_from(
     _, n_many = _n_as_written(layout, schema)
     mu = accountant.mu_cap * math.sqrt(VALUES_SHARE)
     delta = threshold_delta(layout, schema, accountant.delta)
-    return values_threshold(n_many, mu, delta, n_rows)
+    return values_threshold(n_many, mu, delta, n_rows, accountant.rows_per_unit)
 
 
 def threshold_delta(

@@ -403,10 +403,14 @@ def _allocated(
         noise_std = grid_noise_std(
             cap * math.sqrt(CATEGORIES_SHARE), math.sqrt(len(keyed))
         )
-        categories_from = key_threshold(noise_std, key_delta, len(keyed))
+        categories_from = key_threshold(
+            noise_std, key_delta, len(keyed), rows_per_unit=accountant.rows_per_unit
+        )
     labels_from = np.zeros(len(plans))
     if target is not None and public_labels(target, schema) is None:
-        labels_from = label_thresholds(guess.labels, target.kind, mu_labels, key_delta)
+        labels_from = label_thresholds(
+            guess.labels, target.kind, mu_labels, key_delta, accountant.rows_per_unit
+        )
     of_all = []
     if categories_from >= n_rows:
         of_all.append("too few rows for any undeclared category to be found")

@@ -344,7 +344,11 @@ def least_count(n_rows: float) -> int:
 
 
 def values_threshold(
-    n_columns: int, mu: float, threshold_delta: float, n_rows: float
+    n_columns: int,
+    mu: float,
+    threshold_delta: float,
+    n_rows: float,
+    rows_per_unit: int,
 ) -> float:
     """Give the noisy rows from which a value is found; infinite where none is sought.
 
@@ -353,7 +357,8 @@ def values_threshold(
     if n_columns == 0 or mu <= 0:
         return math.inf
     noise_std = grid_noise_std(mu, math.sqrt(n_columns))
-    found = key_threshold(noise_std, threshold_delta, n_columns, least_count(n_rows))
+    least, most = least_count(n_rows), rows_per_unit
+    found = key_threshold(noise_std, threshold_delta, n_columns, least, most)
     return float(found) if found <= _USEFUL_SHARE * n_rows else math.inf
 
 

@@ -37,6 +37,7 @@ from skdpsynth.privacy._report import (
     PrivacyReport,
     ReportEntry,
     scope_words,
+    unit_words,
 )
 
 if TYPE_CHECKING:
@@ -141,6 +142,11 @@ class Reservation:
         return self._entry.count
 
     @property
+    def rows_per_unit(self) -> int:
+        """Rows of one unit of privacy, at most."""
+        return self._entry.rows_per_unit
+
+    @property
     def used(self) -> int:
         """Number of releases drawn so far."""
         return self._entry.used
@@ -189,19 +195,20 @@ class Entry:
     kind: Kind = "gaussian"
     sampling_rate: float = 1.0
     n_teachers: int = 0
+    rows_per_unit: int = 1
     used: int = 0
     # Set by the ledger.
     reservation: Reservation = field(init=False, repr=False, compare=False)
 
     def reported(self, mu_cap: float) -> ReportEntry:
-        """Give the line of the report."""
-        mu_total = math.sqrt(self.count) * self.mu
+        """Give the line of the report, which is of a unit, whose `mu_cap` is given."""
+        mu_total = self.rows_per_unit * math.sqrt(self.count) * self.mu
         return ReportEntry(
             name=self.name,
             scope=scope_words(self.scope),
             releases=self.count,
             used=self.used,
-            sensitivity=self.sensitivity,
+            sensitivity=self.rows_per_unit * self.sensitivity,
             noise_std=self.noise_std,
             mu_total=mu_total,
             share=100 * (mu_total / mu_cap) ** 2 if mu_cap < math.inf else None,
@@ -324,6 +331,11 @@ class PrivacyAccountant:
     amplified : bool, default=False
         Whether sampling of rows may be made use of. No charge becomes larger by it,
         but the epsilon for replacing a row does.
+    rows_per_unit : int, default=1
+        Rows of one unit of privacy, such as a person, at most; at least 1.
+    unit : hashable, optional
+        Name of the column that says whose a row is, for the report. By default a row is
+        a unit.
     budget : PrivacyBudget, optional
         What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
         fails later stays charged.
@@ -332,6 +344,8 @@ class PrivacyAccountant:
     ----------
     mu_cap : float
         What all reservations of a row share; inf for an infinite epsilon.
+    rows_per_unit : int
+        As given.
 
     Raises
     ------
@@ -353,6 +367,16 @@ class PrivacyAccountant:
     mu_class^2``, and the total is the worst class's. What is claimed is the cap,
     whatever was reserved: how much that is may depend on earlier releases.
 
+    With `rows_per_unit` k the guarantee is for adding or removing all rows of a unit.
+    Everything in the ledger is of one row; k rows move a Gaussian release by k times
+    its sensitivity at most, so what all releases tell of a unit is bounded by k times
+    the mu of a row, and a row has a k-th of the unit's mu (group privacy, Dong, Roth,
+    Su 2022, Theorem 2.14; exact for Gaussian releases). Rows of one unit may be of
+    several classes: k_c of class c, with sum k. They are charged ``sum_c k_c^2
+    mu_c^2``, which is at most ``k^2 max_c mu_c^2``, so the worst class's total holds
+    for them too. That argument is for Gaussian releases alone: votes and sampled steps
+    are refused for more than one row.
+
     Examples
     --------
     >>> from skdpsynth.privacy import PrivacyAccountant
@@ -373,8 +397,12 @@ class PrivacyAccountant:
         *,
         discovery_delta: float = 0.0,
         amplified: bool = False,
+        rows_per_unit: int = 1,
+        unit: Hashable = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
+        many = rows_per_unit >= 1
+        check_range("rows_per_unit", rows_per_unit, many, "an int >= 1")
         check_range("epsilon", epsilon, epsilon > 0, "a number > 0")
         check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
         fits = 0 <= discovery_delta < delta and discovery_delta <= _MAX_DISCOVERY_DELTA
@@ -388,7 +416,9 @@ class PrivacyAccountant:
         elif epsilon < _SMALL_EPSILON:
             room = _SMALL_ROOM
         self._curve_delta = self._delta - self._discovery_delta
-        self._mu_cap = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
+        # Of a unit; all else in the ledger is of a row.
+        self._mu_unit = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
+        self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
         self._ledger = Ledger()
         self._remarks: list[str] = []
         self._scopes: frozenset[Hashable | None] | None = None  # None: any
@@ -400,8 +430,13 @@ class PrivacyAccountant:
 
     @property
     def mu_cap(self) -> float:
-        """What the whole fit may be charged: the root of a sum of mu^2."""
-        return self._mu_cap
+        """What the whole fit may be charged: the root of a sum of mu^2 of a row."""
+        return self._mu_unit / self._rows_per_unit
+
+    @property
+    def rows_per_unit(self) -> int:
+        """Rows of one unit of privacy, at most."""
+        return self._rows_per_unit
 
     @property
     def delta(self) -> float:
@@ -422,7 +457,7 @@ class PrivacyAccountant:
         """
         if not self.private:
             return math.inf
-        return certified_epsilon(self._mu_cap, self._curve_delta)
+        return certified_epsilon(self._mu_unit, self._curve_delta)
 
     def remark(self, text: str) -> None:
         """Add a sentence to the notes of the report.
@@ -627,6 +662,14 @@ class PrivacyAccountant:
                 "charged for its rows. Expected one of metadata.classes.scopes, None "
                 "(every row) or UNLABELLED."
             )
+        line.rows_per_unit = self._rows_per_unit
+        sampled = line.kind != "gaussian" or line.sampling_rate < 1
+        if self._rows_per_unit > 1 and sampled:
+            raise ReservationError(
+                f"The releases {line.name!r} are bounded for units of one row only. "
+                f"Expected max_rows_per_unit=1. Got {self._rows_per_unit}; set it to "
+                "1, or leave out adversarial steps."
+            )
         line.noise_std = noise_std()
         line.mu, line.delta = float(line.mu), float(line.delta)
         mu_squared, delta = line.count * line.mu * line.mu, line.count * line.delta
@@ -640,7 +683,7 @@ class PrivacyAccountant:
         return reservation
 
     def _refuse_if_exceeded(self, line: Entry, mu_squared: float, delta: float) -> None:
-        total, charged = self._mu_cap**2, _charged(self._mu_squared, line.scope)
+        total, charged = self.mu_cap**2, _charged(self._mu_squared, line.scope)
         # An infinite cap allows everything; a finite one allows no infinite mu.
         if total < math.inf and charged + mu_squared > total * (1 + _ROUNDING):
             left = max(1 - charged / total, 0.0)
@@ -683,9 +726,9 @@ class PrivacyAccountant:
         float
             In [0, mu_cap]; inf for an infinite epsilon.
         """
-        if self._mu_cap == math.inf:
+        if self.mu_cap == math.inf:
             return math.inf
-        left = self._mu_cap**2 - _charged(self._mu_squared, scope)
+        left = self.mu_cap**2 - _charged(self._mu_squared, scope)
         return math.sqrt(max(left, 0.0))
 
     def close(self) -> None:
@@ -710,7 +753,7 @@ class PrivacyAccountant:
         replace_one = math.inf
         if private:
             replace_one = replace_one_epsilon(
-                *(self._mu_cap, self._delta, self._discovery_delta),
+                *(self._mu_unit, self._delta, self._discovery_delta),
                 amplified=self._amplified,
             )
         # The package, which a module at the bottom may not import, is loaded by now.
@@ -719,16 +762,17 @@ class PrivacyAccountant:
             epsilon=self.epsilon,
             delta=self._delta,
             epsilon_requested=self._epsilon,
-            mu=self._mu_cap,
+            mu=self._mu_unit,
             discovery_delta=self._discovery_delta,
             epsilon_replace_one=replace_one,
             private=private,
-            entries=tuple(entry.reported(self._mu_cap) for entry in entries),
+            entries=tuple(entry.reported(self._mu_unit) for entry in entries),
             notes=tuple(notes),
             accountant=(
                 f"dp-accounting {version('dp-accounting')}, privacy loss distributions"
             ),
             software=f"skdpsynth {own}, OpenDP {version('opendp')}",
+            **unit_words(self._unit, self._rows_per_unit),
         )
 
 

@@ -188,13 +188,18 @@ def _size_entry(size_weight: float) -> int:
 
 
 def key_threshold(
-    noise_std: float, threshold_delta: float, n_columns: int, least: int = MIN_KEY_COUNT
+    noise_std: float,
+    threshold_delta: float,
+    n_columns: int,
+    least: int = MIN_KEY_COUNT,
+    rows_per_unit: int = 1,
 ) -> int:
     """Find the noisy count that a key must exceed in `thresholded_counts`.
 
-    The T with ``P(least + noise > T) <= d`` for a discrete Gaussian, where d is 0.9 of
-    the part of `threshold_delta` that one of the columns has; without noise it is one
-    below `least`.
+    The T with ``P(least - 1 + j + noise > T) <= d j / k`` for a discrete Gaussian and
+    all j from 1 to k, the rows of a unit, where d is 0.9 of the part of
+    `threshold_delta` that one of the columns has; without noise it is one below
+    `least`.
 
     Let f(z) = exp(-z^2 / (2 s^2)). Its sum over the integers is at least ``s sqrt(2
     pi)`` (Poisson summation: all other terms are positive), and where f is convex, ``z
@@ -205,13 +210,22 @@ def key_threshold(
     check_range("threshold_delta", threshold_delta, fits, "in (0, 1)")
     if noise_std == 0:
         return least - 1
-    share = _THRESHOLD_ROOM * threshold_delta / n_columns
+    most = rows_per_unit
+    own = _THRESHOLD_ROOM * threshold_delta / n_columns
+    return max(
+        _tail_start(noise_std, own * j / most) + least + j - 2
+        for j in range(1, most + 1)
+    )
+
+
+def _tail_start(noise_std: float, share: float) -> int:
+    """Give the least whole number that noise reaches with so small a probability."""
     tail_start = math.ceil(max(-float(ndtri(share)), 1.0) * noise_std + 0.5)
     # The quantile is rounded; the tail at the integer is what counts.
     while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(share):
         tail_start += 1
-    # least + noise > T means noise >= T + 1 - least for integers.
-    return tail_start + least - 1
+    # least - 1 + j + noise > T means noise >= T + 2 - least - j for integers.
+    return tail_start
 
 
 # Entries of teacher vectors that are worked on at a time.
@@ -348,6 +362,12 @@ def thresholded_counts(
     probability at most ``d = 0.9 threshold_delta`` (union bound, d / n_columns each),
     independently of all other noise.
 
+    If a unit has up to k rows, D' has k more. They raise the counts of keys of a column
+    by numbers j that add up to k at most. Counts considered in both differ by ``k
+    sqrt(n_columns)``, k times as much. A key that is considered in D' only has at most
+    ``least - 1 + j`` rows, and passes with probability at most ``d j / (k n_columns)``
+    (`key_threshold`), so all of a column with at most ``d / n_columns``, as above.
+
     Let Q be the law of M(D), and P that of M(D') given that no such key passes. P and Q
     are a Gaussian composition; let g be its delta at epsilon. Let d now be the sum over
     all thresholded releases of the fit, t the sum of their threshold_delta; the
@@ -368,7 +388,13 @@ def thresholded_counts(
             f"{reservation.delta:.6g}, but this release needs {threshold_delta:.6g}. "
             "Reserve with that delta."
         )
-    threshold = key_threshold(reservation.noise_std, threshold_delta, n_columns, least)
+    threshold = key_threshold(
+        reservation.noise_std,
+        threshold_delta,
+        n_columns,
+        least,
+        reservation.rows_per_unit,
+    )
     columns = [clamped_counts(np.asarray(own, np.int64)) for own in counts_by_column]
     considered = [np.flatnonzero(counts >= least) for counts in columns]
     both = zip(columns, considered, strict=True)

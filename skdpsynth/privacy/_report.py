@@ -35,6 +35,8 @@ UNLABELLED = _Unlabelled.UNLABELLED
 
 _T = TypeVar("_T")
 
+_ROW = "one row of the training table"  # the unit, where no column says another
+
 # Far above what a fit can have; beyond, the search for an epsilon would not end.
 _MAX_MU = 1e5
 
@@ -193,7 +195,7 @@ class PrivacyReport:
     software: str
     declared: tuple[str, ...] | None = None
     relation: str = "add or remove one row"
-    unit: str = "one row of the training table"
+    unit: str = _ROW
 
     @property
     def statement(self) -> str:
@@ -205,7 +207,15 @@ class PrivacyReport:
             delta=claim(self.delta),
             factor=_factor(self.epsilon),
             won=_won_bets(self.epsilon, self.delta),
+            **(_OF_ROWS if self.unit == _ROW else _OF_UNITS),
+            unit=self.unit,
         )
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What no figure of the report speaks about."""
+        known = self.unit != _ROW
+        return tuple(line for line in NOT_COVERED if not known or line != _PERSON)
 
     @property
     def epsilon_by_delta(self) -> tuple[tuple[float, float], ...]:
@@ -307,7 +317,7 @@ class PrivacyReport:
             "epsilon_by_delta": [
                 _to_json({"delta": d, "epsilon": e}) for d, e in self.epsilon_by_delta
             ],
-            "not_covered": list(NOT_COVERED),
+            "not_covered": list(self.not_covered),
         }
 
     def to_json(self) -> str:
@@ -379,15 +389,17 @@ FLOAT_NOISE = (
     "floating-point numbers; all other noise is drawn exactly, in whole numbers."
 )
 #: What no figure of a report speaks about.
+_PERSON = (
+    "A person with several rows: where k rows are of one person, the bound for the "
+    "person is up to k times epsilon, at a larger delta. Name the column that says "
+    "whose a row is as privacy_unit of the schema, and persons are what is protected."
+)
 NOT_COVERED = (
     (
         "Side channels: exceptions, warnings, standard output, timing and memory of "
         "the fit go to the curator only."
     ),
-    (
-        "A person with several rows: where k rows are of one person, the bound for the "
-        "person is up to k times epsilon, at a larger delta."
-    ),
+    _PERSON,
     (
         "Choices made on the same data: a fit that was picked after a look at the real "
         "table, at other fits on it or at scores computed from it. Each of these has "
@@ -403,16 +415,24 @@ _PROMISE = (
     "What was learnt from the training table was learnt under differential privacy "
     "with epsilon = {epsilon} and delta = {delta}. For the fitted generator, its saved "
     "file, this report and all tables drawn from the generator together, the "
-    "probability of any result with a given row in the training table and without it "
+    "probability of any result with {a} in the training table and without {it} "
     "differs by a factor of at most {factor}, and beyond that by at most {delta}. "
     "Somebody who sees all of this, knows every other row, and bets at even odds on "
-    "whether a given row was in the table wins at most {won} % of the bets; guessing "
+    "whether {a} {was} in the table wins at most {won} % of the bets; guessing "
     "wins 50 %. This stays so whatever is computed from the results later. What is "
-    "protected is one row: a person with several rows is protected less. What is true "
-    "of many rows together, such as an average, is not hidden: it is what the tables "
-    "are for."
+    "protected is {unit}{less}. What is true of many rows together, such as an "
+    "average, is not hidden: it is what the tables are for."
 )
+_OF_ROWS = {
+    **{"a": "a given row", "it": "it", "was": "was"},
+    "less": ": a person with several rows is protected less",
+}
+_OF_UNITS = {
+    **{"a": "all rows of a given unit", "it": "them", "was": "were"},
+    "less": "",
+}
 _PUBLIC = "names, order and types of the columns; the settings of the fit"
+_OWN_CLASS = "A row is charged for its own class only."
 _WIDTH = 88
 _LARGE_EPSILON = 30.0  # from where e^epsilon says nothing to a reader
 _UPWARDS = Context(prec=4, rounding=ROUND_CEILING)  # a claim is never rounded down
@@ -442,7 +462,7 @@ def _as_text(report: PrivacyReport) -> str:
     lines = [_title(report), "", _wrapped(report.statement), ""]
     lines += [*map(_wrapped, _terms(report)), "", *table, ""]
     lines += [*map(_wrapped, remarks), "Not covered:"]
-    lines += [_wrapped(f"- {line}", "  ") for line in NOT_COVERED]
+    lines += [_wrapped(f"- {line}", "  ") for line in report.not_covered]
     return "\n".join(lines)
 
 
@@ -461,7 +481,7 @@ def _as_html(report: PrivacyReport) -> str:
         f"<table><thead><tr>{tagged('th', _HEADINGS)}</tr></thead>"
         f"<tbody>{body}</tbody></table>"
         f"{tagged('p', remarks)}<p>Not covered:</p>"
-        f"<ul>{tagged('li', NOT_COVERED)}</ul></div>"
+        f"<ul>{tagged('li', report.not_covered)}</ul></div>"
     )
 
 
@@ -473,6 +493,18 @@ def scope_words(scope: Hashable | None) -> str:
         return str(UNLABELLED.value)
     # A label may hold half of a surrogate pair, which no file or log can.
     return f"class {scope}".encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def unit_words(unit: Hashable, most: int) -> dict[str, Any]:
+    """Say what is protected, and which tables are neighbours: fields of a report."""
+    if unit is None:
+        return {}
+    name = scope_words(unit).removeprefix("class ")
+    rows = "one row takes" if most == 1 else f"{most} rows take"
+    return {
+        "relation": f"add or remove all rows of one {name}",
+        "unit": f"one {name} with all of its rows, of which at most {rows} part",
+    }
 
 
 def _title(report: PrivacyReport) -> str:
@@ -489,8 +521,9 @@ def _terms(report: PrivacyReport) -> list[str]:
         lines.append(
             f"Of delta, {aside} is for discovered keys and for the tails of blocks."
         )
+    one = "row is" if report.unit == _ROW else "unit is"
     lines.append(
-        "If one row is replaced instead: epsilon = "
+        f"If one {one} replaced instead: epsilon = "
         f"{claim(report.epsilon_replace_one)} at the same delta."
     )
     others = [f"{claim(e)} at {claim(d)}" for d, e in report.epsilon_by_delta]
@@ -516,11 +549,10 @@ def _shown(report: PrivacyReport) -> tuple[list[ReportEntry], list[str]]:
             charged[entry.scope] = math.hypot(before, entry.mu_total)
     if len(charged) <= _MAX_CLASSES_SHOWN:
         if charged:
-            remarks.append("A row is charged for its own class only.")
+            remarks.append(_OWN_CLASS)
         return list(report.entries), remarks
     remarks.append(
-        f"Shown is the one of {len(charged)} classes that is charged most; a row is "
-        "charged for its own class only."
+        f"Shown is the one of {len(charged)} classes that is charged most. {_OWN_CLASS}"
     )
     shown = ALL_ROWS, max(charged, key=charged.__getitem__)
     return [entry for entry in report.entries if entry.scope in shown], remarks

@@ -20,6 +20,7 @@ from skdpsynth.schema._columns import (
     Categorical,
     Column,
     Continuous,
+    Identifier,
     blank_hint,
     plain,
 )
@@ -44,6 +45,7 @@ _WIDTH = 160  # of a line; the metadata of a longer column have a line each
 _BLANKS = ("low", "high", "categories", "nullable")
 _LONGEST = 1000  # characters of what a message quotes
 _MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
+_UNIT = ("privacy_unit", "max_rows_per_unit")
 _LISTS = ("categories", "columns", "parts")  # the name of a column may be a tuple
 
 
@@ -135,7 +137,8 @@ def _kind_of(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a file says
 
 def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a file says
     """Return the arguments of the `TableSchema` that `to_dict` wrote."""
-    _check_names(data, ["columns"], ["target", "n_rows", "class_counts", "rules"])
+    options = ["target", "n_rows", "class_counts", "rules", *_UNIT]
+    _check_names(data, ["columns"], options)
     columns: dict[Hashable, Column] = {}
     with place("'columns'"):
         entries = list(data["columns"])
@@ -157,7 +160,11 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
     for number, metadata in rules:
         with place(f"Entry {number} of 'rules'"):
             found.append(_part_from_dict(metadata, "rule"))
+    with place("'privacy_unit'"):
+        unit = decode_value(data.get("privacy_unit"))
+        hash(unit)
     others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
+    others |= {"privacy_unit": unit, "max_rows_per_unit": data.get(_UNIT[1])}
     return {"columns": columns, **others, "rules": found}
 
 
@@ -292,6 +299,13 @@ class TableSchema:
         `Ordered`, `SumOf`, `MissingTogether` or `Determines` objects: what is public
         across columns, all of them in `columns`. Every synthetic row keeps them, and
         private rows are never compared with them.
+    privacy_unit : column name or None, default=None
+        The column that says whose a row is, such as a patient number: an `Identifier`,
+        also if `columns` leave it out. What is protected is then all rows with one
+        value of it together, and not one row.
+    max_rows_per_unit : int or None, default=None
+        Rows of one unit that take part in a fit at most, chosen at random; positive.
+        Rows without a value of `privacy_unit` take no part. Needed with `privacy_unit`.
 
     Raises
     ------
@@ -322,6 +336,8 @@ class TableSchema:
     n_rows: int | None = None
     class_counts: Mapping[Hashable, int] | None = None
     rules: Sequence[Rule] = ()
+    privacy_unit: Hashable = None
+    max_rows_per_unit: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -336,6 +352,8 @@ class TableSchema:
                     f" Boolean, Datetime or Identifier. Got {column!r} instead."
                 )
         object.__setattr__(self, "columns", dict(self.columns))
+        if self.privacy_unit is not None or self.max_rows_per_unit is not None:
+            self._check_unit()
         if self.n_rows is not None:
             n_rows = plain(self.n_rows)
             if type(n_rows) is not int or n_rows <= 0:
@@ -350,6 +368,31 @@ class TableSchema:
             object.__setattr__(self, "class_counts", self._checked_class_counts())
         rules = checked_rules(self.rules, self.columns, self.target)
         object.__setattr__(self, "rules", rules)
+
+    def _check_unit(self) -> None:
+        unit, most = self.privacy_unit, plain(self.max_rows_per_unit)
+        blank = blank_hint(unit) or blank_hint(most)
+        if blank or unit is None or type(most) is not int or most < 1:
+            raise InvalidSchemaError(
+                "The 'privacy_unit' of TableSchema must be a column name and"
+                " 'max_rows_per_unit' a positive int, the rows of one unit that take"
+                f" part at most.{blank} Got {unit!r} and {self.max_rows_per_unit!r};"
+                " give both, or none of them."
+            )
+        column = self.columns.setdefault(unit, Identifier())  # type: ignore[attr-defined]
+        if not isinstance(column, Identifier) or unit == self.target:
+            raise InvalidSchemaError(
+                f"The privacy unit {unit!r} must be an Identifier, since its values are"
+                f" neither modelled nor predicted. Got {column!r}; describe it as"
+                " Identifier(), or leave it out of the columns."
+            )
+        if self.n_rows is not None or self.class_counts is not None:
+            raise InvalidSchemaError(
+                "How many rows take part depends on how many each unit has, so it is"
+                " not public. Leave out 'n_rows' and 'class_counts' beside"
+                " 'privacy_unit'."
+            )
+        object.__setattr__(self, "max_rows_per_unit", most)
 
     def _check_target(self) -> None:
         blank = blank_hint(self.target)
@@ -412,7 +455,10 @@ class TableSchema:
     def __repr__(self) -> str:
         options = [
             f"{name}={getattr(self, name)!r}"
-            for name in ("target", "n_rows", "class_counts")
+            for name in (
+                *("target", "n_rows", "class_counts"),
+                *("privacy_unit", "max_rows_per_unit"),
+            )
             if getattr(self, name) is not None
         ]
         if self.rules:
@@ -527,7 +573,15 @@ class TableSchema:
             if counts is None
             else [[encode_value(key), count] for key, count in counts.items()],
             **({"rules": rules} if rules else {}),
+            **self._unit_to_dict(),
         }
+
+    def _unit_to_dict(self) -> dict[str, Any]:
+        if self.privacy_unit is None:
+            return {}
+        most = self.max_rows_per_unit
+        unit = encode_value(self.privacy_unit)
+        return {"privacy_unit": unit, "max_rows_per_unit": most}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TableSchema:

@@ -258,12 +258,17 @@ def findings(
     n_rows: int | None,
     class_counts: Mapping[Hashable, int] | None,
     rules: Sequence[Rule],
+    privacy_unit: Hashable,
+    max_rows_per_unit: int | None,
 ) -> pd.DataFrame:
     """List columns, what of them is not as declared, and in how many rows."""
     found: list[tuple[Hashable, str, int]] = []
     for name, series in df.items():
         counts = class_counts if name == target else None
-        pairs = _in_column(name, series, columns.get(name), counts or {})
+        if max_rows_per_unit is not None and {name} == {privacy_unit}:
+            pairs = _in_units(series, max_rows_per_unit)
+        else:
+            pairs = _in_column(name, series, columns.get(name), counts or {})
         found += [(name, *pair) for pair in pairs]
     labels = [] if target is None else [target]
     for name in dict.fromkeys([*columns, *labels]):
@@ -341,7 +346,21 @@ def _in_rows(
         yield "category not declared: read as 'other'", strange
     elif isinstance(described, Identifier):
         repeated = present.duplicated(keep=False)
-        yield "identifier that another row has too", int(repeated.sum())
+        words = "identifier that another row has too: name it as privacy_unit if it"
+        yield f"{words} says whose a row is", int(repeated.sum())
+
+
+def _in_units(series: pd.Series, most: int) -> Iterator[tuple[str, int]]:
+    """Yield how many rows take no part, which the units say."""
+    missing = is_missing(series)
+    present = series[~missing].astype(object)
+    beyond = present.groupby(present, observed=True).cumcount() >= most
+    for words, rows in (
+        ("missing, so whose it is is not known: takes no part", int(missing.sum())),
+        (f"more than {most} rows of one unit: takes no part", int(beyond.sum())),
+    ):
+        if rows:
+            yield words, rows
 
 
 def _in_numbers(

@@ -26,6 +26,7 @@ import torch
 from scipy.optimize import nnls
 
 from skdpsynth.base import BaseSynthesizer
+from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
     NO_STEPS,
     Allocation,
@@ -689,6 +690,14 @@ class ClassGAN(GeneratedSynthesizer):
                 since="0.3",
                 removed_in="0.5",
                 remedy="Use init='measured', which is the same.",
+            )
+        most = None if self.schema is None else self.schema.max_rows_per_unit
+        if (most or 1) > 1 and self._trains and self.epsilon < math.inf:
+            raise InvalidSchemaError(
+                "Adversarial steps protect units of one row only. Expected"
+                f" max_rows_per_unit=1, or no such steps. Got {most}; set it to 1, or"
+                " leave out what asks for steps (n_iter, noise_multiplier, or an init"
+                " other than 'measured')."
             )
         fixed = self.n_iter != "auto" or self.epsilon == math.inf
         if fixed and self.noise_multiplier is not None:

@@ -384,9 +384,9 @@ class PATEGANSynthesizer(ClassGAN):
             # hundreds of bins needs many; those of the last rounds are learnt again.
             "batch_size": 1024,
             "n_student_steps": 8,
-            "n_generator_steps": 2,  # Algorithm 1: one; a step costs no vote
+            "n_generator_steps": 1,  # Algorithm 1
             # Until epsilon is spent (Algorithm 1); here a number known in advance.
-            "n_iter": 1200,
+            "n_iter": 2000,
             # Adam with 1e-4 (appendix). Teachers here take plain steps; the generator's
             # are of 2e-3, since they are fewer.
             "teacher_learning_rate": 0.1,

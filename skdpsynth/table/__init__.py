@@ -49,6 +49,7 @@ from skdpsynth.table._metadata import (
 )
 from skdpsynth.table._rules import Cells, check_rules
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
+from skdpsynth.table._units import limit_rows
 
 __all__ = [
     "MISSING",
@@ -79,6 +80,7 @@ __all__ = [
     "is_source",
     "labels_like",
     "largest_remainder",
+    "limit_rows",
     "modelled_columns",
     "needs_resolution",
     "numeric_values",

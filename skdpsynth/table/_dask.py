@@ -48,8 +48,15 @@ class DaskParts(Parts):
         self._parts, self._table = parts, table
 
     @classmethod
-    def opened(cls, table: Any) -> tuple[pd.DataFrame, DaskParts]:  # noqa: ANN401
-        """Give the columns of a Dask DataFrame without a row, and its partitions."""
+    def opened(
+        cls,
+        table: Any,  # noqa: ANN401 - no stubs
+        unit: Hashable = None,
+    ) -> tuple[pd.DataFrame, DaskParts]:
+        """Give the columns of a Dask DataFrame without a row, and its partitions.
+
+        With a `unit`, the rows of each of its values are brought into one partition.
+        """
         dtypes = table.dtypes
         for name, dtype in dtypes.items():
             if isinstance(dtype, pd.CategoricalDtype) and not table[name].cat.known:
@@ -61,6 +68,8 @@ class DaskParts(Parts):
         empty = pd.DataFrame(
             {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
         ).set_axis(dtypes.index, axis=1)
+        if unit is not None and unit in table.columns:
+            table = table.shuffle(on=[unit], shuffle_method="tasks")
         return empty, cls(_partitions(table), (), {}, table.simplify())
 
     def only(self, names: Sequence[Hashable]) -> Parts:

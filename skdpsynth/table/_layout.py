@@ -345,10 +345,13 @@ def count_keys(frame: pd.DataFrame, names: Sequence[Hashable]) -> list[Counter[A
 
 
 def total_keys(table: Parts, names: Sequence[Hashable]) -> list[Counter[Any]]:
-    """Count the keys of all parts; a row has one in every column."""
+    """Count the keys of all parts; a row has one in every column.
+
+    Rows beyond the limit of their unit are left out by then.
+    """
     counters: list[Counter[Any]] = table.total(count_keys, names)
-    n_rows = sum(table.n_rows.values())
-    if any(own.total() != n_rows for own in counters):
+    totals = {own.total() for own in counters}
+    if len(totals) > 1 or max(totals, default=0) > sum(table.n_rows.values()):
         raise changed_parts()
     return counters
 

@@ -218,7 +218,11 @@ class Metadata:
         elif self.layout.label_column is None:
             n_rows = total
         public: dict[str, Any]
+        if declared.privacy_unit is not None:  # which of the rows take part is secret
+            n_rows = counts = None
         public = {"target": target, "n_rows": n_rows, "class_counts": counts}
+        unit, most = declared.privacy_unit, declared.max_rows_per_unit
+        public |= {"privacy_unit": unit, "max_rows_per_unit": most}
         return TableSchema(columns, rules=declared.rules, **public)
 
 
@@ -290,19 +294,29 @@ def declared_metadata(schema: TableSchema | None) -> tuple[str, ...]:
     if schema is None:
         return ()
     columns = schema.columns.items()
+    unit = schema.privacy_unit
     kinds = (
         ("the bounds of", (Continuous, Datetime)),
         ("the categories of", (Categorical, Boolean)),
         ("identifiers, never looked at:", (Identifier,)),
     )
     found = [
-        _phrase(words, [name for name, column in columns if isinstance(column, types)])
+        _phrase(
+            words,
+            [
+                name
+                for name, column in columns
+                if isinstance(column, types) and {name} != {unit}
+            ],
+        )
         for words, types in kinds
     ]
     complete = [n for n, c in columns if getattr(c, "nullable", None) is False]
     found.append(_phrase("that no value is missing in", complete))
     in_rules = dict.fromkeys(name for rule in schema.rules for name in rule.names)
     found.append(_phrase("rules across", in_rules))
+    if schema.privacy_unit is not None:
+        found.append(f"that {schema.privacy_unit} says whose a row is")
     if schema.class_counts is not None:
         found.append("the number of rows of every class")
     elif schema.n_rows is not None:

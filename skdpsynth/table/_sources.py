@@ -340,7 +340,7 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
     if _is_dask(X):
         from skdpsynth.table._dask import DaskParts
 
-        return DaskParts.opened(X)
+        return DaskParts.opened(X, None if schema is None else schema.privacy_unit)
     if isinstance(X, str | Path):
         path = Path(X)
         _check_path(path)

@@ -1,0 +1,192 @@
+"""Rows of one unit of privacy, such as a person: so many of them take part at most.
+
+Which rows of a unit take part depends on the rows of that unit alone, and on a secret
+of the fit: those with the smallest keyed hashes of all that is in them. So a unit that
+comes or goes changes nothing of others, and the choice is the same on every pass and in
+every part, also of rows that are put in another order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.privacy import LocalParts, changed_parts, secret_generator
+from skdpsynth.schema import is_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.privacy import Parts
+    from skdpsynth.schema import TableSchema
+
+    Words = NDArray[np.uint64]
+
+# Files that the keys of rows are kept in, by the keys of their units: one at a time is
+# in memory, so the peak is a small part of all keys.
+_N_FILES = 64
+_ROW_BITS = 40  # of the place of a row: its number within a part
+_BYTES = 16  # of the digest of a text: two texts have one with probability 2^-128
+
+
+def limit_rows(
+    table: pd.DataFrame | Parts, schema: TableSchema | None
+) -> pd.DataFrame | Parts:
+    """Leave out rows beyond the limit of their unit, and rows of no unit; private.
+
+    Of a table that is read in parts a bit per row stays in memory; one of Dask has all
+    rows of a unit in one part. Without a `privacy_unit` all rows stay.
+    """
+    if schema is None or schema.privacy_unit is None:
+        return table
+    secret, most = secret_generator().bytes(_BYTES), int(schema.max_rows_per_unit or 0)
+    what = schema.privacy_unit, secret
+    if isinstance(table, pd.DataFrame):
+        return _kept_alone(table, *what, most)
+    if not isinstance(table, LocalParts):
+        return table.map(_kept_alone, *what, most)
+    return table.map(_kept, _masks(table, *what, most), numbered=True)
+
+
+def _kept_alone(
+    frame: pd.DataFrame, unit: Hashable, secret: bytes, most: int
+) -> pd.DataFrame:
+    """Leave out rows of a table that has all rows of each of its units."""
+    keys = _keys(frame, unit, secret)
+    places = keys[:, 3].astype(np.int64)
+    mask = np.zeros(len(frame), dtype=bool)
+    mask[places[_first(keys, most)]] = True
+    return frame[mask].reset_index(drop=True)
+
+
+def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.DataFrame:
+    bits = masks[number]
+    if len(bits) != (len(frame) + 7) // 8:
+        raise changed_parts()
+    mask = np.unpackbits(bits, count=len(frame)).view(bool)
+    return frame[mask].reset_index(drop=True)
+
+
+def _masks(
+    parts: Parts, unit: Hashable, secret: bytes, most: int
+) -> list[NDArray[np.uint8]]:
+    """Give a bit per row of each part: whether it takes part."""
+    files: list[Any] = [tempfile.TemporaryFile() for _ in range(_N_FILES)]  # noqa: SIM115
+    try:
+        masks = []
+        for number, keys in enumerate(parts.map(_keys_and_size, unit, secret).each()):
+            keys, n_rows = keys
+            masks.append(np.zeros(n_rows, dtype=bool))
+            keys[:, 3] |= np.uint64(number << _ROW_BITS)
+            of_file = (keys[:, 0] % np.uint64(_N_FILES)).astype(np.intp)
+            keys = keys[np.argsort(of_file, kind="stable")]
+            ends = np.cumsum(np.bincount(of_file, minlength=_N_FILES))
+            for file, own in zip(files, np.split(keys, ends[:-1]), strict=True):
+                file.write(own.tobytes())
+        for file in files:
+            file.seek(0)
+            keys = np.frombuffer(file.read(), dtype=np.uint64).reshape(-1, 4)
+            places = keys[_first(keys, most), 3].astype(np.int64)
+            numbers, rows = places >> _ROW_BITS, places & (2**_ROW_BITS - 1)
+            order = np.argsort(numbers, kind="stable")
+            numbers, rows = numbers[order], rows[order]
+            for number in np.unique(numbers).tolist():
+                begin, end = np.searchsorted(numbers, [number, number + 1])
+                masks[number][rows[begin:end]] = True
+    finally:
+        for file in files:
+            file.close()
+    return [np.packbits(mask) for mask in masks]
+
+
+def _keys_and_size(
+    frame: pd.DataFrame, unit: Hashable, secret: bytes
+) -> tuple[Words, int]:
+    return _keys(frame, unit, secret), len(frame)
+
+
+def _first(keys: Words, most: int) -> NDArray[np.intp]:
+    """Give the rows, of `_keys`, that are among the first of their unit."""
+    order = np.lexsort((keys[:, 2], keys[:, 1], keys[:, 0]))
+    units = keys[order, :2]
+    begins = np.ones(len(order), dtype=bool)
+    begins[1:] = (units[1:] != units[:-1]).any(axis=1)
+    places = np.arange(len(order))
+    rank = places - np.maximum.accumulate(np.where(begins, places, 0))
+    return np.asarray(order[rank < most])
+
+
+def _keys(frame: pd.DataFrame, unit: Hashable, secret: bytes) -> Words:
+    """Give of each row that has a unit: its key, in two words, a hash, and its place.
+
+    The hash is of all cells of the row.
+    """
+    places = np.flatnonzero(~is_missing(frame[unit]))
+    found = np.empty((len(places), 4), dtype=np.uint64)
+    found[:, :2] = _words(frame[unit], secret)[places]
+    hashes = np.zeros(len(frame), dtype=np.uint64)
+    for number, name in enumerate(frame.columns):
+        own = secret + number.to_bytes(4, "little")
+        first, second = _words(frame[name], own).T
+        hashes = _mixed(hashes ^ first ^ _mixed(second))
+    found[:, 2], found[:, 3] = hashes[places], places
+    return found
+
+
+def _words(series: pd.Series, secret: bytes) -> Words:
+    """Give two words per cell, equal for equal cells and, but by chance, no others.
+
+    A number is mixed in a way that can be undone, so that no two have the same words; a
+    text has a digest of 128 bits.
+    """
+    key = hashlib.blake2b(secret, digest_size=32).digest()
+    words = np.zeros((len(series), 2), dtype=np.uint64)
+    dtype = series.dtype
+    missing = is_missing(series)
+    listed = isinstance(dtype, pd.CategoricalDtype | pd.ArrowDtype)
+    if listed or dtype.kind not in "biufmM":
+        codes, values = pd.factorize(series)
+        digests = [
+            hashlib.blake2b(
+                str(value).encode("utf-8", "surrogatepass"),
+                digest_size=_BYTES,
+                key=key,
+            ).digest()
+            for value in values
+        ]
+        table = np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)
+        words[codes >= 0] = table[codes[codes >= 0]]
+    else:
+        words[:, 0] = _mixed(_bits(series) ^ np.frombuffer(key[:8], np.uint64)[0])
+    words[missing] = 0, 1
+    return words
+
+
+def _bits(series: pd.Series) -> Words:
+    """Give the 64 bits of each number, truth value or time; 0 of missing ones."""
+    if series.dtype.kind == "M":
+        return pd.DatetimeIndex(series).asi8.view(np.uint64)
+    if series.dtype.kind == "m":
+        return pd.TimedeltaIndex(series).asi8.view(np.uint64)
+    if series.dtype.kind == "f":
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return (values + 0.0).view(np.uint64)  # -0.0 is 0.0
+    present = series.fillna(series.dtype.type(0)) if series.hasnans else series
+    if series.dtype.kind == "u":
+        return present.to_numpy(dtype=np.uint64)
+    return present.to_numpy(dtype=np.int64).view(np.uint64)
+
+
+def _mixed(words: Words) -> Words:
+    """Mix the bits of each word, one to one (Steele, Lea, Flood 2014: SplitMix64)."""
+    words = words ^ (words >> np.uint64(30))
+    words = words * np.uint64(0xBF58476D1CE4E5B9)
+    words = words ^ (words >> np.uint64(27))
+    words = words * np.uint64(0x94D049BB133111EB)
+    return np.asarray(words ^ (words >> np.uint64(31)))

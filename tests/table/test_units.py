@@ -1,0 +1,433 @@
+"""Units of privacy of several rows: which rows take part, and what a unit may move."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import pairwise
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from _releases import watched
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from skdpsynth import (
+    DPCGANSynthesizer,
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    MarginalSynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+)
+from skdpsynth.exceptions import InvalidSchemaError, ReservationError
+from skdpsynth.privacy import PrivacyAccountant, key_threshold
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.table import limit_rows, open_table
+
+MOST = 3
+COLUMNS = {"a": Continuous(-5, 5), "b": Continuous(0, 9, integer=True)}
+
+
+def schema_of(most=MOST, columns=COLUMNS, **others):
+    return TableSchema(columns, privacy_unit="who", max_rows_per_unit=most, **others)
+
+
+def table_of(counts, seed=0, first=0):
+    """Rows of so many units, each with its number of rows, in random order."""
+    rng = np.random.default_rng(seed)
+    n_rows = sum(counts)
+    who = np.repeat([f"p{first + i}" for i in range(len(counts))], counts)
+    frame = pd.DataFrame(
+        {
+            "who": who,
+            "a": rng.normal(size=n_rows).clip(-5, 5),
+            "b": rng.integers(0, 10, n_rows),
+            "c": rng.choice(["s", "t"], n_rows),
+            "y": rng.choice(["u", "v"], n_rows),
+        }
+    )
+    return frame.sample(frac=1, random_state=seed, ignore_index=True)
+
+
+def taking_part(source, schema, seed=7):
+    """Rows that take part, as a frame in memory, of any source."""
+    with insecure_randomness(seed):
+        table, _ = open_table(source, schema=schema)
+        kept = limit_rows(table, schema)
+    if isinstance(kept, pd.DataFrame):
+        return kept
+    return pd.concat([part.assign() for part in kept.each()], ignore_index=True)
+
+
+def rows_of(frame):
+    """The rows of a frame, in no order."""
+    return Counter(map(tuple, frame.astype(object).itertuples(index=False)))
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=2, max_size=30),
+    st.integers(1, 5),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_unit_has_so_many_rows_at_most_and_not_fewer(counts, most, seed):
+    table = table_of(counts, seed)
+    kept = taking_part(table, schema_of(most), seed)
+    expected = table["who"].value_counts().clip(upper=most)
+    assert kept["who"].value_counts().to_dict() == expected.to_dict()
+    assert rows_of(kept) <= rows_of(table)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 8), st.data())
+def test_a_unit_that_comes_changes_no_other_wherever_it_is(seed, n_rows, data):
+    """The rows of both tables are in another order, too."""
+    table = table_of([4, 1, 6, 3, 5], seed)
+    more = pd.concat([table, table_of([n_rows], seed + 1, first=99)])
+    order = data.draw(st.permutations(range(len(more))))
+    kept = taking_part(table, schema_of())
+    others = taking_part(more.iloc[order].reset_index(drop=True), schema_of())
+    assert (others["who"] == "p99").sum() == min(n_rows, MOST)
+    assert rows_of(others[others["who"] != "p99"]) == rows_of(kept)
+
+
+def test_every_row_of_a_unit_is_as_likely_as_the_others():
+    """Pearson's test; 1e-6 by chance."""
+    table = table_of([5, 5])
+    n_draws = 2000
+    drawn = Counter()
+    for seed in range(n_draws):
+        drawn.update(taking_part(table, schema_of(1), seed)["a"])
+    expected = n_draws * 2 / len(table)
+    assert len(drawn) == len(table)
+    statistic = sum((n - expected) ** 2 / expected for n in drawn.values())
+    assert statistic < chi2.isf(1e-6, len(table) - 2)
+
+
+def sources(frame, folder):
+    frame.to_csv(folder / "t.csv", index=False)
+    frame.to_parquet(folder / "t.parquet")
+    batches = pa.Table.from_pandas(frame).to_batches(max_chunksize=7)
+    yield "csv", str(folder / "t.csv")
+    yield "parquet", folder / "t.parquet"
+    yield "batches", iter(batches)
+    yield "arrow", pa.Table.from_pandas(frame)
+    dask = pytest.importorskip("dask.dataframe")
+    yield "dask", dask.from_pandas(frame, npartitions=4)
+
+
+@pytest.mark.parametrize("block", [16, 2**21])
+def test_every_source_has_the_same_limit(tmp_path, monkeypatch, block):
+    """A unit's rows are in several parts; numbers, texts, missing ones."""
+    monkeypatch.setattr("skdpsynth.table._sources._BLOCK_ENTRIES", block)
+    table = table_of([1, 2, 3, 4, 5, 6, 7, 8, 9])
+    table["who"] = table["who"].mask(table.index % 11 == 0)
+    table["c"] = table["c"].mask(table.index % 7 == 0)
+    known = {"c": Categorical(["s", "t"], nullable=True), "y": Categorical(["u", "v"])}
+    schema = schema_of(columns=COLUMNS | known)
+    expected = table["who"].value_counts().clip(upper=MOST).to_dict()
+    assert table["who"].isna().sum() == 5
+    for name, source in sources(table, tmp_path):
+        kept = taking_part(source, schema)
+        assert kept["who"].isna().sum() == 0, name
+        assert kept["who"].value_counts().to_dict() == expected, name
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        pd.array([1, 2, 2, 2, None, 1], dtype="Int64"),
+        pd.Series([0.0, 2.5, 2.5, 2.5, np.nan, -0.0]),
+        pd.Series(pd.to_datetime(["2020", "2021", "2021", "2021", None, "2020"])),
+        pd.Series([2**63, 7, 7, 7, None, 2**63], dtype="UInt64"),
+        pd.Series(["\ud800", "q", "q", "q", None, "\ud800"], dtype=object),
+        pd.Categorical(["r", "q", "q", "q", None, "r"]),
+        pd.Series(["é" * 300, "q", "q", "q", None, "é" * 300], dtype="string"),
+        pd.array([True, False, False, False, None, True], dtype="boolean"),
+    ],
+    ids=["Int64", "float", "time", "UInt64", "object", "category", "string", "boolean"],
+)
+def test_units_of_every_type(who):
+    table = pd.DataFrame({"who": who, "a": np.arange(6.0) / 2, "b": range(6)})
+    kept = taking_part(table, schema_of(2))
+    assert len(kept) == 4
+    assert sorted(kept["a"])[0] == 0.0
+    assert kept["a"].max() == 2.5  # rows 0 and 5 are one unit's
+    assert kept["a"].isin([0.5, 1.0, 1.5]).sum() == 2
+
+
+# --- What a unit may move ---------------------------------------------------------
+
+
+def moved(synthesizer, table, other):
+    """By how much a unit moves each release, over its sensitivity for one row.
+
+    Of releases to one class the sum over classes: a unit has rows of several.
+    """
+    _, before = watched(synthesizer, table, secrets=7)
+    _, after = watched(synthesizer, other, history=before, secrets=7)
+    found = {}
+    for ours, theirs in zip(before, after, strict=True):
+        first, second = ours.release.exact, theirs.release.exact
+        if ours.release.keys is not None:
+            counts = [
+                dict(zip(own.release.keys, own.release.exact.tolist(), strict=True))
+                for own in (ours, theirs)
+            ]
+            shared = counts[0].keys() & counts[1].keys()
+            first, second = (np.array([c[k] for k in shared], int) for c in counts)
+            for few, many in (counts, counts[::-1]):
+                new = [many[key] for key in many.keys() - few.keys()]
+                assert max(new, default=0) <= ours.release.least - 1 + MOST
+        change = (first - second).astype(np.float64) / ours.release.unit
+        shift = float(np.linalg.norm(change)) / ours.line.sensitivity
+        name = f"{ours.family} of {'all' if ours.payer is None else 'a class'}"
+        found.setdefault(name, Counter())[ours.payer] += shift
+    return found
+
+
+def worst(found):
+    return max(sum(of_class.values()) for of_class in found.values())
+
+
+UNIT = table_of([6], seed=5, first=999).assign(y=["u", "v"] * 3)
+FULL = {
+    **COLUMNS,
+    "c": Categorical(["s", "t"]),
+    "y": Categorical(["u", "v"]),
+}
+CASES = {
+    "declared": schema_of(columns=FULL, target="y"),
+    "measured": schema_of(columns={}, target="y"),
+}
+
+
+@pytest.mark.usefixtures("short_fits")
+@pytest.mark.parametrize("schema", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        IndependentSynthesizer,
+        MarginalSynthesizer,
+        GPATESynthesizer,
+        PATEGANSynthesizer,
+        DPCGANSynthesizer,
+        PATETripleGANSynthesizer,
+    ],
+)
+def test_a_unit_moves_each_release_by_what_its_rows_may(kind, schema):
+    """A unit of six rows, three of which take part, of both classes."""
+    table = table_of([*range(1, 7)] * 40, seed=1)
+    other = pd.concat([UNIT, table], ignore_index=True)
+    found = moved(kind(60.0, schema=schema), table, other)
+    assert worst(found) <= MOST * (1 + 1e-6)
+    assert worst(found) > 1  # it does move something by more than a row may
+    assert min(found["coarse marginals of a class"].values()) > 0  # of both classes
+
+
+@pytest.mark.usefixtures("short_fits")
+@pytest.mark.parametrize(
+    "twin",
+    [
+        # All rows take part.
+        lambda table, schema: table,
+        # So many rows of each unit in every tenth of the table.
+        lambda table, schema: pd.concat(
+            part.groupby("who").head(MOST)
+            for part in (
+                table.iloc[begin:end]
+                for begin, end in pairwise(range(0, len(table) + 100, 2))
+            )
+        ).reset_index(drop=True),
+    ],
+    ids=["no limit", "a limit for each part"],
+)
+def test_without_a_limit_for_the_whole_table_a_unit_moves_more(twin):
+    table = table_of([*range(1, 7)] * 40, seed=1)
+    other = pd.concat([UNIT, table], ignore_index=True)
+    with mock.patch("skdpsynth.base.limit_rows", twin):
+        found = moved(
+            IndependentSynthesizer(60.0, schema=CASES["declared"]), table, other
+        )
+    assert worst(found) > MOST * (1 + 1e-6)
+
+
+# --- What it costs ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 40])
+def test_a_row_has_a_part_of_the_mu_of_its_unit(most):
+    """k rows move a sum by k times the sensitivity: the noise is k times as large."""
+    of_row = PrivacyAccountant(1.0, 1e-5)
+    of_unit = PrivacyAccountant(1.0, 1e-5, rows_per_unit=most, unit="who")
+    assert of_unit.mu_cap * most == pytest.approx(of_row.mu_cap)
+    assert of_unit.epsilon == of_row.epsilon
+    for accountant in (of_row, of_unit):
+        mu = accountant.mu_cap / 2
+        accountant.reserve_gaussian("sums", mu=mu, sensitivity=1000)
+    first, second = (own.report().entries[0] for own in (of_row, of_unit))
+    # Rounding to whole numbers takes a part of the variance, 1/4, at any scale.
+    assert second.noise_std == pytest.approx(most * first.noise_std, rel=1e-3)
+    assert second.sensitivity == most * first.sensitivity
+    assert second.mu_total == pytest.approx(first.mu_total)
+    assert second.share == pytest.approx(first.share)
+    reports = [own.report() for own in (of_row, of_unit)]
+    assert reports[0].mu == reports[1].mu
+    assert reports[0].get_epsilon(1e-6) == reports[1].get_epsilon(1e-6)
+    assert reports[0].epsilon_replace_one == reports[1].epsilon_replace_one
+
+
+def test_votes_and_samples_are_refused_for_several_rows():
+    accountant = PrivacyAccountant(1.0, 1e-5, rows_per_unit=2, unit="who")
+    with pytest.raises(ReservationError, match="max_rows_per_unit=1"):
+        accountant.reserve_votes("votes", mu=0.01, n_teachers=3)
+    for sensitivity in (None, 2**20):
+        with pytest.raises(ReservationError, match="max_rows_per_unit=1"):
+            accountant.reserve_sampled_gaussian(
+                "steps", mu=0.01, sampling_rate=0.5, sensitivity=sensitivity
+            )
+    assert accountant.remaining_mu() == accountant.mu_cap
+
+
+def tail_of_noise(noise_std, start):
+    """P(discrete Gaussian >= start), summed."""
+    reach = int(12 * noise_std) + 10
+    mass = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * noise_std**2))
+    return mass[max(start + reach, 0) :].sum() / mass.sum()
+
+
+def partitions(total, largest=None):
+    """All ways to share out rows among keys."""
+    if total == 0:
+        yield []
+    for part in range(min(total, largest or total), 0, -1):
+        for rest in partitions(total - part, part):
+            yield [part, *rest]
+
+
+@pytest.mark.parametrize("noise_std", [2.0, 30.0])
+@pytest.mark.parametrize("most", [1, 2, 5, 9])
+def test_no_way_to_share_out_rows_shows_a_key_more_often(noise_std, most):
+    """A key of j rows of the unit, and of one other, must pass the threshold."""
+    delta, n_columns, least = 1e-4, 4, 2
+    threshold = key_threshold(noise_std, delta, n_columns, least, most)
+    seen = [
+        sum(tail_of_noise(noise_std, threshold + 1 - (least - 1 + j)) for j in keys)
+        for keys in partitions(most)
+    ]
+    assert 0 < n_columns * max(seen) <= 0.9 * delta
+    # That of a single row would not do.
+    if most > 1:
+        of_row = key_threshold(noise_std, delta, n_columns, least)
+        tail = tail_of_noise(noise_std, of_row + 1 - (least - 1 + most))
+        assert n_columns * tail > 0.9 * delta
+
+
+# --- What users meet --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"privacy_unit": "who"}, "give both"),
+        ({"max_rows_per_unit": 3}, "give both"),
+        ({"privacy_unit": "who", "max_rows_per_unit": 0}, "positive int"),
+        ({"privacy_unit": "who", "max_rows_per_unit": True}, "positive int"),
+        ({"privacy_unit": ..., "max_rows_per_unit": 2}, "[Bb]lank"),
+        ({"privacy_unit": "a", "max_rows_per_unit": 2}, "must be an Identifier"),
+        ({"privacy_unit": "who", "max_rows_per_unit": 2, "n_rows": 9}, "not public"),
+    ],
+)
+def test_a_schema_that_contradicts_itself_is_refused(given, words):
+    with pytest.raises(InvalidSchemaError, match=words):
+        TableSchema(COLUMNS, **given)
+
+
+def test_a_schema_keeps_its_unit():
+    schema = schema_of(target="y")
+    assert schema.columns["who"] == Identifier()
+    assert TableSchema.from_json(schema.to_json()) == schema
+    assert eval(repr(schema), vars(pytest.importorskip("skdpsynth.schema"))) == schema
+
+
+def test_a_unit_that_is_no_column_is_refused(untouched):
+    schema = TableSchema({}, privacy_unit="whose", max_rows_per_unit=2)
+    with pytest.raises(InvalidSchemaError, match="'whose'"):
+        MarginalSynthesizer(schema=schema, budget=untouched).fit(table_of([1, 2]))
+
+
+@pytest.mark.parametrize("kind", [GPATESynthesizer, PATEGANSynthesizer])
+@pytest.mark.parametrize("given", [{"n_iter": 3}, {"init": "marginals"}])
+def test_adversarial_steps_are_for_units_of_one_row(untouched, kind, given):
+    synth = kind(schema=schema_of(2), budget=untouched, **given)
+    with pytest.raises(InvalidSchemaError, match="max_rows_per_unit=1"):
+        synth.fit(table_of([1, 2, 3] * 20))
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_steps_train_on_one_row_of_each_unit():
+    synth = GPATESynthesizer(
+        20.0, schema=schema_of(1, target="y"), n_iter=2, n_teachers=5
+    )
+    synth.fit(table_of([1, 2, 3] * 60))
+    assert synth.n_iter_ == 2
+    assert "one who" in synth.privacy_report().unit
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_what_is_said_is_said_of_units():
+    table = table_of([1, 2, 3, 9] * 40)
+    synth = MarginalSynthesizer(8.0, schema=schema_of(target="y"), random_state=0)
+    report = synth.fit(table).privacy_report()
+    assert report.epsilon <= 8.0
+    assert report.relation == "add or remove all rows of one who"
+    assert "at most 3 rows" in report.unit
+    assert "one who with all of its rows" in report.statement
+    assert not any("several rows" in line for line in report.not_covered)
+    again = type(report).from_dict(report.to_dict())
+    assert again.statement == report.statement
+    assert again.not_covered == report.not_covered
+    drawn = synth.sample(50)
+    assert drawn.columns.tolist() == table.columns.tolist()
+    assert not set(drawn["who"]) & set(table["who"])  # fresh identifiers
+    assert synth.schema_.privacy_unit == "who"
+    assert synth.schema_.n_rows is None
+    # Counts are those of rows that take part, with noise.
+    n_kept = table["who"].value_counts().clip(upper=MOST).sum()
+    n_found = synth._model.metadata.classes.counts.sum()
+    noise = report.entries[0].noise_std * math.sqrt(2)
+    assert abs(n_found - n_kept) < 6 * noise < len(table) - n_kept
+    noise_of = {
+        most: MarginalSynthesizer(8.0, schema=schema_of(most, target="y"))
+        .plan(len(table), dtypes=table.dtypes, class_counts={"u": 300, "v": 300})[
+            "noise_std"
+        ]
+        .iloc[0]
+        for most in (1, 4)
+    }
+    assert noise_of[4] > 2 * noise_of[1]
+
+
+def test_the_curator_sees_how_many_rows_take_no_part():
+    table = table_of([1, 2, 3, 9, 9])
+    table["who"] = table["who"].mask(table["who"] == "p1")
+    found = schema_of(columns=FULL).check(table)
+    found = found[found["column"] == "who"].set_index("finding")["rows"]
+    assert found.filter(like="more than 3 rows").tolist() == [12]
+    assert found.filter(like="missing").tolist() == [2]
+    without = TableSchema({**FULL, "who": Identifier()}).check(table)
+    assert without["finding"].str.contains("privacy_unit").any()
+
+
+def test_tables_without_any_unit_are_fitted_to_nothing():
+    """That no row has a unit is not told by an error."""
+    table = table_of([1, 2, 3] * 20).assign(who=None)
+    schema = schema_of(columns=FULL, target="y")
+    assert len(taking_part(table, schema)) == 0
+    with pytest.warns(match=""):
+        synth = MarginalSynthesizer(schema=schema, random_state=0).fit(table)
+    assert len(synth.sample(10)) == 10
