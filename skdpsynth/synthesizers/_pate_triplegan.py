@@ -578,8 +578,8 @@ class PATETripleGANSynthesizer(ClassGAN):
             "n_student_steps": 8,  # section 5.3.1: n_s is 5 or 10
             # Section 5.1: 128. A label is one bit, and hundreds of bins need many.
             "batch_size": 1024,
-            "n_generator_steps": 2,  # Algorithm 2: one; a step costs no vote
-            "n_iter": 1200,  # section 5.1: 500 to 2000
+            "n_generator_steps": 1,  # Algorithm 2
+            "n_iter": 2000,  # section 5.1: 500 to 2000
             # Adam with 1e-4 (section 5.1). Teachers here take plain steps; the
             # generator's are of 2e-3, since they are fewer.
             "teacher_learning_rate": 0.1,
