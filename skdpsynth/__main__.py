@@ -10,6 +10,7 @@ import argparse
 import sys
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -189,7 +190,15 @@ def _open_budget(args: argparse.Namespace) -> skdpsynth.PrivacyBudget | None:
 
 
 def _read_schema(args: argparse.Namespace) -> TableSchema | None:
-    return None if args.schema is None else skdpsynth.TableSchema.from_json(args.schema)
+    """Read what is public; a unit of the command line comes before that of the file."""
+    unit = {"privacy_unit": args.unit, "max_rows_per_unit": args.max_rows}
+    unit = {name: value for name, value in unit.items() if value is not None}
+    if args.schema is None and not unit:
+        return None
+    schema = skdpsynth.TableSchema({})
+    if args.schema is not None:
+        schema = skdpsynth.TableSchema.from_json(args.schema)
+    return replace(schema, **unit)
 
 
 def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
@@ -361,6 +370,17 @@ def _parser() -> argparse.ArgumentParser:
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schema", type=Path, help="JSON, see the command schema")
     parser.add_argument("--target", help="the label column")
+    parser.add_argument(
+        "--unit",
+        metavar="COLUMN",
+        help="the column that says whose a row is: persons are protected, not rows",
+    )
+    parser.add_argument(
+        "--max-rows",
+        type=int,
+        metavar="K",
+        help="rows of one person that take part, at most; with --unit",
+    )
     parser.add_argument("--epsilon", type=float, required=True)
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument(
